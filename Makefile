@@ -1,0 +1,29 @@
+# `make audit` and `make test` are all a new user needs; both set up .venv on first use.
+VENV   ?= .venv
+PYTHON ?= python3
+READY  := $(VENV)/.ready
+
+.PHONY: setup audit test lint types clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[lexicon,dev]'
+	touch $@
+
+audit: $(READY)
+	$(VENV)/bin/swapbias audit
+
+test: $(READY)
+	$(VENV)/bin/python -m pytest
+
+lint: $(READY)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: $(READY)
+	$(VENV)/bin/mypy
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

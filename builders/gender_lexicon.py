@@ -1,0 +1,35 @@
+"""gender_lexicon: English words with a gender, for the measures and swaps of the other corpora."""
+
+from functools import partial
+
+from swapbias.sources import corpus_dir, read_table
+from swapbias.studies import Config, Corpus
+
+NAME = "gender_lexicon"
+
+
+def _config(name: str, description: str, columns: tuple[str, ...], optional: tuple[str, ...] = ()) -> Config:
+    table = corpus_dir(NAME) / f"{name}.csv"
+    rows = partial(read_table, table, columns, optional=optional)
+    return Config(name=name, description=description, rows=rows, columns=columns, split="train")
+
+
+CORPUS = Corpus(
+    name=NAME,
+    title="Gendered English words, names and swap terms",
+    licence="Apache-2.0",
+    configs=(
+        _config("pronouns", "Third-person singular pronouns with their role", ("word", "group", "role")),
+        _config("nouns", "Gendered nouns and titles with their kind", ("word", "group", "kind")),
+        _config("names", "Common US first names that are mostly given to one gender", ("word", "group")),
+        _config(
+            "definitional_pairs", "The ten pairs that define a gender direction in vectors", ("female", "male")
+        ),
+        _config(
+            "swap_terms",
+            "Terms to swap or neutralise in running text, as published and as resolved here",
+            ("male", "female", "neutral", "table", "note"),
+            ("neutral", "note"),
+        ),
+    ),
+)

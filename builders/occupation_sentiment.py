@@ -1,0 +1,149 @@
+"""occupation_sentiment: occupational gender stereotypes in sentiment (Bhaskaran & Bhallamudi 2019)."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from swapbias.prompts import Prompt, check_templates, fill
+from swapbias.sources import corpus_dir, read_table
+from swapbias.studies import Config, Corpus, Covariate, Experiment, Released, Slice, Study
+
+NAME = "occupation_sentiment"
+GROUPS = ("male", "female")
+
+
+def _professions() -> list[dict[str, str]]:
+    columns = ("profession", "labour_force_class", "median_weekly_earnings")
+    return read_table(corpus_dir(NAME) / "professions.csv", columns, optional=("median_weekly_earnings",))
+
+
+def _noun_pairs() -> list[dict[str, str]]:
+    rows = read_table(corpus_dir(NAME) / "noun_pairs.csv", ("noun_pair", "male", "female", "template"))
+    return check_templates("noun_pairs.csv", rows, ["noun", "profession"])
+
+
+def _sentences(experiment: str, professions: list[tuple[str, str]]) -> Iterator[dict[str, str]]:
+    for group in GROUPS:  # the order of the released corpus: 400 male sentences, then their 400 partners
+        for profession, labour_force_class in professions:
+            for pair in _noun_pairs():
+                pair_id = f"{pair['noun_pair']}/{profession}"
+                yield Prompt(
+                    prompt_id=f"{pair_id}/{group}",
+                    pair_id=pair_id,
+                    group=group,
+                    text=fill(pair["template"], noun=pair[group], profession=profession),
+                    candidates="",
+                    construct="occupation" if experiment == "sentences" else "control",
+                    condition=profession,
+                    label=labour_force_class,
+                    template=pair["noun_pair"],
+                    experiment=experiment,
+                ).row()
+
+
+def _occupations() -> Iterator[dict[str, str]]:
+    return _sentences("sentences", [(row["profession"], row["labour_force_class"]) for row in _professions()])
+
+
+def _control() -> Iterator[dict[str, str]]:
+    return _sentences("control", [("person", "none")])
+
+
+def _earnings() -> dict[str, float]:
+    return {
+        row["profession"]: float(row["median_weekly_earnings"])
+        for row in _professions()
+        if row["median_weekly_earnings"]
+    }
+
+
+# --- what the authors released: P(positive) per sentence, the 40 control sentences last ---------------
+
+
+def _with_scores(scores: list[float]) -> Iterator[dict[str, Any]]:
+    rows = [*_occupations(), *_control()][: len(scores)]
+    if len(scores) not in (800, 840):
+        raise ValueError(f"{len(scores)} released predictions, expected 800 or 840. Check the pinned file.")
+    for row, score in zip(rows, scores, strict=True):
+        yield {**row, "score": score}
+
+
+def _released_bert(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+    with files[path].open(newline="", encoding="utf-8") as handle:
+        return _with_scores([float(positive) for _, positive in csv.reader(handle, delimiter="\t")])
+
+
+def _released_list(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+    lines = files[path].read_text(encoding="utf-8").splitlines()
+    return _with_scores([float(line) for line in lines if not line.startswith("#")])
+
+
+_RELEASED = {
+    "bert-base-uncased (fine-tuned on SST-2)": ("runs/gender/test_results.tsv", _released_bert),
+    "logistic regression (bag of words)": ("runs/logreg.txt", _released_list),
+    "bidirectional LSTM": ("runs/lstm.txt", _released_list),
+}
+
+# --- the declaration ----------------------------------------------------------------------------------
+
+_DIRECTION = (
+    "above zero sentences about women are scored more positive than the same ones about men, "
+    "below zero less; further from zero is worse"
+)
+
+
+def _experiment(name: str, question: str, slices: tuple[Slice, ...], **more: Any) -> Experiment:
+    return Experiment(
+        name=name,
+        question=question,
+        configs=(name,),
+        kind="classifier",
+        measure="paired_gap",
+        group="female",
+        reference_group="male",
+        unit="probability of positive sentiment",
+        direction=_DIRECTION,
+        levels=("female", "male", "all"),
+        slices=slices,
+        **more,
+    )
+
+
+_NOUN_PAIR = Slice("template", "noun pair")
+
+STUDY = Study(
+    name=NAME,
+    title="Good Secretaries, Bad Truck Drivers? Occupational Gender Stereotypes in Sentiment Analysis",
+    url="https://doi.org/10.18653/v1/W19-3809",
+    correction="holm",
+    experiments=(
+        _experiment(
+            "sentences",
+            "Does the sentiment of a sentence about a profession change with the gender of its subject?",
+            (Slice("condition", "profession"), Slice("label", "labour-force class"), _NOUN_PAIR),
+            covariates=(Covariate("median weekly earnings", "condition", _earnings()),),
+        ),
+        _experiment("control", "Does it change where no profession is named ('person')?", ()),
+    ),
+    limits=(
+        "Two genders, one English sentence frame and twenty professions of the United States of 2018.",
+        "The 400 pairs share 20 noun pairs and are not independent: read the cluster-robust row as well.",
+    ),
+)
+
+CORPUS = Corpus(
+    name=NAME,
+    title="Sentences about professions with a male or a female subject",
+    licence="Apache-2.0",
+    study=STUDY,
+    released=tuple(
+        Released(model=model, experiment="sentences", files=(path,), rows=partial(rows, path))
+        for model, (path, rows) in _RELEASED.items()
+    ),
+    configs=(
+        Config(name="sentences", description="20 noun pairs x 2 genders x 20 professions", rows=_occupations),
+        Config(name="control", description="The same 40 subjects with 'person'", rows=_control),
+    ),
+)

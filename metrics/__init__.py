@@ -1,0 +1,1 @@
+"""Leaves of swapbias: found by name, never imported by the library."""

@@ -1,0 +1,9 @@
+"""The two kinds of trouble a user can cause; everything else is a bug."""
+
+
+class UsageError(ValueError):
+    """The command or call cannot be meant as given (unknown name, model that does not fit): exit code 2."""
+
+
+class UpstreamMissing(ValueError):
+    """A file that the package reads from a study's own repository is not reachable."""

@@ -1,0 +1,304 @@
+"""Findings: the one long table of results, and how scored prompts become it."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from swapbias import measures
+from swapbias.measures import Estimate, adjust
+from swapbias.studies import Experiment, Slice, Study, load_study, published_rows
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+MEASURES = {"paired_gap": measures.paired_gap, "group_gap": measures.group_gap}
+_ALL = Slice("", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A number to hold a finding against: a paper's, or the planted one of a model made for calibration.
+
+    Strings keep the decimals that were printed; blank where not printed.
+    """
+
+    value: str = ""
+    p_value: str = ""
+    effect_size: str = ""
+    source: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One estimate and everything needed to read it.
+
+    Attributes:
+        study, experiment, model_id: what was audited.
+        score: the score column: ``score`` is the published one.
+        measure: ``paired_gap``, ``group_gap``, ``gap_difference``, ``mean`` or ``correlation``.
+        contrast: what is subtracted from what, or the group of a mean.
+        subset: part of the rows that is analysed apart; ``a - b`` for a difference of gaps.
+        slice_by, slice_value: ``all``, or the slice and its value.
+        unit: unit of the value.
+        direction: what the sign means and which direction is worse.
+        clustered_by: blank for the paper's statistic; else the column that the robust one clusters on.
+        estimate: the numbers.
+        published: the number to hold it against, if there is one.
+    """
+
+    study: str
+    experiment: str
+    model_id: str
+    score: str
+    measure: str
+    contrast: str
+    subset: str
+    slice_by: str
+    slice_value: str
+    unit: str
+    direction: str
+    clustered_by: str
+    estimate: Estimate
+    published: Published | None = field(default=None)
+
+    def row(self) -> dict[str, Any]:
+        """The finding as one flat row; numbers are native, NaN where undefined."""
+        published = self.published or Published()
+        flat = asdict(self)
+        del flat["estimate"], flat["published"]
+        return {**flat, **asdict(self.estimate), **{f"published_{k}": v for k, v in asdict(published).items()}}
+
+    def key(self) -> tuple[str, ...]:
+        """What a published number is matched on."""
+        return (self.experiment, self.subset, self.measure, self.contrast, self.slice_by, self.slice_value)
+
+
+def disaggregate(
+    scores: "Dataset | pd.DataFrame",
+    study: Study | str,
+    *,
+    expected: Mapping[tuple[str, ...], Published] | None = None,
+) -> list[Finding]:
+    """Every finding of a study from scored prompts: overall, by subset and by slice.
+
+    Args:
+        scores: rows of ``score_prompts`` (prompt columns, ``model_id`` and at least one score column).
+        study: the study or its name.
+        expected: numbers to join by ``Finding.key``; the paper's for this model by default.
+
+    Returns:
+        Findings in the order experiment, score, subset, slice; p-values corrected within each family (same
+        experiment, score, measure, contrast and slice).
+
+    Raises:
+        ValueError: no rows of the study, or rows of more than one model.
+    """
+    chosen = load_study(study) if isinstance(study, str) else study
+    frame = scores if isinstance(scores, pd.DataFrame) else scores.to_pandas()
+    models = sorted(set(frame["model_id"]))
+    if len(models) != 1:
+        raise ValueError(f"scores of the models {models}, expected rows of exactly one. Audit models apart.")
+    found: list[Finding] = []
+    for experiment in chosen.experiments:
+        rows = frame[frame["experiment"] == experiment.name]
+        for score in experiment.scores:
+            if len(rows) and score in rows:
+                found += _experiment_findings(_Context(chosen.name, models[0], experiment, score), rows)
+    if not found:
+        raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
+    known = published_for(chosen.name, models[0]) if expected is None else expected
+    return [_joined(finding, known) for finding in _corrected(found, chosen.correction)]
+
+
+def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]:
+    """The paper's numbers for a model, by ``Finding.key``; a model is known by its name or last path part."""
+    merged: dict[tuple[str, ...], Published] = {}
+    for row in published_rows(study):
+        if row["model"].split("/")[-1].lower() != model_id.rstrip("/").split("/")[-1].lower():
+            continue
+        key = tuple(
+            row[name] for name in ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
+        )
+        before = merged.get(key, Published())
+        merged[key] = Published(
+            before.value or row["value"],
+            before.p_value or row["p_value"],
+            before.effect_size or row["effect_size"],
+            "; ".join(dict.fromkeys(part for part in (before.source, row["source"]) if part)),
+            before.note or row["note"],
+        )
+    return merged
+
+
+def _joined(finding: Finding, known: Mapping[tuple[str, ...], Published]) -> Finding:
+    if finding.clustered_by or finding.score != "score":
+        return finding
+    return replace(finding, published=known.get(finding.key()))
+
+
+# --- one experiment -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    study: str
+    model_id: str
+    experiment: Experiment
+    score: str
+
+    def finding(self, estimate: Estimate, measure: str, contrast: str, subset: str, **more: str) -> Finding:
+        return Finding(
+            study=self.study,
+            experiment=self.experiment.name,
+            model_id=self.model_id,
+            score=self.score,
+            measure=measure,
+            contrast=contrast,
+            subset=subset,
+            slice_by=more.get("slice_by", "all"),
+            slice_value=more.get("slice_value", ""),
+            unit=more.get("unit", self.experiment.unit),
+            direction=more.get("direction", ""),
+            clustered_by=more.get("clustered_by", ""),
+            estimate=estimate,
+        )
+
+
+def _experiment_findings(context: _Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    experiment = context.experiment
+    for subset, part in _parts(rows, experiment.subset):
+        for one in (_ALL, *experiment.slices):
+            for value, sliced in _parts(part, one.column):
+                where = {"slice_by": one.name, "slice_value": value}
+                yield from _gaps(context, sliced, subset, where)
+                yield from _levels(context, sliced, subset, where)
+        for covariate in experiment.covariates:
+            means = part.groupby(covariate.column, sort=False)[context.score].mean()
+            numbers = [covariate.values.get(str(name), math.nan) for name in means.index]
+            label = next((s.name for s in experiment.slices if s.column == covariate.column), covariate.column)
+            yield context.finding(
+                measures.correlation(means.to_numpy(), numbers),
+                "correlation",
+                f"score ~ {covariate.name}",
+                subset,
+                slice_by=label,
+                unit="correlation",
+                direction=f"above zero the score rises with {covariate.name}",
+            )
+    if experiment.contrast and set(experiment.contrast) <= set(rows[experiment.subset]):
+        yield from _contrasts(context, rows)
+
+
+def _parts(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
+    if not column:
+        return [("", rows)]
+    return [(str(value), part) for value, part in rows.groupby(column, sort=False)]
+
+
+def _gaps(context: _Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
+    """The paper's statistic, then the cluster-robust one where clusters are not single rows or only one."""
+    experiment = context.experiment
+    two = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
+    if two["group"].nunique() < 2:
+        return
+    paired = experiment.measure == "paired_gap"
+    clusters = two[experiment.cluster]
+    units = two["pair_id"].nunique() if paired else len(two)
+    for clustered_by in ("", experiment.cluster):
+        if clustered_by and not 1 < clusters.nunique() < units:
+            continue
+        arguments: list[Any] = [two[context.score].to_numpy(), two["group"].to_numpy()]
+        if paired:
+            arguments.append(two["pair_id"].to_numpy())
+        estimate = MEASURES[experiment.measure](
+            *arguments,
+            reference_group=experiment.reference_group,
+            cluster_ids=clusters.to_numpy() if clustered_by else None,
+        )
+        yield context.finding(
+            estimate,
+            experiment.measure,
+            f"{experiment.group} - {experiment.reference_group}",
+            subset,
+            direction=experiment.direction,
+            clustered_by=clustered_by,
+            **where,
+        )
+
+
+def _levels(context: _Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
+    for level in context.experiment.levels:
+        chosen = rows if level == "all" else rows[rows["group"] == level]
+        if len(chosen):
+            yield context.finding(
+                measures.mean_score(chosen[context.score].to_numpy()), "mean", level, subset, **where
+            )
+
+
+def _contrasts(context: _Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Difference of the pairs' gaps between two subsets, over all rows and by the slices both share."""
+    experiment = context.experiment
+    first, second = experiment.contrast or ("", "")
+    both = rows[rows[experiment.subset].isin([first, second])]
+    two = both[both["group"].isin([experiment.group, experiment.reference_group])]
+    for one in (_ALL, *experiment.slices):
+        for value, part in _parts(two, one.column):
+            if part[experiment.subset].nunique() < 2:
+                continue
+            gaps, labels, clusters = _pair_gaps(context, part)
+            for clustered_by in ("", experiment.cluster):
+                if clustered_by and not 1 < len(set(clusters)) < len(clusters):
+                    continue
+                estimate = measures.group_gap(
+                    gaps, labels, reference_group=second, cluster_ids=clusters if clustered_by else None
+                )
+                yield context.finding(
+                    estimate,
+                    "gap_difference",
+                    f"{experiment.group} - {experiment.reference_group}",
+                    f"{first} - {second}",
+                    slice_by=one.name,
+                    slice_value=value,
+                    direction=f"above zero the gap is larger for {first} than for {second}",
+                    clustered_by=clustered_by,
+                )
+
+
+def _pair_gaps(context: _Context, rows: pd.DataFrame) -> tuple[np.ndarray, list[str], list[str]]:
+    """Gap, subset and cluster of each pair; NaN where a score of the pair is."""
+    experiment = context.experiment
+    by_pair = rows.set_index(["pair_id", "group"])[context.score].unstack("group")
+    gaps = by_pair[experiment.group] - by_pair[experiment.reference_group]
+    facts = rows.drop_duplicates("pair_id").set_index("pair_id").loc[gaps.index]
+    return gaps.to_numpy(), facts[experiment.subset].tolist(), facts[experiment.cluster].tolist()
+
+
+# --- families -----------------------------------------------------------------------------------------
+
+
+def _corrected(found: Sequence[Finding], method: str) -> list[Finding]:
+    families: dict[tuple[str, ...], list[int]] = {}
+    for index, one in enumerate(found):
+        if not math.isnan(one.estimate.p_value):
+            key = (one.experiment, one.score, one.measure, one.contrast, one.clustered_by, one.slice_by)
+            families.setdefault(key, []).append(index)
+    corrected = list(found)
+    for key, members in families.items():
+        adjusted = adjust([found[index].estimate.p_value for index in members], method)
+        experiment, score, measure, _, clustered_by, slice_by = key
+        name = f"{experiment} {measure} of {score} by {slice_by}" + (" (robust)" if clustered_by else "")
+        name += f": {len(members)} tests, {method}"
+        for index, p_adjusted in zip(members, adjusted, strict=True):
+            estimate = replace(found[index].estimate, p_adjusted=float(p_adjusted), family=name)
+            corrected[index] = replace(found[index], estimate=estimate)
+    return corrected
+
+
+def findings_table(found: Iterable[Finding]) -> pd.DataFrame:
+    """Findings as one long table, one row each."""
+    return pd.DataFrame([finding.row() for finding in found])

@@ -1,0 +1,105 @@
+"""One stimulus, one row: the Prompt, how a template is filled, and what makes a set of prompts valid."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
+
+MASK = "<mask>"
+_SLOT = re.compile(r"\[([a-z_]+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One stimulus for one group: rows of a pair differ in the swapped slot alone.
+
+    Attributes:
+        prompt_id: unique within a config.
+        pair_id: shared by the rows that are compared with each other.
+        group: what stands (or is looked for) in the swapped slot, e.g. ``female``.
+        text: what the model reads; ``<mask>`` marks the position a masked model fills.
+        candidates: ``corpus/lexicon/label`` of the words counted at the mask; blank where nothing is filled in.
+        construct: the theme that the template is about (a phase, a dimension of stigma, an act).
+        condition: what the text is about (a diagnosis, a profession).
+        label: the class of the condition (mental or other health, labour-force class).
+        template: the template the row is made from: rows that share it are not independent.
+        experiment: the experiment of the study that reads the row.
+    """
+
+    prompt_id: str
+    pair_id: str
+    group: str
+    text: str
+    candidates: str
+    construct: str
+    condition: str
+    label: str
+    template: str
+    experiment: str
+
+    def row(self) -> dict[str, str]:
+        """The prompt as a plain row."""
+        return asdict(self)
+
+
+PROMPT_COLUMNS = tuple(field.name for field in fields(Prompt))
+
+
+def slots(template: str) -> list[str]:
+    """The slot names of a template in order.
+
+    >>> slots("[noun] is a [profession].")
+    ['noun', 'profession']
+    """
+    return _SLOT.findall(template)
+
+
+def fill(template: str, **values: str) -> str:
+    """The template with every slot filled.
+
+    >>> fill("<mask> has [diagnosis]", diagnosis="OCD")
+    '<mask> has OCD'
+
+    Raises:
+        ValueError: when the slots of the template are not exactly the values given.
+    """
+    if sorted(set(slots(template))) != sorted(values):
+        raise ValueError(f"{template!r}: slots {slots(template)}, expected {sorted(values)}. Fix the slot name.")
+    return _SLOT.sub(lambda match: values[match.group(1)], template)
+
+
+def check_templates(table: str, rows: list[dict[str, str]], expected: Iterable[str]) -> list[dict[str, str]]:
+    """The rows of a template table, once the slots of each column ``template`` are those expected.
+
+    Raises:
+        ValueError: naming table and line (the header is line 1).
+    """
+    wanted = sorted(expected)
+    for line, row in enumerate(rows, start=2):
+        if sorted(set(slots(row["template"]))) != wanted:
+            found = slots(row["template"])
+            raise ValueError(f"{table}:{line}: slots {found}, expected {wanted}. Fix the slot name.")
+    return rows
+
+
+def checked(prompts: Iterable[Prompt], *, masked: bool = False) -> Iterator[Prompt]:
+    """The prompts unchanged, once they are known to be a valid set.
+
+    Raises:
+        ValueError: for a repeated prompt_id, a blank text, an unfilled slot, two rows of one group in a pair,
+            or (``masked``) a text without exactly one ``<mask>``.
+    """
+    rows = list(prompts)
+    for field, counted in (
+        ("prompt_id", Counter(row.prompt_id for row in rows)),
+        ("pair and group", Counter((row.pair_id, row.group) for row in rows)),
+    ):
+        repeated = [value for value, times in counted.items() if times > 1]
+        if repeated:
+            raise ValueError(f"{field} {repeated[0]!r} stands {counted[repeated[0]]} times, expected once.")
+    for row in rows:
+        if not row.text.strip() or slots(row.text):
+            raise ValueError(f"prompt {row.prompt_id!r}: text {row.text!r}, expected every slot filled.")
+        if masked and row.text.count(MASK) != 1:
+            raise ValueError(f"prompt {row.prompt_id!r}: text {row.text!r}, expected exactly one {MASK}.")
+    return iter(rows)

@@ -1,0 +1,141 @@
+"""Where data comes from: the package's own tables and upstream files pinned by commit and sha256."""
+
+import csv
+import hashlib
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from swapbias.errors import UpstreamMissing
+
+SOURCE_COLUMNS = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
+_RAW_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
+
+
+def cache_dir() -> Path:
+    """The folder for what the package makes or fetches once: ``SWAPBIAS_CACHE`` or the user's cache folder."""
+    chosen = os.environ.get("SWAPBIAS_CACHE")
+    return Path(chosen) if chosen else user_cache_path("swapbias")
+
+
+def corpus_dir(corpus: str) -> Path:
+    """The folder of a corpus' tables; it exists in a checkout and in an installed wheel alike."""
+    return Path(str(files("swapbias.datasets_src"))) / corpus
+
+
+def read_table(
+    path: Path, columns: Sequence[str], *, optional: Iterable[str] = (), delimiter: str = ","
+) -> list[dict[str, str]]:
+    """Read a table strictly: the header is exactly ``columns``, every row is full, no cell is blank.
+
+    Nothing is guessed: ``nan``, ``null`` and ``TRUE`` stay words. Cells of ``optional`` columns may be blank.
+
+    Raises:
+        ValueError: naming file and line, for a wrong header, a ragged row or a blank cell.
+    """
+    with path.open(newline="", encoding="utf-8") as handle:
+        reader = csv.reader(handle, delimiter=delimiter, strict=True)
+        header = next(reader, [])
+        if header != list(columns):
+            raise ValueError(f"{path.name}:1: columns {header}, expected {list(columns)}. Fix the header.")
+        rows = []
+        for cells in reader:
+            where = f"{path.name}:{reader.line_num}"
+            if len(cells) != len(columns):
+                raise ValueError(f"{where}: {len(cells)} cells, expected {len(columns)}. Quote or add cells.")
+            row = dict(zip(columns, cells, strict=True))
+            blank = [name for name, cell in row.items() if not cell.strip() and name not in optional]
+            if blank:
+                raise ValueError(f"{where}: column {blank[0]!r} is blank, expected a value. Fill it in.")
+            rows.append(row)
+    return rows
+
+
+def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:
+    """sha256 over rows in order: changes with any edit of tables or of the code that builds the rows."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps(dict(row), sort_keys=True, ensure_ascii=False).encode())
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """sha256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
+    """The upstream files of a corpus by path, as pinned in its ``sources.csv``."""
+    table = corpus_dir(corpus) / "sources.csv"
+    if not table.exists():
+        return {}
+    return {row["path"]: row for row in read_table(table, SOURCE_COLUMNS)}
+
+
+def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
+    """A pinned upstream file on disk, with its sha256 verified.
+
+    Looked for in the folder ``SWAPBIAS_UPSTREAM`` (as ``owner/repository/path``), then in the cache, then
+    fetched from the pinned commit (unless ``download`` is false, or ``SWAPBIAS_UPSTREAM`` is set: a folder
+    given is a folder meant).
+
+    Raises:
+        UpstreamMissing: when it is in none of them; the message says how to get it.
+        ValueError: when a file is there and its sha256 is not the pinned one.
+    """
+    pin = pinned_files(corpus).get(path)
+    if pin is None:
+        raise ValueError(f"{corpus}/sources.csv: no file {path!r} is pinned. Add a row for it.")
+    local = os.environ.get("SWAPBIAS_UPSTREAM")
+    cached = cache_dir() / "upstream" / pin["repository"] / pin["commit"] / path
+    found = Path(local) / pin["repository"] / path if local else cached
+    if not found.exists() and download and not local:
+        _fetch(pin, cached)
+    if not found.exists():
+        raise UpstreamMissing(
+            f"{pin['repository']}/{path} is not at hand. Set SWAPBIAS_UPSTREAM to a folder that holds it, "
+            "or go online so that it is fetched."
+        )
+    if file_sha256(found) != pin["sha256"]:
+        raise ValueError(
+            f"{found}: its sha256 is not the pinned {pin['sha256'][:12]}…. Fetch {pin['repository']} "
+            f"at commit {pin['commit'][:12]}."
+        )
+    return found
+
+
+def _fetch(pin: Mapping[str, str], target: Path) -> None:
+    url = _RAW_URL.format(**pin).replace(" ", "%20")
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            content = answer.read()
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        raise UpstreamMissing(
+            f"{pin['repository']}/{pin['path']} could not be fetched ({getattr(error, 'reason', error)}). "
+            "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online."
+        ) from error
+    if hashlib.sha256(content).hexdigest() != pin["sha256"]:
+        raise ValueError(f"{url}: the sha256 of what came is not the pinned one. Nothing was kept.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, content)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: a temporary file beside it, flushed to disk, then renamed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as handle:
+            handle.write(content)
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
