@@ -10,27 +10,13 @@ import pandas as pd
 
 from swapbias import measures
 from swapbias.measures import Estimate, adjust
-from swapbias.studies import Experiment, Slice, Study, load_study, published_rows
+from swapbias.studies import Experiment, Published, Slice, Study, load_study, published_for
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 MEASURES = {"paired_gap": measures.paired_gap, "group_gap": measures.group_gap}
 _ALL = Slice("", "all")
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A number to hold a finding against: a paper's, or the planted one of a model made for calibration.
-
-    Strings keep the decimals that were printed; blank where not printed.
-    """
-
-    value: str = ""
-    p_value: str = ""
-    effect_size: str = ""
-    source: str = ""
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,26 +99,6 @@ def disaggregate(
         raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
     known = published_for(chosen.name, models[0]) if expected is None else expected
     return [_joined(finding, known) for finding in _corrected(found, chosen.correction)]
-
-
-def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]:
-    """The paper's numbers for a model, by ``Finding.key``; a model is known by its name or last path part."""
-    merged: dict[tuple[str, ...], Published] = {}
-    for row in published_rows(study):
-        if row["model"].split("/")[-1].lower() != model_id.rstrip("/").split("/")[-1].lower():
-            continue
-        key = tuple(
-            row[name] for name in ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
-        )
-        before = merged.get(key, Published())
-        merged[key] = Published(
-            before.value or row["value"],
-            before.p_value or row["p_value"],
-            before.effect_size or row["effect_size"],
-            "; ".join(dict.fromkeys(part for part in (before.source, row["source"]) if part)),
-            before.note or row["note"],
-        )
-    return merged
 
 
 def _joined(finding: Finding, known: Mapping[tuple[str, ...], Published]) -> Finding:

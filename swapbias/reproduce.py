@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import pandas as pd
 
 from swapbias.errors import UpstreamMissing
-from swapbias.findings import Finding, Published, disaggregate, published_for
+from swapbias.findings import Finding, disaggregate
 from swapbias.measures import Estimate
-from swapbias.studies import Corpus, Released, Study, load_corpus, load_study
 from swapbias.sources import upstream_file
+from swapbias.studies import Corpus, Published, Released, Study, load_corpus, load_study, published_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,8 @@ def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Findin
         )
         # A count that no paper prints is reported with nothing to hold it against.
         published = known.get(counted.key())
-        found.append(_with(counted, published) if published else counted)
+        found.append(replace(counted, published=published))
     return found
-
-
-def _with(finding: Finding, published: Published) -> Finding:
-    from dataclasses import replace
-
-    return replace(finding, published=published)
 
 
 def _compare(finding: Finding, published: Published, files: str) -> Iterator[Reproduced]:

@@ -1,0 +1,217 @@
+"""The command line: swapbias list | build | audit | reproduce. Thin: each command calls one function."""
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from swapbias.errors import UsageError
+
+if TYPE_CHECKING:
+    from swapbias.findings import Finding
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Measure social bias in language models by swapping one slot of a text.",
+)
+out = Console()
+err = Console(stderr=True, highlight=False)
+
+Names = Annotated[list[str] | None, typer.Argument(show_default=False)]
+
+def main() -> NoReturn:
+    """Run the command; trouble becomes one sentence and exit code 2 (usage) or 1."""
+    debug = "--debug" in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    try:
+        app(arguments, prog_name="swapbias", standalone_mode=True)
+    except UsageError as error:
+        _fail(str(error), 2, debug)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}. Check the place and its free space.", 1, debug)
+    except ValueError as error:
+        _fail(str(error), 1, debug)
+    except KeyboardInterrupt:
+        _fail("Stopped. What was scored is kept: go on with swapbias audit --resume DIR.", 130, debug)
+    except Exception as error:  # noqa: BLE001 - the last resort before a traceback
+        _fail(f"{type(error).__name__}: {error}. This is a fault of swapbias: see it with --debug.", 1, debug)
+    sys.exit(0)
+
+def _fail(sentence: str, code: int, debug: bool) -> NoReturn:
+    if debug:
+        traceback.print_exc()
+    err.print(f"swapbias: {' '.join(sentence.split())}", soft_wrap=True, markup=False)
+    sys.exit(code)
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"swapbias {version('swapbias')}")
+        raise typer.Exit
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Options of every command; ``--debug`` may stand anywhere."""
+
+@app.command("list")
+def list_() -> None:
+    """List studies, corpora with their configs and row counts, and measures."""
+    from swapbias.studies import corpora, load_corpus, load_study, metrics, row_count, studies
+
+    table = Table("study", "experiment", "model", "question", title="Studies", title_justify="left")
+    for name in studies():
+        for experiment in load_study(name).experiments:
+            kind = experiment.kind if experiment.configs else "released outputs only"
+            table.add_row(name, experiment.name, kind, experiment.question)
+    out.print(table)
+    table = Table("corpus", "config", "rows", "description", title="Corpora", title_justify="left")
+    for name in corpora():
+        for config in load_corpus(name).configs:
+            rows = row_count(name, config.name)
+            table.add_row(name, config.name, "needs upstream" if rows is None else str(rows), config.description)
+    out.print(table)
+    out.print(f"Measures (evaluate modules): {', '.join(metrics())}")
+
+@app.command()
+def build(
+    corpora_: Annotated[list[str] | None, typer.Argument(metavar="[CORPUS]...", show_default=False)] = None,
+    folder: Annotated[Path, typer.Option("--out", help="Folder to write to.")] = Path("swapbias-corpora"),
+) -> None:
+    """Write corpora as folders that datasets.load_dataset reads."""
+    from swapbias import building
+    from swapbias.studies import corpora, load_corpus
+
+    names = corpora_ or corpora()
+    for name in names:
+        load_corpus(name)  # an unknown name is refused before anything is written
+    for name in names:
+        for built in building.build(name, folder):
+            what = f"left out: {built.left_out}" if built.left_out else f"{built.rows} rows"
+            out.print(f"{built.corpus} {built.config}: {what}", soft_wrap=True, markup=False)
+    out.print(f"Built in {folder}", soft_wrap=True, markup=False)
+
+@app.command()
+def audit(
+    model: Annotated[
+        str | None,
+        typer.Argument(show_default=False, help="Hub id, local folder, vader or module:function; none: calibration."),
+    ] = None,
+    study: Annotated[list[str] | None, typer.Option(help="NAME or NAME:CONFIG; may be repeated.")] = None,
+    kind: Annotated[str | None, typer.Option(help="masked or classifier, where the config does not tell.")] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", show_default=False)] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Most prompts per config, whole pairs.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts per forward pass.")] = 64,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="float32, or bfloat16 (faster, changes results).")] = "float32",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the calibration model.")] = 0,
+    positive_label: Annotated[str | None, typer.Option(help="The classifier's label for positive.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+) -> None:
+    """Audit a model: score the prompts, compare the groups, write findings, figures and a report."""
+    from swapbias import audit as auditing
+    from swapbias.scorers import LoadOptions
+
+    with _progress() as bar:
+        if resume:
+            if model or study or folder:
+                raise UsageError("--resume takes model, studies and folder from the run. Drop the others.")
+            run, found = auditing.resume(resume, say=_say, bar=bar)
+        else:
+            settings = auditing.Settings(
+                model=model,
+                studies=tuple(study or ()),
+                kind=kind,
+                limit=limit,
+                seed=seed,
+                load=LoadOptions(device=device, dtype=dtype, batch_size=batch_size, positive_label=positive_label),
+            )
+            run, found = auditing.start(settings, folder or auditing.default_folder(settings), say=_say, bar=bar)
+    for one in run.manifest()["skipped"]:
+        out.print(f"Not run: {one['study']} {one['experiment']}: {one['reason']}.", soft_wrap=True, markup=False)
+    _print_headlines(found)
+    out.print(f"Report: {run.folder / 'report.html'}", soft_wrap=True, markup=False)
+
+def _say(sentence: str) -> None:
+    err.print(sentence, soft_wrap=True, markup=False)
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int], Callable[[int], None]]]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err) as progress:
+
+        def bar(title: str, total: int) -> Callable[[int], None]:
+            task = progress.add_task(title, total=total)
+            return lambda done: progress.advance(task, done)
+
+        yield bar
+
+def _print_headlines(found: "list[Finding]") -> None:
+    from swapbias.report import words
+
+    table = Table("study", "quantity", "rows", title="Headline findings", title_justify="left")
+    for name in ("value", "95 % interval", "d", "p corrected", "n", "unscored", "expected"):
+        table.add_column(name, justify="right")
+    for one in words.headlines(found):
+        if not one.clustered_by:
+            estimate, signed = one.estimate, words.is_signed(one)
+            table.add_row(
+                f"{one.study} {one.experiment}",
+                words.quantity(one),
+                words.where(one),
+                words.number(estimate.value, signed=signed),
+                words.interval(estimate, signed=signed),
+                words.number(estimate.effect_size, signed=True),
+                words.p_value(estimate.p_adjusted),
+                str(estimate.n),
+                str(estimate.n_unscored),
+                f"{one.published.value} ({one.published.source})" if one.published and one.published.value else "–",
+            )
+    out.print(table)
+
+@app.command()
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[STUDY]...", show_default=False)] = None,
+) -> None:
+    """Recompute published numbers from the authors' released outputs."""
+    from swapbias.reproduce import NotAtHand
+    from swapbias.reproduce import reproduce as recomputed
+    from swapbias.studies import load_study, studies
+
+    chosen = names or studies()
+    for name in chosen:
+        load_study(name)
+    rows, missing = [], []
+    for name in chosen:
+        for one in recomputed(name):
+            (missing if isinstance(one, NotAtHand) else rows).append(one)
+    table = Table("model", "number", "published", "recomputed", "match", "file")
+    for row in rows:
+        note = f"{row.match}: {row.note}" if row.match == "explained" else row.match
+        table.add_row(row.model, f"{row.study} {row.number}", row.published, f"{row.recomputed:.6g}", note, row.file)
+    out.print(table)
+    for one in missing:
+        out.print(f"Skipped: {one.study} {one.experiment} of {one.model}: {one.reason}", soft_wrap=True, markup=False)
+    wrong = sum(row.match == "no" for row in rows)
+    explained = sum(row.match == "explained" for row in rows)
+    out.print(
+        f"{len(rows) - wrong - explained} of {len(rows)} numbers match, {explained} explained, {wrong} do not; "
+        f"{len(missing)} sets of outputs are not at hand."
+    )
+    if wrong:
+        raise typer.Exit(1)

@@ -1,0 +1,160 @@
+"""Figures from findings alone: levels with intervals, gaps with intervals, a covariate's scatter."""
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from swapbias.findings import Finding
+from swapbias.report.words import plain
+from swapbias.studies import Covariate, Experiment, load_study
+
+# Okabe-Ito colours: told apart with any colour vision.
+_COLOURS = ("#D55E00", "#0072B2", "#777777", "#009E73", "#CC79A7")
+_STYLE = {"font.size": 9.0, "svg.hashsalt": "swapbias", "axes.spines.top": False, "axes.spines.right": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A figure as SVG and PNG, with the sentence that says what it shows."""
+
+    name: str
+    study: str
+    caption: str
+    svg: bytes
+    png: bytes
+
+
+def draw_figures(found: Sequence[Finding]) -> list[Drawn]:
+    """Every figure of the findings: for each experiment its levels, its gaps by slice and its covariates."""
+    figures: list[Drawn] = []
+    with matplotlib.rc_context(_STYLE):
+        for study, name in dict.fromkeys((one.study, one.experiment) for one in found):
+            experiment = next(e for e in load_study(study).experiments if e.name == name)
+            mine = [
+                one
+                for one in found
+                if (one.study, one.experiment, one.score, one.clustered_by) == (study, name, "score", "")
+            ]
+            figures += _of_experiment(study, experiment, mine)
+    return figures
+
+
+def _of_experiment(study: str, experiment: Experiment, found: list[Finding]) -> Iterator[Drawn]:
+    unit = found[0].unit
+    for slice_ in experiment.slices:
+        sliced = [one for one in found if one.slice_by == slice_.name]
+        stem = f"{study}-{experiment.name}-{slice_.name.replace(' ', '-')}"
+        levels = [one for one in sliced if one.measure == "mean" and one.contrast != "all"]
+        if slice_ == experiment.slices[0] and levels:
+            caption = f"Mean {unit} by {slice_.name}, with 95 % intervals."
+            yield _saved(f"{stem}-levels", study, caption, _levels(levels, unit))
+        gaps = [one for one in sliced if one.measure == experiment.measure]
+        if gaps:
+            caption = (
+                f"Gap ({plain(gaps[0].contrast)}) by {slice_.name}, with 95 % intervals; filled: p < .05 after "
+                f"correction over {slice_.name}. {experiment.direction[0].upper()}{experiment.direction[1:]}."
+            )
+            yield _saved(f"{stem}-gap", study, caption, _gaps(gaps, unit))
+    for covariate in experiment.covariates:
+        name = next(s.name for s in experiment.slices if s.column == covariate.column)
+        means = [one for one in found if one.measure == "mean" and one.contrast == "all" and one.slice_by == name]
+        r = next(one for one in found if one.contrast == f"score ~ {covariate.name}").estimate
+        caption = f"Mean {unit} against {covariate.name}: r = {r.value:.2f}, p = {r.p_value:.2f}, n = {r.n}."
+        stem = f"{study}-{experiment.name}-{covariate.name.replace(' ', '-')}"
+        yield _saved(stem, study, caption, _scatter(means, covariate, unit))
+
+
+def _panels(found: Sequence[Finding], height: float) -> tuple[Figure, dict[str, Any]]:
+    subsets = list(dict.fromkeys(one.subset for one in found))
+    figure = Figure(figsize=(3.6 * len(subsets) + 1.8, height), layout="constrained")
+    axes = figure.subplots(1, len(subsets), squeeze=False, sharex=True)[0]
+    for axis, subset in zip(axes, subsets, strict=True):
+        axis.set_title(plain(subset), fontsize=9.5)
+    return figure, dict(zip(subsets, axes, strict=True))
+
+
+def _height(found: Sequence[Finding]) -> float:
+    rows = max(
+        len({one.slice_value for one in found if one.subset == subset}) for subset in {one.subset for one in found}
+    )
+    return 1.1 + 0.27 * rows
+
+
+def _levels(found: Sequence[Finding], unit: str) -> Figure:
+    """One row per slice value, one coloured point with interval per group."""
+    figure, axes = _panels(found, _height(found) + 0.4)
+    groups = list(dict.fromkeys(one.contrast for one in found))
+    for subset, axis in axes.items():
+        mine = [one for one in found if one.subset == subset]
+        values = list(dict.fromkeys(one.slice_value for one in mine))
+        for shift, group in enumerate(groups):
+            points = [one for one in mine if one.contrast == group]
+            rows = [values.index(one.slice_value) + 0.18 * (shift - (len(groups) - 1) / 2) for one in points]
+            _points(axis, points, rows, _COLOURS[shift % len(_COLOURS)], label=plain(group))
+        _label_rows(axis, values)
+        axis.set_xlabel(f"mean {unit}")
+    first = next(iter(axes.values()))
+    figure.legend(
+        *first.get_legend_handles_labels(), loc="outside upper center", ncols=len(groups), frameon=False, fontsize=8
+    )
+    return figure
+
+
+def _gaps(found: Sequence[Finding], unit: str) -> Figure:
+    """One row per slice value, sorted by the gap; filled points differ from zero after correction."""
+    figure, axes = _panels(found, _height(found))
+    for subset, axis in axes.items():
+        mine = sorted((one for one in found if one.subset == subset), key=lambda one: one.estimate.value)
+        axis.axvline(0, color="#999999", linewidth=0.8, zorder=0)
+        for row, one in enumerate(mine):
+            _points(axis, [one], [row], _COLOURS[1], filled=one.estimate.p_adjusted < 0.05)
+        _label_rows(axis, [one.slice_value for one in mine])
+        axis.set_xlabel(f"{plain(mine[0].contrast)}, {unit}")
+    return figure
+
+
+def _points(
+    axis: Any, found: Sequence[Finding], rows: Sequence[float], colour: str, *, label: str = "", filled: bool = True
+) -> None:
+    values = [one.estimate.value for one in found]
+    ends = ([one.estimate.ci_low for one in found], [one.estimate.ci_high for one in found])
+    axis.hlines(rows, *ends, color=colour, linewidth=1.3)
+    axis.plot(
+        values, rows, "o", markersize=4.5, color=colour, markerfacecolor=colour if filled else "white", label=label
+    )
+
+
+def _label_rows(axis: Any, names: Sequence[str]) -> None:
+    axis.set_yticks(range(len(names)), [plain(name) for name in names])
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.tick_params(axis="y", length=0)
+
+
+def _scatter(means: Sequence[Finding], covariate: Covariate, unit: str) -> Figure:
+    figure = Figure(figsize=(6.2, 4.2), layout="constrained")
+    axis = figure.subplots()
+    known = [one for one in means if one.slice_value in covariate.values]
+    x = [covariate.values[one.slice_value] for one in known]
+    y = [one.estimate.value for one in known]
+    axis.plot(x, y, "o", color=_COLOURS[1], markersize=5)
+    for one, across, up in zip(known, x, y, strict=True):
+        axis.annotate(
+            plain(one.slice_value), (across, up), xytext=(5, 3), textcoords="offset points", fontsize=7.5
+        )
+    axis.margins(x=0.12, y=0.1)
+    axis.set_xlabel(covariate.name)
+    axis.set_ylabel(f"mean {unit}")
+    return figure
+
+
+def _saved(name: str, study: str, caption: str, figure: Figure) -> Drawn:
+    formats = {}
+    for kind, metadata in (("svg", {"Date": None}), ("png", {})):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+        formats[kind] = buffer.getvalue()
+    return Drawn(name, study, caption, formats["svg"], formats["png"])

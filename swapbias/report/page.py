@@ -1,0 +1,126 @@
+"""The report: one HTML file without any external reference."""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from swapbias.findings import Finding
+from swapbias.report import words
+from swapbias.report.figures import Drawn
+from swapbias.studies import Experiment, load_study
+
+EXAMPLES = 4  # pairs shown at each end
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the report is made of."""
+
+    manifest: Mapping[str, Any]
+    found: list[Finding]
+    items: Mapping[str, pd.DataFrame]
+    figures: Sequence[Drawn]
+    coverage: pd.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One pair: what was read, what the model gave each group."""
+
+    texts: list[str]
+    other: float
+    reference: float
+    answers: str
+
+
+def render(page: Page) -> str:
+    """The report as HTML; every value from outside is escaped."""
+    environment = Environment(
+        loader=PackageLoader("swapbias.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {
+        "words": words,
+        "data_uri": lambda svg: "data:image/svg+xml;base64," + base64.b64encode(svg).decode(),
+    }
+    return environment.get_template("page.html.j2").render(
+        manifest=page.manifest,
+        models=page.manifest["models"],
+        headlines=words.headlines(page.found),
+        compared=[one for one in page.found if one.published],
+        planted=[one for one in page.found if one.published and one.published.source == "planted"],
+        studies=[_section(page, name) for name in page.items],
+        coverage=_coverage(page.coverage),
+    )
+
+
+def _section(page: Page, name: str) -> dict[str, Any]:
+    study = load_study(name)
+    mine = [one for one in page.found if one.study == name]
+    run = {one.experiment for one in mine}
+    return {
+        "study": study,
+        "figures": [figure for figure in page.figures if figure.study == name],
+        "experiments": [
+            {
+                "experiment": experiment,
+                "unit": next(one.unit for one in mine if one.experiment == experiment.name),
+                "tables": _tables([one for one in mine if one.experiment == experiment.name]),
+                "examples": _examples(experiment, page.items[name]),
+            }
+            for experiment in study.experiments
+            if experiment.name in run
+        ],
+    }
+
+
+def _tables(found: list[Finding]) -> list[tuple[str, list[Finding]]]:
+    """Findings by slice; the published score and the paper's statistic only (findings.csv has all)."""
+    shown = [one for one in found if one.score == "score" and not one.clustered_by]
+    names = dict.fromkeys(one.slice_by for one in shown)
+    return [(name, [one for one in shown if one.slice_by == name]) for name in names]
+
+
+def _examples(experiment: Experiment, items: pd.DataFrame) -> list[Example]:
+    """The pairs with the lowest and the highest gap."""
+    rows = items[items["experiment"] == experiment.name]
+    pair = [experiment.group, experiment.reference_group]
+    two = rows[rows["group"].isin(pair)]
+    scores = two.pivot(index="pair_id", columns="group", values="score").dropna()
+    if experiment.measure != "paired_gap" or not set(pair) <= set(scores):
+        return []
+    order = (scores[pair[0]] - scores[pair[1]]).sort_values(kind="stable").index
+    ends = order if len(order) <= 2 * EXAMPLES else [*order[:EXAMPLES], *order[-EXAMPLES:]]
+    chosen = two[two["pair_id"].isin(set(ends))].groupby("pair_id", sort=False)
+    return [_example(chosen.get_group(name), pair) for name in ends]
+
+
+def _example(rows: pd.DataFrame, pair: list[str]) -> Example:
+    by_group = rows.set_index("group")
+    top = json.loads(rows["top_tokens"].iloc[0])[:5]
+    answers = ", ".join(f"{token} {probability:.2f}" for token, probability in top)
+    texts = list(dict.fromkeys(by_group.loc[pair, "text"]))
+    return Example(texts, by_group.loc[pair[0], "score"], by_group.loc[pair[1], "score"], answers)
+
+
+def _coverage(coverage: pd.DataFrame) -> list[dict[str, Any]]:
+    if not len(coverage):
+        return []
+    return [
+        {
+            "lexicon": lexicon,
+            "label": label,
+            "words": len(part),
+            "seen": int(part["in_vocabulary"].sum()),
+            "lost": part.loc[~part["in_vocabulary"], "word"].head(12).tolist(),
+        }
+        for (lexicon, label), part in coverage.groupby(["lexicon", "label"], sort=False)
+    ]

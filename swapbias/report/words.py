@@ -1,0 +1,71 @@
+"""How numbers and findings are written for people."""
+
+import math
+
+from swapbias.findings import Finding
+from swapbias.measures import Estimate
+
+
+def number(value: float, *, signed: bool = False) -> str:
+    """Three decimals; a dash for NaN.
+
+    >>> number(0.12345), number(-0.5, signed=True), number(float("nan"))
+    ('0.123', '−0.500', '–')
+    """
+    if math.isnan(value):
+        return "–"
+    return (f"{value:+.3f}" if signed else f"{value:.3f}").replace("-", "−")
+
+
+def p_value(value: float) -> str:
+    """A p-value, never printed as zero.
+
+    >>> p_value(0.0312), p_value(1e-9), p_value(float("nan"))
+    ('0.031', '<0.001', '–')
+    """
+    if math.isnan(value):
+        return "–"
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def interval(estimate: Estimate, *, signed: bool = False) -> str:
+    """The interval in brackets; a dash where there is none."""
+    if math.isnan(estimate.ci_low):
+        return "–"
+    return f"[{number(estimate.ci_low, signed=signed)}, {number(estimate.ci_high, signed=signed)}]"
+
+
+def plain(name: str) -> str:
+    """A column value as words: ``mental_health`` -> ``mental health``."""
+    return name.replace("_", " ").replace(" - ", " − ")
+
+
+def quantity(finding: Finding) -> str:
+    """What a finding's value is, in words."""
+    contrast = plain(finding.contrast)
+    what = {
+        "mean": f"mean, {contrast}",
+        "gap_difference": f"difference of gaps ({contrast})",
+        "correlation": f"correlation, {contrast}",
+    }.get(finding.measure, f"gap, {contrast}")
+    return what if finding.score == "score" else f"{what} ({plain(finding.score)})"
+
+
+def is_signed(finding: Finding) -> bool:
+    """Whether zero is a meaningful middle of the value."""
+    return finding.measure != "mean"
+
+
+def where(finding: Finding) -> str:
+    """Which rows a finding is about."""
+    parts = [plain(finding.subset)] if finding.subset else []
+    if finding.slice_by != "all":
+        parts.append(f"{finding.slice_by}: {plain(finding.slice_value)}" if finding.slice_value else finding.slice_by)
+    return ", ".join(parts) or "all"
+
+
+def headlines(found: list[Finding]) -> list[Finding]:
+    """The comparisons over all rows (not the means), the paper's statistic and the robust one."""
+    return [one for one in found if one.slice_by == "all" and one.measure != "mean"] + [
+        one for one in found if one.measure == "correlation"
+    ]

@@ -1,0 +1,141 @@
+"""A run on disk: its manifest, its scored items, and how a killed run goes on."""
+
+import io
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from swapbias.errors import UsageError
+from swapbias.sources import write_whole
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A folder of results. Every file in it is written whole or not at all."""
+
+    folder: Path
+
+    @classmethod
+    def create(cls, folder: Path, manifest: Mapping[str, Any]) -> "Run":
+        """A new run in a new or empty folder.
+
+        Raises:
+            UsageError: the folder holds something.
+            OSError: it cannot be written.
+        """
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"{folder} is a file, expected a folder. Choose another --out.")
+        if folder.exists() and any(folder.iterdir()):
+            hint = f"Go on with --resume {folder}, or choose" if (folder / MANIFEST).exists() else "Choose"
+            raise UsageError(f"{folder} is not empty. {hint} another --out.")
+        (folder / "items").mkdir(parents=True, exist_ok=True)
+        run = cls(folder)
+        run.write_manifest(manifest)
+        return run
+
+    @classmethod
+    def open(cls, folder: Path) -> "Run":
+        """A run that was begun.
+
+        Raises:
+            UsageError: the folder holds no run.
+        """
+        if not (folder / MANIFEST).is_file():
+            raise UsageError(f"{folder} holds no run: it has no {MANIFEST}. Give the folder of a run.")
+        return cls(folder)
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest as written last.
+
+        Raises:
+            ValueError: it is no JSON object.
+        """
+        try:
+            read = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{self.folder / MANIFEST} is no JSON ({error}). Start a new run.") from error
+        if not isinstance(read, dict) or "settings" not in read:
+            raise ValueError(f"{self.folder / MANIFEST} is no manifest of a run. Start a new run.")
+        return read
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Replace the manifest."""
+        self.write_json(MANIFEST, manifest)
+
+    def write_json(self, name: str, content: Any) -> None:
+        """A JSON file; NaN becomes null."""
+        text = json.dumps(_native(content), indent=2, ensure_ascii=False, allow_nan=False)
+        self.write(name, (text + "\n").encode())
+
+    def write_csv(self, name: str, table: pd.DataFrame) -> None:
+        """A CSV file; NaN becomes an empty cell."""
+        self.write(name, table.to_csv(index=False, lineterminator="\n").encode())
+
+    def write(self, name: str, content: bytes) -> None:
+        """Any file, by its path within the run."""
+        target = self.folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target, content)
+
+    def items(self, study: str) -> pd.DataFrame | None:
+        """The scored rows of a study, or None while they are not complete."""
+        path = self.folder / "items" / f"{study}.parquet"
+        return pq.read_table(path).to_pandas() if path.exists() else None
+
+    def score_once(
+        self,
+        study: str,
+        chunks: Sequence[Callable[[], list[dict[str, Any]]]],
+        skipped: Callable[[int], None],
+    ) -> pd.DataFrame:
+        """Score chunk by chunk, each written down at once; chunks on disk are read back, not scored again.
+
+        Args:
+            study: names the items file.
+            chunks: functions that score one chunk each, in order.
+            skipped: told the rows of each chunk that was on disk already.
+        """
+        done = self.items(study)
+        if done is not None:
+            skipped(len(done))
+            return done
+        parts = self.folder / "items" / f".{study}.parts"
+        parts.mkdir(parents=True, exist_ok=True)
+        for number, score in enumerate(chunks):
+            path = parts / f"{number:05d}.parquet"
+            if path.exists():
+                skipped(pq.read_metadata(path).num_rows)
+            else:
+                write_whole(path, _parquet(pa.Table.from_pylist(score())))
+        tables = [pq.read_table(parts / f"{number:05d}.parquet") for number in range(len(chunks))]
+        table = pa.concat_tables(tables, promote_options="default")
+        self.write(f"items/{study}.parquet", _parquet(table))
+        for path in parts.iterdir():
+            path.unlink()
+        parts.rmdir()
+        return table.to_pandas()
+
+
+def _parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def _native(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _native(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_native(inner) for inner in value]
+    if hasattr(value, "item"):  # numpy scalars
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,149 @@
+"""Scorers: the only contact with models. torch and transformers load when a scorer is made, not before."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from swapbias.errors import UsageError
+from swapbias.lexicons import Lexicon
+from swapbias.prompts import Prompt
+
+KINDS = ("masked", "classifier")
+VADER = "vader"
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What a model said of one prompt.
+
+    Attributes:
+        score: in the scorer's unit; NaN where the prompt could not be scored.
+        answer: the likeliest token or label; blank where there is none.
+        top_tokens: JSON list of [token or label, probability], likeliest first.
+        parts: further score columns by name (the untruncated mass beside the thresholded one).
+    """
+
+    score: float
+    answer: str = ""
+    top_tokens: str = "[]"
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+class Scorer(Protocol):
+    """Anything that turns prompts into scores.
+
+    Attributes:
+        model_id: the name findings carry.
+        kind: which experiments it can read.
+        unit: unit of the scores.
+        identity: what pins the model down (revision or sha256, settings), for the manifest.
+    """
+
+    model_id: str
+    kind: str
+    unit: str
+    identity: Mapping[str, Any]
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt, in order; ``on_progress`` is told how many more prompts are done."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Whether one word of a lexicon is a single token of a model's vocabulary, so that it can be counted."""
+
+    model_id: str
+    lexicon: str
+    word: str
+    label: str
+    in_vocabulary: bool
+
+
+class HasCoverage(Protocol):
+    """A scorer that counts words of lexicons and can say which ones it is able to see."""
+
+    def coverage(self, lexicon: Lexicon) -> list[Coverage]:
+        """One row per word of the lexicon."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """How a model is loaded and run: device (auto, cpu, cuda), dtype, prompts per forward pass, label read."""
+
+    device: str = "auto"
+    dtype: str = "float32"
+    batch_size: int = 64
+    positive_label: str | None = None
+
+
+def load_scorer(model: str, *, kind: str | None = None, options: LoadOptions | None = None) -> Scorer:
+    """A scorer for a model.
+
+    Args:
+        model: a Hub id or local folder (transformers), ``vader``, or ``module:function`` (texts ->
+            probabilities of positive sentiment).
+        kind: ``masked`` or ``classifier``; found from the model's config where None.
+        options: device, dtype and batch size.
+
+    Raises:
+        UsageError: a kind that cannot be found or does not exist, or a model of another kind.
+        ValueError: a model that cannot be loaded.
+    """
+    chosen = options or LoadOptions()
+    found = model_kind(model, kind)
+    if found not in KINDS:
+        raise UsageError(f"Model {model} is of kind {found}, expected one of {', '.join(KINDS)}.")
+    if found == "classifier":
+        from swapbias.scorers import classifier
+
+        if model == VADER:
+            return classifier.VaderScorer()
+        if is_callable(model):
+            return classifier.CallableScorer.load(model, batch_size=chosen.batch_size)
+        return classifier.TextClassifierScorer.load(model, chosen)
+    from swapbias.scorers.masked import MaskedScorer
+
+    return MaskedScorer.load(model, chosen)
+
+
+def model_kind(model: str, kind: str | None = None) -> str:
+    """The kind of a model, without loading its weights: ``masked``, ``classifier`` or ``causal``.
+
+    Raises:
+        UsageError: an unknown kind, or a config that does not tell and no ``kind`` given.
+        ValueError: no such model.
+    """
+    if kind is not None and kind not in KINDS:
+        raise UsageError(f"Unknown kind {kind!r}: expected one of {', '.join(KINDS)}.")
+    if model == VADER or is_callable(model):
+        if kind == "masked":
+            raise UsageError(f"{model} returns probabilities of a text, expected kind 'classifier'. Drop --kind.")
+        return "classifier"
+    from swapbias.scorers.loading import kind_of_config, read_config
+
+    found = kind_of_config(read_config(model))
+    if found is None and kind is None:
+        raise UsageError(
+            f"The config of {model} does not tell what kind of model it is. Pass --kind {' or '.join(KINDS)}."
+        )
+    if kind is not None and found is not None and found != kind:
+        raise UsageError(f"Model {model} is of kind {found} by its config, not {kind}. Drop --kind.")
+    return kind or found or ""
+
+
+def is_callable(model: str) -> bool:
+    """Whether a model name is ``module:function``."""
+    module, _, function = model.partition(":")
+    return function.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+def ranked(names: Sequence[str], probabilities: Sequence[float]) -> str:
+    """JSON of [name, probability] pairs, probabilities to six decimals."""
+    return json.dumps(
+        [[name, round(float(p), 6)] for name, p in zip(names, probabilities, strict=True)], ensure_ascii=False
+    )

@@ -1,0 +1,232 @@
+"""Sentiment systems of any kind: transformers classifiers, Python callables, VADER."""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapbias.errors import UsageError
+from swapbias.prompts import Prompt
+from swapbias.scorers import LoadOptions, Progress, Scored, ranked
+from swapbias.sources import file_sha256
+
+POSITIVE_NAMES = ("positive", "pos")
+
+
+class TextClassifierScorer:
+    """Score: probability (0..1) that a transformers text classifier gives to its positive label."""
+
+    kind = "classifier"
+    unit = "probability of positive sentiment"
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        model_id: str,
+        identity: Mapping[str, Any],
+        batch_size: int = 64,
+        positive_label: str | None = None,
+    ) -> None:
+        """Wrap a loaded model; ``load`` is the usual way.
+
+        Raises:
+            UsageError: the labels of the model do not tell which one is positive.
+        """
+        self.model, self.tokenizer = model.eval(), tokenizer
+        self.model_id, self.batch_size = model_id, batch_size
+        labels = model.config.id2label
+        self._labels = [str(labels[index]) for index in range(len(labels))]
+        self._positive = positive_index(self._labels, positive_label)
+        self.identity = {**identity, "kind": self.kind, "positive_label": self._labels[self._positive]}
+
+    @classmethod
+    def load(cls, model: str, options: LoadOptions) -> Self:
+        """From a Hub id or local folder.
+
+        Raises:
+            ValueError: no such model, or not a text classifier.
+        """
+        from transformers import AutoModelForSequenceClassification
+
+        from swapbias.scorers.loading import load_model, model_name
+
+        loaded, tokenizer, pin = load_model(
+            model, AutoModelForSequenceClassification, device=options.device, dtype=options.dtype
+        )
+        return cls(
+            loaded,
+            tokenizer,
+            model_id=model_name(model),
+            identity=pin,
+            batch_size=options.batch_size,
+            positive_label=options.positive_label,
+        )
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt; NaN where the text is longer than the model reads."""
+        import torch
+
+        from swapbias.scorers.loading import length_batches, length_limit
+
+        encoded = [self.tokenizer(prompt.text)["input_ids"] for prompt in prompts]
+        limit = length_limit(self.tokenizer, self.model.config)
+        fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
+        results = [Scored(float("nan"))] * len(prompts)
+        for batch in length_batches([len(encoded[index]) for index in fits], self.batch_size):
+            members = [fits[index] for index in batch]
+            ids = torch.tensor([encoded[index] for index in members], device=self.model.device)
+            with torch.inference_mode():
+                logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+            probabilities = torch.softmax(logits.float(), dim=-1).cpu().numpy()
+            for index, row in zip(members, probabilities, strict=True):
+                results[index] = self._scored(row)
+            if on_progress:
+                on_progress(len(members))
+        return results
+
+    def _scored(self, probabilities: NDArray[np.float32]) -> Scored:
+        order = np.argsort(-probabilities)
+        names = [self._labels[index] for index in order]
+        return Scored(
+            float(probabilities[self._positive]), names[0], ranked(names, probabilities[order].tolist())
+        )
+
+
+def positive_index(labels: Sequence[str], named: str | None = None) -> int:
+    """Which label means positive sentiment.
+
+    >>> positive_index(["NEGATIVE", "POSITIVE"])
+    1
+
+    Raises:
+        UsageError: no label is named so (LABEL_0, LABEL_1, ...) and none is given.
+    """
+    wanted = (named.lower(),) if named else POSITIVE_NAMES
+    for index, label in enumerate(labels):
+        if label.lower() in wanted:
+            return index
+    raise UsageError(
+        f"The model's labels are {list(labels)}: none is {' or '.join(wanted)}. "
+        "Pass --positive-label with the one that means positive."
+    )
+
+
+class CallableScorer:
+    """Score: what a Python function says is the probability (0..1) of positive sentiment of each text."""
+
+    kind = "classifier"
+    unit = "probability of positive sentiment"
+
+    def __init__(
+        self,
+        function: Callable[[list[str]], Any],
+        *,
+        model_id: str,
+        batch_size: int = 64,
+        identity: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Wrap a function: list of n texts -> n probabilities, or (n, 2) with the positive class second."""
+        self.function, self.model_id, self.batch_size = function, model_id, batch_size
+        self.identity = {"kind": self.kind, **(identity or {})}
+
+    @classmethod
+    def load(cls, name: str, *, batch_size: int = 64) -> Self:
+        """From ``module:function``; modules of the current folder are found.
+
+        Raises:
+            UsageError: no such module or function, or something that cannot be called.
+        """
+        module_name, _, function_name = name.partition(":")
+        if "" not in sys.path and str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        try:
+            function = getattr(importlib.import_module(module_name), function_name)
+        except (ImportError, AttributeError) as error:
+            raise UsageError(f"{name}: {error}. Give an importable module and a function in it.") from error
+        if not callable(function):
+            raise UsageError(f"{name} is a {type(function).__name__}, expected a function of a list of texts.")
+        source = inspect.getsourcefile(function) if inspect.isroutine(function) else None
+        pin = {"sha256": file_sha256(Path(source))} if source and Path(source).exists() else {}
+        return cls(function, model_id=name, batch_size=batch_size, identity=pin)
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt.
+
+        Raises:
+            ValueError: the function failed, or returned another shape or numbers outside 0..1.
+        """
+        results: list[Scored] = []
+        for start in range(0, len(prompts), self.batch_size):
+            texts = [prompt.text for prompt in prompts[start : start + self.batch_size]]
+            results += [Scored(float(p), _side(float(p))) for p in self._probabilities(texts)]
+            if on_progress:
+                on_progress(len(texts))
+        return results
+
+    def _probabilities(self, texts: list[str]) -> NDArray[np.float64]:
+        try:
+            returned = self.function(texts)
+        except Exception as error:  # noqa: BLE001 - whatever a user's function raises is reported as its own
+            raise ValueError(f"{self.model_id} raised {type(error).__name__}: {error}.") from error
+        wanted = f"expected {len(texts)} probabilities or shape ({len(texts)}, 2), one row per text"
+        try:
+            found = np.asarray(returned, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{self.model_id} returned {type(returned).__name__}, {wanted}.") from error
+        if found.shape == (len(texts), 2):
+            found = found[:, 1]
+        if found.shape != (len(texts),):
+            raise ValueError(f"{self.model_id} returned shape {found.shape}, {wanted}.")
+        if np.any((found < 0) | (found > 1)):
+            low, high = np.nanmin(found), np.nanmax(found)
+            raise ValueError(f"{self.model_id} returned numbers from {low:g} to {high:g}, expected 0 to 1 (or NaN).")
+        return found
+
+
+def _side(probability: float) -> str:
+    if np.isnan(probability):
+        return ""
+    return "positive" if probability > 0.5 else "negative"
+
+
+class VaderScorer:
+    """Score: VADER's compound valence (-1..1) moved to 0..1; .5 is neutral. It is no probability."""
+
+    kind = "classifier"
+    unit = "compound valence moved to 0..1"
+    model_id = "vader"
+
+    def __init__(self) -> None:
+        """Load the lexicon.
+
+        Raises:
+            UsageError: vaderSentiment is not installed.
+        """
+        try:
+            from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+        except ImportError as error:
+            raise UsageError(
+                "vader needs the package vaderSentiment. Install it with pip install 'swapbias[lexicon]'."
+            ) from error
+        self._analyzer = SentimentIntensityAnalyzer()
+        self.identity = {"kind": self.kind, "revision": f"vaderSentiment {version('vaderSentiment')}"}
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt."""
+        return list(self._each(prompts, on_progress))
+
+    def _each(self, prompts: Sequence[Prompt], on_progress: Progress | None) -> Iterator[Scored]:
+        for prompt in prompts:
+            compound = self._analyzer.polarity_scores(prompt.text)["compound"]
+            answer = "neutral" if abs(compound) < 0.05 else "positive" if compound > 0 else "negative"
+            yield Scored((compound + 1) / 2, answer)
+            if on_progress:
+                on_progress(1)

@@ -1,0 +1,180 @@
+"""Masked language models: probability mass of labelled words at the mask."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import AutoModelForMaskedLM
+
+from swapbias.lexicons import Lexicon
+from swapbias.prompts import MASK, Prompt
+from swapbias.scorers import Coverage, LoadOptions, Progress, Scored, ranked
+from swapbias.scorers.loading import length_batches, length_limit, load_model, model_name
+from swapbias.studies import load_lexicon
+
+TOP_K = 100  # tokens looked at (Lin et al. 2022)
+THRESHOLD = 0.01  # least probability of a token that counts (Lin et al. 2022)
+TIE = 1e-6  # float32 noise: a token this close below the threshold counts as on it
+SHOWN = 10  # tokens kept per prompt
+
+
+class MaskedScorer:
+    """Score: probability mass at ``<mask>`` of the prompt's candidate words.
+
+    Softmax over the whole vocabulary; among the 100 likeliest tokens, those with probability of at least .01
+    are added up by label, not renormalised. ``closed_list_mass`` beside it has no threshold: every token
+    of the vocabulary counts. 0: no counted token has the label. NaN: the text is longer than the model reads.
+    """
+
+    kind = "masked"
+    unit = "probability mass at the mask"
+
+    def __init__(
+        self, model: Any, tokenizer: Any, *, model_id: str, batch_size: int = 64, identity: Mapping[str, Any]
+    ) -> None:
+        """Wrap a loaded model; ``load`` is the usual way."""
+        if tokenizer.mask_token is None:
+            raise ValueError(f"Model {model_id!r} has no mask token. Use a masked language model.")
+        self.model, self.tokenizer = model.eval(), tokenizer
+        self.model_id, self.batch_size, self.identity = model_id, batch_size, dict(identity)
+        self._words = self._vocabulary()
+        self._lexicons: dict[str, tuple[list[str], torch.Tensor]] = {}
+
+    @classmethod
+    def load(cls, model: str, options: LoadOptions) -> Self:
+        """From a Hub id or local folder.
+
+        Raises:
+            ValueError: no such model, or not a masked one.
+        """
+        loaded, tokenizer, pin = load_model(
+            model, AutoModelForMaskedLM, device=options.device, dtype=options.dtype
+        )
+        identity = {**pin, "kind": cls.kind, "top_k": TOP_K, "threshold": THRESHOLD}
+        return cls(
+            loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=identity
+        )
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt; each text runs once however many rows ask about it."""
+        texts = list(dict.fromkeys(prompt.text for prompt in prompts))
+        rows_of: dict[str, list[int]] = {text: [] for text in texts}
+        for row, prompt in enumerate(prompts):
+            rows_of[prompt.text].append(row)
+        encoded = [self._encode(text) for text in texts]
+        limit = length_limit(self.tokenizer, self.model.config)
+        fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
+        results = [Scored(float("nan"), parts={"closed_list_mass": float("nan")})] * len(prompts)
+        for batch in length_batches([len(encoded[index]) for index in fits], self.batch_size):
+            members = [fits[index] for index in batch]
+            probabilities = self.probabilities([encoded[index] for index in members])
+            rows = [(place, row) for place, index in enumerate(members) for row in rows_of[texts[index]]]
+            for row, scored in self._masses(probabilities, [(place, prompts[row], row) for place, row in rows]):
+                results[row] = scored
+            if on_progress:
+                on_progress(len(rows))
+        return results
+
+    def probabilities(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Softmax at the mask, shape (texts, vocabulary), float32; all texts have the same length."""
+        ids = torch.tensor(encoded, device=self.model.device)
+        positions = (ids == self.tokenizer.mask_token_id).int().argmax(dim=1)
+        with torch.inference_mode(), head_at(self.model, positions):
+            logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+        return torch.softmax(logits[:, 0].float(), dim=-1)
+
+    def coverage(self, lexicon: Lexicon) -> list[Coverage]:
+        """Which words of a lexicon are single tokens of this vocabulary."""
+        exact, folded = set(self._words), {word.lower() for word in self._words}
+        rows = []
+        for word, label in lexicon.entries():
+            anyhow = word in lexicon.words or self._uncased
+            seen = word.lower() in folded if anyhow else word in exact
+            rows.append(Coverage(self.model_id, lexicon.name, word, label, seen))
+        return rows
+
+    def _encode(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer(text.replace(MASK, self.tokenizer.mask_token))["input_ids"]
+        if ids.count(self.tokenizer.mask_token_id) != 1:
+            raise ValueError(f"text {text!r}: expected exactly one {MASK}. Fix the template.")
+        return ids
+
+    def _vocabulary(self) -> list[str]:
+        """Each output of the model as a word: decoded and stripped, so that " she" is "she"."""
+        rows = self.model.get_output_embeddings().weight.shape[0]
+        known = min(rows, len(self.tokenizer))
+        words = [word.strip() for word in self.tokenizer.batch_decode([[token] for token in range(known)])]
+        special = set(self.tokenizer.all_special_tokens)
+        self._uncased = all(word == word.lower() for word in words if word not in special)
+        return words + [""] * (rows - known)
+
+    def _labels(self, name: str) -> tuple[list[str], torch.Tensor]:
+        """The labels of a lexicon, and the label index of every token."""
+        if name not in self._lexicons:
+            lexicon = load_lexicon(name)
+            labels = sorted({*lexicon.words.values(), *lexicon.proper.values(), lexicon.rest})
+            of_token = [labels.index(label) for label in lexicon.labels(self._words, uncased=self._uncased)]
+            self._lexicons[name] = labels, torch.tensor(of_token, device=self.model.device)
+        return self._lexicons[name]
+
+    def _masses(
+        self, probabilities: torch.Tensor, asked: Sequence[tuple[int, Prompt, int]]
+    ) -> Iterator[tuple[int, Scored]]:
+        """Thresholded and closed-list mass for each (place in the batch, prompt, row) asked about."""
+        top, tokens = probabilities.topk(min(TOP_K, probabilities.shape[1]), dim=1)
+        shown, shown_tokens = top[:, :SHOWN].tolist(), tokens[:, :SHOWN].tolist()
+        kept = top * (top >= THRESHOLD - TIE)
+        summed: dict[str, tuple[list[str], NDArray[np.float64], NDArray[np.float64]]] = {}
+        for place, prompt, row in asked:
+            name, _, label = prompt.candidates.rpartition("/")
+            if name not in summed:
+                labels, of_token = self._labels(name)
+                summed[name] = (
+                    labels,
+                    _sum_by(of_token[tokens], kept, len(labels)),
+                    _sum_by(of_token.expand_as(probabilities), probabilities, len(labels)),
+                )
+            labels, thresholded, closed = summed[name]
+            if label not in labels:
+                raise ValueError(f"candidates {prompt.candidates!r}: {name} has the labels {labels}. Fix the row.")
+            words = [self._words[token] for token in shown_tokens[place]]
+            column = labels.index(label)
+            yield (
+                row,
+                Scored(
+                    score=float(thresholded[place, column]),
+                    answer=words[0],
+                    top_tokens=ranked(words, shown[place]),
+                    parts={"closed_list_mass": float(closed[place, column])},
+                ),
+            )
+
+
+def _sum_by(label_of: torch.Tensor, values: torch.Tensor, labels: int) -> NDArray[np.float64]:
+    """Sum of values by label, shape (rows, labels), added up in float64."""
+    sums = torch.zeros(values.shape[0], labels, dtype=torch.float64, device=values.device)
+    return sums.scatter_add_(1, label_of, values.double()).cpu().numpy()
+
+
+@contextmanager
+def head_at(model: Any, positions: torch.Tensor) -> Iterator[None]:
+    """Let the model's head see one position of each text: logits get the shape (texts, 1, vocabulary).
+
+    The vocabulary head on every token is the larger half of a small model's cost. The encoder's output is
+    cut down before the model's own head reads it, whatever the family calls its head.
+    """
+
+    def cut(_module: Any, _arguments: Any, output: Any) -> Any:
+        hidden = output.last_hidden_state
+        rows = torch.arange(hidden.shape[0], device=hidden.device)
+        output.last_hidden_state = hidden[rows, positions].unsqueeze(1)
+        return output
+
+    handle = model.base_model.register_forward_hook(cut)
+    try:
+        yield
+    finally:
+        handle.remove()
