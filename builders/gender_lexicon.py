@@ -23,7 +23,9 @@ CORPUS = Corpus(
         _config("nouns", "Gendered nouns and titles with their kind", ("word", "group", "kind")),
         _config("names", "Common US first names that are mostly given to one gender", ("word", "group")),
         _config(
-            "definitional_pairs", "The ten pairs that define a gender direction in vectors", ("female", "male")
+            "definitional_pairs",
+            "The ten pairs that define a gender direction in vectors",
+            ("female", "male"),
         ),
         _config(
             "swap_terms",

@@ -285,7 +285,9 @@ CORPUS = Corpus(
     released=tuple(_released()),
     configs=(
         Config(
-            name="rq1", description="17 templates in three phases x 22 conditions x 3 groups of words", rows=_rq1
+            name="rq1",
+            description="17 templates in three phases x 22 conditions x 3 groups of words",
+            rows=_rq1,
         ),
         Config(
             name="rq1_original",

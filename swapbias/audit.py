@@ -50,7 +50,9 @@ class Settings:
         try:
             return cls(**{**saved, "studies": tuple(saved["studies"]), "load": LoadOptions(**saved["load"])})
         except (TypeError, KeyError) as error:
-            raise ValueError(f"The manifest's settings are not of this version ({error}). Start a new run.") from error
+            raise ValueError(
+                f"The manifest's settings are not of this version ({error}). Start a new run."
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def plan(settings: Settings) -> tuple[list[Task], list[Skipped]]:
             if not experiment.configs or (config and config not in experiment.configs):
                 continue
             if kind not in (None, experiment.kind):
-                reason = f"it needs a {experiment.kind} model and {settings.model} is of kind {kind}"
+                reason = f"it needs a {experiment.kind} model and {_short(settings.model)} is of kind {kind}"
                 skipped.append(Skipped(study.name, experiment.name, reason))
                 continue
             model = settings.model or _DEFAULT_MODELS[experiment.kind]
@@ -111,11 +113,14 @@ def _study_and_config(name: str) -> tuple[Study, str]:
     return study, config
 
 
+def _short(model: str | None) -> str:
+    """A model's name without the path of this machine."""
+    return Path(model).resolve().name if model and Path(model).exists() else str(model)
+
+
 def default_folder(settings: Settings) -> Path:
     """``swapbias-runs/<model>-<time>``."""
-    name = settings.model or "default"
-    if settings.model and Path(settings.model).exists():
-        name = Path(settings.model).resolve().name
+    name = _short(settings.model) if settings.model else "default"
     safe = "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in name)
     return Path("swapbias-runs") / f"{safe}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
@@ -180,9 +185,7 @@ def _work(
     run: Run, settings: Settings, tasks: list[Task], rows: list[list[dict[str, str]]], *, say: Say, bar: Bar
 ) -> tuple[Run, list[Finding]]:
     manifest = run.manifest()
-    scorers = {
-        model: _scorer(model, settings, say, bar) for model in dict.fromkeys(task.model for task in tasks)
-    }
+    scorers = {model: _scorer(model, settings, say, bar) for model in dict.fromkeys(task.model for task in tasks)}
     models = [{"model_id": scorer.model_id, **scorer.identity} for scorer in scorers.values()]
     if manifest.setdefault("models", _as_saved(models)) != _as_saved(models):
         raise UsageError(f"{run.folder} was begun with another version of the model. Start a new run.")
@@ -212,7 +215,9 @@ def _scorer(model: str, settings: Settings, say: Say, bar: Bar) -> Scorer:
 
         say("Calibration model: a tiny masked language model with a planted bias, trained once and kept.")
         return load_calibration(
-            seed=settings.seed, options=settings.load, on_progress=bar("training the calibration model", STEPS)
+            seed=settings.seed,
+            options=settings.load,
+            bar=lambda: bar("training the calibration model", STEPS),
         )
     say(f"Loading {model}.")
     return load_scorer(model, kind=settings.kind, options=settings.load)
@@ -286,6 +291,3 @@ def _versions() -> dict[str, str]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from swapbias.errors import UpstreamMissing, UsageError
+from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.sources import corpus_dir
 from swapbias.studies import Corpus, load_corpus, load_prompts
 
@@ -48,7 +48,7 @@ def build(corpus_name: str, out: Path) -> Iterator[Built]:
         for config in corpus.configs:
             try:
                 built[config.name] = load_prompts(corpus.name, config.name)
-            except UpstreamMissing as error:
+            except UpstreamMissingError as error:
                 yield Built(corpus.name, config.name, 0, str(error))
                 continue
             folder = making / config.name
@@ -94,7 +94,11 @@ def _info(corpus: Corpus, config: str, data: "Dataset") -> dict[str, Any]:
         "config_name": config,
         "features": [{"name": name, "dtype": "string"} for name in data.column_names],
         "splits": [
-            {"name": corpus.config(config).split, "num_bytes": int(data.data.nbytes), "num_examples": len(data)}
+            {
+                "name": corpus.config(config).split,
+                "num_bytes": int(data.data.nbytes),
+                "num_examples": len(data),
+            }
         ],
         "download_size": buffer.tell(),
         "dataset_size": int(data.data.nbytes),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -27,6 +28,7 @@ out = Console()
 err = Console(stderr=True, highlight=False)
 
 Names = Annotated[list[str] | None, typer.Argument(show_default=False)]
+
 
 def main() -> NoReturn:
     """Run the command; trouble becomes one sentence and exit code 2 (usage) or 1."""
@@ -47,16 +49,19 @@ def main() -> NoReturn:
         _fail(f"{type(error).__name__}: {error}. This is a fault of swapbias: see it with --debug.", 1, debug)
     sys.exit(0)
 
+
 def _fail(sentence: str, code: int, debug: bool) -> NoReturn:
     if debug:
         traceback.print_exc()
     err.print(f"swapbias: {' '.join(sentence.split())}", soft_wrap=True, markup=False)
     sys.exit(code)
 
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         out.print(f"swapbias {version('swapbias')}")
         raise typer.Exit
+
 
 @app.callback()
 def _options(
@@ -66,6 +71,7 @@ def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Options of every command; ``--debug`` may stand anywhere."""
+
 
 @app.command("list")
 def list_() -> None:
@@ -86,6 +92,7 @@ def list_() -> None:
     out.print(table)
     out.print(f"Measures (evaluate modules): {', '.join(metrics())}")
 
+
 @app.command()
 def build(
     corpora_: Annotated[list[str] | None, typer.Argument(metavar="[CORPUS]...", show_default=False)] = None,
@@ -103,6 +110,7 @@ def build(
             what = f"left out: {built.left_out}" if built.left_out else f"{built.rows} rows"
             out.print(f"{built.corpus} {built.config}: {what}", soft_wrap=True, markup=False)
     out.print(f"Built in {folder}", soft_wrap=True, markup=False)
+
 
 @app.command()
 def audit(
@@ -145,8 +153,10 @@ def audit(
     _print_headlines(found)
     out.print(f"Report: {run.folder / 'report.html'}", soft_wrap=True, markup=False)
 
+
 def _say(sentence: str) -> None:
     err.print(sentence, soft_wrap=True, markup=False)
+
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int], Callable[[int], None]]]:
@@ -161,52 +171,58 @@ def _progress() -> Iterator[Callable[[str, int], Callable[[int], None]]]:
 
         yield bar
 
+
 def _print_headlines(found: "list[Finding]") -> None:
     from swapbias.report import words
 
-    table = Table("study", "quantity", "rows", title="Headline findings", title_justify="left")
-    for name in ("value", "95 % interval", "d", "p corrected", "n", "unscored", "expected"):
-        table.add_column(name, justify="right")
-    for one in words.headlines(found):
-        if not one.clustered_by:
-            estimate, signed = one.estimate, words.is_signed(one)
-            table.add_row(
-                f"{one.study} {one.experiment}",
-                words.quantity(one),
-                words.where(one),
-                words.number(estimate.value, signed=signed),
-                words.interval(estimate, signed=signed),
-                words.number(estimate.effect_size, signed=True),
-                words.p_value(estimate.p_adjusted),
-                str(estimate.n),
-                str(estimate.n_unscored),
-                f"{one.published.value} ({one.published.source})" if one.published and one.published.value else "–",
-            )
+    shown = [one for one in words.headlines(found) if one.score == "score" and not one.clustered_by]
+    table = Table(title="Headline findings", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("finding", min_width=30)
+    for name in ("value, 95 % interval", "p corr.", "n", "expected"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in shown:  # the robust view, effect sizes and the other scores stand in the report
+        estimate, signed, known = one.estimate, words.is_signed(one), one.published
+        table.add_row(
+            f"{one.study} {one.experiment}, {words.where(one)}: {words.quantity(one)}",
+            f"{words.number(estimate.value, signed=signed)} {words.interval(estimate, signed=signed)}",
+            words.p_value(estimate.p_adjusted),
+            f"{estimate.n} (+{estimate.n_unscored})" if estimate.n_unscored else str(estimate.n),
+            f"{known.value}, {known.source}" if known and known.value else "",
+        )
     out.print(table)
+
 
 @app.command()
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="[STUDY]...", show_default=False)] = None,
 ) -> None:
     """Recompute published numbers from the authors' released outputs."""
-    from swapbias.reproduce import NotAtHand
+    from swapbias.reproduce import NotAtHand, Reproduced
     from swapbias.reproduce import reproduce as recomputed
     from swapbias.studies import load_study, studies
 
     chosen = names or studies()
     for name in chosen:
         load_study(name)
-    rows, missing = [], []
+    rows: list[Reproduced] = []
+    missing: list[NotAtHand] = []
     for name in chosen:
         for one in recomputed(name):
-            (missing if isinstance(one, NotAtHand) else rows).append(one)
+            if isinstance(one, NotAtHand):
+                missing.append(one)
+            else:
+                rows.append(one)
     table = Table("model", "number", "published", "recomputed", "match", "file")
     for row in rows:
         note = f"{row.match}: {row.note}" if row.match == "explained" else row.match
         table.add_row(row.model, f"{row.study} {row.number}", row.published, f"{row.recomputed:.6g}", note, row.file)
     out.print(table)
     for one in missing:
-        out.print(f"Skipped: {one.study} {one.experiment} of {one.model}: {one.reason}", soft_wrap=True, markup=False)
+        out.print(
+            f"Skipped: {one.study} {one.experiment} of {one.model}: {one.reason}",
+            soft_wrap=True,
+            markup=False,
+        )
     wrong = sum(row.match == "no" for row in rows)
     explained = sum(row.match == "explained" for row in rows)
     out.print(

@@ -5,5 +5,5 @@ class UsageError(ValueError):
     """The command or call cannot be meant as given (unknown name, model that does not fit): exit code 2."""
 
 
-class UpstreamMissing(ValueError):
+class UpstreamMissingError(ValueError):
     """A file that the package reads from a study's own repository is not reachable."""

@@ -1,7 +1,7 @@
 """Findings: the one long table of results, and how scored prompts become it."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from swapbias.studies import Experiment, Published, Slice, Study, load_study, pu
 if TYPE_CHECKING:
     from datasets import Dataset
 
-MEASURES = {"paired_gap": measures.paired_gap, "group_gap": measures.group_gap}
+MEASURES: dict[str, Callable[..., Estimate]] = {"paired_gap": measures.paired_gap, "group_gap": measures.group_gap}
 _ALL = Slice("", "all")
 
 
@@ -57,7 +57,11 @@ class Finding:
         published = self.published or Published()
         flat = asdict(self)
         del flat["estimate"], flat["published"]
-        return {**flat, **asdict(self.estimate), **{f"published_{k}": v for k, v in asdict(published).items()}}
+        return {
+            **flat,
+            **asdict(self.estimate),
+            **{f"published_{k}": v for k, v in asdict(published).items()},
+        }
 
     def key(self) -> tuple[str, ...]:
         """What a published number is matched on."""
@@ -254,9 +258,9 @@ def _corrected(found: Sequence[Finding], method: str) -> list[Finding]:
             key = (one.experiment, one.score, one.measure, one.contrast, one.clustered_by, one.slice_by)
             families.setdefault(key, []).append(index)
     corrected = list(found)
-    for key, members in families.items():
+    for family, members in families.items():
         adjusted = adjust([found[index].estimate.p_value for index in members], method)
-        experiment, score, measure, _, clustered_by, slice_by = key
+        experiment, score, measure, _, clustered_by, slice_by = family
         name = f"{experiment} {measure} of {score} by {slice_by}" + (" (robust)" if clustered_by else "")
         name += f": {len(members)} tests, {method}"
         for index, p_adjusted in zip(members, adjusted, strict=True):

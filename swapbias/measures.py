@@ -50,7 +50,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Complete pairs: scores of the other and of the reference group, aligned; ``rows`` points at the other's row."""
+    """Complete pairs, aligned: scores of both groups, and the row of the other group's score."""
 
     other: Floats
     reference: Floats
@@ -264,9 +264,7 @@ def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
 # --- aligning rows ------------------------------------------------------------------------------------
 
 
-def align_pairs(
-    scores: ArrayLike, groups: Sequence[str], pair_ids: Sequence[str], *, reference_group: str
-) -> Pairs:
+def align_pairs(scores: ArrayLike, groups: Sequence[str], pair_ids: Sequence[str], *, reference_group: str) -> Pairs:
     """Complete pairs in the order of their first row; pairs with a NaN score are counted and left out.
 
     Raises:
@@ -291,9 +289,7 @@ def align_pairs(
     return Pairs(score[other_row], score[reference_row], other_row, int((~complete).sum()))
 
 
-def _two_groups(
-    scores: ArrayLike, groups: Sequence[str], reference_group: str
-) -> tuple[Floats, NDArray[np.bool_]]:
+def _two_groups(scores: ArrayLike, groups: Sequence[str], reference_group: str) -> tuple[Floats, NDArray[np.bool_]]:
     score = np.asarray(scores, dtype=np.float64)
     group = np.asarray(groups)
     if score.ndim != 1 or len(score) != len(group):
@@ -310,9 +306,7 @@ def _codes(ids: Sequence[str], rows: int) -> NDArray[np.intp]:
     return np.unique(np.asarray(ids), return_inverse=True)[1]
 
 
-def _pair_clusters(
-    cluster_ids: Sequence[str], pair_ids: Sequence[str], pairs: Pairs
-) -> tuple[NDArray[np.intp], ...]:
+def _pair_clusters(cluster_ids: Sequence[str], pair_ids: Sequence[str], pairs: Pairs) -> tuple[NDArray[np.intp], ...]:
     codes = _codes(cluster_ids, len(pair_ids))
     ids = np.asarray(pair_ids)
     if len(set(zip(ids.tolist(), codes.tolist(), strict=True))) != len(set(ids.tolist())):
@@ -353,9 +347,7 @@ def _cohens_d(other: Floats, reference: Floats) -> float:
     return _ratio(_mean(other) - _mean(reference), math.sqrt(squares / (len(other) + len(reference) - 2)))
 
 
-def _mean_error(
-    values: Floats, spread: float, clusters: tuple[NDArray[np.intp], ...] | None
-) -> tuple[float, float]:
+def _mean_error(values: Floats, spread: float, clusters: tuple[NDArray[np.intp], ...] | None) -> tuple[float, float]:
     """Standard error of a mean and its degrees of freedom; NaN where there is no spread to estimate from."""
     if not spread > 0:
         return math.nan, math.nan
@@ -442,7 +434,7 @@ def _paired_test(
     if test == "t":
         return _t_p(value, error, freedom), "paired t" if clusters is None else "cluster-robust t"
     if test == "permutation":
-        units = difference if clusters is None else np.bincount(clusters[0], weights=difference)
+        units = difference if clusters is None else np.bincount(clusters[0], weights=difference).astype(np.float64)
         name = "sign-flip permutation" + ("" if clusters is None else " of clusters")
         return sign_flip_p(units, seed=draw.seed, n_resamples=draw.n_resamples), name
     if test == "wilcoxon" and clusters is None:
@@ -475,7 +467,8 @@ def _group_test(
     if test == "welch":
         return _t_p(value, error, freedom), "Welch t"
     if test == "t":
-        p_value = float(stats.ttest_ind(other, reference).pvalue) if defined else math.nan
+        sides = [(s.mean(), s.std(ddof=1), len(s)) for s in (other, reference)] if defined else []
+        p_value = float(stats.ttest_ind_from_stats(*sides[0], *sides[1]).pvalue) if defined else math.nan
         return p_value, "independent t (equal variance)"
     if test == "wilcoxon":
         p_value = float(stats.mannwhitneyu(other, reference).pvalue) if defined else math.nan

@@ -90,13 +90,11 @@ def checked(prompts: Iterable[Prompt], *, masked: bool = False) -> Iterator[Prom
             or (``masked``) a text without exactly one ``<mask>``.
     """
     rows = list(prompts)
-    for field, counted in (
-        ("prompt_id", Counter(row.prompt_id for row in rows)),
-        ("pair and group", Counter((row.pair_id, row.group) for row in rows)),
-    ):
-        repeated = [value for value, times in counted.items() if times > 1]
-        if repeated:
-            raise ValueError(f"{field} {repeated[0]!r} stands {counted[repeated[0]]} times, expected once.")
+    keys = [f"prompt_id {row.prompt_id!r}" for row in rows]
+    keys += [f"group {row.group!r} of pair {row.pair_id!r}" for row in rows]
+    for key, times in Counter(keys).items():
+        if times > 1:
+            raise ValueError(f"{key} stands {times} times, expected once. Fix the table.")
     for row in rows:
         if not row.text.strip() or slots(row.text):
             raise ValueError(f"prompt {row.prompt_id!r}: text {row.text!r}, expected every slot filled.")

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pandas as pd
 
-from swapbias.errors import UpstreamMissing
+from swapbias.errors import UpstreamMissingError
 from swapbias.findings import Finding, disaggregate
 from swapbias.measures import Estimate
 from swapbias.sources import upstream_file
@@ -54,7 +54,7 @@ def reproduce(study_name: str) -> Iterator[Reproduced | NotAtHand]:
     for released in corpus.released:
         try:
             found = _recomputed(study, corpus, released)
-        except UpstreamMissing as error:
+        except UpstreamMissingError as error:
             yield NotAtHand(study.name, released.model, released.experiment, str(error))
             continue
         files = ", ".join(path.rsplit("/", 1)[-1] for path in released.files)

@@ -34,7 +34,7 @@ def bootstrap_interval(
         means = [
             _means(
                 [weights],
-                np.bincount(codes, weights=sample, minlength=count),
+                np.bincount(codes, weights=sample, minlength=count).astype(np.float64),
                 np.bincount(codes, minlength=count).astype(np.float64),
             )
             for sample, codes in zip(samples, clusters, strict=True)

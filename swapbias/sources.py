@@ -12,7 +12,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from swapbias.errors import UpstreamMissing
+from swapbias.errors import UpstreamMissingError
 
 SOURCE_COLUMNS = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
 _RAW_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
@@ -88,7 +88,7 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
     given is a folder meant).
 
     Raises:
-        UpstreamMissing: when it is in none of them; the message says how to get it.
+        UpstreamMissingError: when it is in none of them; the message says how to get it.
         ValueError: when a file is there and its sha256 is not the pinned one.
     """
     pin = pinned_files(corpus).get(path)
@@ -100,7 +100,7 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
     if not found.exists() and download and not local:
         _fetch(pin, cached)
     if not found.exists():
-        raise UpstreamMissing(
+        raise UpstreamMissingError(
             f"{pin['repository']}/{path} is not at hand. Set SWAPBIAS_UPSTREAM to a folder that holds it, "
             "or go online so that it is fetched."
         )
@@ -118,7 +118,7 @@ def _fetch(pin: Mapping[str, str], target: Path) -> None:
         with urllib.request.urlopen(url, timeout=30) as answer:
             content = answer.read()
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        raise UpstreamMissing(
+        raise UpstreamMissingError(
             f"{pin['repository']}/{pin['path']} could not be fetched ({getattr(error, 'reason', error)}). "
             "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online."
         ) from error

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapbias.errors import UpstreamMissing, UsageError
+from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.lexicons import Lexicon
 from swapbias.prompts import PROMPT_COLUMNS, Prompt, checked
 from swapbias.sources import corpus_dir, read_table, upstream_file
@@ -226,7 +226,7 @@ def config_rows(corpus: str, config: str, *, download: bool = True) -> list[dict
 
     Raises:
         UsageError: unknown corpus or config.
-        UpstreamMissing: an upstream file it needs is not reachable.
+        UpstreamMissingError: an upstream file it needs is not reachable.
         ValueError: a table of the package is broken.
     """
     leaf = load_corpus(corpus)
@@ -253,7 +253,7 @@ def row_count(corpus: str, config: str) -> int | None:
     """Rows of a config, or None where it needs an upstream file that is not on this machine."""
     try:
         return len(config_rows(corpus, config, download=False))
-    except UpstreamMissing:
+    except UpstreamMissingError:
         return None
 
 
@@ -262,7 +262,7 @@ def load_prompts(corpus: str, config: str | None = None) -> "Dataset":
 
     Raises:
         UsageError: unknown corpus or config.
-        UpstreamMissing: an upstream file it needs is not reachable.
+        UpstreamMissingError: an upstream file it needs is not reachable.
     """
     from datasets import Dataset, Features, Value
 
@@ -300,9 +300,7 @@ def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]
     for row in published_rows(study):
         if row["model"].split("/")[-1].lower() != model_id.rstrip("/").split("/")[-1].lower():
             continue
-        key = tuple(
-            row[name] for name in ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
-        )
+        key = tuple(row[name] for name in ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value"))
         before = merged.get(key, Published())
         merged[key] = Published(
             before.value or row["value"],

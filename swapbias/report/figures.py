@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from swapbias.findings import Finding
 from swapbias.report.words import plain
@@ -14,7 +15,12 @@ from swapbias.studies import Covariate, Experiment, load_study
 
 # Okabe-Ito colours: told apart with any colour vision.
 _COLOURS = ("#D55E00", "#0072B2", "#777777", "#009E73", "#CC79A7")
-_STYLE = {"font.size": 9.0, "svg.hashsalt": "swapbias", "axes.spines.top": False, "axes.spines.right": False}
+_STYLE: dict[Any, Any] = {
+    "font.size": 9.0,
+    "svg.hashsalt": "swapbias",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ def _panels(found: Sequence[Finding], height: float) -> tuple[Figure, dict[str, 
     axes = figure.subplots(1, len(subsets), squeeze=False, sharex=True)[0]
     for axis, subset in zip(axes, subsets, strict=True):
         axis.set_title(plain(subset), fontsize=9.5)
+        axis.xaxis.set_major_locator(MaxNLocator(5))
     return figure, dict(zip(subsets, axes, strict=True))
 
 
@@ -99,7 +106,11 @@ def _levels(found: Sequence[Finding], unit: str) -> Figure:
         axis.set_xlabel(f"mean {unit}")
     first = next(iter(axes.values()))
     figure.legend(
-        *first.get_legend_handles_labels(), loc="outside upper center", ncols=len(groups), frameon=False, fontsize=8
+        *first.get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=len(groups),
+        frameon=False,
+        fontsize=8,
     )
     return figure
 
@@ -118,13 +129,25 @@ def _gaps(found: Sequence[Finding], unit: str) -> Figure:
 
 
 def _points(
-    axis: Any, found: Sequence[Finding], rows: Sequence[float], colour: str, *, label: str = "", filled: bool = True
+    axis: Any,
+    found: Sequence[Finding],
+    rows: Sequence[float],
+    colour: str,
+    *,
+    label: str = "",
+    filled: bool = True,
 ) -> None:
     values = [one.estimate.value for one in found]
     ends = ([one.estimate.ci_low for one in found], [one.estimate.ci_high for one in found])
     axis.hlines(rows, *ends, color=colour, linewidth=1.3)
     axis.plot(
-        values, rows, "o", markersize=4.5, color=colour, markerfacecolor=colour if filled else "white", label=label
+        values,
+        rows,
+        "o",
+        markersize=4.5,
+        color=colour,
+        markerfacecolor=colour if filled else "white",
+        label=label,
     )
 
 
@@ -142,9 +165,7 @@ def _scatter(means: Sequence[Finding], covariate: Covariate, unit: str) -> Figur
     y = [one.estimate.value for one in known]
     axis.plot(x, y, "o", color=_COLOURS[1], markersize=5)
     for one, across, up in zip(known, x, y, strict=True):
-        axis.annotate(
-            plain(one.slice_value), (across, up), xytext=(5, 3), textcoords="offset points", fontsize=7.5
-        )
+        axis.annotate(plain(one.slice_value), (across, up), xytext=(5, 3), textcoords="offset points", fontsize=7.5)
     axis.margins(x=0.12, y=0.1)
     axis.set_xlabel(covariate.name)
     axis.set_ylabel(f"mean {unit}")

@@ -7,14 +7,15 @@ from swapbias.measures import Estimate
 
 
 def number(value: float, *, signed: bool = False) -> str:
-    """Three decimals; a dash for NaN.
+    """Three decimals; a dash for NaN; zero has no sign.
 
-    >>> number(0.12345), number(-0.5, signed=True), number(float("nan"))
-    ('0.123', '−0.500', '–')
+    >>> number(0.12345), number(-0.5, signed=True), number(-0.0001), number(float("nan"))
+    ('0.123', '−0.500', '0.000', '–')
     """
     if math.isnan(value):
         return "–"
-    return (f"{value:+.3f}" if signed else f"{value:.3f}").replace("-", "−")
+    rounded = round(value, 3) + 0.0
+    return (f"{rounded:+.3f}" if signed and rounded else f"{rounded:.3f}").replace("-", "−")
 
 
 def p_value(value: float) -> str:

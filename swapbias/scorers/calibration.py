@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +47,12 @@ def planted_findings() -> dict[tuple[str, ...], Published]:
         return Published(value=f"{value:.2f}", source="planted")
 
     gap = {subset: shares["female"] - shares["male"] for subset, shares in PLANTED.items()}
-    known = {
+    known: dict[tuple[str, ...], Published] = {
         ("rq1", subset, "mean", group, "all", ""): at(share)
         for subset, shares in PLANTED.items()
         for group, share in shares.items()
     }
-    known |= {
-        ("rq1", subset, "paired_gap", "female - male", "all", ""): at(value) for subset, value in gap.items()
-    }
+    known |= {("rq1", subset, "paired_gap", "female - male", "all", ""): at(value) for subset, value in gap.items()}
     both = ("mental_health", "other_health")
     key = ("rq1", " - ".join(both), "gap_difference", "female - male", "all", "")
     return {**known, key: at(gap[both[0]] - gap[both[1]])}
@@ -67,23 +65,24 @@ class CalibrationScorer(MaskedScorer):
 
 
 def load_calibration(
-    *, seed: int = 0, options: LoadOptions | None = None, on_progress: Progress | None = None
+    *, seed: int = 0, options: LoadOptions | None = None, bar: Callable[[], Progress] | None = None
 ) -> CalibrationScorer:
-    """The calibration model, trained on first use (under a minute on two cores) and cached."""
+    """The calibration model, trained on first use (under a minute on two cores) and cached.
+
+    ``bar`` is called once if there is training to do and gives the function that is told of each step.
+    """
     rows = config_rows(CORPUS, CONFIG)
     recipe = {"recipe": RECIPE, "seed": str(seed), "planted": str(PLANTED), "subjects": str(SUBJECTS)}
     folder = cache_dir() / f"calibration-{fingerprint([recipe, *rows])[:16]}"
     if not (folder / "config.json").exists():
-        _train_into(folder, rows, seed, on_progress)
+        _train_into(folder, rows, seed, bar() if bar else None)
     scorer = CalibrationScorer.load(str(folder), options or LoadOptions())
     scorer.model_id = "calibration"
-    scorer.identity["trained"] = {"steps": STEPS, "seed": seed, "planted": PLANTED}
+    scorer.identity = {**scorer.identity, "trained": {"steps": STEPS, "seed": seed, "planted": PLANTED}}
     return scorer
 
 
-def _train_into(
-    folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress | None
-) -> None:
+def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress | None) -> None:
     """Train and put the model in place in one step: a killed training leaves nothing half."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     making = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
@@ -91,7 +90,7 @@ def _train_into(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model, tokenizer = train(rows, on_progress=on_progress)
-        disable_progress_bar()
+        disable_progress_bar()  # type: ignore[no-untyped-call]
         model.save_pretrained(making)
         tokenizer.save_pretrained(making)
         if not folder.exists():
@@ -125,7 +124,7 @@ def train(
         chosen = torch.randperm(len(tokens))[:BATCH]
         loss = _loss(model, tokenizer, tokens[chosen], subjects, shares[chosen])
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
         if on_progress:
@@ -161,7 +160,9 @@ def _tokenizer(texts: Sequence[str]) -> Any:
     ends = [(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")]
     tokenizer.post_processor = TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
     named = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=32, **named)
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer, model_max_length=32, **named
+    )
 
 
 def _model(words: int, length: int) -> Any:

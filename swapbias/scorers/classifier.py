@@ -45,7 +45,11 @@ class TextClassifierScorer:
         labels = model.config.id2label
         self._labels = [str(labels[index]) for index in range(len(labels))]
         self._positive = positive_index(self._labels, positive_label)
-        self.identity = {**identity, "kind": self.kind, "positive_label": self._labels[self._positive]}
+        self.identity: Mapping[str, Any] = {
+            **identity,
+            "kind": self.kind,
+            "positive_label": self._labels[self._positive],
+        }
 
     @classmethod
     def load(cls, model: str, options: LoadOptions) -> Self:
@@ -95,9 +99,7 @@ class TextClassifierScorer:
     def _scored(self, probabilities: NDArray[np.float32]) -> Scored:
         order = np.argsort(-probabilities)
         names = [self._labels[index] for index in order]
-        return Scored(
-            float(probabilities[self._positive]), names[0], ranked(names, probabilities[order].tolist())
-        )
+        return Scored(float(probabilities[self._positive]), names[0], ranked(names, probabilities[order].tolist()))
 
 
 def positive_index(labels: Sequence[str], named: str | None = None) -> int:
@@ -135,7 +137,7 @@ class CallableScorer:
     ) -> None:
         """Wrap a function: list of n texts -> n probabilities, or (n, 2) with the positive class second."""
         self.function, self.model_id, self.batch_size = function, model_id, batch_size
-        self.identity = {"kind": self.kind, **(identity or {})}
+        self.identity: Mapping[str, Any] = {"kind": self.kind, **(identity or {})}
 
     @classmethod
     def load(cls, name: str, *, batch_size: int = 64) -> Self:
@@ -174,7 +176,7 @@ class CallableScorer:
     def _probabilities(self, texts: list[str]) -> NDArray[np.float64]:
         try:
             returned = self.function(texts)
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises is reported as its own
+        except Exception as error:
             raise ValueError(f"{self.model_id} raised {type(error).__name__}: {error}.") from error
         wanted = f"expected {len(texts)} probabilities or shape ({len(texts)}, 2), one row per text"
         try:
@@ -217,7 +219,10 @@ class VaderScorer:
                 "vader needs the package vaderSentiment. Install it with pip install 'swapbias[lexicon]'."
             ) from error
         self._analyzer = SentimentIntensityAnalyzer()
-        self.identity = {"kind": self.kind, "revision": f"vaderSentiment {version('vaderSentiment')}"}
+        self.identity: Mapping[str, Any] = {
+            "kind": self.kind,
+            "revision": f"vaderSentiment {version('vaderSentiment')}",
+        }
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt."""

@@ -97,7 +97,7 @@ def load_model(model: str, auto_class: Any, *, device: str, dtype: str) -> tuple
 
 def _quietly(auto_class: Any, model: str, config: Any, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:
     """Load without the library's report on unexpected weights, which is normal for heads left out."""
-    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     log = logging.getLogger("transformers")
     level = log.level
     log.setLevel(logging.ERROR)

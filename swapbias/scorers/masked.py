@@ -39,7 +39,8 @@ class MaskedScorer:
         if tokenizer.mask_token is None:
             raise ValueError(f"Model {model_id!r} has no mask token. Use a masked language model.")
         self.model, self.tokenizer = model.eval(), tokenizer
-        self.model_id, self.batch_size, self.identity = model_id, batch_size, dict(identity)
+        self.model_id, self.batch_size = model_id, batch_size
+        self.identity: Mapping[str, Any] = dict(identity)
         self._words = self._vocabulary()
         self._lexicons: dict[str, tuple[list[str], torch.Tensor]] = {}
 
@@ -50,13 +51,9 @@ class MaskedScorer:
         Raises:
             ValueError: no such model, or not a masked one.
         """
-        loaded, tokenizer, pin = load_model(
-            model, AutoModelForMaskedLM, device=options.device, dtype=options.dtype
-        )
+        loaded, tokenizer, pin = load_model(model, AutoModelForMaskedLM, device=options.device, dtype=options.dtype)
         identity = {**pin, "kind": cls.kind, "top_k": TOP_K, "threshold": THRESHOLD}
-        return cls(
-            loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=identity
-        )
+        return cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=identity)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; each text runs once however many rows ask about it."""

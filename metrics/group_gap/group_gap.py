@@ -1,0 +1,68 @@
+"""Mean prediction of one group minus that of the reference group (an `evaluate` module)."""
+
+import datasets
+import evaluate
+from swapbias.measures import group_gap  # From: git+https://github.com/swapbias/swapbias
+
+_DESCRIPTION = """
+The group gap: for texts that are not paired, the mean prediction of the other group minus that of the reference
+group, with its Welch t interval and the independent t test (equal variance).
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions: one number per text (a probability, say); NaN where a text could not be scored.
+    groups: the group of each text; exactly two groups.
+    reference_group: the group that is subtracted.
+Returns:
+    value: difference of means, in the unit of the predictions; 0: no gap; above 0: the other group is higher.
+    ci_low, ci_high: 95 % Welch t interval.
+    effect_size: Cohen's d with the pooled standard deviation.
+    p_value: independent t test with equal variance, two-sided.
+    n: texts used.
+    n_unscored: texts left out because the prediction is NaN.
+Examples:
+    >>> import evaluate, swapbias
+    >>> gap = evaluate.load(swapbias.metric_path("group_gap"))
+    >>> result = gap.compute(
+    ...     predictions=[0.75, 0.25, 1.0, 0.25, 0.5, 0.25],
+    ...     groups=["female", "male"] * 3,
+    ...     reference_group="male",
+    ... )
+    >>> result["value"], result["n"]
+    (0.5, 6.0)
+"""
+
+_CITATION = """
+@software{swapbias, title = {swapbias: social bias in language models by swapping one slot}, year = {2026}}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class GroupGap(evaluate.Metric):
+    """The `evaluate` face of `swapbias.group_gap`."""
+
+    def _info(self):
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features(
+                {
+                    "predictions": datasets.Value("float64"),
+                    "groups": datasets.Value("string"),
+                }
+            ),
+        )
+
+    def _compute(self, predictions, groups, reference_group):
+        found = group_gap(predictions, groups, reference_group=reference_group)
+        return {
+            "value": found.value,
+            "ci_low": found.ci_low,
+            "ci_high": found.ci_high,
+            "effect_size": found.effect_size,
+            "p_value": found.p_value,
+            "n": float(found.n),
+            "n_unscored": float(found.n_unscored),
+        }

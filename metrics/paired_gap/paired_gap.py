@@ -1,0 +1,73 @@
+"""Mean over pairs of one group's prediction minus the reference group's (an `evaluate` module)."""
+
+import datasets
+import evaluate
+from swapbias.measures import paired_gap  # From: git+https://github.com/swapbias/swapbias
+
+_DESCRIPTION = """
+The paired gap: for texts that differ in one swapped slot, the mean over pairs of the other group's prediction
+minus the reference group's, with its paired t interval and test.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions: one number per text (a probability, say); NaN where a text could not be scored.
+    groups: the group of each text; exactly two groups.
+    pair_ids: the pair of each text; each id stands once per group.
+    reference_group: the group that is subtracted.
+Returns:
+    value: mean difference, in the unit of the predictions; 0: no gap; above 0: the other group is higher.
+    ci_low, ci_high: 95 % paired t interval.
+    effect_size: Cohen's d with the pooled standard deviation.
+    effect_size_z: mean difference over the standard deviation of the differences.
+    p_value: paired t test, two-sided.
+    n: pairs used.
+    n_unscored: pairs left out because a prediction is NaN.
+Examples:
+    >>> import evaluate, swapbias
+    >>> gap = evaluate.load(swapbias.metric_path("paired_gap"))
+    >>> result = gap.compute(
+    ...     predictions=[0.75, 0.25, 1.0, 0.25, 0.5, 0.25],
+    ...     groups=["female", "male"] * 3,
+    ...     pair_ids=["a", "a", "b", "b", "c", "c"],
+    ...     reference_group="male",
+    ... )
+    >>> result["value"], result["n"]
+    (0.5, 3.0)
+"""
+
+_CITATION = """
+@software{swapbias, title = {swapbias: social bias in language models by swapping one slot}, year = {2026}}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class PairedGap(evaluate.Metric):
+    """The `evaluate` face of `swapbias.paired_gap`."""
+
+    def _info(self):
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features(
+                {
+                    "predictions": datasets.Value("float64"),
+                    "groups": datasets.Value("string"),
+                    "pair_ids": datasets.Value("string"),
+                }
+            ),
+        )
+
+    def _compute(self, predictions, groups, pair_ids, reference_group):
+        found = paired_gap(predictions, groups, pair_ids, reference_group=reference_group)
+        return {
+            "value": found.value,
+            "ci_low": found.ci_low,
+            "ci_high": found.ci_high,
+            "effect_size": found.effect_size,
+            "effect_size_z": found.effect_size_z,
+            "p_value": found.p_value,
+            "n": float(found.n),
+            "n_unscored": float(found.n_unscored),
+        }
