@@ -1,6 +1,5 @@
 """Corpora as folders that ``datasets.load_dataset`` reads, offline or from the Hub."""
 
-import io
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import yaml
 
 from swapbias.errors import UpstreamMissingError, UsageError
@@ -44,17 +44,19 @@ def build(corpus_name: str, out: Path) -> Iterator[Built]:
     out.mkdir(parents=True, exist_ok=True)
     making = Path(tempfile.mkdtemp(prefix=f".{corpus.name}.", dir=out))
     try:
-        built: dict[str, Dataset] = {}
+        built: dict[str, tuple[Dataset, int]] = {}
         for config in corpus.configs:
             try:
-                built[config.name] = load_prompts(corpus.name, config.name)
+                data = load_prompts(corpus.name, config.name)
             except UpstreamMissingError as error:
                 yield Built(corpus.name, config.name, 0, str(error))
                 continue
             folder = making / config.name
             folder.mkdir()
-            built[config.name].to_parquet(folder / f"{config.split}-00000-of-00001.parquet")
-            yield Built(corpus.name, config.name, len(built[config.name]))
+            file = folder / f"{config.split}-00000-of-00001.parquet"
+            pq.write_table(data.data.table, file)  # keeps the features, which datasets writes into the schema
+            built[config.name] = data, file.stat().st_size
+            yield Built(corpus.name, config.name, len(data))
         (making / "README.md").write_text(card(corpus, built), encoding="utf-8")
         making.chmod(0o755)
         if target.exists():
@@ -64,15 +66,18 @@ def build(corpus_name: str, out: Path) -> Iterator[Built]:
         shutil.rmtree(making, ignore_errors=True)
 
 
-def card(corpus: Corpus, built: "dict[str, Dataset]") -> str:
-    """The dataset card: the corpus' own README under a header that names configs, splits and features."""
+def card(corpus: Corpus, built: "dict[str, tuple[Dataset, int]]") -> str:
+    """The dataset card: the corpus' own README under a header that names configs, splits and features.
+
+    ``built`` holds each config's data and the bytes of its file.
+    """
     header = {
         "pretty_name": corpus.title,
         "license": corpus.licence.lower(),
         "language": ["en"],
         "tags": ["bias", "fairness", "swapbias"],
         "configs": [_data_files(corpus, name, default=index == 0) for index, name in enumerate(built)],
-        "dataset_info": [_info(corpus, name, data) for name, data in built.items()],
+        "dataset_info": [_info(corpus, name, *data) for name, data in built.items()],
     }
     body = (corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8")
     return f"---\n{yaml.safe_dump(header, sort_keys=False, allow_unicode=True)}---\n\n{body}"
@@ -87,19 +92,13 @@ def _data_files(corpus: Corpus, config: str, *, default: bool) -> dict[str, Any]
     return {**entry, "default": True} if default else entry
 
 
-def _info(corpus: Corpus, config: str, data: "Dataset") -> dict[str, Any]:
-    buffer = io.BytesIO()
-    data.to_parquet(buffer)
+def _info(corpus: Corpus, config: str, data: "Dataset", file_bytes: int) -> dict[str, Any]:
+    split = corpus.config(config).split
+    size = int(data.data.nbytes)
     return {
         "config_name": config,
         "features": [{"name": name, "dtype": "string"} for name in data.column_names],
-        "splits": [
-            {
-                "name": corpus.config(config).split,
-                "num_bytes": int(data.data.nbytes),
-                "num_examples": len(data),
-            }
-        ],
-        "download_size": buffer.tell(),
-        "dataset_size": int(data.data.nbytes),
+        "splits": [{"name": split, "num_bytes": size, "num_examples": len(data)}],
+        "download_size": file_bytes,
+        "dataset_size": size,
     }

@@ -1,0 +1,53 @@
+"""Shared fixtures: everything offline, every cache in a folder of this session."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure(config):
+    # Set before transformers and datasets are imported, and inherited by subprocesses.
+    base = Path(config.cache.mkdir("swapbias"))
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["HF_HOME"] = str(base / "hf")
+    os.environ["SWAPBIAS_CACHE"] = str(base / "cache")
+    os.environ.setdefault("SWAPBIAS_UPSTREAM", str(_beside("upstream")))
+
+
+def _beside(name):
+    return ROOT.parent / "shared" / name
+
+
+@pytest.fixture
+def upstream():
+    """The folder of released outputs."""
+    folder = Path(os.environ["SWAPBIAS_UPSTREAM"])
+    if not folder.is_dir():
+        pytest.skip("needs the authors' released outputs: set SWAPBIAS_UPSTREAM to a folder that holds them")
+    return folder
+
+
+@pytest.fixture
+def real_masked_model():
+    """A real small masked language model."""
+    folder = Path(os.environ.get("SWAPBIAS_TEST_MODEL", _beside("models/mini-mlm")))
+    if not folder.is_dir():
+        pytest.skip("needs a masked language model: set SWAPBIAS_TEST_MODEL to its folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def calibration():
+    """The calibration model (trained once per session, about ten seconds)."""
+    from swapbias.scorers.calibration import load_calibration
+
+    return load_calibration()
+
+
+@pytest.fixture
+def quiet():
+    """Arguments of an audit that shows nothing."""
+    return {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}

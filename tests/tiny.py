@@ -1,0 +1,166 @@
+"""Tiny random models of the families that the masked scorer must read, built from the package's own words."""
+
+from swapbias.studies import config_rows, load_lexicon
+
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+SPREAD = {"initializer_range": 0.6}  # a wide spread of logits, so that some words pass the threshold
+
+
+def texts():
+    return list(dict.fromkeys(row["text"] for row in config_rows("gendered_stigma", "rq1")))
+
+
+def words():
+    lexicon = [word for word, _ in load_lexicon("gendered_stigma/rq1").entries()]
+    return sorted({word for text in texts() for word in text.replace("<mask>", " ").split()} | set(lexicon))
+
+
+def save(family, folder):
+    """Save a tiny random model of a family and its tokenizer into a folder."""
+    import torch
+
+    torch.manual_seed(0)
+    tokenizer = TOKENIZERS[family](folder)
+    model = MODELS[family](len(tokenizer))
+    codes = folder / "bpe.codes"
+    merges = codes.read_text() if codes.exists() else ""
+    tokenizer.save_pretrained(folder)
+    if merges:  # saving drops the frequency column that reading expects: put the file back as it was
+        codes.write_text(merges)
+    model.save_pretrained(folder)
+    return folder
+
+
+def _wordpiece(folder):
+    from transformers import BertTokenizer
+
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##she", "##s", "'", "."]
+    vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys([*pieces, *map(str.lower, words())]))}
+    return BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=64)
+
+
+def _byte_level(folder):
+    import json
+
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+    from tokenizers.pre_tokenizers import ByteLevel
+    from tokenizers.trainers import BpeTrainer
+    from transformers import RobertaTokenizer
+
+    trained = Tokenizer(BPE())
+    trained.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    trainer = BpeTrainer(
+        vocab_size=900, special_tokens=SPECIAL, initial_alphabet=ByteLevel.alphabet(), show_progress=False
+    )
+    lines = [f"{word} {word}" for word in words()] * 3
+    trained.train_from_iterator([*texts(), *lines], trainer)
+    model = json.loads(trained.to_str())["model"]
+    merges = [tuple(merge) for merge in model["merges"]]
+    return RobertaTokenizer(vocab=model["vocab"], merges=merges, model_max_length=64)
+
+
+def _bertweet(folder):
+    import json
+
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+    from tokenizers.trainers import BpeTrainer
+    from transformers import BertweetTokenizer
+
+    trained = Tokenizer(BPE(end_of_word_suffix="</w>"))
+    trained.pre_tokenizer = WhitespaceSplit()
+    trainer = BpeTrainer(vocab_size=900, end_of_word_suffix="</w>", show_progress=False)
+    trained.train_from_iterator([*texts(), *words() * 3], trainer)
+    model = json.loads(trained.to_str())["model"]
+    pieces = [piece[:-4] if piece.endswith("</w>") else f"{piece}@@" for piece in model["vocab"]]
+    (folder / "vocab.txt").write_text("".join(f"{piece} 1\n" for piece in dict.fromkeys(pieces)))
+    (folder / "bpe.codes").write_text("".join(f"{' '.join(merge)} 1\n" for merge in model["merges"]))
+    return BertweetTokenizer(str(folder / "vocab.txt"), str(folder / "bpe.codes"), model_max_length=64)
+
+
+def _bert(size):
+    from transformers import BertConfig, BertForMaskedLM
+
+    return BertForMaskedLM(BertConfig(vocab_size=size, max_position_embeddings=64, **SIZES, **SPREAD))
+
+
+def _distilbert(size):
+    from transformers import DistilBertConfig, DistilBertForMaskedLM
+
+    config = DistilBertConfig(
+        vocab_size=size, dim=32, n_layers=2, n_heads=4, hidden_dim=48, max_position_embeddings=64, **SPREAD
+    )
+    return DistilBertForMaskedLM(config)
+
+
+def _roberta(size):
+    from transformers import RobertaConfig, RobertaForMaskedLM
+
+    config = RobertaConfig(
+        vocab_size=size, max_position_embeddings=66, pad_token_id=1, bos_token_id=0, eos_token_id=2, **SIZES, **SPREAD
+    )
+    return RobertaForMaskedLM(config)
+
+
+def _longformer(size):
+    from transformers import LongformerConfig, LongformerForMaskedLM
+
+    config = LongformerConfig(
+        vocab_size=size,
+        max_position_embeddings=66,
+        pad_token_id=1,
+        bos_token_id=0,
+        eos_token_id=2,
+        attention_window=16,
+        **SIZES,
+        **SPREAD,
+    )
+    return LongformerForMaskedLM(config)
+
+
+TOKENIZERS = {
+    "bert": _wordpiece,
+    "distilbert": _wordpiece,
+    "roberta": _byte_level,
+    "longformer": _byte_level,
+    "bertweet": _bertweet,
+}
+MODELS = {
+    "bert": _bert,
+    "distilbert": _distilbert,
+    "roberta": _roberta,
+    "longformer": _longformer,
+    "bertweet": _roberta,
+}
+
+
+def save_classifier(folder, labels):
+    """A tiny random text classifier with these labels."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification
+
+    torch.manual_seed(0)
+    tokenizer = _wordpiece(folder)
+    named = dict(enumerate(labels))
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        max_position_embeddings=64,
+        id2label=named,
+        label2id={name: index for index, name in named.items()},
+        **SIZES,
+        **SPREAD,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def save_causal(folder):
+    """A tiny random causal model: fits no study here."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=8, n_layer=1, n_head=1)).save_pretrained(folder)
+    return folder
