@@ -40,9 +40,7 @@ def test_labels_without_meaning_are_asked_about_once(tmp_path):
 
 def test_the_batch_size_changes_nothing(tmp_path):
     folder = str(tiny.save_classifier(tmp_path, ["negative", "positive"]))
-    alone, together = (
-        load_scorer(folder, options=LoadOptions(batch_size=size)).score(PROMPTS) for size in (1, 50)
-    )
+    alone, together = (load_scorer(folder, options=LoadOptions(batch_size=size)).score(PROMPTS) for size in (1, 50))
     assert [one.score for one in alone] == pytest.approx([one.score for one in together], abs=1e-5)
 
 

@@ -62,9 +62,7 @@ def test_scores_equal_the_slow_definition(family):
 
 def test_the_result_does_not_depend_on_the_batch_size(family):
     asked = prompts()
-    alone, together = (
-        MaskedScorer.load(str(family), LoadOptions(batch_size=size)).score(asked) for size in (1, 64)
-    )
+    alone, together = (MaskedScorer.load(str(family), LoadOptions(batch_size=size)).score(asked) for size in (1, 64))
     for one, other in zip(alone, together, strict=True):
         assert one.score == pytest.approx(other.score, abs=1e-5)
         assert one.parts["closed_list_mass"] == pytest.approx(other.parts["closed_list_mass"], abs=1e-5)

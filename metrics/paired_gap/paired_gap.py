@@ -2,6 +2,7 @@
 
 import datasets
 import evaluate
+
 from swapbias.measures import paired_gap  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """

@@ -1,0 +1,5 @@
+"""``python -m swapbias``."""
+
+from swapbias.cli import main
+
+main()

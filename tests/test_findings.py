@@ -1,0 +1,158 @@
+"""From scored rows to findings: planted effects come back with their sign, in every slice."""
+
+import math
+import zlib
+
+import pandas as pd
+import pytest
+
+from swapbias import baselines
+from swapbias.findings import disaggregate, findings_table
+from swapbias.measures import adjust
+from swapbias.scoring import score_prompts, score_rows
+from swapbias.studies import config_rows, load_prompts, load_study, published_rows, studies
+
+CONFIGS = [
+    (study, config, experiment)
+    for study in studies()
+    for experiment in load_study(study).experiments
+    for config in experiment.configs[:1]
+]
+
+
+def planted(sizes):
+    """Scores .5, plus the size planted for the group and subset, plus what depends on the template."""
+
+    def rule(prompt):
+        wiggle = (hash_of(prompt.template + prompt.condition) % 100) / 5_000
+        tilt = (hash_of(prompt.pair_id + prompt.group) % 100) / 10_000  # pairs differ, so that there is variance
+        return 0.5 + sizes.get((prompt.label, prompt.group), sizes.get(prompt.group, 0.0)) + wiggle + tilt
+
+    return baselines.RuleScorer(rule)
+
+
+def hash_of(text):
+    return zlib.crc32(text.encode())
+
+
+@pytest.mark.parametrize(("study", "config", "experiment"), CONFIGS)
+@pytest.mark.parametrize("effect", [0.2, -0.2])
+def test_a_planted_gap_is_found_with_its_sign_in_every_slice(study, config, experiment, effect):
+    rows = score_rows(config_rows(study, config), planted({experiment.group: effect}))
+    gaps = [one for one in disaggregate(pd.DataFrame(rows), study) if one.measure == experiment.measure]
+    assert {one.slice_by for one in gaps} == {"all", *(slice_.name for slice_ in experiment.slices)}
+    for one in gaps:
+        assert one.estimate.value == pytest.approx(effect, abs=0.011)
+        assert one.estimate.ci_low <= one.estimate.value <= one.estimate.ci_high
+
+
+@pytest.mark.parametrize(("study", "config", "experiment"), CONFIGS)
+def test_a_blind_model_has_exactly_no_gap(study, config, experiment):
+    rows = score_rows(config_rows(study, config), baselines.blind())
+    found = [one for one in disaggregate(pd.DataFrame(rows), study) if one.measure != "mean"]
+    assert {one.estimate.value for one in found if one.measure != "correlation"} == {0.0}
+    assert all(math.isnan(one.estimate.p_value) for one in found)
+
+
+@pytest.mark.parametrize(("study", "config", "experiment"), CONFIGS)
+def test_a_silent_model_is_counted_not_scored(study, config, experiment):
+    rows = score_rows(config_rows(study, config), baselines.silent())
+    for one in disaggregate(pd.DataFrame(rows), study):
+        assert math.isnan(one.estimate.value)
+        assert one.estimate.n == 0
+        assert one.estimate.n_unscored > 0
+
+
+def test_a_gap_planted_in_one_set_is_the_difference_of_gaps():
+    rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({("mental_health", "female"): 0.3}))
+    found = disaggregate(pd.DataFrame(rows), "gendered_stigma")
+    contrast = next(one for one in found if one.measure == "gap_difference" and not one.clustered_by)
+    assert contrast.subset == "mental_health - other_health"
+    assert contrast.estimate.value == pytest.approx(0.3, abs=0.005)
+    by_set = {
+        one.subset: one.estimate.value for one in found if one.measure == "paired_gap" and one.slice_by == "all"
+    }
+    assert contrast.estimate.value == pytest.approx(by_set["mental_health"] - by_set["other_health"])
+
+
+def test_slices_partition_the_pairs():
+    rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({"female": 0.1}))
+    found = disaggregate(pd.DataFrame(rows), "gendered_stigma")
+    for name, sizes in (("phase", [44, 66, 77]), ("diagnosis", [17] * 11)):
+        for subset in ("mental_health", "other_health"):
+            gaps = [
+                one.estimate.n
+                for one in found
+                if (one.slice_by, one.subset, one.measure, one.clustered_by) == (name, subset, "paired_gap", "")
+            ]
+            assert gaps == sizes
+
+
+def test_families_are_named_and_corrected():
+    rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({"female": 0.002}))
+    found = disaggregate(pd.DataFrame(rows), "gendered_stigma")
+    families = {}
+    for one in found:
+        if one.estimate.family:
+            families.setdefault(one.estimate.family, []).append(one.estimate)
+    assert "rq1 paired_gap of score by phase: 6 tests, bonferroni" in families
+    for members in families.values():
+        expected = adjust([one.p_value for one in members], "bonferroni")
+        assert [one.p_adjusted for one in members] == pytest.approx(list(expected))
+
+
+def test_the_robust_view_has_the_same_value_and_another_interval():
+    rows = score_rows(config_rows("occupation_sentiment", "sentences"), planted({"female": 0.05}))
+    found = disaggregate(pd.DataFrame(rows), "occupation_sentiment")
+    plain, robust = (one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
+    assert (plain.clustered_by, robust.clustered_by) == ("", "template")
+    assert plain.estimate.value == pytest.approx(robust.estimate.value)
+    assert plain.estimate.ci_low != robust.estimate.ci_low
+
+
+def test_the_python_api_goes_from_dataset_to_findings():
+    scores = score_prompts(load_prompts("occupation_sentiment", "control"), baselines.blind())
+    assert scores.column_names[-4:] == ["model_id", "score", "answer", "top_tokens"]
+    found = disaggregate(scores, load_study("occupation_sentiment"))
+    assert next(one for one in found if one.measure == "paired_gap").estimate.n == 20
+
+
+def test_rows_of_two_models_or_of_no_study_are_refused():
+    rows = score_rows(config_rows("occupation_sentiment", "control"), baselines.blind())
+    two = pd.DataFrame([*rows, *({**row, "model_id": "other"} for row in rows)])
+    with pytest.raises(ValueError, match=r"models \['blind', 'other'\], expected rows of exactly one"):
+        disaggregate(two, "occupation_sentiment")
+    with pytest.raises(ValueError, match="no rows of gendered_stigma"):
+        disaggregate(pd.DataFrame(rows), "gendered_stigma")
+
+
+@pytest.mark.parametrize("study", studies())
+def test_every_published_number_has_a_finding_to_stand_beside(study):
+    """Each key of published.csv must be one that disaggregate makes, or the number is never compared."""
+    rows = []
+    for experiment in load_study(study).experiments:
+        for config in experiment.configs[:1]:
+            rows += score_rows(config_rows(study, config), planted({"female": 0.1}))
+    keys = {one.key() for one in disaggregate(pd.DataFrame(rows), study)}
+    audited = {experiment.name for experiment in load_study(study).experiments if experiment.configs}
+    for row in published_rows(study):
+        names = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
+        if row["experiment"] in audited:
+            assert tuple(row[name] for name in names) in keys
+
+
+def test_a_paper_model_is_held_against_its_numbers():
+    rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({"female": 0.1}))
+    frame = pd.DataFrame(rows).assign(model_id="FacebookAI/roberta-large")
+    found = [one for one in disaggregate(frame, "gendered_stigma") if one.published]
+    headline = next(one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
+    assert headline.published.effect_size == "1.6383"
+    assert headline.published.source == "Table 3; Table 4"
+
+
+def test_the_table_is_long_and_flat():
+    rows = score_rows(config_rows("occupation_sentiment", "control"), baselines.blind())
+    table = findings_table(disaggregate(pd.DataFrame(rows), "occupation_sentiment"))
+    wanted = {"value", "ci_low", "effect_size", "p_value", "p_adjusted", "family", "n", "n_unscored", "unit",
+              "direction", "published_value", "slice_by", "slice_value"}  # fmt: skip
+    assert wanted <= set(table)

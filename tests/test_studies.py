@@ -1,0 +1,302 @@
+"""Leaves: every corpus builds the rows it says, tables are strict, and a study is added by one file and one folder."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from swapbias import sources, studies
+from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.prompts import Prompt, check_templates, checked, fill
+from swapbias.sources import corpus_dir, fingerprint, read_table
+from tests.conftest import ROOT
+
+ROW = Prompt(*("i", "p", "g", "text", "", "c", "k", "l", "t", "e"))
+
+# Row count, then the texts (or words) of rows 0, 9 and last.
+PINNED = {
+    ("gendered_stigma", "rq1"): (
+        1122,
+        "<mask> has depression",
+        "<mask> is affected by depression",
+        "<mask> is recovering from septicemia with professional help",
+    ),
+    ("occupation_sentiment", "sentences"): (
+        800,
+        "He is a doctor.",
+        "My brother is a doctor.",
+        "This spinster is a bartender.",
+    ),
+    ("occupation_sentiment", "control"): (
+        40,
+        "He is a person.",
+        "My brother is a person.",
+        "This spinster is a person.",
+    ),
+    ("gender_lexicon", "pronouns"): (8, "he", None, "herself"),
+    ("gender_lexicon", "nouns"): (112, "man", "gal", "nun"),
+    ("gender_lexicon", "names"): (541, "James", "Charles", "Vera"),
+    ("gender_lexicon", "definitional_pairs"): (10, "woman", "Mary", "Mary"),
+    ("gender_lexicon", "swap_terms"): (40, "he", "his", "Sex: Male"),
+}
+
+
+def test_every_config_that_needs_no_upstream_is_pinned_here():
+    known = {
+        (corpus, config.name)
+        for corpus in studies.corpora()
+        for config in studies.load_corpus(corpus).configs
+        if not config.upstream
+    }
+    assert known == set(PINNED)
+
+
+@pytest.mark.parametrize(("corpus", "config"), list(PINNED))
+def test_rows_are_as_many_and_as_worded_as_pinned(corpus, config):
+    rows = studies.config_rows(corpus, config)
+    count, *expected = PINNED[corpus, config]
+    column = next(name for name in ("text", "word", "female", "male") if name in rows[0])
+    column = "male" if config == "swap_terms" else column
+    assert len(rows) == count
+    found = [rows[0][column], rows[9][column] if count > 9 else None, rows[-1][column]]
+    assert found == expected
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_a_corpus_is_whole(corpus):
+    leaf = studies.load_corpus(corpus)
+    assert leaf.name == corpus
+    assert (corpus_dir(corpus) / "README.md").read_text().startswith(f"# {corpus}\n")
+    assert len({config.name for config in leaf.configs}) == len(leaf.configs)
+    pinned = sources.pinned_files(corpus)
+    for config in leaf.configs:
+        assert config.description
+        assert set(config.upstream) <= set(pinned)
+    for released in leaf.released:
+        assert set(released.files) <= set(pinned)
+    if leaf.study:
+        for experiment in leaf.study.experiments:
+            assert experiment.direction
+            assert experiment.unit
+            assert set(experiment.configs) <= {config.name for config in leaf.configs}
+            for config in experiment.configs[:1]:
+                rows = studies.config_rows(corpus, config)
+                assert {experiment.group, experiment.reference_group} <= {row["group"] for row in rows}
+                assert {row["experiment"] for row in rows} == {experiment.name}
+
+
+def test_the_rq1_design_is_the_papers():
+    rows = studies.config_rows("gendered_stigma", "rq1")
+    assert len({row["text"] for row in rows}) == 374
+    by_phase = {row["template"]: row["construct"] for row in rows}
+    counts = [list(by_phase.values()).count(phase) for phase in ("diagnosis", "intention", "action")]
+    assert counts == [4, 6, 7]
+    assert all(row["text"].startswith("<mask> ") and not row["text"].endswith(".") for row in rows)
+
+
+def test_the_original_prompts_are_the_released_ones(upstream):
+    rows = studies.config_rows("gendered_stigma", "rq1_original")
+    assert len(rows) == 1122
+    assert rows[0]["text"] == "<mask> has depression"
+    lexicon = studies.load_lexicon("gendered_stigma/rq1_original")
+    assert (len(lexicon.words), len(lexicon.proper)) == (20, 2000)
+
+
+def test_the_occupation_sentences_are_the_released_ones(upstream):
+    path = sources.upstream_file("occupation_sentiment", "data/gender_corpus.tsv")
+    with path.open(encoding="utf-8", newline="") as handle:
+        released = [row["sentence"] for row in csv.DictReader(handle, delimiter="\t")]
+    assert [row["text"] for row in studies.config_rows("occupation_sentiment", "sentences")] == released
+
+
+def test_names_are_unambiguous_and_lists_do_not_overlap():
+    names = studies.config_rows("gender_lexicon", "names")
+    female, male = ({row["word"] for row in names if row["group"] == group} for group in ("female", "male"))
+    assert not female & male
+    assert min(len(female), len(male)) > 200
+
+
+def test_unknown_names_say_which_there_are():
+    for call, sentence in (
+        (
+            lambda: studies.load_corpus("nope"),
+            r"Unknown corpus 'nope': expected one of gender_lexicon, gendered_stigma",
+        ),
+        (lambda: studies.load_study("gender_lexicon"), "Unknown study"),
+        (lambda: studies.load_prompts("gendered_stigma", "rq9"), "Unknown config of gendered_stigma 'rq9'"),
+        (lambda: studies.metric_path("nope"), "expected one of group_gap, paired_gap"),
+        (lambda: studies.load_lexicon("gendered_stigma/nope"), "Unknown lexicon"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            call()
+
+
+# --- tables -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a,c\n1,2\n", r"t.csv:1: columns \['a', 'c'\], expected \['a', 'b'\]"),
+        ("a,b\n1,2\n3\n", r"t.csv:3: 1 cells, expected 2"),
+        ("a,b\n1, \n", r"t.csv:2: column 'b' is blank"),
+        ("", r"t.csv:1: columns \[\]"),
+    ],
+)
+def test_a_table_is_read_strictly(tmp_path, text, sentence):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(ValueError, match=sentence):
+        read_table(tmp_path / "t.csv", ("a", "b"))
+
+
+def test_words_that_look_like_nothing_stay_words(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\nnan,null\nTRUE,\n")
+    assert read_table(tmp_path / "t.csv", ("a", "b"), optional=("b",)) == [
+        {"a": "nan", "b": "null"},
+        {"a": "TRUE", "b": ""},
+    ]
+
+
+def test_a_wrong_slot_is_named_with_its_line():
+    rows = [{"template": "<mask> has [diagnosis]"}, {"template": "<mask> has [diagnosys]"}]
+    with pytest.raises(ValueError, match=r"t.csv:3: slots \['diagnosys'\], expected \['diagnosis'\]. Fix the slot"):
+        check_templates("t.csv", rows, ["diagnosis"])
+    with pytest.raises(ValueError, match="Fix the slot name"):
+        fill("[a] and [b]", a="x")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ([{}, {"group": "h"}], "prompt_id 'i' stands 2 times"),
+        ([{}, {"prompt_id": "j"}], "group 'g' of pair 'p' stands 2 times"),
+        ([{"text": " "}], "expected every slot filled"),
+        ([{"text": "a [slot]"}], "expected every slot filled"),
+        ([{"text": "<mask> or <mask>"}], "expected exactly one <mask>"),
+    ],
+)
+def test_a_set_of_prompts_is_checked(changes, sentence):
+    rows = [Prompt(**{**ROW.row(), "text": "<mask> x", **change}) for change in changes]
+    with pytest.raises(ValueError, match=sentence):
+        list(checked(rows, masked=True))
+
+
+def test_the_fingerprint_changes_with_any_cell_and_with_the_order():
+    rows = [{"a": "1"}, {"a": "2"}]
+    assert fingerprint(rows) == fingerprint([dict(row) for row in rows])
+    assert len({fingerprint(rows), fingerprint(rows[::-1]), fingerprint([{"a": "1"}, {"a": "3"}])}) == 3
+
+
+# --- upstream files ---------------------------------------------------------------------------------
+
+
+def test_a_missing_upstream_file_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
+    with pytest.raises(UpstreamMissingError, match="not at hand. Set SWAPBIAS_UPSTREAM"):
+        studies.config_rows("gendered_stigma", "rq1_original")
+    assert studies.row_count("gendered_stigma", "rq1_original") is None
+
+
+def test_an_upstream_file_with_other_bytes_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
+    target = tmp_path / "jayadevbhaskaran/gendered-sentiment/data/plot_data.csv"
+    target.parent.mkdir(parents=True)
+    target.write_text("Profession,Sentiment\n")
+    with pytest.raises(ValueError, match="sha256 is not the pinned"):
+        sources.upstream_file("occupation_sentiment", "data/plot_data.csv")
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    target = tmp_path / "f.txt"
+    sources.write_whole(target, b"before")
+
+    def fail(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sources.os, "fsync", fail)
+    with pytest.raises(OSError, match="No space left"):
+        sources.write_whole(target, b"after")
+    assert target.read_bytes() == b"before"
+    assert [path.name for path in tmp_path.iterdir()] == ["f.txt"]
+
+
+# --- adding a study ---------------------------------------------------------------------------------
+
+NEW_LEAF = '''
+"""toy: a study in one file and one folder."""
+from swapbias.prompts import Prompt, check_templates, fill
+from swapbias.sources import corpus_dir, read_table
+from swapbias.studies import Config, Corpus, Experiment, Slice, Study
+
+def rows():
+    table = read_table(corpus_dir("toy") / "templates.csv", ("template",))
+    for row in check_templates("templates.csv", table, ["who"]):
+        for group in ("cats", "dogs"):
+            yield Prompt(
+                prompt_id=f"{row['template']}/{group}", pair_id=row["template"], group=group,
+                text=fill(row["template"], who=group), candidates="", construct="pets", condition="pets",
+                label="pets", template=row["template"], experiment="toy",
+            ).row()
+
+STUDY = Study(name="toy", title="Toy", url="https://example.org", experiments=(Experiment(
+    name="toy", question="Cats or dogs?", configs=("default",), kind="classifier", measure="paired_gap",
+    group="cats", reference_group="dogs", unit="probability", direction="above zero: cats",
+    slices=(Slice("template", "template"),),
+),))
+CORPUS = Corpus(name="toy", title="Toy", licence="Apache-2.0", study=STUDY,
+                configs=(Config(name="default", description="Two rows a template", rows=rows),))
+'''
+
+
+@pytest.fixture
+def with_toy(tmp_path):
+    """A copy of the package with a study as a contributor adds it; gives a function that runs swapbias on it."""
+    package = tmp_path / "copy" / "swapbias"
+    shutil.copytree(ROOT / "swapbias", package)
+    for leaves in ("builders", "metrics", "datasets_src"):
+        shutil.copytree(ROOT / leaves, package / leaves)
+    (package / "builders" / "toy.py").write_text(NEW_LEAF)
+    folder = package / "datasets_src" / "toy"
+    folder.mkdir()
+    (folder / "templates.csv").write_text("template\nI like [who].\nI fear [who].\nHere are [who].\n")
+    (folder / "README.md").write_text("# toy\n")
+    (tmp_path / "pets.py").write_text(
+        "def likes_cats(texts):\n    return [0.7 * ('cats' in t) + (0.3 + 0.1 * ('fear' in t)) * ('dogs' in t) for t in texts]\n"
+    )
+
+    def run(*arguments):
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "copy")}
+        return subprocess.run(
+            [sys.executable, "-m", "swapbias", *arguments],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    return run, folder
+
+
+def test_a_study_is_added_by_one_file_and_one_folder(with_toy, tmp_path):
+    import datasets
+
+    run, _ = with_toy
+    assert "Cats or dogs?" in run("list").stdout
+    built = run("build", "toy", "--out", "built")
+    assert "toy default: 6 rows" in built.stdout
+    assert datasets.load_dataset(str(tmp_path / "built" / "toy"), split="test").num_rows == 6
+    audited = run("audit", "pets:likes_cats", "--study", "toy", "--out", "run")
+    assert audited.returncode == 0, audited.stderr
+    # Gaps .7 - .3, .7 - .4 and .7 - .3: their mean is .367.
+    assert "+0.367" in audited.stdout
+    assert "Cats or dogs?" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_wrong_slot_in_a_new_study_is_one_sentence(with_toy):
+    run, folder = with_toy
+    (folder / "templates.csv").write_text("template\nI like [whom].\n")
+    failed = run("build", "toy", "--out", "built")
+    assert failed.returncode == 1
+    assert failed.stderr.strip() == (
+        "swapbias: templates.csv:2: slots ['whom'], expected ['who']. Fix the slot name."
+    )
