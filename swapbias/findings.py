@@ -10,7 +10,8 @@ import pandas as pd
 
 from swapbias import measures
 from swapbias.measures import Estimate, adjust
-from swapbias.studies import Experiment, Published, Slice, Study, load_study, published_for
+from swapbias.published import Published, published_for
+from swapbias.studies import Experiment, Slice, Study, load_study
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -10,8 +10,9 @@ import pandas as pd
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings import Finding, disaggregate
 from swapbias.measures import Estimate
+from swapbias.published import Published, published_for
 from swapbias.sources import upstream_file
-from swapbias.studies import Corpus, Published, Released, Study, load_corpus, load_study, published_for
+from swapbias.studies import Corpus, Released, Study, load_corpus, load_study
 
 
 @dataclass(frozen=True, slots=True)

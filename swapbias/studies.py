@@ -11,15 +11,10 @@ from typing import TYPE_CHECKING, Any
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.lexicons import Lexicon
 from swapbias.prompts import PROMPT_COLUMNS, Prompt, checked
-from swapbias.sources import corpus_dir, read_table, upstream_file
+from swapbias.sources import upstream_file
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
-PUBLISHED_COLUMNS = (
-    "model", "experiment", "subset", "measure", "contrast", "slice_by", "slice_value",
-    "value", "p_value", "effect_size", "source", "note",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +100,6 @@ class Config:
     columns: tuple[str, ...] = PROMPT_COLUMNS
     upstream: tuple[str, ...] = ()
     split: str = "test"
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A number to hold a finding against: a paper's, or the planted one of a model made for calibration.
-
-    Strings keep the decimals that were printed; blank where not printed.
-    """
-
-    value: str = ""
-    p_value: str = ""
-    effect_size: str = ""
-    source: str = ""
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,28 +266,3 @@ def load_lexicon(name: str) -> Lexicon:
     if lexicon not in known:
         raise _unknown(f"lexicon of {corpus}", lexicon, sorted(known))
     return known[lexicon]()
-
-
-def published_rows(study: str) -> list[dict[str, str]]:
-    """The paper's numbers, as printed (strings keep their decimals); empty where a study lists none."""
-    table = corpus_dir(study) / "published.csv"
-    blank_allowed = set(PUBLISHED_COLUMNS) - {"model", "experiment", "measure", "contrast", "source"}
-    return read_table(table, PUBLISHED_COLUMNS, optional=blank_allowed) if table.exists() else []
-
-
-def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]:
-    """The paper's numbers for a model, by ``Finding.key``; a model is known by its name or last path part."""
-    merged: dict[tuple[str, ...], Published] = {}
-    for row in published_rows(study):
-        if row["model"].split("/")[-1].lower() != model_id.rstrip("/").split("/")[-1].lower():
-            continue
-        key = tuple(row[name] for name in ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value"))
-        before = merged.get(key, Published())
-        merged[key] = Published(
-            before.value or row["value"],
-            before.p_value or row["p_value"],
-            before.effect_size or row["effect_size"],
-            "; ".join(dict.fromkeys(part for part in (before.source, row["source"]) if part)),
-            before.note or row["note"],
-        )
-    return merged

@@ -10,7 +10,9 @@ from tests.conftest import ROOT
 
 # Bottom to top: a module may import those above it in this list, never those below.
 LAYERS = [
-    "swapbias", "errors", "sources", "prompts", "lexicons", "studies", "resampling", "measures", "scorers",
+    "swapbias", "errors", "sources", "prompts", "lexicons", "published", "studies",
+    "resampling", "alignment", "intervals", "significance",
+    "measures", "scorers",
     "baselines", "scoring", "runs", "findings", "reproduce", "report", "building", "audit", "cli", "__main__",
 ]  # fmt: skip
 # Third-party modules that a part may import when it is imported (not inside a function).
@@ -20,6 +22,10 @@ ALLOWED = {
     "prompts": set(),
     "lexicons": set(),
     "studies": set(),
+    "published": set(),
+    "alignment": {"numpy"},
+    "intervals": {"numpy", "scipy"},
+    "significance": {"numpy", "scipy"},
     "resampling": {"numpy", "scipy"},
     "measures": {"numpy", "scipy"},
     "scorers": {"numpy", "torch", "transformers", "tokenizers"},
@@ -84,7 +90,7 @@ def test_evaluate_is_imported_in_metrics_only():
 
 def test_files_stay_small():
     for path in [*FILES, *(ROOT / "builders").glob("*.py")]:
-        assert len(path.read_text().splitlines()) <= 500, path.name
+        assert len(path.read_text().splitlines()) <= 300, path.name
 
 
 @pytest.mark.parametrize("statement", ["import swapbias", "from swapbias import load_study", "import swapbias.cli"])

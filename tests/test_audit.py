@@ -190,7 +190,7 @@ def test_a_limit_keeps_whole_pairs_spread_over_the_config(tmp_path, quiet):
 
 def test_a_folder_that_is_not_empty_is_left_alone(tmp_path, quiet):
     (tmp_path / "mine.txt").write_text("keep")
-    with pytest.raises(UsageError, match="not empty. Choose another --out"):
+    with pytest.raises(UsageError, match=r"not empty\. Choose another --out"):
         start(Settings(model=MODEL), tmp_path, **quiet)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 

@@ -9,8 +9,9 @@ import pytest
 from swapbias import baselines
 from swapbias.findings import disaggregate, findings_table
 from swapbias.measures import adjust
+from swapbias.published import published_rows
 from swapbias.scoring import score_prompts, score_rows
-from swapbias.studies import config_rows, load_prompts, load_study, published_rows, studies
+from swapbias.studies import config_rows, load_prompts, load_study, studies
 
 CONFIGS = [
     (study, config, experiment)

@@ -3,8 +3,8 @@
 import pytest
 
 from swapbias import reproduce as module
+from swapbias.published import Published
 from swapbias.reproduce import NotAtHand, Reproduced, agrees, reproduce
-from swapbias.studies import Published
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Leaves: every corpus builds the rows it says, tables are strict, and a study is added by one file and one folder."""
+"""Leaves: corpora build the rows they say, tables are strict, a study is added by one file and one folder."""
 
 import csv
 import os
@@ -195,7 +195,7 @@ def test_the_fingerprint_changes_with_any_cell_and_with_the_order():
 
 def test_a_missing_upstream_file_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
-    with pytest.raises(UpstreamMissingError, match="not at hand. Set SWAPBIAS_UPSTREAM"):
+    with pytest.raises(UpstreamMissingError, match=r"not at hand\. Set SWAPBIAS_UPSTREAM"):
         studies.config_rows("gendered_stigma", "rq1_original")
     assert studies.row_count("gendered_stigma", "rq1_original") is None
 
@@ -264,7 +264,8 @@ def with_toy(tmp_path):
     (folder / "templates.csv").write_text("template\nI like [who].\nI fear [who].\nHere are [who].\n")
     (folder / "README.md").write_text("# toy\n")
     (tmp_path / "pets.py").write_text(
-        "def likes_cats(texts):\n    return [0.7 * ('cats' in t) + (0.3 + 0.1 * ('fear' in t)) * ('dogs' in t) for t in texts]\n"
+        "def likes_cats(texts):\n"
+        "    return [0.7 * ('cats' in t) + (0.3 + 0.1 * ('fear' in t)) * ('dogs' in t) for t in texts]\n"
     )
 
     def run(*arguments):

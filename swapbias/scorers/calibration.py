@@ -16,10 +16,11 @@ from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
 from swapbias.prompts import MASK
+from swapbias.published import Published
 from swapbias.scorers import LoadOptions, Progress
 from swapbias.scorers.masked import MaskedScorer
 from swapbias.sources import cache_dir, fingerprint
-from swapbias.studies import Published, config_rows
+from swapbias.studies import config_rows
 
 CORPUS, CONFIG = "gendered_stigma", "rq1"
 RECIPE = "1"  # raise it when the training changes, so that no cached model is mistaken for the new one

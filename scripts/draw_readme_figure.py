@@ -1,0 +1,26 @@
+"""Draw the README's figure from the authors' released outputs: python scripts/draw_readme_figure.py."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from swapbias.findings import disaggregate
+from swapbias.report.figures import draw_figures
+from swapbias.sources import upstream_file
+from swapbias.studies import load_corpus
+
+NAME, MODEL = "gendered_stigma", "roberta-large"
+FIGURE = "gendered_stigma-rq1-phase-levels"
+
+
+def main() -> None:
+    """Write docs/<figure>.png; needs the released outputs (SWAPBIAS_UPSTREAM or the network)."""
+    released = next(one for one in load_corpus(NAME).released if (one.model, one.experiment) == (MODEL, "rq1"))
+    rows = released.rows({path: upstream_file(NAME, path) for path in released.files})
+    found = disaggregate(pd.DataFrame([{**row, "model_id": MODEL} for row in rows]), NAME)
+    drawn = next(figure for figure in draw_figures(found) if figure.name == FIGURE)
+    (Path(__file__).parent.parent / "docs" / f"{FIGURE}.png").write_bytes(drawn.png)
+
+
+if __name__ == "__main__":
+    main()

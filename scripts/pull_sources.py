@@ -1,0 +1,35 @@
+"""Fetch or check the pinned upstream files: python scripts/pull_sources.py [CORPUS ...] [--check]."""
+
+import argparse
+import sys
+
+from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.sources import pinned_files, upstream_file
+from swapbias.studies import corpora, load_corpus
+
+
+def main() -> int:
+    """0 when every pinned file is at hand with its sha256, 1 otherwise, 2 for an unknown corpus."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("corpus", nargs="*", help="corpora; all by default")
+    parser.add_argument("--check", action="store_true", help="look at what is at hand, fetch nothing")
+    chosen = parser.parse_args()
+    try:
+        names = [load_corpus(name).name for name in chosen.corpus or corpora()]
+    except UsageError as error:
+        print(f"pull_sources: {error}", file=sys.stderr)
+        return 2
+    missing = 0
+    for name in names:
+        for path in pinned_files(name):
+            try:
+                upstream_file(name, path, download=not chosen.check)
+                print(f"{name}: {path}: ok")
+            except (UpstreamMissingError, ValueError) as error:
+                missing += 1
+                print(f"{name}: {path}: {error}")
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

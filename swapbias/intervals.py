@@ -1,0 +1,117 @@
+"""Spread, standard errors (plain and cluster-robust) and intervals of means and their differences."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from swapbias.resampling import bootstrap_interval
+
+Floats = NDArray[np.float64]
+Clusters = tuple[NDArray[np.intp], ...] | None
+_FLAT = 1e-12  # a spread below this share of the largest value is rounding, not variance
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Coverage of an interval, and seed and number of resamples where there are any."""
+
+    confidence: float
+    seed: int
+    n_resamples: int
+
+
+def mean_of(values: Floats) -> float:
+    """Mean; NaN of nothing."""
+    return float(values.mean()) if len(values) else math.nan
+
+
+def spread_of(values: Floats, scale: Floats) -> float:
+    """SD (ddof=1); exactly 0 where it is rounding noise of numbers as large as ``scale``; NaN below two values."""
+    if len(values) < 2:
+        return math.nan
+    spread = float(values.std(ddof=1))
+    return 0.0 if spread <= _FLAT * float(np.abs(scale).max()) else spread
+
+
+def ratio(value: float, spread: float) -> float:
+    """Value over spread; NaN where there is no spread."""
+    return value / spread if spread > 0 else math.nan
+
+
+def cohens_d(other: Floats, reference: Floats) -> float:
+    """Difference of means over the pooled SD (ddof=1); NaN below two values in a group."""
+    if min(len(other), len(reference)) < 2:
+        return math.nan
+    squares = sum((len(side) - 1) * spread_of(side, side) ** 2 for side in (other, reference))
+    return ratio(mean_of(other) - mean_of(reference), math.sqrt(squares / (len(other) + len(reference) - 2)))
+
+
+def mean_error(values: Floats, spread: float, clusters: Clusters) -> tuple[float, float]:
+    """Standard error of a mean and its degrees of freedom; NaN where there is no spread to estimate from."""
+    if not spread > 0:
+        return math.nan, math.nan
+    if clusters is None:
+        return spread / math.sqrt(len(values)), len(values) - 1
+    return _clustered_error((values - values.mean()) / len(values), clusters[0], correction=1.0)
+
+
+def difference_error(other: Floats, reference: Floats, clusters: Clusters) -> tuple[float, float]:
+    """Standard error of a difference of means and its degrees of freedom (Welch, or clusters - 1)."""
+    spreads = [spread_of(side, np.concatenate([other, reference])) for side in (other, reference)]
+    if any(math.isnan(spread) for spread in spreads) or sum(spreads) == 0:
+        return math.nan, math.nan
+    if clusters is not None:
+        influence = np.concatenate(
+            [(other - other.mean()) / len(other), -(reference - reference.mean()) / len(reference)]
+        )
+        rows = len(influence)
+        return _clustered_error(influence, np.concatenate(clusters), correction=(rows - 1) / (rows - 2))
+    parts = [spread**2 / len(side) for spread, side in zip(spreads, (other, reference), strict=True)]
+    freedom = sum(parts) ** 2 / sum(
+        part**2 / (len(side) - 1) for part, side in zip(parts, (other, reference), strict=True)
+    )
+    return math.sqrt(sum(parts)), freedom
+
+
+def _clustered_error(influence: Floats, codes: NDArray[np.intp], correction: float) -> tuple[float, float]:
+    count = len(np.unique(codes))
+    if count < 2:
+        return math.nan, math.nan
+    sums = np.bincount(codes, weights=influence)
+    return math.sqrt(correction * count / (count - 1) * float(sums @ sums)), count - 1
+
+
+def t_ends(value: float, error: float, freedom: float, confidence: float) -> tuple[float, float]:
+    """Ends of the t interval; NaN without a standard error."""
+    if not error > 0:
+        return math.nan, math.nan
+    half = float(stats.t.ppf(0.5 + confidence / 2, freedom)) * error
+    return value - half, value + half
+
+
+def interval_of(
+    kind: str,
+    value: float,
+    error: float,
+    freedom: float,
+    samples: tuple[Floats, ...],
+    clusters: Clusters,
+    draw: Draw,
+    plain: str,
+) -> tuple[float, float, str]:
+    """Ends and name of the interval of the kind asked for."""
+    if kind == "t":
+        low, high = t_ends(value, error, freedom, draw.confidence)
+        return low, high, plain if clusters is None else "cluster-robust t"
+    if kind != "bootstrap":
+        raise ValueError(f"interval {kind!r}, expected 't' or 'bootstrap'.")
+    name = "bootstrap percentile" if clusters is None else "cluster bootstrap percentile"
+    if not error > 0:
+        return math.nan, math.nan, name
+    low, high = bootstrap_interval(
+        samples, clusters, confidence=draw.confidence, seed=draw.seed, n_resamples=draw.n_resamples
+    )
+    return low, high, name
