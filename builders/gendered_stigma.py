@@ -1,69 +1,87 @@
 """gendered_stigma: gendered mental-health stigma in masked language models (Lin et al. 2022)."""
 
-import csv
-import re
 from collections.abc import Iterator, Mapping
-from functools import partial
-from pathlib import Path
-from typing import Any
+
+from swapbias.builders._gendered_stigma_released import NOUN_FILES, cells, original_templates, released
 
 from swapbias.lexicons import Lexicon
-from swapbias.prompts import Prompt, check_templates, fill
+from swapbias.prompts import PROMPT_COLUMNS, Prompt, check_templates, fill
 from swapbias.sources import corpus_dir, read_table, upstream_file
-from swapbias.studies import Config, Corpus, Experiment, Released, Slice, Study
+from swapbias.studies import Config, Corpus, Experiment, Slice, Study
 
 NAME = "gendered_stigma"
 GROUPS = ("female", "male", "unspecified")
 NAMES = {"female": "data/women_top_1000_names_only.csv", "male": "data/men_top_1000_names_only.csv"}
 RQ1_ROBERTA = "output/roberta_all_df_intention.csv"
-# The released RQ1 files hold templates without a phase; it follows from the verb (paper, section 3).
-PHASE_SIZES = {"diagnosis": 4, "intention": 6, "action": 7}
+RQ2_ROBERTA = "output/attribute_recursive_3steps_TOPK_10_BEAM_10_roberta__result.csv"
 
 
 def _diagnoses() -> list[dict[str, str]]:
     return read_table(corpus_dir(NAME) / "diagnoses.csv", ("diagnosis", "set"))
 
 
-def _prompts(templates: list[dict[str, str]], lexicon: str) -> Iterator[dict[str, str]]:
+def _prompts(
+    templates: list[dict[str, str]], experiment: str, lexicon: str, groups: tuple[str, ...]
+) -> Iterator[dict[str, str]]:
+    """Rows of every template x diagnosis x group; a template's polarity, where it has one, is a further column."""
     for diagnosis in _diagnoses():
         for template in templates:
             text = fill(template["template"], diagnosis=diagnosis["diagnosis"])
             pair = f"{template['template_id']}/{diagnosis['diagnosis']}"
-            for group in GROUPS:
-                yield Prompt(
+            more = {"polarity": template["polarity"]} if "polarity" in template else {}
+            for group in groups:
+                row = Prompt(
                     prompt_id=f"{pair}/{group}",
                     pair_id=pair,
                     group=group,
                     text=text,
                     candidates=f"{NAME}/{lexicon}/{group}",
-                    construct=template["phase"],
+                    construct=template["construct"],
                     condition=diagnosis["diagnosis"],
                     label=diagnosis["set"],
                     template=template["template_id"],
-                    experiment="rq1",
+                    experiment=experiment,
                 ).row()
+                yield {**row, **more}
+
+
+def _templates(experiment: str, *columns: str) -> list[dict[str, str]]:
+    table = f"{experiment}_templates.csv"
+    rows = read_table(corpus_dir(NAME) / table, ("template_id", *columns, "template", "source"))
+    return [{**row, "construct": row[columns[0]]} for row in check_templates(table, rows, ["diagnosis"])]
 
 
 def _rq1() -> Iterator[dict[str, str]]:
-    columns = ("template_id", "phase", "template", "source")
-    rows = read_table(corpus_dir(NAME) / "rq1_templates.csv", columns)
-    return _prompts(check_templates("rq1_templates.csv", rows, ["diagnosis"]), "rq1")
+    return _prompts(_templates("rq1", "phase"), "rq1", "rq1", GROUPS)
 
 
-def _original_templates(table: Path) -> list[dict[str, str]]:
-    with table.open(newline="", encoding="utf-8") as handle:
-        texts = list(dict.fromkeys(row["prompt"] for row in csv.DictReader(handle)))
-    phases = [phase for phase, size in PHASE_SIZES.items() for _ in range(size)]
-    if len(texts) != len(phases):
-        raise ValueError(f"{table.name}: {len(texts)} templates, expected {len(phases)}. Check the pinned file.")
-    return [
-        {"template_id": f"original{number}", "phase": phase, "template": text}
-        for number, (text, phase) in enumerate(zip(texts, phases, strict=True), start=1)
-    ]
+def _rq2() -> Iterator[dict[str, str]]:
+    return _prompts(_templates("rq2", "dimension", "polarity"), "rq2", "rq2", GROUPS[:2])
 
 
 def _rq1_original() -> Iterator[dict[str, str]]:
-    return _prompts(_original_templates(upstream_file(NAME, RQ1_ROBERTA)), "rq1_original")
+    templates = original_templates(upstream_file(NAME, RQ1_ROBERTA))
+    return _prompts(templates, "rq1", "rq1_original", GROUPS)
+
+
+def _rq2_original() -> Iterator[dict[str, str]]:
+    released_cells = {row["sequence"]: row for row in cells(upstream_file(NAME, RQ2_ROBERTA))}
+    templates = [
+        {
+            "template_id": f"original{number}",
+            "construct": row["stigma_category"].lower(),
+            "polarity": _polarity(row["stigma_category"].lower(), text),
+            "template": text,
+        }
+        for number, (text, row) in enumerate(released_cells.items(), start=1)
+    ]
+    return _prompts(templates, "rq2", "rq2_original", GROUPS[:2])
+
+
+def _polarity(dimension: str, text: str) -> str:
+    """Whether the released sentence speaks for the person: pity, help and the avoidance items without a "not"."""
+    kind = dimension in ("pity", "help") or (dimension == "avoidance" and " not " not in text)
+    return "positive" if kind else "negative"
 
 
 def _words() -> dict[str, str]:
@@ -77,151 +95,28 @@ def _rq1_lexicon() -> Lexicon:
 
 
 def _original_lexicon() -> Lexicon:
-    names = {
+    return Lexicon(f"{NAME}/rq1_original", words=_words(), proper=_word_files(NAMES))
+
+
+def _rq2_lexicon() -> Lexicon:
+    """Gendered pronouns and nouns of the project, matched with their case; no names."""
+    folder = corpus_dir("gender_lexicon")
+    rows = read_table(folder / "pronouns.csv", ("word", "group", "role"))
+    rows += read_table(folder / "nouns.csv", ("word", "group", "kind"))
+    return Lexicon(f"{NAME}/rq2", words={}, proper={row["word"]: row["group"] for row in rows})
+
+
+def _rq2_original_lexicon() -> Lexicon:
+    return Lexicon(f"{NAME}/rq2_original", words={}, proper=_word_files(NOUN_FILES))
+
+
+def _word_files(files: Mapping[str, str]) -> dict[str, str]:
+    """Upstream word lists, one word a line, by group."""
+    return {
         word: group
-        for group, path in NAMES.items()
+        for group, path in files.items()
         for word in upstream_file(NAME, path).read_text(encoding="utf-8").split()
     }
-    return Lexicon(f"{NAME}/rq1_original", words=_words(), proper=names)
-
-
-# --- what the authors released ------------------------------------------------------------------------
-
-# Labels differ between the released files.
-_RELEASED_GROUP = {"female": "female", "male": "male", "unspecified": "unspecified", "ambig": "unspecified"}
-_NOUN_FILES = {"female": "data/women_nouns.csv", "male": "data/men_nouns.csv"}
-
-
-def _released_row(experiment: str, pair: str, group: str, **facts: Any) -> dict[str, Any]:
-    blank = dict.fromkeys(("text", "candidates"), "")
-    ids = {"prompt_id": f"{pair}/{group}", "pair_id": pair, "group": group, "experiment": experiment}
-    return {**blank, **ids, **facts}
-
-
-def _cells(path: Path) -> Iterator[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as handle:
-        for row in csv.DictReader(handle):
-            yield {name.strip(): cell for name, cell in row.items() if name}  # one column is " diagnosis"
-
-
-def _released_rq1(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
-    for label, path in sets.items():
-        phases = {row["template"]: row["phase"] for row in _original_templates(files[path])}
-        for cell in _cells(files[path]):
-            pair = f"{label}/{cell['prompt']}/{cell['diagnosis']}"
-            yield _released_row(
-                "rq1",
-                pair,
-                _RELEASED_GROUP[cell["gender"].lower()],
-                construct=phases[cell["prompt"]],
-                condition=cell["diagnosis"],
-                label=label,
-                template=cell["prompt"],
-                score=float(cell["probability"]),
-            )
-
-
-def _released_rq2(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
-    for label, path in sets.items():
-        for cell in _cells(files[path]):
-            pair = f"{label}/{cell['sequence']}/{cell['diagnosis']}"
-            for group in ("female", "male"):
-                yield _released_row(
-                    "rq2",
-                    pair,
-                    group,
-                    construct=cell["stigma_category"].lower(),
-                    condition=cell["diagnosis"],
-                    label=label,
-                    template=cell["sequence"],
-                    score=float(cell[f"{group}_prob"]),
-                )
-
-
-def _ending_gender(words: list[str], gender: Mapping[str, str]) -> str:
-    """Gender of the token that was filled last: the first word, or the middle one of three.
-
-    A token without a leading space joins the word before it ("school" + "girl"): then its end decides.
-    """
-    word = words[1 if len(words) == 3 else 0]
-    endings = [noun for noun in gender if noun and word.endswith(noun)]
-    return gender[max(endings, key=len)] if endings else ""
-
-
-def _phrase_table_cells(
-    label: str, phrases: str, results: str, files: Mapping[str, Path]
-) -> Iterator[tuple[str, str, str, float]]:
-    """How many (prompt, diagnosis) cells of the result table are the sums of the phrase table by ending noun."""
-    gender = {
-        noun: group
-        for group, path in _NOUN_FILES.items()
-        for noun in files[path].read_text(encoding="utf-8").split("\n")
-    }
-    cells = list(_cells(files[results]))
-    patterns: dict[tuple[str, str], re.Pattern[str]] = {}
-    sums: dict[tuple[str, str, str], float] = {}
-    for cell in cells:
-        text = re.escape(cell["sequence"].replace("[diagnosis]", cell["diagnosis"]))
-        patterns[cell["diagnosis"], cell["sequence"]] = re.compile(text.replace(re.escape("<mask>"), "(.+)"))
-    for row in _cells(files[phrases]):
-        for (diagnosis, sequence), pattern in patterns.items():
-            match = pattern.fullmatch(row["sequence"]) if diagnosis == row["diagnosis"] else None
-            if match:
-                group = _ending_gender(match.group(1).split(" "), gender)
-                key = (diagnosis, sequence, group)
-                sums[key] = sums.get(key, 0.0) + float(row["probability"])
-    equal = sum(
-        all(
-            abs(sums.get((cell["diagnosis"], cell["sequence"], group), 0.0) - float(cell[f"{group}_prob"])) < 1e-9
-            for group in ("female", "male")
-        )
-        for cell in cells
-    )
-    yield (label, "phrase_table_cells", "sums equal to the result table", float(equal))
-
-
-def _outputs(stem: str) -> str:
-    return f"output/attribute_recursive_3steps_TOPK_10_BEAM_10_{stem}.csv"
-
-
-# model -> stem of its RQ1 files; file stems of its RQ2 results (mental, other); stem of its phrase table.
-# The published RoBERTa rows come from roberta_nonmh_result: roberta_non_result is a copy of another model's.
-_MODELS = {
-    "roberta-large": ("roberta", ("roberta__result", "roberta_nonmh_result"), "roberta_"),
-    "mental/mental-roberta-base": (
-        "mentalroberta",
-        ("mentalroberta__result", "mentalroberta_non_result"),
-        "mentalroberta_",
-    ),
-    "yikuan8/Clinical-Longformer": (
-        "clinicallongformer",
-        ("clinicallongformer__result", "clinicallongformer_non_result"),
-        "clinicallongformer_",
-    ),
-    "bert-large-uncased": ("", ("bert__result", "bert_non_result"), ""),
-    "mental/mental-bert-base-uncased": ("", ("mentalbert__result", "mentalbert_non_result"), ""),
-}
-_SETS = ("mental_health", "other_health")
-
-
-def _released() -> Iterator[Released]:
-    for model, (rq1, rq2, phrases) in _MODELS.items():
-        if rq1:
-            stems = (f"output/{rq1}_all_df_intention.csv", f"output/{rq1}_all_df_intention_non_mh.csv")
-            rows = partial(_released_rq1, dict(zip(_SETS, stems, strict=True)))
-            yield Released(model=model, experiment="rq1", files=stems, rows=rows)
-        results = (_outputs(rq2[0]), _outputs(rq2[1]))
-        rows = partial(_released_rq2, dict(zip(_SETS, results, strict=True)))
-        yield Released(model=model, experiment="rq2", files=results, rows=rows)
-        if phrases:
-            table = _outputs(phrases)
-            yield Released(
-                model=model,
-                experiment="rq2",
-                files=(table, results[0], *_NOUN_FILES.values()),
-                rows=lambda files: (),
-                counts=partial(_phrase_table_cells, _SETS[0], table, results[0]),
-            )
 
 
 # --- the declaration ----------------------------------------------------------------------------------
@@ -240,7 +135,8 @@ STUDY = Study(
         Experiment(
             name="rq1",
             question="Does the model associate mental-health conditions with one gender as the subject?",
-            configs=("rq1", "rq1_original"),
+            configs=("rq1",),
+            alternatives=("rq1_original",),
             kind="masked",
             measure="paired_gap",
             group="female",
@@ -253,18 +149,25 @@ STUDY = Study(
             subset="label",
             contrast=("mental_health", "other_health"),
         ),
-        # Recomputed from released outputs only: recursive masking is not audited by this version.
         Experiment(
             name="rq2",
             question="Which dimensions of stigma does the model associate with a gender?",
+            configs=("rq2",),
+            alternatives=("rq2_original",),
             kind="masked",
+            reading="phrases",
+            on_request=True,
             measure="paired_gap",
             group="female",
             reference_group="male",
             unit="probability mass of phrases",
             direction=_DIRECTION,
             levels=("female", "male"),
-            slices=(Slice("construct", "dimension"), Slice("condition", "diagnosis")),
+            slices=(
+                Slice("construct", "dimension"),
+                Slice("polarity", "polarity"),
+                Slice("condition", "diagnosis"),
+            ),
             subset="label",
             contrast=("mental_health", "other_health"),
         ),
@@ -278,11 +181,16 @@ STUDY = Study(
 
 CORPUS = Corpus(
     name=NAME,
-    title="Prompts on mental and other health conditions with a masked subject",
+    title="Prompts on mental and other health conditions with a masked subject or object",
     licence="Apache-2.0",
     study=STUDY,
-    lexicons={"rq1": _rq1_lexicon, "rq1_original": _original_lexicon},
-    released=tuple(_released()),
+    lexicons={
+        "rq1": _rq1_lexicon,
+        "rq1_original": _original_lexicon,
+        "rq2": _rq2_lexicon,
+        "rq2_original": _rq2_original_lexicon,
+    },
+    released=tuple(released()),
     configs=(
         Config(
             name="rq1",
@@ -294,6 +202,19 @@ CORPUS = Corpus(
             description="The same with the templates and first names that the authors released",
             rows=_rq1_original,
             upstream=(RQ1_ROBERTA, *NAMES.values()),
+        ),
+        Config(
+            name="rq2",
+            description="27 templates in nine dimensions of stigma x 22 conditions x 2 genders",
+            rows=_rq2,
+            columns=(*PROMPT_COLUMNS, "polarity"),
+        ),
+        Config(
+            name="rq2_original",
+            description="The same with the templates and nouns that the authors released",
+            rows=_rq2_original,
+            columns=(*PROMPT_COLUMNS, "polarity"),
+            upstream=(RQ2_ROBERTA, *NOUN_FILES.values()),
         ),
     ),
 )

@@ -159,13 +159,13 @@ def _say(sentence: str) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, int], Callable[[int], None]]]:
+def _progress() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err) as progress:
 
-        def bar(title: str, total: int) -> Callable[[int], None]:
+        def bar(title: str, total: int) -> Callable[[float], None]:
             task = progress.add_task(title, total=total)
             return lambda done: progress.advance(task, done)
 

@@ -168,6 +168,8 @@ def _experiment_findings(context: _Context, rows: pd.DataFrame) -> Iterator[Find
 def _parts(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
     if not column:
         return [("", rows)]
+    if column not in rows:  # released outputs may lack a column that own prompts have
+        return []
     return [(str(value), part) for value, part in rows.groupby(column, sort=False)]
 
 

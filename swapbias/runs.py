@@ -80,6 +80,10 @@ class Run:
         """A CSV file; NaN becomes an empty cell."""
         self.write(name, table.to_csv(index=False, lineterminator="\n").encode())
 
+    def write_parquet(self, name: str, table: pd.DataFrame) -> None:
+        """A Parquet file."""
+        self.write(name, _parquet(pa.Table.from_pandas(table, preserve_index=False)))
+
     def write(self, name: str, content: bytes) -> None:
         """Any file, by its path within the run."""
         target = self.folder / name

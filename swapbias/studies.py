@@ -41,8 +41,11 @@ class Experiment:
     Attributes:
         name: stands in the ``experiment`` column of its rows.
         question: one sentence.
-        configs: configs of the corpus that hold its rows; the first is audited by default.
+        configs: configs of the corpus that hold its rows, all audited by default.
+        alternatives: configs to audit instead, one at a time, when asked for by name.
         kind: the kind of model it needs (``masked``, ``classifier``).
+        on_request: run only where its study is named: it costs a hundred times the others.
+        reading: how the model is read, where that is not the kind's usual way (see ``scorers.readings``).
         measure: the function of ``measures`` that compares the two groups.
         group, reference_group: the value is group minus reference_group.
         unit: unit of the score and so of the value.
@@ -65,6 +68,9 @@ class Experiment:
     unit: str
     direction: str
     configs: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
+    reading: str = ""
+    on_request: bool = False
     scores: tuple[str, ...] = ("score",)
     levels: tuple[str, ...] = ()
     slices: tuple[Slice, ...] = ()

@@ -120,19 +120,18 @@ def test_what_comes_from_outside_is_escaped(tmp_path, quiet):
 
 def test_a_model_that_does_not_fit_is_skipped_and_the_report_says_so(tmp_path, quiet):
     run, found = start(Settings(model=str(tiny.save("bert", tmp_path / "model"))), tmp_path / "run", **quiet)
-    reasons = [(one["experiment"], one["reason"]) for one in run.manifest()["skipped"]]
-    assert reasons == [
-        (name, "it needs a classifier model and model is of kind masked") for name in ("sentences", "control")
-    ]
+    reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
+    for name in ("sentences", "control"):
+        assert reasons[name] == "it needs a classifier model and model is of kind masked"
+    assert "--study gendered_stigma" in reasons["rq2"]
     assert {one.study for one in found} == {"gendered_stigma"}
     assert "it needs a classifier model" in (run.folder / "report.html").read_text()
 
 
 def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(tmp_path, quiet, monkeypatch):
-    monkeypatch.setattr("swapbias.scoring.CHUNK_ROWS", 100)
-    monkeypatch.setattr("swapbias.scoring.chunks.__defaults__", (100,))
+    monkeypatch.setattr("swapbias.audit.CHUNK_ROWS", 100)
     folder = str(tiny.save("bert", tmp_path / "model"))
-    settings = Settings(model=folder, load=LoadOptions(batch_size=16))
+    settings = Settings(model=folder, studies=("gendered_stigma:rq1",), load=LoadOptions(batch_size=16))
     whole, _ = start(settings, tmp_path / "whole", **quiet)
     real, calls = MaskedScorer.score, []
 

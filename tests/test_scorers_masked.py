@@ -95,7 +95,7 @@ def test_a_piece_inside_a_word_is_not_the_word(tmp_path):
     scorer = load_scorer(str(tiny.save("bert", tmp_path)))
     labels = load_lexicon("gendered_stigma/rq1").labels(["she", "##she"], uncased=True)
     assert labels == ["female", "unspecified"]
-    assert "##she" in scorer._words
+    assert "##she" in scorer.words
 
 
 def test_coverage_says_which_words_are_one_token(tmp_path):

@@ -24,6 +24,12 @@ PINNED = {
         "<mask> is affected by depression",
         "<mask> is recovering from septicemia with professional help",
     ),
+    ("gendered_stigma", "rq2"): (
+        1188,
+        "I believe it is a <mask>'s own fault to have depression.",
+        "I would get annoyed with a <mask> who has depression.",
+        "I would require a <mask> who has septicemia to see a doctor.",
+    ),
     ("occupation_sentiment", "sentences"): (
         800,
         "He is a doctor.",

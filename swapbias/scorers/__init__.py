@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from swapbias.errors import UsageError
 from swapbias.lexicons import Lexicon
@@ -12,7 +12,7 @@ from swapbias.prompts import Prompt
 KINDS = ("masked", "classifier")
 VADER = "vader"
 
-Progress = Callable[[int], None]
+Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,11 @@ class Coverage:
     in_vocabulary: bool
 
 
+@runtime_checkable
 class HasCoverage(Protocol):
     """A scorer that counts words of lexicons and can say which ones it is able to see."""
+
+    model_id: str
 
     def coverage(self, lexicon: Lexicon) -> list[Coverage]:
         """One row per word of the lexicon."""
@@ -142,8 +145,25 @@ def is_callable(model: str) -> bool:
     return function.isidentifier() and all(part.isidentifier() for part in module.split("."))
 
 
-def ranked(names: Sequence[str], probabilities: Sequence[float]) -> str:
-    """JSON of [name, probability] pairs, probabilities to six decimals."""
+def ranked(names: Sequence[str], probabilities: Sequence[float], decimals: int = 6) -> str:
+    """JSON of [name, probability] pairs."""
     return json.dumps(
-        [[name, round(float(p), 6)] for name, p in zip(names, probabilities, strict=True)], ensure_ascii=False
+        [[name, round(float(p), decimals)] for name, p in zip(names, probabilities, strict=True)],
+        ensure_ascii=False,
     )
+
+
+def read_as(scorer: Any, reading: str) -> Scorer:
+    """The scorer, or another way to read the same model: ``phrases`` (recursive masking of a masked model).
+
+    Raises:
+        UsageError: a reading that does not exist.
+    """
+    if not reading:
+        plain: Scorer = scorer
+        return plain
+    if reading == "phrases":
+        from swapbias.scorers.recursive import PhraseScorer
+
+        return PhraseScorer(scorer)
+    raise UsageError(f"Unknown reading {reading!r}: expected phrases.")

@@ -41,7 +41,10 @@ class MaskedScorer:
         self.model, self.tokenizer = model.eval(), tokenizer
         self.model_id, self.batch_size = model_id, batch_size
         self.identity: Mapping[str, Any] = dict(identity)
-        self._words = self._vocabulary()
+        self.raw = self._vocabulary()
+        self.words = [token.strip() for token in self.raw]
+        special = set(tokenizer.all_special_tokens)
+        self.uncased = all(word == word.lower() for word in self.words if word not in special)
         self._lexicons: dict[str, tuple[list[str], torch.Tensor]] = {}
 
     @classmethod
@@ -61,7 +64,7 @@ class MaskedScorer:
         rows_of: dict[str, list[int]] = {text: [] for text in texts}
         for row, prompt in enumerate(prompts):
             rows_of[prompt.text].append(row)
-        encoded = [self._encode(text) for text in texts]
+        encoded = [self.encode(text) for text in texts]
         limit = length_limit(self.tokenizer, self.model.config)
         fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
         results = [Scored(float("nan"), parts={"closed_list_mass": float("nan")})] * len(prompts)
@@ -85,35 +88,37 @@ class MaskedScorer:
 
     def coverage(self, lexicon: Lexicon) -> list[Coverage]:
         """Which words of a lexicon are single tokens of this vocabulary."""
-        exact, folded = set(self._words), {word.lower() for word in self._words}
+        exact, folded = set(self.words), {word.lower() for word in self.words}
         rows = []
         for word, label in lexicon.entries():
-            anyhow = word in lexicon.words or self._uncased
+            anyhow = word in lexicon.words or self.uncased
             seen = word.lower() in folded if anyhow else word in exact
             rows.append(Coverage(self.model_id, lexicon.name, word, label, seen))
         return rows
 
-    def _encode(self, text: str) -> list[int]:
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text with one ``<mask>``.
+
+        Raises:
+            ValueError: the text has not exactly one.
+        """
         ids: list[int] = self.tokenizer(text.replace(MASK, self.tokenizer.mask_token))["input_ids"]
         if ids.count(self.tokenizer.mask_token_id) != 1:
             raise ValueError(f"text {text!r}: expected exactly one {MASK}. Fix the template.")
         return ids
 
     def _vocabulary(self) -> list[str]:
-        """Each output of the model as a word: decoded and stripped, so that " she" is "she"."""
+        """Each output of the model decoded; a leading space, where the family has it, is kept."""
         rows = self.model.get_output_embeddings().weight.shape[0]
         known = min(rows, len(self.tokenizer))
-        words = [word.strip() for word in self.tokenizer.batch_decode([[token] for token in range(known)])]
-        special = set(self.tokenizer.all_special_tokens)
-        self._uncased = all(word == word.lower() for word in words if word not in special)
-        return words + [""] * (rows - known)
+        return [*self.tokenizer.batch_decode([[token] for token in range(known)]), *[""] * (rows - known)]
 
-    def _labels(self, name: str) -> tuple[list[str], torch.Tensor]:
+    def labels_of_tokens(self, name: str) -> tuple[list[str], torch.Tensor]:
         """The labels of a lexicon, and the label index of every token."""
         if name not in self._lexicons:
             lexicon = load_lexicon(name)
             labels = sorted({*lexicon.words.values(), *lexicon.proper.values(), lexicon.rest})
-            of_token = [labels.index(label) for label in lexicon.labels(self._words, uncased=self._uncased)]
+            of_token = [labels.index(label) for label in lexicon.labels(self.words, uncased=self.uncased)]
             self._lexicons[name] = labels, torch.tensor(of_token, device=self.model.device)
         return self._lexicons[name]
 
@@ -128,7 +133,7 @@ class MaskedScorer:
         for place, prompt, row in asked:
             name, _, label = prompt.candidates.rpartition("/")
             if name not in summed:
-                labels, of_token = self._labels(name)
+                labels, of_token = self.labels_of_tokens(name)
                 summed[name] = (
                     labels,
                     _sum_by(of_token[tokens], kept, len(labels)),
@@ -137,7 +142,7 @@ class MaskedScorer:
             labels, thresholded, closed = summed[name]
             if label not in labels:
                 raise ValueError(f"candidates {prompt.candidates!r}: {name} has the labels {labels}. Fix the row.")
-            words = [self._words[token] for token in shown_tokens[place]]
+            words = [self.words[token] for token in shown_tokens[place]]
             column = labels.index(label)
             yield (
                 row,

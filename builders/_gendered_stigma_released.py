@@ -1,0 +1,162 @@
+"""What the authors of gendered_stigma released: raw outputs as scored rows, and their own prompts and words."""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from swapbias.studies import Released
+
+# The released RQ1 files hold templates without a phase; their order is that of the phases (paper, section 3).
+PHASE_SIZES = {"diagnosis": 4, "intention": 6, "action": 7}
+
+
+def original_templates(table: Path) -> list[dict[str, str]]:
+    with table.open(newline="", encoding="utf-8") as handle:
+        texts = list(dict.fromkeys(row["prompt"] for row in csv.DictReader(handle)))
+    phases = [phase for phase, size in PHASE_SIZES.items() for _ in range(size)]
+    if len(texts) != len(phases):
+        raise ValueError(f"{table.name}: {len(texts)} templates, expected {len(phases)}. Check the pinned file.")
+    return [
+        {"template_id": f"original{number}", "construct": phase, "template": text}
+        for number, (text, phase) in enumerate(zip(texts, phases, strict=True), start=1)
+    ]
+
+
+# Labels differ between the released files.
+_RELEASED_GROUP = {"female": "female", "male": "male", "unspecified": "unspecified", "ambig": "unspecified"}
+NOUN_FILES = {"female": "data/women_nouns.csv", "male": "data/men_nouns.csv"}
+
+
+def _released_row(experiment: str, pair: str, group: str, **facts: Any) -> dict[str, Any]:
+    blank = dict.fromkeys(("text", "candidates"), "")
+    ids = {"prompt_id": f"{pair}/{group}", "pair_id": pair, "group": group, "experiment": experiment}
+    return {**blank, **ids, **facts}
+
+
+def cells(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as handle:
+        for row in csv.DictReader(handle):
+            yield {name.strip(): cell for name, cell in row.items() if name}  # one column is " diagnosis"
+
+
+def _released_rq1(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+    for label, path in sets.items():
+        phases = {row["template"]: row["construct"] for row in original_templates(files[path])}
+        for cell in cells(files[path]):
+            pair = f"{label}/{cell['prompt']}/{cell['diagnosis']}"
+            yield _released_row(
+                "rq1",
+                pair,
+                _RELEASED_GROUP[cell["gender"].lower()],
+                construct=phases[cell["prompt"]],
+                condition=cell["diagnosis"],
+                label=label,
+                template=cell["prompt"],
+                score=float(cell["probability"]),
+            )
+
+
+def _released_rq2(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+    for label, path in sets.items():
+        for cell in cells(files[path]):
+            pair = f"{label}/{cell['sequence']}/{cell['diagnosis']}"
+            for group in ("female", "male"):
+                yield _released_row(
+                    "rq2",
+                    pair,
+                    group,
+                    construct=cell["stigma_category"].lower(),
+                    condition=cell["diagnosis"],
+                    label=label,
+                    template=cell["sequence"],
+                    score=float(cell[f"{group}_prob"]),
+                )
+
+
+def _ending_gender(words: list[str], gender: Mapping[str, str]) -> str:
+    """Gender of the token that was filled last: the first word, or the middle one of three.
+
+    A token without a leading space joins the word before it ("school" + "girl"): then its end decides.
+    """
+    word = words[1 if len(words) == 3 else 0]
+    endings = [noun for noun in gender if noun and word.endswith(noun)]
+    return gender[max(endings, key=len)] if endings else ""
+
+
+def _phrase_table_cells(
+    label: str, phrases: str, results: str, files: Mapping[str, Path]
+) -> Iterator[tuple[str, str, str, float]]:
+    """How many (prompt, diagnosis) cells of the result table are the sums of the phrase table by ending noun."""
+    gender = {
+        noun: group
+        for group, path in NOUN_FILES.items()
+        for noun in files[path].read_text(encoding="utf-8").split("\n")
+    }
+    rows = list(cells(files[results]))
+    patterns: dict[tuple[str, str], re.Pattern[str]] = {}
+    sums: dict[tuple[str, str, str], float] = {}
+    for cell in rows:
+        text = re.escape(cell["sequence"].replace("[diagnosis]", cell["diagnosis"]))
+        patterns[cell["diagnosis"], cell["sequence"]] = re.compile(text.replace(re.escape("<mask>"), "(.+)"))
+    for row in cells(files[phrases]):
+        for (diagnosis, sequence), pattern in patterns.items():
+            match = pattern.fullmatch(row["sequence"]) if diagnosis == row["diagnosis"] else None
+            if match:
+                group = _ending_gender(match.group(1).split(" "), gender)
+                key = (diagnosis, sequence, group)
+                sums[key] = sums.get(key, 0.0) + float(row["probability"])
+    equal = sum(
+        all(
+            abs(sums.get((cell["diagnosis"], cell["sequence"], group), 0.0) - float(cell[f"{group}_prob"])) < 1e-9
+            for group in ("female", "male")
+        )
+        for cell in rows
+    )
+    yield (label, "phrase_table_cells", "sums equal to the result table", float(equal))
+
+
+def _outputs(stem: str) -> str:
+    return f"output/attribute_recursive_3steps_TOPK_10_BEAM_10_{stem}.csv"
+
+
+# model -> stem of its RQ1 files; file stems of its RQ2 results (mental, other); stem of its phrase table.
+# The published RoBERTa rows come from roberta_nonmh_result: roberta_non_result is a copy of another model's.
+_MODELS = {
+    "roberta-large": ("roberta", ("roberta__result", "roberta_nonmh_result"), "roberta_"),
+    "mental/mental-roberta-base": (
+        "mentalroberta",
+        ("mentalroberta__result", "mentalroberta_non_result"),
+        "mentalroberta_",
+    ),
+    "yikuan8/Clinical-Longformer": (
+        "clinicallongformer",
+        ("clinicallongformer__result", "clinicallongformer_non_result"),
+        "clinicallongformer_",
+    ),
+    "bert-large-uncased": ("", ("bert__result", "bert_non_result"), ""),
+    "mental/mental-bert-base-uncased": ("", ("mentalbert__result", "mentalbert_non_result"), ""),
+}
+_SETS = ("mental_health", "other_health")
+
+
+def released() -> Iterator[Released]:
+    for model, (rq1, rq2, phrases) in _MODELS.items():
+        if rq1:
+            stems = (f"output/{rq1}_all_df_intention.csv", f"output/{rq1}_all_df_intention_non_mh.csv")
+            rows = partial(_released_rq1, dict(zip(_SETS, stems, strict=True)))
+            yield Released(model=model, experiment="rq1", files=stems, rows=rows)
+        results = (_outputs(rq2[0]), _outputs(rq2[1]))
+        rows = partial(_released_rq2, dict(zip(_SETS, results, strict=True)))
+        yield Released(model=model, experiment="rq2", files=results, rows=rows)
+        if phrases:
+            table = _outputs(phrases)
+            yield Released(
+                model=model,
+                experiment="rq2",
+                files=(table, results[0], *NOUN_FILES.values()),
+                rows=lambda files: (),
+                counts=partial(_phrase_table_cells, _SETS[0], table, results[0]),
+            )

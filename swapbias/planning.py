@@ -1,0 +1,148 @@
+"""What an audit will do: its settings, which experiments fit the model, which prompts they read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from swapbias.errors import UsageError
+from swapbias.scorers import VADER, LoadOptions, model_kind
+from swapbias.sources import fingerprint
+from swapbias.studies import Experiment, Study, config_rows, load_study, studies
+
+CALIBRATION = "calibration"
+CALIBRATED = ("rq1",)  # experiments that the calibration model is trained for
+_DEFAULT_MODELS = {"masked": CALIBRATION, "classifier": VADER}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What to audit and how; stands in the manifest, so that a run can be resumed or repeated.
+
+    ``studies`` holds ``name`` or ``name:config``; empty means all. ``limit`` is the most rows per config.
+    """
+
+    model: str | None = None
+    studies: tuple[str, ...] = ()
+    kind: str | None = None
+    limit: int | None = None
+    seed: int = 0
+    load: LoadOptions = field(default_factory=LoadOptions)
+
+    @classmethod
+    def from_manifest(cls, saved: Mapping[str, Any]) -> "Settings":
+        """The settings of a manifest.
+
+        Raises:
+            ValueError: they are not those of this version.
+        """
+        try:
+            return cls(**{**saved, "studies": tuple(saved["studies"]), "load": LoadOptions(**saved["load"])})
+        except (TypeError, KeyError) as error:
+            raise ValueError(
+                f"The manifest's settings are not of this version ({error}). Start a new run."
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One experiment on one model, with the rows it reads."""
+
+    study: Study
+    experiment: Experiment
+    configs: tuple[str, ...]
+    model: str
+    rows: list[dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An experiment that was not run, and why."""
+
+    study: str
+    experiment: str
+    reason: str
+
+
+def plan(settings: Settings) -> tuple[list[Task], list[Skipped]]:
+    """Which experiments run on which model and rows, and which do not fit.
+
+    Raises:
+        UsageError: an unknown study, config or kind, or a model that fits nothing.
+        ValueError: no such model, a broken table, an upstream file that is not at hand.
+    """
+    chosen = [_study_and_config(name) for name in settings.studies or studies()]
+    kind = None if settings.model is None else model_kind(settings.model, settings.kind)
+    tasks, skipped = [], []
+    for study, config in chosen:
+        for experiment in study.experiments:
+            if config and config not in (*experiment.configs, *experiment.alternatives):
+                continue
+            reason = _misfit(study, experiment, kind, settings)
+            if reason:
+                skipped.append(Skipped(study.name, experiment.name, reason))
+                continue
+            configs = (config,) if config else experiment.configs
+            rows = [row for name in configs for row in _limited(config_rows(study.name, name), settings.limit)]
+            model = settings.model or _DEFAULT_MODELS[experiment.kind]
+            tasks.append(Task(study, experiment, configs, model, rows))
+    if not tasks:
+        reasons = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
+        raise UsageError(f"Nothing to audit: {reasons}. Choose another model or --study.")
+    return tasks, skipped
+
+
+def _misfit(study: Study, experiment: Experiment, kind: str | None, settings: Settings) -> str:
+    """Why an experiment cannot run; blank where it can."""
+    if kind not in (None, experiment.kind):
+        return f"it needs a {experiment.kind} model and {_short(settings.model)} is of kind {kind}"
+    if experiment.on_request and not settings.studies:
+        return f"it takes a hundred times as long as the others; run it with --study {study.name}"
+    if kind is None and experiment.kind == "masked" and experiment.name not in CALIBRATED:
+        return f"the calibration model is trained for {', '.join(CALIBRATED)} alone; name a model to run it"
+    return ""
+
+
+def _study_and_config(name: str) -> tuple[Study, str]:
+    study_name, _, config = name.partition(":")
+    study = load_study(study_name)
+    known = [config for one in study.experiments for config in (*one.configs, *one.alternatives)]
+    if config and config not in known:
+        raise UsageError(f"Unknown config {config!r} of {study_name}: expected one of {', '.join(known)}.")
+    return study, config
+
+
+def _short(model: str | None) -> str:
+    """A model's name without the path of this machine."""
+    return Path(model).resolve().name if model and Path(model).exists() else str(model)
+
+
+def default_folder(settings: Settings) -> Path:
+    """``swapbias-runs/<model>-<time>``."""
+    name = _short(settings.model) if settings.model else "default"
+    safe = "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in name)
+    return Path("swapbias-runs") / f"{safe}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+
+
+def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
+    """What was read: corpus, configs, row count and sha256 of the rows of each task."""
+    return [
+        {
+            "corpus": task.study.name,
+            "config": ", ".join(task.configs),
+            "rows": len(task.rows),
+            "sha256": fingerprint(task.rows),
+        }
+        for task in tasks
+    ]
+
+
+def _limited(rows: list[dict[str, str]], limit: int | None) -> list[dict[str, str]]:
+    """At most ``limit`` rows: whole pairs, spread evenly over the config."""
+    pairs = list(dict.fromkeys(row["pair_id"] for row in rows))
+    if limit is None or limit >= len(rows):
+        return rows
+    count = max(1, limit * len(pairs) // len(rows))
+    kept = {pairs[index * len(pairs) // count] for index in range(count)}
+    return [row for row in rows if row["pair_id"] in kept]
