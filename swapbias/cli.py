@@ -175,7 +175,7 @@ def _progress() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
 def _print_headlines(found: "list[Finding]") -> None:
     from swapbias.report import words
 
-    shown = [one for one in words.headlines(found) if one.score == "score" and not one.clustered_by]
+    shown = [one for one in words.headlines(found) if one.score == "score" and not one.robust]
     table = Table(title="Headline findings", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("finding", min_width=30)
     for name in ("value, 95 % interval", "p corr.", "n", "expected"):

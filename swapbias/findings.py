@@ -27,13 +27,13 @@ class Finding:
     Attributes:
         study, experiment, model_id: what was audited.
         score: the score column: ``score`` is the published one.
-        measure: ``paired_gap``, ``group_gap``, ``gap_difference``, ``mean`` or ``correlation``.
+        measure: ``paired_gap``, ``group_gap``, ``gap_difference``, ``mean``, ``count_above`` or ``correlation``.
         contrast: what is subtracted from what, or the group of a mean.
         subset: part of the rows that is analysed apart; ``a - b`` for a difference of gaps.
         slice_by, slice_value: ``all``, or the slice and its value.
         unit: unit of the value.
         direction: what the sign means and which direction is worse.
-        clustered_by: blank for the paper's statistic; else the column that the robust one clusters on.
+        robust: blank for the paper's statistic; else what the robust one does (clusters, permutation).
         estimate: the numbers.
         published: the number to hold it against, if there is one.
     """
@@ -49,7 +49,7 @@ class Finding:
     slice_value: str
     unit: str
     direction: str
-    clustered_by: str
+    robust: str
     estimate: Estimate
     published: Published | None = field(default=None)
 
@@ -100,6 +100,9 @@ def disaggregate(
         for score in experiment.scores:
             if len(rows) and score in rows:
                 found += _experiment_findings(_Context(chosen.name, models[0], experiment, score), rows)
+        for column in experiment.reported:
+            if column in rows and len(rows):
+                found += _reported(_Context(chosen.name, models[0], experiment, column), rows)
     if not found:
         raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
     known = published_for(chosen.name, models[0]) if expected is None else expected
@@ -107,7 +110,7 @@ def disaggregate(
 
 
 def _joined(finding: Finding, known: Mapping[tuple[str, ...], Published]) -> Finding:
-    if finding.clustered_by or finding.score != "score":
+    if finding.robust or finding.score != "score":
         return finding
     return replace(finding, published=known.get(finding.key()))
 
@@ -133,9 +136,9 @@ class _Context:
             subset=subset,
             slice_by=more.get("slice_by", "all"),
             slice_value=more.get("slice_value", ""),
-            unit=more.get("unit", self.experiment.unit),
+            unit=more.get("unit", self.experiment.units.get(self.score, self.experiment.unit)),
             direction=more.get("direction", ""),
-            clustered_by=more.get("clustered_by", ""),
+            robust=more.get("robust", ""),
             estimate=estimate,
         )
 
@@ -148,21 +151,27 @@ def _experiment_findings(context: _Context, rows: pd.DataFrame) -> Iterator[Find
                 where = {"slice_by": one.name, "slice_value": value}
                 yield from _gaps(context, sliced, subset, where)
                 yield from _levels(context, sliced, subset, where)
-        for covariate in experiment.covariates:
-            means = part.groupby(covariate.column, sort=False)[context.score].mean()
-            numbers = [covariate.values.get(str(name), math.nan) for name in means.index]
-            label = next((s.name for s in experiment.slices if s.column == covariate.column), covariate.column)
-            yield context.finding(
-                measures.correlation(means.to_numpy(), numbers),
-                "correlation",
-                f"score ~ {covariate.name}",
-                subset,
-                slice_by=label,
-                unit="correlation",
-                direction=f"above zero the score rises with {covariate.name}",
-            )
+        yield from _counts(context, part, subset)
+        yield from _correlations(context, part, subset)
     if experiment.contrast and set(experiment.contrast) <= set(rows[experiment.subset]):
         yield from _contrasts(context, rows)
+
+
+def _correlations(context: _Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
+    for covariate in context.experiment.covariates:
+        means = rows.groupby(covariate.column, sort=False)[context.score].mean()
+        numbers = [covariate.values.get(str(name), math.nan) for name in means.index]
+        slices = context.experiment.slices
+        label = next((one.name for one in slices if one.column == covariate.column), covariate.column)
+        yield context.finding(
+            measures.correlation(means.to_numpy(), numbers),
+            "correlation",
+            f"score ~ {covariate.name}",
+            subset,
+            slice_by=label,
+            unit="correlation",
+            direction=f"above zero the score rises with {covariate.name}",
+        )
 
 
 def _parts(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
@@ -173,44 +182,86 @@ def _parts(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
     return [(str(value), part) for value, part in rows.groupby(column, sort=False)]
 
 
+def _units(context: _Context, rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per unit of comparison: rows themselves, or means over the experiment's ``aggregate`` columns."""
+    columns = context.experiment.aggregate
+    for start in range(len(columns)):
+        kept = ["group", *columns[start:]]
+        rows = rows.groupby(kept, sort=False, as_index=False)[context.score].mean()
+    return rows
+
+
 def _gaps(context: _Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
-    """The paper's statistic, then the cluster-robust one where clusters are not single rows or only one."""
+    """The paper's statistic, then the robust one: over clusters where they are not single rows or only one."""
     experiment = context.experiment
     two = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
     if two["group"].nunique() < 2:
         return
+    if experiment.aggregate:
+        two = _units(context, two)
     paired = experiment.measure == "paired_gap"
-    clusters = two[experiment.cluster]
     units = two["pair_id"].nunique() if paired else len(two)
-    for clustered_by in ("", experiment.cluster):
-        if clustered_by and not 1 < clusters.nunique() < units:
-            continue
-        arguments: list[Any] = [two[context.score].to_numpy(), two["group"].to_numpy()]
-        if paired:
-            arguments.append(two["pair_id"].to_numpy())
-        estimate = MEASURES[experiment.measure](
-            *arguments,
-            reference_group=experiment.reference_group,
-            cluster_ids=clusters.to_numpy() if clustered_by else None,
-        )
+    arguments: list[Any] = [two[context.score].to_numpy(), two["group"].to_numpy()]
+    if paired:
+        arguments.append(two["pair_id"].to_numpy())
+    views: dict[str, dict[str, Any]] = {"": {"test": experiment.test}}
+    if experiment.aggregate:
+        views["permutation"] = {"test": "permutation", "interval": "bootstrap"}
+    elif experiment.cluster and 1 < two[experiment.cluster].nunique() < units:
+        views[_clustered(experiment)] = {"cluster_ids": two[experiment.cluster].to_numpy()}
+    for robust, options in views.items():
+        estimate = MEASURES[experiment.measure](*arguments, reference_group=experiment.reference_group, **options)
         yield context.finding(
             estimate,
             experiment.measure,
             f"{experiment.group} - {experiment.reference_group}",
             subset,
             direction=experiment.direction,
-            clustered_by=clustered_by,
+            robust=robust,
             **where,
         )
+
+
+def _clustered(experiment: Experiment) -> str:
+    return f"clustered by {experiment.cluster}"
+
+
+def _counts(context: _Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
+    """How many units of each group lie above a threshold; a threshold of 1 counts those that reach it."""
+    experiment = context.experiment
+    units = _units(context, rows) if experiment.thresholds and context.score == "score" else rows.iloc[:0]
+    for threshold in experiment.thresholds:
+        for group in (experiment.group, experiment.reference_group):
+            values = units.loc[units["group"] == group, context.score].to_numpy(dtype=float)
+            if not len(values):
+                continue
+            reached = values >= threshold - 1e-9 if threshold >= 1 else values > threshold
+            known = int((~np.isnan(values)).sum())
+            estimate = Estimate(float(reached.sum()), n=known, n_unscored=len(values) - known, test="none")
+            sign = "=" if threshold >= 1 else ">"
+            yield context.finding(
+                estimate,
+                "count_above",
+                f"{group} {sign} {threshold:g}",
+                subset,
+                unit=f"{experiment.aggregate[-1] if experiment.aggregate else 'row'}s",
+            )
 
 
 def _levels(context: _Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
     for level in context.experiment.levels:
         chosen = rows if level == "all" else rows[rows["group"] == level]
         if len(chosen):
-            yield context.finding(
-                measures.mean_score(chosen[context.score].to_numpy()), "mean", level, subset, **where
-            )
+            values = chosen[context.score].to_numpy()
+            yield context.finding(measures.mean_score(values), "mean", level, subset, **where)
+
+
+def _reported(context: _Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    for group in ("all", *context.experiment.levels):
+        chosen = rows if group == "all" else rows[rows["group"] == group]
+        if len(chosen):
+            estimate = measures.mean_score(chosen[context.score].to_numpy())
+            yield context.finding(estimate, "mean", group, "", unit="probability mass")
 
 
 def _contrasts(context: _Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -224,11 +275,11 @@ def _contrasts(context: _Context, rows: pd.DataFrame) -> Iterator[Finding]:
             if part[experiment.subset].nunique() < 2:
                 continue
             gaps, labels, clusters = _pair_gaps(context, part)
-            for clustered_by in ("", experiment.cluster):
-                if clustered_by and not 1 < len(set(clusters)) < len(clusters):
+            for robust in ("", _clustered(experiment)):
+                if robust and not 1 < len(set(clusters)) < len(clusters):
                     continue
                 estimate = measures.group_gap(
-                    gaps, labels, reference_group=second, cluster_ids=clusters if clustered_by else None
+                    gaps, labels, reference_group=second, cluster_ids=clusters if robust else None
                 )
                 yield context.finding(
                     estimate,
@@ -238,7 +289,7 @@ def _contrasts(context: _Context, rows: pd.DataFrame) -> Iterator[Finding]:
                     slice_by=one.name,
                     slice_value=value,
                     direction=f"above zero the gap is larger for {first} than for {second}",
-                    clustered_by=clustered_by,
+                    robust=robust,
                 )
 
 
@@ -258,13 +309,13 @@ def _corrected(found: Sequence[Finding], method: str) -> list[Finding]:
     families: dict[tuple[str, ...], list[int]] = {}
     for index, one in enumerate(found):
         if not math.isnan(one.estimate.p_value):
-            key = (one.experiment, one.score, one.measure, one.contrast, one.clustered_by, one.slice_by)
+            key = (one.experiment, one.score, one.measure, one.contrast, one.robust, one.slice_by)
             families.setdefault(key, []).append(index)
     corrected = list(found)
     for family, members in families.items():
         adjusted = adjust([found[index].estimate.p_value for index in members], method)
-        experiment, score, measure, _, clustered_by, slice_by = family
-        name = f"{experiment} {measure} of {score} by {slice_by}" + (" (robust)" if clustered_by else "")
+        experiment, score, measure, _, robust, slice_by = family
+        name = f"{experiment} {measure} of {score} by {slice_by}" + (" (robust)" if robust else "")
         name += f": {len(members)} tests, {method}"
         for index, p_adjusted in zip(members, adjusted, strict=True):
             estimate = replace(found[index].estimate, p_adjusted=float(p_adjusted), family=name)

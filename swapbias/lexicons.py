@@ -1,7 +1,10 @@
 """Word lists with labels, and which label a model's token carries."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from swapbias.sources import cache_dir, read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +37,17 @@ class Lexicon:
     def entries(self) -> list[tuple[str, str]]:
         """Every (word, label), in order: first the words, then the proper names."""
         return [*self.words.items(), *self.proper.items()]
+
+
+def imported_path(name: str) -> Path:
+    """Where labels that a user imported for a lexicon are kept."""
+    return cache_dir() / "lexicons" / f"{name.replace('/', '-')}.csv"
+
+
+def with_imported(lexicon: Lexicon) -> Lexicon:
+    """The lexicon with the words that the user imported for it; an imported label wins."""
+    path = imported_path(lexicon.name)
+    if not path.exists():
+        return lexicon
+    own = {row["word"]: row["label"] for row in read_table(path, ("word", "label"))}
+    return replace(lexicon, words={**lexicon.words, **own})

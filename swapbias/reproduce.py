@@ -82,7 +82,7 @@ def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Findin
             slice_value="",
             unit="count",
             direction="",
-            clustered_by="",
+            robust="",
             estimate=Estimate(number),
         )
         # A count that no paper prints is reported with nothing to hold it against.

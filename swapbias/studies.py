@@ -55,7 +55,13 @@ class Experiment:
         slices: columns to break findings down by.
         subset: column whose values are analysed apart; blank for none.
         contrast: two values of ``subset`` whose gaps are compared.
-        cluster: column whose rows are not independent (template); the robust view clusters on it.
+        cluster: column whose rows are not independent (template); the robust view clusters on it. Blank: none.
+        test: the paper's test, an option of the measure.
+        units: units of score columns that are in another unit than the published one.
+        aggregate: columns to average over before groups are compared, from the finest: the last is the unit of
+            the comparison (conditions), whose robust view is a permutation test.
+        thresholds: units above each are counted per group (1 counts those that reach it).
+        reported: further columns whose mean is reported (the unrated mass).
         covariates: numbers to correlate mean scores with.
     """
 
@@ -77,6 +83,11 @@ class Experiment:
     subset: str = ""
     contrast: tuple[str, str] | None = None
     cluster: str = "template"
+    test: str = "t"
+    units: Mapping[str, str] = field(default_factory=dict)
+    aggregate: tuple[str, ...] = ()
+    thresholds: tuple[float, ...] = ()
+    reported: tuple[str, ...] = ()
     covariates: tuple[Covariate, ...] = ()
 
 

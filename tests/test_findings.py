@@ -67,7 +67,7 @@ def test_a_silent_model_is_counted_not_scored(study, config, experiment):
 def test_a_gap_planted_in_one_set_is_the_difference_of_gaps():
     rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({("mental_health", "female"): 0.3}))
     found = disaggregate(pd.DataFrame(rows), "gendered_stigma")
-    contrast = next(one for one in found if one.measure == "gap_difference" and not one.clustered_by)
+    contrast = next(one for one in found if one.measure == "gap_difference" and not one.robust)
     assert contrast.subset == "mental_health - other_health"
     assert contrast.estimate.value == pytest.approx(0.3, abs=0.005)
     by_set = {
@@ -84,7 +84,7 @@ def test_slices_partition_the_pairs():
             gaps = [
                 one.estimate.n
                 for one in found
-                if (one.slice_by, one.subset, one.measure, one.clustered_by) == (name, subset, "paired_gap", "")
+                if (one.slice_by, one.subset, one.measure, one.robust) == (name, subset, "paired_gap", "")
             ]
             assert gaps == sizes
 
@@ -106,7 +106,7 @@ def test_the_robust_view_has_the_same_value_and_another_interval():
     rows = score_rows(config_rows("occupation_sentiment", "sentences"), planted({"female": 0.05}))
     found = disaggregate(pd.DataFrame(rows), "occupation_sentiment")
     plain, robust = (one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
-    assert (plain.clustered_by, robust.clustered_by) == ("", "template")
+    assert (plain.robust, robust.robust) == ("", "template")
     assert plain.estimate.value == pytest.approx(robust.estimate.value)
     assert plain.estimate.ci_low != robust.estimate.ci_low
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModelForMaskedLM, AutoTokenizer, XLNetLMHeadModel
 
 from swapbias.prompts import Prompt
 from swapbias.scorers import LoadOptions, load_scorer
-from swapbias.scorers.masked import THRESHOLD, TOP_K, MaskedScorer
+from swapbias.scorers.masked import THRESHOLD, TOP_K
 from swapbias.studies import as_prompts, config_rows, load_lexicon
 from tests import tiny
 
@@ -24,14 +24,24 @@ def prompts(count=60):
     return as_prompts(rows[:: step + (step % 3 == 0)])  # never a multiple of three: every group turns up
 
 
+def slow_logits(folder, ids, place):
+    if "xlnet" in folder.name:
+        model = XLNetLMHeadModel.from_pretrained(folder).eval()
+        hidden, target = torch.zeros(1, ids.shape[1], ids.shape[1]), torch.zeros(1, 1, ids.shape[1])
+        hidden[0, :, place] = 1
+        target[0, 0, place] = 1
+        with torch.no_grad():
+            return model(ids, perm_mask=hidden, target_mapping=target).logits[0, 0]
+    with torch.no_grad():
+        return AutoModelForMaskedLM.from_pretrained(folder).eval()(ids).logits[0, place]
+
+
 def slow_masses(folder, prompt):
     """One sentence at a time, the head on every token, each of the top tokens decoded and looked up by hand."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForMaskedLM.from_pretrained(folder).eval()
     ids = tokenizer(prompt.text.replace("<mask>", tokenizer.mask_token), return_tensors="pt")["input_ids"]
     place = ids[0].tolist().index(tokenizer.mask_token_id)
-    with torch.no_grad():
-        p = torch.softmax(model(ids).logits[0, place], dim=-1)
+    p = torch.softmax(slow_logits(folder, ids, place), dim=-1)
     name, _, label = prompt.candidates.rpartition("/")
     lexicon = load_lexicon(name)
     uncased = tokenizer.decode(tokenizer("She")["input_ids"], skip_special_tokens=True).strip() == "she"
@@ -62,7 +72,9 @@ def test_scores_equal_the_slow_definition(family):
 
 def test_the_result_does_not_depend_on_the_batch_size(family):
     asked = prompts()
-    alone, together = (MaskedScorer.load(str(family), LoadOptions(batch_size=size)).score(asked) for size in (1, 64))
+    alone, together = (
+        load_scorer(str(family), kind="masked", options=LoadOptions(batch_size=size)).score(asked) for size in (1, 64)
+    )
     for one, other in zip(alone, together, strict=True):
         assert one.score == pytest.approx(other.score, abs=1e-5)
         assert one.parts["closed_list_mass"] == pytest.approx(other.parts["closed_list_mass"], abs=1e-5)
@@ -96,6 +108,22 @@ def test_a_piece_inside_a_word_is_not_the_word(tmp_path):
     labels = load_lexicon("gendered_stigma/rq1").labels(["she", "##she"], uncased=True)
     assert labels == ["female", "unspecified"]
     assert "##she" in scorer.words
+
+
+def test_xlnet_does_not_see_the_token_it_predicts(tmp_path):
+    """Whatever stands at the hidden position, the prediction there is the same; elsewhere it matters."""
+    scorer = load_scorer(str(tiny.save("xlnet", tmp_path)))
+    encoded = scorer.encode("<mask> has depression")
+    place = encoded.index(scorer.tokenizer.mask_token_id)
+    expected = scorer.probabilities([encoded])
+    scorer.tokenizer.mask_token = "she"  # the hidden position is now found by another token, which must not show
+    leaked = list(encoded)
+    leaked[place] = scorer.tokenizer.mask_token_id
+    assert leaked != encoded
+    assert torch.equal(scorer.probabilities([leaked]), expected)
+    changed = list(leaked)
+    changed[place + 1] = scorer.tokenizer.convert_tokens_to_ids("takes")
+    assert not torch.allclose(scorer.probabilities([changed]), expected)
 
 
 def test_coverage_says_which_words_are_one_token(tmp_path):

@@ -121,12 +121,38 @@ def _longformer(size):
     return LongformerForMaskedLM(config)
 
 
+def _word_level(folder):
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+    from tokenizers.processors import TemplateProcessing
+    from transformers import PreTrainedTokenizerFast
+
+    split = BertPreTokenizer()
+    known = {piece for word in words() for piece, _ in split.pre_tokenize_str(word)}
+    pieces = ["<unk>", "<sep>", "<cls>", "<mask>", "<pad>", *sorted(known)]
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = split
+    ends = [(name, vocabulary[name]) for name in ("<sep>", "<cls>")]
+    tokenizer.post_processor = TemplateProcessing(single="$A <sep> <cls>", special_tokens=ends)
+    names = ("unk_token", "sep_token", "cls_token", "mask_token", "pad_token")
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **dict(zip(names, pieces, strict=False)))
+
+
+def _xlnet(size):
+    from transformers import XLNetConfig, XLNetLMHeadModel
+
+    return XLNetLMHeadModel(XLNetConfig(vocab_size=size, d_model=32, n_layer=2, n_head=4, d_inner=48, **SPREAD))
+
+
 TOKENIZERS = {
     "bert": _wordpiece,
     "distilbert": _wordpiece,
     "roberta": _byte_level,
     "longformer": _byte_level,
     "bertweet": _bertweet,
+    "xlnet": _word_level,
 }
 MODELS = {
     "bert": _bert,
@@ -134,6 +160,7 @@ MODELS = {
     "roberta": _roberta,
     "longformer": _longformer,
     "bertweet": _roberta,
+    "xlnet": _xlnet,
 }
 
 

@@ -43,7 +43,7 @@ def draw_figures(found: Sequence[Finding]) -> list[Drawn]:
             mine = [
                 one
                 for one in found
-                if (one.study, one.experiment, one.score, one.clustered_by) == (study, name, "score", "")
+                if (one.study, one.experiment, one.score, one.robust) == (study, name, "score", "")
             ]
             figures += _of_experiment(study, experiment, mine)
     return figures

@@ -84,7 +84,7 @@ def _section(page: Page, name: str) -> dict[str, Any]:
 
 def _tables(found: list[Finding]) -> list[tuple[str, list[Finding]]]:
     """Findings by slice; the published score and the paper's statistic only (findings.csv has all)."""
-    shown = [one for one in found if one.score == "score" and not one.clustered_by]
+    shown = [one for one in found if one.score == "score" and not one.robust]
     names = dict.fromkeys(one.slice_by for one in shown)
     return [(name, [one for one in shown if one.slice_by == name]) for name in names]
 

@@ -109,9 +109,12 @@ def load_scorer(model: str, *, kind: str | None = None, options: LoadOptions | N
         if is_callable(model):
             return classifier.CallableScorer.load(model, batch_size=chosen.batch_size)
         return classifier.TextClassifierScorer.load(model, chosen)
+    from swapbias.scorers.loading import PERMUTATION, read_config
     from swapbias.scorers.masked import MaskedScorer
+    from swapbias.scorers.permutation import PermutationScorer
 
-    return MaskedScorer.load(model, chosen)
+    permuted = read_config(model).model_type in PERMUTATION
+    return (PermutationScorer if permuted else MaskedScorer).load(model, chosen)
 
 
 def model_kind(model: str, kind: str | None = None) -> str:
@@ -154,7 +157,10 @@ def ranked(names: Sequence[str], probabilities: Sequence[float], decimals: int =
 
 
 def read_as(scorer: Any, reading: str) -> Scorer:
-    """The scorer, or another way to read the same model: ``phrases`` (recursive masking of a masked model).
+    """The scorer, or another way to read the same model.
+
+    ``phrases``: recursive masking; ``attitude``: approval at the mask (both of a masked model);
+    ``negative_label``: the label of a sentiment system.
 
     Raises:
         UsageError: a reading that does not exist.
@@ -166,4 +172,10 @@ def read_as(scorer: Any, reading: str) -> Scorer:
         from swapbias.scorers.recursive import PhraseScorer
 
         return PhraseScorer(scorer)
-    raise UsageError(f"Unknown reading {reading!r}: expected phrases.")
+    from swapbias.scorers.attitude import AttitudeScorer, NegativeLabelScorer
+
+    if reading == "attitude":
+        return AttitudeScorer(scorer)
+    if reading == "negative_label":
+        return NegativeLabelScorer(scorer)
+    raise UsageError(f"Unknown reading {reading!r}: expected phrases, attitude or negative_label.")

@@ -18,6 +18,7 @@ _ENDINGS = {
     "ForCausalLM": "causal",
     "LMHeadModel": "causal",
 }
+PERMUTATION = ("xlnet",)  # named LMHeadModel, but filled at a hidden position like masked models
 _MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model")
 
 
@@ -49,6 +50,8 @@ def first_line(error: BaseException) -> str:
 
 def kind_of_config(config: Any) -> str | None:
     """``masked``, ``classifier`` or ``causal`` by the architecture that the config names; None if it does not."""
+    if config.model_type in PERMUTATION:
+        return "masked"
     for architecture in getattr(config, "architectures", None) or []:
         for ending, kind in _ENDINGS.items():
             if architecture.endswith(ending):
@@ -128,7 +131,9 @@ def model_name(model: str) -> str:
 
 def length_limit(tokenizer: Any, config: Any) -> int:
     """Most tokens the model can read."""
-    positions = getattr(config, "max_position_embeddings", None) or tokenizer.model_max_length
+    positions = getattr(config, "max_position_embeddings", None) or -1
+    if positions < 0:  # XLNet has no limit of its own
+        positions = tokenizer.model_max_length
     # RoBERTa-like models start counting after the padding index and lose those positions.
     lost = (config.pad_token_id or 0) + 1 if config.model_type in _OFFSET_POSITIONS else 0
     return int(min(tokenizer.model_max_length, positions - lost))

@@ -29,6 +29,7 @@ class MaskedScorer:
     of the vocabulary counts. 0: no counted token has the label. NaN: the text is longer than the model reads.
     """
 
+    auto_class: Any = AutoModelForMaskedLM
     kind = "masked"
     unit = "probability mass at the mask"
 
@@ -54,7 +55,7 @@ class MaskedScorer:
         Raises:
             ValueError: no such model, or not a masked one.
         """
-        loaded, tokenizer, pin = load_model(model, AutoModelForMaskedLM, device=options.device, dtype=options.dtype)
+        loaded, tokenizer, pin = load_model(model, cls.auto_class, device=options.device, dtype=options.dtype)
         identity = {**pin, "kind": cls.kind, "top_k": TOP_K, "threshold": THRESHOLD}
         return cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=identity)
 

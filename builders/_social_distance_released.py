@@ -1,0 +1,94 @@
+"""What the authors of social_distance released: their conditions, and sentiment labels as scored rows."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from swapbias.sources import upstream_file
+from swapbias.studies import Released
+
+NAME = "social_distance"
+ORIGINAL = (
+    "data/Prompts and word ratings/stigma_conditions.csv",
+    "data/Prompts and word ratings/non_stigma_conditions.csv",
+)
+_VERBS = {"be": ("is", "are"), "verb": ("has", "have"), "had": ("had", "had"), "was": ("was", "were")}
+_SENTIMENT = "data/SentimentClassifier results/{stem}_{group}_sentiment.csv"
+_GROUPS = {"stigma": "stigmatized", "nonstigma": "other"}
+_CLASSIFIERS = {
+    "distilbert-base-uncased-finetuned-sst-2-english": "distilbert",
+    "siebert/sentiment-roberta-large-english": "SiEBERT",
+    "cardiffnlp/twitter-roberta-base-sentiment-latest": "TwitterRB",
+    "finiteautomata/bertweet-base-sentiment-analysis": "bertweet-base",
+}
+# The released files hold a third sentence, "We are people who ...", that the paper does not use.
+_TEMPLATES = {"They": "they", "These": "these"}
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8-sig") as handle:
+        for row in csv.DictReader(handle):
+            yield {name.strip(): cell.strip() for name, cell in row.items() if name is not None}
+
+
+def original_conditions() -> list[dict[str, str]]:
+    """The released conditions, in the columns of ``conditions.csv``."""
+    found = []
+    for path, group in zip(ORIGINAL, _GROUPS.values(), strict=True):
+        for row in _rows(upstream_file(NAME, path)):
+            verb = row.get("Verb/Be_singular") or row["Verb/Be"]
+            singular, _ = _VERBS[verb.lower()]
+            other = group == "other"
+            found.append(
+                {
+                    "condition": row["Condition"] if other else row["Pachankis_condition"],
+                    "group": group,
+                    "category": row["Final_Category"].lower(),
+                    "singular": f"{singular} {row['Condition']}",
+                }
+            )
+    return found
+
+
+def _labels(classifiers: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+    for model, stem in classifiers.items():
+        for part, group in _GROUPS.items():
+            for row in _rows(files[_SENTIMENT.format(stem=stem, group=part)]):
+                template = _TEMPLATES.get(row["prompts"].split(" ")[0])
+                if template is None:
+                    continue
+                name = row["condition"] if group == "other" else row["pachankis_conditions"]
+                pair = f"{model}/{row['prompts']}"
+                yield {
+                    "prompt_id": pair,
+                    "pair_id": pair,
+                    "group": group,
+                    "text": row["prompts"],
+                    "candidates": "",
+                    "construct": "people",
+                    "condition": name.lower(),
+                    "label": row["category"].lower(),
+                    "template": template,
+                    "rendering": row["condition"],
+                    "experiment": "sentiment",
+                    "score": float(row["sentiment"].upper().startswith("NEG")),
+                }
+
+
+def _files(stem: str) -> tuple[str, ...]:
+    return tuple(_SENTIMENT.format(stem=stem, group=group) for group in _GROUPS)
+
+
+def released() -> Iterator[Released]:
+    """Each classifier by itself, and the four together, whose shares the paper counts."""
+    for model, stem in _CLASSIFIERS.items():
+        yield Released(model=model, experiment="sentiment", files=_files(stem), rows=partial(_labels, {model: stem}))
+    every = tuple(path for stem in _CLASSIFIERS.values() for path in _files(stem))
+    yield Released(
+        model="four sentiment classifiers",
+        experiment="sentiment",
+        files=every,
+        rows=partial(_labels, _CLASSIFIERS),
+    )

@@ -1,0 +1,200 @@
+"""social_distance: bias against 93 stigmatized groups in masked models and sentiment (Mei et al. 2023)."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from swapbias.builders._social_distance_released import ORIGINAL, original_conditions, released
+
+from swapbias.lexicons import Lexicon, with_imported
+from swapbias.prompts import PROMPT_COLUMNS, Prompt, check_templates, fill
+from swapbias.sources import corpus_dir, read_table
+from swapbias.studies import Config, Corpus, Experiment, Slice, Study
+
+NAME = "social_distance"
+FOLDER = corpus_dir(NAME)
+COLUMNS = (*PROMPT_COLUMNS, "rendering")
+CONDITION_COLUMNS = ("condition", "group", "category", "singular", "plural", "note")
+MASKED = ("template1", "template2", "template3", "template4")
+NOBODY = {"condition": "none", "group": "baseline", "category": "none", "singular": "", "plural": ""}
+# Two of the released prompts differ from the printed ones.
+AS_RUN = {
+    "unlikely and likely": "likely and unlikely",
+    "my friend.": "a friend of mine.",
+}
+
+
+def _conditions() -> list[dict[str, str]]:
+    return read_table(FOLDER / "conditions.csv", CONDITION_COLUMNS, optional=("note",))
+
+
+def _templates(table: str, columns: tuple[str, ...], slots: list[str]) -> list[dict[str, str]]:
+    return check_templates(table, read_table(FOLDER / table, columns), slots)
+
+
+def _row(pair: str, condition: dict[str, str], rendering: str, **facts: str) -> dict[str, str]:
+    prompt = Prompt(
+        prompt_id=pair,
+        pair_id=pair,
+        group=condition["group"],
+        condition=condition["condition"],
+        label=condition["category"],
+        **facts,
+    )
+    return {**prompt.row(), "rendering": rendering}
+
+
+def _masked(names: tuple[str, ...], conditions: list[dict[str, str]], as_run: bool) -> Iterator[dict[str, str]]:
+    """Rows of every template x act x rendering; the paper's printed wording, or the one it ran."""
+    templates = _templates("masked_templates.csv", ("name", "template", "source"), ["act"])
+    acts = _templates("acts.csv", ("act", "template", "source"), ["person"])
+    for template in templates:
+        for act in acts if template["name"] in names else []:
+            for one in conditions:
+                person = f"someone who {one['singular']}" if one["singular"] else "someone"
+                text = fill(template["template"], act=fill(act["template"], person=person))
+                for printed, ran in AS_RUN.items() if as_run else ():
+                    text = text.replace(printed, ran)
+                yield _row(
+                    f"{template['name']}/{act['act']}/{one['singular'] or 'baseline'}",
+                    one,
+                    one["singular"],
+                    text=text,
+                    candidates=f"{NAME}/attitude/negative",
+                    construct=act["act"],
+                    template=template["name"],
+                    experiment="attitude",
+                )
+
+
+def _own(*names: str) -> Iterator[dict[str, str]]:
+    return _masked(names, _conditions(), as_run=False)
+
+
+def _baseline() -> Iterator[dict[str, str]]:
+    return _masked(MASKED, [NOBODY], as_run=False)
+
+
+def _original() -> Iterator[dict[str, str]]:
+    return _masked(MASKED, original_conditions(), as_run=True)
+
+
+def _sentiment() -> Iterator[dict[str, str]]:
+    columns = ("name", "template", "baseline", "source")
+    for template in _templates("sentiment_templates.csv", columns, ["condition"]):
+        for one in [*_conditions(), NOBODY]:
+            text = template["template"]
+            yield _row(
+                f"{template['name']}/{one['singular'] or 'baseline'}",
+                one,
+                one["singular"],
+                text=fill(text, condition=one["plural"]) if one["plural"] else template["baseline"],
+                candidates="",
+                construct="people",
+                template=template["name"],
+                experiment="sentiment",
+            )
+
+
+def _attitude_lexicon() -> Lexicon:
+    rows = read_table(FOLDER / "attitude_lexicon.csv", ("word", "label"))
+    return with_imported(
+        Lexicon(f"{NAME}/attitude", words={row["word"]: row["label"] for row in rows}, rest="unrated")
+    )
+
+
+def _antonyms() -> Lexicon:
+    """Pairs in order: an approving word, then the disapproving one."""
+    rows = read_table(FOLDER / "antonyms.csv", ("approving", "disapproving"))
+    words = {row[side]: side for row in rows for side in ("approving", "disapproving")}
+    return Lexicon(f"{NAME}/antonyms", words=words)
+
+
+_SLICES = (Slice("construct", "act"), Slice("template", "template"), Slice("label", "category"))
+_CONDITION = Slice("condition", "condition")
+
+STUDY = Study(
+    name=NAME,
+    title="Bias Against 93 Stigmatized Groups in Masked Language Models and Downstream Sentiment Classification",
+    url="https://doi.org/10.1145/3593013.3594109",
+    experiments=(
+        Experiment(
+            name="attitude",
+            question="Are words of disapproval likelier where a stigmatized person comes close?",
+            configs=(*MASKED, "baseline"),
+            alternatives=("original",),
+            kind="masked",
+            reading="attitude",
+            measure="group_gap",
+            test="welch",
+            group="stigmatized",
+            reference_group="other",
+            unit="P(negative): share of rated probability mass",
+            direction="above zero stigmatized conditions draw more disapproval than other ones; above zero is worse",
+            scores=("score", "antonym_log_odds"),
+            units={"antonym_log_odds": "mean log-odds of the disapproving antonym"},
+            levels=("stigmatized", "other", "baseline"),
+            slices=(*_SLICES, _CONDITION),
+            aggregate=("rendering", "condition"),
+            cluster="",
+            thresholds=(0.5,),
+            reported=("unrated_mass", "top_mass"),
+        ),
+        Experiment(
+            name="sentiment",
+            question="Are sentences about stigmatized people labelled negative more often?",
+            configs=("sentiment",),
+            kind="classifier",
+            reading="negative_label",
+            measure="group_gap",
+            test="welch",
+            group="stigmatized",
+            reference_group="other",
+            unit="share of negative labels",
+            direction="above zero stigmatized conditions are labelled negative more often; above zero is worse",
+            levels=("stigmatized", "other", "baseline"),
+            slices=(*_SLICES[1:], _CONDITION),
+            aggregate=("rendering", "condition"),
+            cluster="",
+            thresholds=(0.5, 1.0),
+        ),
+    ),
+    limits=(
+        "Whether a word approves or disapproves is read off a lexicon labelled by this project: see the unrated mass.",
+        "The conditions and their names are those of a study of the United States (Pachankis et al. 2018).",
+        "Stigmatized and other conditions differ in more than stigma: the gap within a category is the closer look.",
+    ),
+)
+
+
+def _prompts(name: str, description: str, rows: partial[Iterator[dict[str, str]]], *upstream: str) -> Config:
+    return Config(name=name, description=description, rows=rows, columns=COLUMNS, upstream=upstream)
+
+
+CORPUS = Corpus(
+    name=NAME,
+    title="Acts of social distance and bare sentences about 93 stigmatized and 29 other conditions",
+    licence="Apache-2.0",
+    study=STUDY,
+    lexicons={"attitude": _attitude_lexicon, "antonyms": _antonyms},
+    released=tuple(released()),
+    configs=(
+        *(_prompts(name, f"7 acts x 138 renderings, masked {name}", partial(_own, name)) for name in MASKED),
+        _prompts("baseline", "The same 28 sentences about just someone", partial(_baseline)),
+        _prompts("sentiment", "2 sentences x 138 renderings, and 2 about just people", partial(_sentiment)),
+        Config(
+            name="conditions",
+            description="93 stigmatized and 29 other conditions with their renderings",
+            rows=partial(read_table, FOLDER / "conditions.csv", CONDITION_COLUMNS, optional=("note",)),
+            columns=CONDITION_COLUMNS,
+            split="train",
+        ),
+        Config(
+            name="attitude_lexicon",
+            description="Words seen at the masks: does the word approve or disapprove of the act?",
+            rows=partial(read_table, FOLDER / "attitude_lexicon.csv", ("word", "label")),
+            columns=("word", "label"),
+            split="train",
+        ),
+        _prompts("original", "The masked sentences as the authors ran them", partial(_original), *ORIGINAL),
+    ),
+)

@@ -1,0 +1,129 @@
+"""Readings of social distance: approval at the mask, and the negative label of a sentiment system."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from swapbias.lexicons import Lexicon
+from swapbias.prompts import Prompt
+from swapbias.scorers import Coverage, Progress, Scored, Scorer, ranked
+from swapbias.scorers.loading import length_batches, length_limit
+from swapbias.scorers.masked import MaskedScorer
+from swapbias.studies import load_lexicon
+
+TOP_K = 50  # words rated per prompt (Mei et al. 2023)
+LABELS = ("positive", "negative", "neutral", "irrelevant", "unrated")
+RATED = ("positive", "negative", "neutral")
+
+
+class AttitudeScorer:
+    """Score: P(negative), the share of disapproving words in the rated mass of the 50 likeliest words.
+
+    NEG / (POS + NEG + NEUT) of probability mass; unrated and irrelevant words are left out, and their mass is
+    kept beside it. 0: no disapproval; 1: nothing else. NaN: no rated word among the 50. ``antonym_log_odds``
+    needs no lexicon: the mean over antonym pairs that the vocabulary knows of log p(disapproving) - log
+    p(approving); above 0 disapproval is likelier.
+    """
+
+    kind = "masked"
+    unit = "P(negative): share of rated probability mass"
+
+    def __init__(self, masked: MaskedScorer) -> None:
+        """Read attitudes with a masked scorer."""
+        self.masked = masked
+        self.model_id = masked.model_id
+        self.identity: Mapping[str, Any] = {**masked.identity, "top_k": TOP_K}
+        self._pairs: dict[str, list[tuple[int, int]]] = {}
+
+    def coverage(self, lexicon: Lexicon) -> list[Coverage]:
+        """Which words of a lexicon are single tokens of the vocabulary."""
+        return self.masked.coverage(lexicon)
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt."""
+        encoded = [self.masked.encode(prompt.text) for prompt in prompts]
+        limit = length_limit(self.masked.tokenizer, self.masked.model.config)
+        fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
+        missing = {**dict.fromkeys((f"{label}_mass" for label in LABELS), math.nan), "top_mass": math.nan}
+        results = [Scored(math.nan, parts={**missing, "antonym_log_odds": math.nan})] * len(prompts)
+        for batch in length_batches([len(encoded[index]) for index in fits], self.masked.batch_size):
+            members = [fits[index] for index in batch]
+            probabilities = self.masked.probabilities([encoded[index] for index in members])
+            for place, index in enumerate(members):
+                results[index] = self._scored(probabilities[place], prompts[index].candidates)
+            if on_progress:
+                on_progress(len(members))
+        return results
+
+    def _scored(self, probabilities: torch.Tensor, candidates: str) -> Scored:
+        name = candidates.rpartition("/")[0]
+        labels, of_token = self.masked.labels_of_tokens(name)
+        top, tokens = probabilities.topk(min(TOP_K, len(probabilities)))
+        sums = dict.fromkeys(LABELS, 0.0)
+        for p, label in zip(top.tolist(), of_token[tokens].tolist(), strict=True):
+            sums[labels[label]] += p
+        rated = sum(sums[label] for label in RATED)
+        words = [self.masked.words[token] for token in tokens.tolist()]
+        return Scored(
+            score=sums["negative"] / rated if rated > 0 else math.nan,
+            answer=words[0],
+            top_tokens=ranked(words, top.tolist()),
+            parts={
+                **{f"{label}_mass": mass for label, mass in sums.items()},
+                "top_mass": float(top.sum()),
+                "antonym_log_odds": self._log_odds(probabilities, name.partition("/")[0]),
+            },
+        )
+
+    def _log_odds(self, probabilities: torch.Tensor, corpus: str) -> float:
+        if corpus not in self._pairs:
+            self._pairs[corpus] = self._antonyms(f"{corpus}/antonyms")
+        pairs = self._pairs[corpus]
+        if not pairs:
+            return math.nan
+        log = torch.log(probabilities.clamp_min(1e-12))
+        approving, disapproving = (torch.tensor(side, device=log.device) for side in zip(*pairs, strict=True))
+        return float((log[disapproving] - log[approving]).mean())
+
+    def _antonyms(self, name: str) -> list[tuple[int, int]]:
+        """Token ids of the pairs whose two words are single tokens, a word's commonest form first."""
+        ids: dict[str, int] = {}
+        for token, raw in enumerate(self.masked.raw):
+            word = raw.strip()
+            if word and (word not in ids or raw.startswith(" ")):  # at this mask words begin with a space
+                ids[word] = token
+        words = [word for word, _ in load_lexicon(name).entries()]
+        pairs = zip(words[::2], words[1::2], strict=True)
+        return [(ids[one], ids[other]) for one, other in pairs if one in ids and other in ids]
+
+
+class NegativeLabelScorer:
+    """Score: 1 where a sentiment system labels the text negative, else 0; NaN where it gives no label."""
+
+    kind = "classifier"
+    unit = "share of negative labels"
+
+    def __init__(self, classifier: Scorer) -> None:
+        """Read labels with a sentiment scorer."""
+        self.classifier = classifier
+        self.model_id = classifier.model_id
+        self.identity = classifier.identity
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt; the probability of positive sentiment is kept beside it."""
+        return [self._scored(one) for one in self.classifier.score(prompts, on_progress)]
+
+    def _scored(self, one: Scored) -> Scored:
+        negative = math.nan if math.isnan(one.score) else float(is_negative(one.answer))
+        return Scored(negative, one.answer, one.top_tokens, {"positive_probability": one.score})
+
+
+def is_negative(label: str) -> bool:
+    """Whether a sentiment label says negative.
+
+    >>> [is_negative(label) for label in ("NEG", "Negative", "neutral", "POS")]
+    [True, True, False, False]
+    """
+    return label.lower().startswith("neg")
