@@ -138,6 +138,7 @@ STUDY = Study(
             cluster="",
             thresholds=(0.5,),
             reported=("unrated_mass", "top_mass"),
+            grid=("label", "construct"),
         ),
         Experiment(
             name="sentiment",
@@ -159,7 +160,7 @@ STUDY = Study(
         ),
     ),
     limits=(
-        "Whether a word approves or disapproves is read off a lexicon labelled by this project: see the unrated mass.",
+        "Whether a word approves or disapproves is read off a lexicon of this project: see the unrated mass.",
         "The conditions and their names are those of a study of the United States (Pachankis et al. 2018).",
         "Stigmatized and other conditions differ in more than stigma: the gap within a category is the closer look.",
     ),

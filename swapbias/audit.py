@@ -158,7 +158,7 @@ def _write_results(
         run.write_parquet(f"phrases/{study}.parquet", table)
     if len(coverage):
         run.write_csv("lexicon_coverage.csv", coverage)
-    figures = draw_figures(found)
+    figures = draw_figures(found, items)
     for figure in figures:
         run.write(f"figures/{figure.name}.svg", figure.svg)
         run.write(f"figures/{figure.name}.png", figure.png)

@@ -6,17 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from swapbias.errors import UsageError
-
-if TYPE_CHECKING:
-    from swapbias.findings import Finding
 
 app = typer.Typer(
     add_completion=False,
@@ -131,6 +127,7 @@ def audit(
 ) -> None:
     """Audit a model: score the prompts, compare the groups, write findings, figures and a report."""
     from swapbias import audit as auditing
+    from swapbias.printing import print_headlines
     from swapbias.scorers import LoadOptions
 
     with _progress() as bar:
@@ -150,7 +147,7 @@ def audit(
             run, found = auditing.start(settings, folder or auditing.default_folder(settings), say=_say, bar=bar)
     for one in run.manifest()["skipped"]:
         out.print(f"Not run: {one['study']} {one['experiment']}: {one['reason']}.", soft_wrap=True, markup=False)
-    _print_headlines(found)
+    print_headlines(out, found)
     out.print(f"Report: {run.folder / 'report.html'}", soft_wrap=True, markup=False)
 
 
@@ -172,24 +169,78 @@ def _progress() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
         yield bar
 
 
-def _print_headlines(found: "list[Finding]") -> None:
-    from swapbias.report import words
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of two or more finished runs.", show_default=False)],
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for comparison.csv and figures.", show_default=False)
+    ] = None,
+) -> None:
+    """Compare models: differences of what they were audited for, and correlations of their scores."""
+    from swapbias.comparing import compare as compared
+    from swapbias.comparing import load_runs
+    from swapbias.findings import findings_table
+    from swapbias.printing import print_findings
+    from swapbias.report.compare_figures import comparison_figures
+    from swapbias.runs import Run
 
-    shown = [one for one in words.headlines(found) if one.score == "score" and not one.robust]
-    table = Table(title="Headline findings", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("finding", min_width=30)
-    for name in ("value, 95 % interval", "p corr.", "n", "expected"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for one in shown:  # the robust view, effect sizes and the other scores stand in the report
-        estimate, signed, known = one.estimate, words.is_signed(one), one.published
-        table.add_row(
-            f"{one.study} {one.experiment}, {words.where(one)}: {words.quantity(one)}",
-            f"{words.number(estimate.value, signed=signed)} {words.interval(estimate, signed=signed)}",
-            words.p_value(estimate.p_adjusted),
-            f"{estimate.n} (+{estimate.n_unscored})" if estimate.n_unscored else str(estimate.n),
-            f"{known.value}, {known.source}" if known and known.value else "",
-        )
-    out.print(table)
+    opened = [Run.open(run) for run in runs]
+    found = compared(opened)
+    if folder:
+        result = Run(folder)
+        result.write_csv("comparison.csv", findings_table(found))
+        for figure in comparison_figures(load_runs(opened)):
+            result.write(f"figures/{figure.name}.svg", figure.svg)
+            result.write(f"figures/{figure.name}.png", figure.png)
+    print_findings(out, "Models compared", [one for one in found if one.slice_by == "all"])
+    if folder:
+        out.print(f"Comparison: {folder / 'comparison.csv'}", soft_wrap=True, markup=False)
+
+
+lexicon = typer.Typer(no_args_is_help=True, help="The attitude lexicon: unrated words, own labels, agreement.")
+app.add_typer(lexicon, name="lexicon")
+
+
+@lexicon.command("export")
+def lexicon_export(
+    run: Annotated[Path, typer.Argument(help="Folder of a run with social_distance.", show_default=False)],
+    file: Annotated[Path, typer.Option("--out", help="CSV to write.")] = Path("unrated.csv"),
+) -> None:
+    """Write the words that a run met without a label, heaviest first, with a blank column to label them."""
+    from swapbias.rating import unrated_words
+    from swapbias.runs import Run
+    from swapbias.sources import write_whole
+
+    items = Run.open(run).items("social_distance")
+    if items is None:
+        raise UsageError(f"{run} holds no finished social_distance. Audit with --study social_distance.")
+    words = unrated_words(items)
+    write_whole(file, words.to_csv(index=False, lineterminator="\n").encode())
+    out.print(f"{len(words)} words with {words['mass'].sum():.1%} of the mass are unrated.", markup=False)
+    out.print(f"Words: {file}", soft_wrap=True, markup=False)
+
+
+@lexicon.command("import")
+def lexicon_import(
+    file: Annotated[Path, typer.Argument(help="CSV with the columns word and label.", show_default=False)],
+) -> None:
+    """Keep labels (positive, negative, neutral, irrelevant) for all later audits of this user."""
+    from swapbias.rating import import_labels
+
+    count = import_labels(file)
+    out.print(f"{count} words of your own are now part of the attitude lexicon.", markup=False)
+
+
+@lexicon.command("agreement")
+def lexicon_agreement(
+    first: Annotated[Path, typer.Argument(help="CSV of one rater.", show_default=False)],
+    second: Annotated[Path, typer.Argument(help="CSV of the other.", show_default=False)],
+) -> None:
+    """Cohen's kappa of two raters over the words that both labelled."""
+    from swapbias.rating import agreement, read_labels
+
+    kappa, share, words = agreement(read_labels(first), read_labels(second))
+    out.print(f"kappa {kappa:.3f}, equal labels {share:.1%}, words {words}", markup=False)
 
 
 @app.command()
@@ -197,6 +248,7 @@ def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="[STUDY]...", show_default=False)] = None,
 ) -> None:
     """Recompute published numbers from the authors' released outputs."""
+    from swapbias.printing import print_reproduced
     from swapbias.reproduce import NotAtHand, Reproduced
     from swapbias.reproduce import reproduce as recomputed
     from swapbias.studies import load_study, studies
@@ -212,22 +264,5 @@ def reproduce(
                 missing.append(one)
             else:
                 rows.append(one)
-    table = Table("model", "number", "published", "recomputed", "match", "file")
-    for row in rows:
-        note = f"{row.match}: {row.note}" if row.match == "explained" else row.match
-        table.add_row(row.model, f"{row.study} {row.number}", row.published, f"{row.recomputed:.6g}", note, row.file)
-    out.print(table)
-    for one in missing:
-        out.print(
-            f"Skipped: {one.study} {one.experiment} of {one.model}: {one.reason}",
-            soft_wrap=True,
-            markup=False,
-        )
-    wrong = sum(row.match == "no" for row in rows)
-    explained = sum(row.match == "explained" for row in rows)
-    out.print(
-        f"{len(rows) - wrong - explained} of {len(rows)} numbers match, {explained} explained, {wrong} do not; "
-        f"{len(missing)} sets of outputs are not at hand."
-    )
-    if wrong:
+    if print_reproduced(out, rows, missing):
         raise typer.Exit(1)

@@ -5,182 +5,21 @@ into a number. A statistic that is not defined (one pair, no variance) is NaN as
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from swapbias.alignment import align_pairs, cluster_codes, pair_clusters, two_groups
-from swapbias.intervals import (
-    Draw,
-    cohens_d,
-    difference_error,
-    interval_of,
-    mean_error,
-    mean_of,
-    ratio,
-    spread_of,
-    t_ends,
-)
-from swapbias.significance import group_test, paired_test
+from swapbias.estimates import Estimate
+from swapbias.gaps import group_gap, paired_gap
+from swapbias.intervals import mean_error, mean_of, spread_of, t_ends
 
 Floats = NDArray[np.float64]
 
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """One number and how sure it is.
-
-    Attributes:
-        value: the quantity, in the unit of the scores. For gaps: the other group minus the reference group.
-        ci_low, ci_high: ends of the interval (95 % by default).
-        effect_size: Cohen's d with the pooled SD of the two groups (ddof=1), also for pairs. No unit.
-        effect_size_z: d_z, mean difference over the SD of the differences; NaN where there are no pairs.
-        p_value: two-sided, for "the value is zero".
-        n: units used (pairs for paired measures, rows otherwise).
-        n_unscored: units left out because a score is NaN.
-        test, interval: what gave the p-value and the interval.
-        p_adjusted, family: the p-value corrected over the tests of the family, and its name.
-    """
-
-    value: float
-    ci_low: float = math.nan
-    ci_high: float = math.nan
-    effect_size: float = math.nan
-    effect_size_z: float = math.nan
-    p_value: float = math.nan
-    n: int = 0
-    n_unscored: int = 0
-    test: str = ""
-    interval: str = ""
-    p_adjusted: float = math.nan
-    family: str = ""
-
-
-def paired_gap(
-    scores: ArrayLike,
-    groups: Sequence[str],
-    pair_ids: Sequence[str],
-    *,
-    reference_group: str,
-    interval: str = "t",
-    test: str = "t",
-    cluster_ids: Sequence[str] | None = None,
-    confidence: float = 0.95,
-    seed: int = 0,
-    n_resamples: int = 9_999,
-) -> Estimate:
-    """Mean over pairs of the other group's score minus the reference group's.
-
-    Args:
-        scores: shape (rows,), any unit; NaN where a row could not be scored.
-        groups: shape (rows,), exactly two values.
-        pair_ids: shape (rows,); each id stands once per group.
-        reference_group: the group that is subtracted. Swapping it flips the sign of value and effect sizes.
-        interval: ``t`` (paired t) or ``bootstrap`` (percentile, pairs or clusters resampled).
-        test: ``t`` (paired t), ``wilcoxon`` (signed rank) or ``permutation`` (sign flip).
-        cluster_ids: shape (rows,); pairs of one cluster are not independent. Makes the t interval and test
-            cluster-robust (variance of cluster sums, clusters - 1 degrees of freedom), and the bootstrap and
-            the sign flip act on whole clusters.
-        confidence: coverage of the interval.
-        seed, n_resamples: of the bootstrap and the permutation test.
-
-    Returns:
-        value 0: no gap; above 0: the other group scores higher. ``n`` counts pairs. No pairs: NaN. One pair,
-        or no variance among the differences: interval, d_z and p are NaN.
-
-    Raises:
-        ValueError: not two groups, a missing reference group, an incomplete or repeated pair, a cluster that
-            splits a pair, an option that does not exist.
-
-    Example:
-        >>> gap = paired_gap([0.3, 0.1, 0.5, 0.2], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
-        >>> round(gap.value, 3), gap.n
-        (0.25, 2)
-    """
-    pairs = align_pairs(scores, groups, pair_ids, reference_group=reference_group)
-    difference = pairs.differences
-    clusters = None if cluster_ids is None else pair_clusters(cluster_ids, pair_ids, pairs)
-    draw = Draw(confidence, seed, n_resamples)
-    value = mean_of(difference)
-    spread = spread_of(difference, np.concatenate([pairs.other, pairs.reference]))
-    error, freedom = mean_error(difference, spread, clusters)
-    low, high, made_by = interval_of(interval, value, error, freedom, (difference,), clusters, draw, "paired t")
-    p_value, tested_by = paired_test(test, difference, value, error, freedom, clusters, draw)
-    return Estimate(
-        value=value,
-        ci_low=low,
-        ci_high=high,
-        effect_size=cohens_d(pairs.other, pairs.reference),
-        effect_size_z=ratio(value, spread),
-        p_value=p_value,
-        n=len(difference),
-        n_unscored=pairs.n_unscored,
-        test=tested_by,
-        interval=made_by,
-    )
-
-
-def group_gap(
-    scores: ArrayLike,
-    groups: Sequence[str],
-    *,
-    reference_group: str,
-    interval: str = "t",
-    test: str = "t",
-    cluster_ids: Sequence[str] | None = None,
-    confidence: float = 0.95,
-    seed: int = 0,
-    n_resamples: int = 9_999,
-) -> Estimate:
-    """Mean score of the other group minus mean score of the reference group, rows not paired.
-
-    Args:
-        scores: shape (rows,), any unit; NaN where a row could not be scored.
-        groups: shape (rows,), exactly two values.
-        reference_group: the group that is subtracted.
-        interval: ``t`` (Welch t) or ``bootstrap`` (percentile).
-        test: ``t`` (independent t, equal variance), ``welch``, ``wilcoxon`` (rank sum) or ``permutation``.
-        cluster_ids: shape (rows,); makes the t interval and test cluster-robust (CR1, clusters - 1 degrees of
-            freedom); bootstrap and permutation act on whole clusters.
-        confidence, seed, n_resamples: as in ``paired_gap``.
-
-    Returns:
-        value 0: equal means; above 0: the other group scores higher. ``n`` counts rows. A group without a
-        scored row: NaN. Fewer than two rows in a group, or no variance: interval and p are NaN.
-
-    Raises:
-        ValueError: not two groups, a missing reference group, an option that does not exist.
-
-    Example:
-        >>> round(group_gap([1.0, 2.0, 4.0, 5.0], ["m", "m", "f", "f"], reference_group="m").value, 3)
-        3.0
-    """
-    score, is_reference = two_groups(scores, groups, reference_group)
-    scored = ~np.isnan(score)
-    other, reference = score[scored & ~is_reference], score[scored & is_reference]
-    clusters = None
-    if cluster_ids is not None:
-        codes = cluster_codes(cluster_ids, len(score))
-        clusters = (codes[scored & ~is_reference], codes[scored & is_reference])
-    draw = Draw(confidence, seed, n_resamples)
-    value = mean_of(other) - mean_of(reference)
-    error, freedom = difference_error(other, reference, clusters)
-    low, high, made_by = interval_of(interval, value, error, freedom, (other, reference), clusters, draw, "Welch t")
-    p_value, tested_by = group_test(test, other, reference, value, error, freedom, clusters, draw)
-    return Estimate(
-        value=value,
-        ci_low=low,
-        ci_high=high,
-        effect_size=cohens_d(other, reference),
-        p_value=p_value,
-        n=int(scored.sum()),
-        n_unscored=int((~scored).sum()),
-        test=tested_by,
-        interval=made_by,
-    )
+__all__ = [
+    "Estimate", "adjust", "correlation", "group_gap", "label_masses", "mean_score", "paired_gap", "share_above",
+]  # fmt: skip
 
 
 def mean_score(scores: ArrayLike, *, confidence: float = 0.95) -> Estimate:
@@ -222,6 +61,61 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confiden
     ends = [float(np.tanh(np.arctanh(r) + sign * half)) for sign in (-1, 1)]
     return Estimate(
         r, ends[0], ends[1], p_value=p_value, n=n, n_unscored=lost, test=blank.test, interval=blank.interval
+    )
+
+
+def label_masses(
+    tokens: Sequence[str],
+    probabilities: ArrayLike,
+    labels: Mapping[str, str],
+    *,
+    threshold: float = 0.0,
+    rest: str = "unspecified",
+) -> dict[str, float]:
+    """Probability mass of each label among one prompt's tokens.
+
+    Args:
+        tokens: the likeliest tokens, shape (k,); compared stripped and in lower case.
+        probabilities: their probabilities, shape (k,); NaN is an error, for a prompt has a distribution or none.
+        labels: word -> label.
+        threshold: tokens below it are not counted.
+        rest: the label of every other token.
+
+    Returns:
+        Mass by label, in 0..1, not renormalised; 0 for a label that no counted token has.
+
+    Raises:
+        ValueError: unequal lengths, or probabilities outside 0..1 or summing to more than 1.
+    """
+    p = np.asarray(probabilities, dtype=np.float64)
+    if p.shape != (len(tokens),):
+        raise ValueError(f"{len(tokens)} tokens and probabilities of shape {p.shape}, expected one for each.")
+    if not np.all((p >= 0) & (p <= 1)) or p.sum() > 1 + 1e-4:
+        raise ValueError(f"probabilities that sum to {p.sum():g}, expected each in 0..1 and at most 1 in all.")
+    sums = dict.fromkeys([*dict.fromkeys(labels.values()), rest], 0.0)
+    for token, mass in zip(tokens, p.tolist(), strict=True):
+        if mass >= threshold:
+            sums[labels.get(token.strip().lower(), rest)] += mass
+    return sums
+
+
+def share_above(scores: ArrayLike, *, threshold: float = 0.5, confidence: float = 0.95) -> Estimate:
+    """Share of scores strictly above a threshold, with Wilson's interval; nothing is tested.
+
+    0: none, 1: all. ``value * n`` is the count. No scored row: NaN.
+
+    >>> share_above([0.2, 0.6, 0.9, float("nan")]).n
+    3
+    """
+    score = np.asarray(scores, dtype=np.float64)
+    used = score[~np.isnan(score)]
+    n, lost = len(used), len(score) - len(used)
+    if not n:
+        return Estimate(math.nan, n_unscored=lost, test="none", interval="Wilson")
+    above = int((used > threshold).sum())
+    ends = stats.binomtest(above, n).proportion_ci(confidence, method="wilson")
+    return Estimate(
+        above / n, float(ends.low), float(ends.high), n=n, n_unscored=lost, test="none", interval="Wilson"
     )
 
 

@@ -62,6 +62,7 @@ class Experiment:
             the comparison (conditions), whose robust view is a permutation test.
         thresholds: units above each are counted per group (1 counts those that reach it).
         reported: further columns whose mean is reported (the unrated mass).
+        grid: two columns whose means are drawn as a heat map.
         covariates: numbers to correlate mean scores with.
     """
 
@@ -88,6 +89,7 @@ class Experiment:
     aggregate: tuple[str, ...] = ()
     thresholds: tuple[float, ...] = ()
     reported: tuple[str, ...] = ()
+    grid: tuple[str, str] | None = None
     covariates: tuple[Covariate, ...] = ()
 
 

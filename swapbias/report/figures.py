@@ -1,43 +1,25 @@
 """Figures from findings alone: levels with intervals, gaps with intervals, a covariate's scatter."""
 
-import io
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import matplotlib
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from swapbias.findings import Finding
+from swapbias.report.drawing import COLOURS, STYLE, Drawn, saved
+from swapbias.report.item_figures import from_items
 from swapbias.report.words import plain
 from swapbias.studies import Covariate, Experiment, load_study
 
-# Okabe-Ito colours: told apart with any colour vision.
-_COLOURS = ("#D55E00", "#0072B2", "#777777", "#009E73", "#CC79A7")
-_STYLE: dict[Any, Any] = {
-    "font.size": 9.0,
-    "svg.hashsalt": "swapbias",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
 
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A figure as SVG and PNG, with the sentence that says what it shows."""
-
-    name: str
-    study: str
-    caption: str
-    svg: bytes
-    png: bytes
-
-
-def draw_figures(found: Sequence[Finding]) -> list[Drawn]:
-    """Every figure of the findings: for each experiment its levels, its gaps by slice and its covariates."""
+def draw_figures(found: Sequence[Finding], items: Mapping[str, pd.DataFrame] | None = None) -> list[Drawn]:
+    """Every figure: for each experiment its levels, gaps by slice, covariates and, from the items, its grid."""
     figures: list[Drawn] = []
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         for study, name in dict.fromkeys((one.study, one.experiment) for one in found):
             experiment = next(e for e in load_study(study).experiments if e.name == name)
             mine = [
@@ -46,6 +28,9 @@ def draw_figures(found: Sequence[Finding]) -> list[Drawn]:
                 if (one.study, one.experiment, one.score, one.robust) == (study, name, "score", "")
             ]
             figures += _of_experiment(study, experiment, mine)
+            if items is not None and study in items:
+                rows = items[study][items[study]["experiment"] == name]
+                figures += from_items(study, experiment, rows, mine[0].unit)
     return figures
 
 
@@ -55,23 +40,26 @@ def _of_experiment(study: str, experiment: Experiment, found: list[Finding]) -> 
         sliced = [one for one in found if one.slice_by == slice_.name]
         stem = f"{study}-{experiment.name}-{slice_.name.replace(' ', '-')}"
         levels = [one for one in sliced if one.measure == "mean" and one.contrast != "all"]
-        if slice_ == experiment.slices[0] and levels:
-            caption = f"Mean {unit} by {slice_.name}, with 95 % intervals."
-            yield _saved(f"{stem}-levels", study, caption, _levels(levels, unit))
         gaps = [one for one in sliced if one.measure == experiment.measure]
+        if levels and (slice_ == experiment.slices[0] or not gaps):
+            caption = f"Mean {unit} by {slice_.name}, with 95 % intervals."
+            if not gaps:  # one group per value: a ranking
+                levels.sort(key=lambda one: (math.isnan(one.estimate.value), -one.estimate.value))
+                caption = f"Mean {unit} of every {slice_.name}, from highest to lowest, with 95 % intervals."
+            yield saved(f"{stem}-levels", study, caption, _levels(levels, unit, ranking=not gaps))
         if gaps:
             caption = (
                 f"Gap ({plain(gaps[0].contrast)}) by {slice_.name}, with 95 % intervals; filled: p < .05 after "
                 f"correction over {slice_.name}. {experiment.direction[0].upper()}{experiment.direction[1:]}."
             )
-            yield _saved(f"{stem}-gap", study, caption, _gaps(gaps, unit))
+            yield saved(f"{stem}-gap", study, caption, _gaps(gaps, unit))
     for covariate in experiment.covariates:
         name = next(s.name for s in experiment.slices if s.column == covariate.column)
         means = [one for one in found if one.measure == "mean" and one.contrast == "all" and one.slice_by == name]
         r = next(one for one in found if one.contrast == f"score ~ {covariate.name}").estimate
         caption = f"Mean {unit} against {covariate.name}: r = {r.value:.2f}, p = {r.p_value:.2f}, n = {r.n}."
         stem = f"{study}-{experiment.name}-{covariate.name.replace(' ', '-')}"
-        yield _saved(stem, study, caption, _scatter(means, covariate, unit))
+        yield saved(stem, study, caption, _scatter(means, covariate, unit))
 
 
 def _panels(found: Sequence[Finding], height: float) -> tuple[Figure, dict[str, Any]]:
@@ -91,17 +79,18 @@ def _height(found: Sequence[Finding]) -> float:
     return 1.1 + 0.27 * rows
 
 
-def _levels(found: Sequence[Finding], unit: str) -> Figure:
-    """One row per slice value, one coloured point with interval per group."""
-    figure, axes = _panels(found, _height(found) + 0.4)
+def _levels(found: Sequence[Finding], unit: str, *, ranking: bool = False) -> Figure:
+    """One row per slice value, one coloured point with interval per group; a ranking has one group a row."""
+    figure, axes = _panels(found, 0.6 * _height(found) + 0.6 if ranking else _height(found) + 0.4)
     groups = list(dict.fromkeys(one.contrast for one in found))
     for subset, axis in axes.items():
         mine = [one for one in found if one.subset == subset]
         values = list(dict.fromkeys(one.slice_value for one in mine))
         for shift, group in enumerate(groups):
             points = [one for one in mine if one.contrast == group]
-            rows = [values.index(one.slice_value) + 0.18 * (shift - (len(groups) - 1) / 2) for one in points]
-            _points(axis, points, rows, _COLOURS[shift % len(_COLOURS)], label=plain(group))
+            apart = 0.0 if ranking else 0.18 * (shift - (len(groups) - 1) / 2)
+            rows = [values.index(one.slice_value) + apart for one in points]
+            _points(axis, points, rows, COLOURS[shift % len(COLOURS)], label=plain(group))
         _label_rows(axis, values)
         axis.set_xlabel(f"mean {unit}")
     first = next(iter(axes.values()))
@@ -122,7 +111,7 @@ def _gaps(found: Sequence[Finding], unit: str) -> Figure:
         mine = sorted((one for one in found if one.subset == subset), key=lambda one: one.estimate.value)
         axis.axvline(0, color="#999999", linewidth=0.8, zorder=0)
         for row, one in enumerate(mine):
-            _points(axis, [one], [row], _COLOURS[1], filled=one.estimate.p_adjusted < 0.05)
+            _points(axis, [one], [row], COLOURS[1], filled=one.estimate.p_adjusted < 0.05)
         _label_rows(axis, [one.slice_value for one in mine])
         axis.set_xlabel(f"{plain(mine[0].contrast)}, {unit}")
     return figure
@@ -152,7 +141,8 @@ def _points(
 
 
 def _label_rows(axis: Any, names: Sequence[str]) -> None:
-    axis.set_yticks(range(len(names)), [plain(name) for name in names])
+    size = 9.0 if len(names) <= 40 else 6.5
+    axis.set_yticks(range(len(names)), [plain(name) for name in names], fontsize=size)
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.tick_params(axis="y", length=0)
 
@@ -163,19 +153,10 @@ def _scatter(means: Sequence[Finding], covariate: Covariate, unit: str) -> Figur
     known = [one for one in means if one.slice_value in covariate.values]
     x = [covariate.values[one.slice_value] for one in known]
     y = [one.estimate.value for one in known]
-    axis.plot(x, y, "o", color=_COLOURS[1], markersize=5)
+    axis.plot(x, y, "o", color=COLOURS[1], markersize=5)
     for one, across, up in zip(known, x, y, strict=True):
         axis.annotate(plain(one.slice_value), (across, up), xytext=(5, 3), textcoords="offset points", fontsize=7.5)
     axis.margins(x=0.12, y=0.1)
     axis.set_xlabel(covariate.name)
     axis.set_ylabel(f"mean {unit}")
     return figure
-
-
-def _saved(name: str, study: str, caption: str, figure: Figure) -> Drawn:
-    formats = {}
-    for kind, metadata in (("svg", {"Date": None}), ("png", {})):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
-        formats[kind] = buffer.getvalue()
-    return Drawn(name, study, caption, formats["svg"], formats["png"])

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from swapbias.findings import Finding
 from swapbias.report import words
-from swapbias.report.figures import Drawn
+from swapbias.report.drawing import Drawn
 from swapbias.studies import Experiment, load_study
 
 EXAMPLES = 4  # pairs shown at each end

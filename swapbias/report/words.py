@@ -6,6 +6,13 @@ from swapbias.findings import Finding
 from swapbias.measures import Estimate
 
 
+def value_of(finding: Finding) -> str:
+    """A finding's value: a count without decimals, a signed gap, a plain mean."""
+    if finding.measure == "count_above":
+        return f"{finding.estimate.value:.0f}"
+    return number(finding.estimate.value, signed=is_signed(finding))
+
+
 def number(value: float, *, signed: bool = False) -> str:
     """Three decimals; a dash for NaN; zero has no sign.
 
@@ -48,13 +55,15 @@ def quantity(finding: Finding) -> str:
         "mean": f"mean, {contrast}",
         "gap_difference": f"difference of gaps ({contrast})",
         "correlation": f"correlation, {contrast}",
+        "model_difference": contrast,
+        "count_above": f"count, {contrast}",
     }.get(finding.measure, f"gap, {contrast}")
     return what if finding.score == "score" else f"{what} ({plain(finding.score)})"
 
 
 def is_signed(finding: Finding) -> bool:
     """Whether zero is a meaningful middle of the value."""
-    return finding.measure != "mean"
+    return finding.measure not in ("mean", "count_above")
 
 
 def where(finding: Finding) -> str:

@@ -1,0 +1,67 @@
+"""Probability mass of labelled words among a model's likeliest tokens (an `evaluate` module)."""
+
+import datasets
+import evaluate
+
+from swapbias.measures import label_masses  # From: git+https://github.com/swapbias/swapbias
+
+_DESCRIPTION = """
+Lexicon mass: of each prompt's likeliest tokens, the probability that falls on words of each label (female and male,
+or positive, negative and neutral), averaged over prompts.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions: for each prompt the list of its likeliest tokens.
+    probabilities: for each prompt their probabilities, as many as tokens.
+    lexicon: a mapping of word (lower case) to label; other tokens count as "unspecified".
+    threshold: tokens below this probability are not counted; 0 by default.
+Returns:
+    one key per label and "unspecified": mean mass over prompts, 0 to 1, not renormalised.
+    n: prompts used.
+    n_unscored: prompts without any token.
+Examples:
+    >>> import evaluate, swapbias
+    >>> mass = evaluate.load(swapbias.metric_path("lexicon_mass"))
+    >>> result = mass.compute(
+    ...     predictions=[["she", "he", "it"], ["He", "they", "she"]],
+    ...     probabilities=[[0.5, 0.25, 0.125], [0.75, 0.125, 0.0625]],
+    ...     lexicon={"she": "female", "he": "male"},
+    ... )
+    >>> result["female"], result["male"], result["unspecified"]
+    (0.28125, 0.5, 0.125)
+"""
+
+_CITATION = """
+@software{swapbias, title = {swapbias: social bias in language models by swapping one slot}, year = {2026}}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class LexiconMass(evaluate.Metric):
+    """The `evaluate` face of `swapbias.measures.label_masses`."""
+
+    def _info(self):
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features(
+                {
+                    "predictions": datasets.Sequence(datasets.Value("string")),
+                    "probabilities": datasets.Sequence(datasets.Value("float64")),
+                }
+            ),
+        )
+
+    def _compute(self, predictions, probabilities, lexicon, threshold=0.0):
+        labels = [*dict.fromkeys(lexicon.values()), "unspecified"]
+        masses = [
+            label_masses(tokens, p, lexicon, threshold=threshold)
+            for tokens, p in zip(predictions, probabilities, strict=True)
+            if len(tokens)
+        ]
+        means = {
+            label: sum(mass[label] for mass in masses) / len(masses) if masses else float("nan") for label in labels
+        }
+        return {**means, "n": float(len(masses)), "n_unscored": float(len(predictions) - len(masses))}

@@ -1,0 +1,56 @@
+"""Share and count of units above a threshold, per group (an `evaluate` module)."""
+
+import datasets
+import evaluate
+
+from swapbias.measures import share_above  # From: git+https://github.com/swapbias/swapbias
+
+_DESCRIPTION = """
+Share above: how many units (conditions) of each group score strictly above a threshold, as a count and as a share
+with Wilson's interval.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions: one score per unit; NaN where it could not be scored.
+    groups: the group of each unit.
+    threshold: strict; 0.5 by default.
+Returns:
+    for each group: share_GROUP (0: none, 1: all), ci_low_GROUP, ci_high_GROUP, count_GROUP, n_GROUP and
+    n_unscored_GROUP.
+Examples:
+    >>> import evaluate, swapbias
+    >>> share = evaluate.load(swapbias.metric_path("share_above"))
+    >>> result = share.compute(predictions=[0.9, 0.6, 0.5, 0.1], groups=["stigmatized"] * 2 + ["other"] * 2)
+    >>> result["share_stigmatized"], result["count_other"]
+    (1.0, 0.0)
+"""
+
+_CITATION = """
+@software{swapbias, title = {swapbias: social bias in language models by swapping one slot}, year = {2026}}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class ShareAbove(evaluate.Metric):
+    """The `evaluate` face of `swapbias.measures.share_above`."""
+
+    def _info(self):
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features(
+                {"predictions": datasets.Value("float64"), "groups": datasets.Value("string")}
+            ),
+        )
+
+    def _compute(self, predictions, groups, threshold=0.5):
+        found = {}
+        for group in dict.fromkeys(groups):
+            mine = [score for score, name in zip(predictions, groups, strict=True) if name == group]
+            one = share_above(mine, threshold=threshold)
+            found[f"share_{group}"], found[f"count_{group}"] = one.value, one.value * one.n
+            found[f"ci_low_{group}"], found[f"ci_high_{group}"] = one.ci_low, one.ci_high
+            found[f"n_{group}"], found[f"n_unscored_{group}"] = float(one.n), float(one.n_unscored)
+        return found

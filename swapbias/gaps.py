@@ -1,0 +1,135 @@
+"""Gaps between two groups, paired or not: value, interval, effect size, test."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from swapbias.alignment import align_pairs, cluster_codes, pair_clusters, two_groups
+from swapbias.estimates import Estimate
+from swapbias.intervals import Draw, cohens_d, difference_error, interval_of, mean_error, mean_of, ratio, spread_of
+from swapbias.significance import group_test, paired_test
+
+
+def paired_gap(
+    scores: ArrayLike,
+    groups: Sequence[str],
+    pair_ids: Sequence[str],
+    *,
+    reference_group: str,
+    interval: str = "t",
+    test: str = "t",
+    cluster_ids: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    n_resamples: int = 9_999,
+) -> Estimate:
+    """Mean over pairs of the other group's score minus the reference group's.
+
+    Args:
+        scores: shape (rows,), any unit; NaN where a row could not be scored.
+        groups: shape (rows,), exactly two values.
+        pair_ids: shape (rows,); each id stands once per group.
+        reference_group: the group that is subtracted. Swapping it flips the sign of value and effect sizes.
+        interval: ``t`` (paired t) or ``bootstrap`` (percentile, pairs or clusters resampled).
+        test: ``t`` (paired t), ``wilcoxon`` (signed rank) or ``permutation`` (sign flip).
+        cluster_ids: shape (rows,); pairs of one cluster are not independent. Makes the t interval and test
+            cluster-robust (variance of cluster sums, clusters - 1 degrees of freedom), and the bootstrap and
+            the sign flip act on whole clusters.
+        confidence: coverage of the interval.
+        seed, n_resamples: of the bootstrap and the permutation test.
+
+    Returns:
+        value 0: no gap; above 0: the other group scores higher. ``n`` counts pairs. No pairs: NaN. One pair,
+        or no variance among the differences: interval, d_z and p are NaN.
+
+    Raises:
+        ValueError: not two groups, a missing reference group, an incomplete or repeated pair, a cluster that
+            splits a pair, an option that does not exist.
+
+    Example:
+        >>> gap = paired_gap([0.3, 0.1, 0.5, 0.2], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
+        >>> round(gap.value, 3), gap.n
+        (0.25, 2)
+    """
+    pairs = align_pairs(scores, groups, pair_ids, reference_group=reference_group)
+    difference = pairs.differences
+    clusters = None if cluster_ids is None else pair_clusters(cluster_ids, pair_ids, pairs)
+    draw = Draw(confidence, seed, n_resamples)
+    value = mean_of(difference)
+    spread = spread_of(difference, np.concatenate([pairs.other, pairs.reference]))
+    error, freedom = mean_error(difference, spread, clusters)
+    low, high, made_by = interval_of(interval, value, error, freedom, (difference,), clusters, draw, "paired t")
+    p_value, tested_by = paired_test(test, difference, value, error, freedom, clusters, draw)
+    return Estimate(
+        value=value,
+        ci_low=low,
+        ci_high=high,
+        effect_size=cohens_d(pairs.other, pairs.reference),
+        effect_size_z=ratio(value, spread),
+        p_value=p_value,
+        n=len(difference),
+        n_unscored=pairs.n_unscored,
+        test=tested_by,
+        interval=made_by,
+    )
+
+
+def group_gap(
+    scores: ArrayLike,
+    groups: Sequence[str],
+    *,
+    reference_group: str,
+    interval: str = "t",
+    test: str = "t",
+    cluster_ids: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    n_resamples: int = 9_999,
+) -> Estimate:
+    """Mean score of the other group minus mean score of the reference group, rows not paired.
+
+    Args:
+        scores: shape (rows,), any unit; NaN where a row could not be scored.
+        groups: shape (rows,), exactly two values.
+        reference_group: the group that is subtracted.
+        interval: ``t`` (Welch t) or ``bootstrap`` (percentile).
+        test: ``t`` (independent t, equal variance), ``welch``, ``wilcoxon`` (rank sum) or ``permutation``.
+        cluster_ids: shape (rows,); makes the t interval and test cluster-robust (CR1, clusters - 1 degrees of
+            freedom); bootstrap and permutation act on whole clusters.
+        confidence, seed, n_resamples: as in ``paired_gap``.
+
+    Returns:
+        value 0: equal means; above 0: the other group scores higher. ``n`` counts rows. A group without a
+        scored row: NaN. Fewer than two rows in a group, or no variance: interval and p are NaN.
+
+    Raises:
+        ValueError: not two groups, a missing reference group, an option that does not exist.
+
+    Example:
+        >>> round(group_gap([1.0, 2.0, 4.0, 5.0], ["m", "m", "f", "f"], reference_group="m").value, 3)
+        3.0
+    """
+    score, is_reference = two_groups(scores, groups, reference_group)
+    scored = ~np.isnan(score)
+    other, reference = score[scored & ~is_reference], score[scored & is_reference]
+    clusters = None
+    if cluster_ids is not None:
+        codes = cluster_codes(cluster_ids, len(score))
+        clusters = (codes[scored & ~is_reference], codes[scored & is_reference])
+    draw = Draw(confidence, seed, n_resamples)
+    value = mean_of(other) - mean_of(reference)
+    error, freedom = difference_error(other, reference, clusters)
+    low, high, made_by = interval_of(interval, value, error, freedom, (other, reference), clusters, draw, "Welch t")
+    p_value, tested_by = group_test(test, other, reference, value, error, freedom, clusters, draw)
+    return Estimate(
+        value=value,
+        ci_low=low,
+        ci_high=high,
+        effect_size=cohens_d(other, reference),
+        p_value=p_value,
+        n=int(scored.sum()),
+        n_unscored=int((~scored).sum()),
+        test=tested_by,
+        interval=made_by,
+    )

@@ -1,0 +1,57 @@
+"""Tables for the terminal."""
+
+import math
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from swapbias.finding import Finding
+from swapbias.report import words
+from swapbias.reproduce import NotAtHand, Reproduced
+
+
+def print_headlines(out: Console, found: list[Finding]) -> None:
+    """The comparisons over all rows, by the paper's statistic."""
+    # The robust view, effect sizes and the other scores stand in the report.
+    shown = [one for one in words.headlines(found) if one.score == "score" and not one.robust]
+    print_findings(out, "Headline findings", shown)
+
+
+def print_findings(out: Console, title: str, shown: list[Finding]) -> None:
+    """Findings as a table, one row each."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("finding", min_width=30)
+    for name in ("value, 95 % interval", "p", "n", "expected"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in shown:
+        estimate, signed, known = one.estimate, words.is_signed(one), one.published
+        table.add_row(
+            f"{one.study} {one.experiment}, {words.where(one)}: {words.quantity(one)}"
+            + (f", {one.robust}" if one.robust else ""),
+            f"{words.value_of(one)} {words.interval(estimate, signed=signed)}",
+            words.p_value(estimate.p_value if math.isnan(estimate.p_adjusted) else estimate.p_adjusted),
+            f"{estimate.n} (+{estimate.n_unscored})" if estimate.n_unscored else str(estimate.n),
+            f"{known.value}, {known.source}" if known and known.value else "",
+        )
+    out.print(table)
+
+
+def print_reproduced(out: Console, rows: Sequence[Reproduced], missing: Sequence[NotAtHand]) -> int:
+    """Published beside recomputed numbers, and what is not at hand; gives how many do not match."""
+    table = Table("model", "number", "published", "recomputed", "match", "file")
+    for row in rows:
+        note = f"{row.match}: {row.note}" if row.match == "explained" else row.match
+        table.add_row(row.model, f"{row.study} {row.number}", row.published, f"{row.recomputed:.6g}", note, row.file)
+    out.print(table)
+    for one in missing:
+        what = f"Skipped: {one.study} {one.experiment} of {one.model}: {one.reason}"
+        out.print(what, soft_wrap=True, markup=False)
+    wrong = sum(row.match == "no" for row in rows)
+    explained = sum(row.match == "explained" for row in rows)
+    out.print(
+        f"{len(rows) - wrong - explained} of {len(rows)} numbers match, {explained} explained, {wrong} do not; "
+        f"{len(missing)} sets of outputs are not at hand."
+    )
+    return wrong

@@ -1,0 +1,80 @@
+"""Figures of a comparison: the gap of each model, the scatter of two kinds of score, sentiment by template."""
+
+from collections.abc import Iterator, Mapping
+
+import matplotlib
+import pandas as pd
+from matplotlib.figure import Figure
+
+from swapbias.comparing import ATTITUDE, SENTIMENT, condition_scores
+from swapbias.findings import disaggregate
+from swapbias.report.drawing import COLOURS, STYLE, Drawn, saved
+from swapbias.report.words import plain
+from swapbias.studies import load_study
+
+
+def comparison_figures(runs: Mapping[str, Mapping[str, pd.DataFrame]]) -> Iterator[Drawn]:
+    """For each study its gap by model; for social distance the scatter and the sentiment shares as well."""
+    with matplotlib.rc_context(STYLE):
+        for study, models in runs.items():
+            yield from _gaps(study, models)
+            if study == "social_distance":
+                yield from _scatter(study, condition_scores(models))
+                yield from _shares(study, models)
+
+
+def _gaps(study: str, models: Mapping[str, pd.DataFrame]) -> Iterator[Drawn]:
+    found = [one for rows in models.values() for one in disaggregate(rows, study)]
+    for experiment in load_study(study).experiments:
+        mine = [
+            one
+            for one in found
+            if (one.experiment, one.measure, one.slice_by, one.score, one.robust)
+            == (experiment.name, experiment.measure, "all", "score", "")
+        ]
+        if len({one.model_id for one in mine}) < 2:
+            continue
+        figure = Figure(figsize=(6.4, 0.9 + 0.32 * len(mine)), layout="constrained")
+        axis = figure.subplots()
+        axis.axvline(0, color="#999999", linewidth=0.8)
+        for row, one in enumerate(mine):
+            estimate = one.estimate
+            axis.hlines(row, estimate.ci_low, estimate.ci_high, color=COLOURS[1], linewidth=1.3)
+            axis.plot(estimate.value, row, "o", color=COLOURS[1], markersize=5)
+        axis.set_yticks(range(len(mine)), [f"{one.model_id} {plain(one.subset)}".strip() for one in mine])
+        axis.set_ylim(len(mine) - 0.5, -0.5)
+        axis.set_xlabel(f"{plain(mine[0].contrast)}, {mine[0].unit}")
+        caption = f"Gap ({plain(mine[0].contrast)}) by model, with 95 % intervals."
+        yield saved(f"{study}-{experiment.name}-by-model", study, caption, figure)
+
+
+def _scatter(study: str, scores: pd.DataFrame) -> Iterator[Drawn]:
+    if not len(scores):
+        return
+    figure = Figure(figsize=(6.2, 4.6), layout="constrained")
+    axis = figure.subplots()
+    for colour, (group, part) in zip(COLOURS, scores.groupby("group", sort=False), strict=False):
+        axis.plot(part[ATTITUDE], part[SENTIMENT], "o", markersize=4.5, alpha=0.75, color=colour, label=group)
+    axis.set_xlabel("P(negative) at the mask")
+    axis.set_ylabel("share of negative sentiment labels")
+    axis.legend(frameon=False, fontsize=8)
+    caption = "Each condition's disapproval in masked models against its share of negative sentiment labels."
+    yield saved(f"{study}-scatter", study, caption, figure)
+
+
+def _shares(study: str, models: Mapping[str, pd.DataFrame]) -> Iterator[Drawn]:
+    rows = [part[part["experiment"] == SENTIMENT] for part in models.values()]
+    both = pd.concat(rows) if rows else pd.DataFrame()
+    if not len(both):
+        return
+    table = both.pivot_table(index=["model_id", "template"], columns="group", values="score", sort=False)
+    figure = Figure(figsize=(6.4, 1.0 + 0.42 * len(table)), layout="constrained")
+    axis = figure.subplots()
+    for shift, (colour, group) in enumerate(zip(COLOURS, table.columns, strict=False)):
+        rows_at = [row + 0.25 * (shift - 1) for row in range(len(table))]
+        axis.barh(rows_at, table[group], 0.22, color=colour, label=group)
+    axis.set_yticks(range(len(table)), [f"{model}: {template}" for model, template in table.index])
+    axis.set_xlim(0, 1)
+    axis.set_xlabel("share of negative labels")
+    axis.legend(frameon=False, fontsize=8, loc="lower right")
+    yield saved(f"{study}-sentiment-shares", study, "Share of negative labels by classifier and template.", figure)

@@ -1,0 +1,205 @@
+"""From the scored rows of one experiment to its findings: overall, by subset and by slice."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from swapbias import measures
+from swapbias.finding import Finding
+from swapbias.measures import Estimate
+from swapbias.studies import Experiment, Slice
+
+MEASURES: dict[str, Callable[..., Estimate]] = {
+    "paired_gap": measures.paired_gap,
+    "group_gap": measures.group_gap,
+}
+_ALL = Slice("", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    study: str
+    model_id: str
+    experiment: Experiment
+    score: str
+
+    def finding(self, estimate: Estimate, measure: str, contrast: str, subset: str, **more: str) -> Finding:
+        return Finding(
+            study=self.study,
+            experiment=self.experiment.name,
+            model_id=self.model_id,
+            score=self.score,
+            measure=measure,
+            contrast=contrast,
+            subset=subset,
+            slice_by=more.get("slice_by", "all"),
+            slice_value=more.get("slice_value", ""),
+            unit=more.get("unit", self.experiment.units.get(self.score, self.experiment.unit)),
+            direction=more.get("direction", ""),
+            robust=more.get("robust", ""),
+            estimate=estimate,
+        )
+
+
+def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    experiment = context.experiment
+    for subset, part in _parts(rows, experiment.subset):
+        for one in (_ALL, *experiment.slices):
+            for value, sliced in _parts(part, one.column):
+                where = {"slice_by": one.name, "slice_value": value}
+                yield from _gaps(context, sliced, subset, where)
+                yield from _levels(context, sliced, subset, where)
+        yield from _counts(context, part, subset)
+        yield from _correlations(context, part, subset)
+    if experiment.contrast and set(experiment.contrast) <= set(rows[experiment.subset]):
+        yield from _contrasts(context, rows)
+
+
+def _correlations(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
+    for covariate in context.experiment.covariates:
+        means = rows.groupby(covariate.column, sort=False)[context.score].mean()
+        numbers = [covariate.values.get(str(name), math.nan) for name in means.index]
+        slices = context.experiment.slices
+        label = next((one.name for one in slices if one.column == covariate.column), covariate.column)
+        yield context.finding(
+            measures.correlation(means.to_numpy(), numbers),
+            "correlation",
+            f"score ~ {covariate.name}",
+            subset,
+            slice_by=label,
+            unit="correlation",
+            direction=f"above zero the score rises with {covariate.name}",
+        )
+
+
+def _parts(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
+    if not column:
+        return [("", rows)]
+    if column not in rows:  # released outputs may lack a column that own prompts have
+        return []
+    return [(str(value), part) for value, part in rows.groupby(column, sort=False)]
+
+
+def _units(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per unit of comparison: rows themselves, or means over the experiment's ``aggregate`` columns."""
+    columns = context.experiment.aggregate
+    for start in range(len(columns)):
+        kept = ["group", *columns[start:]]
+        rows = rows.groupby(kept, sort=False, as_index=False)[context.score].mean()
+    return rows
+
+
+def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
+    """The paper's statistic, then the robust one: over clusters where they are not single rows or only one."""
+    experiment = context.experiment
+    two = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
+    if two["group"].nunique() < 2:
+        return
+    if experiment.aggregate:
+        two = _units(context, two)
+    paired = experiment.measure == "paired_gap"
+    units = two["pair_id"].nunique() if paired else len(two)
+    arguments: list[Any] = [two[context.score].to_numpy(), two["group"].to_numpy()]
+    if paired:
+        arguments.append(two["pair_id"].to_numpy())
+    views: dict[str, dict[str, Any]] = {"": {"test": experiment.test}}
+    if experiment.aggregate:
+        views["permutation"] = {"test": "permutation", "interval": "bootstrap"}
+    elif experiment.cluster and 1 < two[experiment.cluster].nunique() < units:
+        views[_clustered(experiment)] = {"cluster_ids": two[experiment.cluster].to_numpy()}
+    for robust, options in views.items():
+        estimate = MEASURES[experiment.measure](*arguments, reference_group=experiment.reference_group, **options)
+        yield context.finding(
+            estimate,
+            experiment.measure,
+            f"{experiment.group} - {experiment.reference_group}",
+            subset,
+            direction=experiment.direction,
+            robust=robust,
+            **where,
+        )
+
+
+def _clustered(experiment: Experiment) -> str:
+    return f"clustered by {experiment.cluster}"
+
+
+def _counts(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
+    """How many units of each group lie above a threshold; a threshold of 1 counts those that reach it."""
+    experiment = context.experiment
+    units = _units(context, rows) if experiment.thresholds and context.score == "score" else rows.iloc[:0]
+    for threshold in experiment.thresholds:
+        for group in (experiment.group, experiment.reference_group):
+            values = units.loc[units["group"] == group, context.score].to_numpy(dtype=float)
+            if not len(values):
+                continue
+            reached = values >= threshold - 1e-9 if threshold >= 1 else values > threshold
+            known = int((~np.isnan(values)).sum())
+            count = float(reached.sum()) if known else math.nan
+            estimate = Estimate(count, n=known, n_unscored=len(values) - known, test="none")
+            sign = "=" if threshold >= 1 else ">"
+            yield context.finding(
+                estimate,
+                "count_above",
+                f"{group} {sign} {threshold:g}",
+                subset,
+                unit=f"{experiment.aggregate[-1] if experiment.aggregate else 'row'}s",
+            )
+
+
+def _levels(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
+    for level in context.experiment.levels:
+        chosen = rows if level == "all" else rows[rows["group"] == level]
+        if len(chosen):
+            values = chosen[context.score].to_numpy()
+            yield context.finding(measures.mean_score(values), "mean", level, subset, **where)
+
+
+def reported_means(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    for group in ("all", *context.experiment.levels):
+        chosen = rows if group == "all" else rows[rows["group"] == group]
+        if len(chosen):
+            estimate = measures.mean_score(chosen[context.score].to_numpy())
+            yield context.finding(estimate, "mean", group, "", unit="probability mass")
+
+
+def _contrasts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Difference of the pairs' gaps between two subsets, over all rows and by the slices both share."""
+    experiment = context.experiment
+    first, second = experiment.contrast or ("", "")
+    both = rows[rows[experiment.subset].isin([first, second])]
+    two = both[both["group"].isin([experiment.group, experiment.reference_group])]
+    for one in (_ALL, *experiment.slices):
+        for value, part in _parts(two, one.column):
+            if part[experiment.subset].nunique() < 2:
+                continue
+            gaps, labels, clusters = _pair_gaps(context, part)
+            for robust in ("", _clustered(experiment)):
+                if robust and not 1 < len(set(clusters)) < len(clusters):
+                    continue
+                estimate = measures.group_gap(
+                    gaps, labels, reference_group=second, cluster_ids=clusters if robust else None
+                )
+                yield context.finding(
+                    estimate,
+                    "gap_difference",
+                    f"{experiment.group} - {experiment.reference_group}",
+                    f"{first} - {second}",
+                    slice_by=one.name,
+                    slice_value=value,
+                    direction=f"above zero the gap is larger for {first} than for {second}",
+                    robust=robust,
+                )
+
+
+def _pair_gaps(context: Context, rows: pd.DataFrame) -> tuple[np.ndarray, list[str], list[str]]:
+    """Gap, subset and cluster of each pair; NaN where a score of the pair is."""
+    experiment = context.experiment
+    by_pair = rows.set_index(["pair_id", "group"])[context.score].unstack("group")
+    gaps = by_pair[experiment.group] - by_pair[experiment.reference_group]
+    facts = rows.drop_duplicates("pair_id").set_index("pair_id").loc[gaps.index]
+    return gaps.to_numpy(), facts[experiment.subset].tolist(), facts[experiment.cluster].tolist()
