@@ -52,13 +52,15 @@ def align_pairs(scores: ArrayLike, groups: Sequence[str], pair_ids: Sequence[str
 def two_groups(scores: ArrayLike, groups: Sequence[str], reference_group: str) -> tuple[Floats, NDArray[np.bool_]]:
     """Scores as floats, and which rows are of the reference group."""
     score = np.asarray(scores, dtype=np.float64)
-    group = np.asarray(groups)
+    group = np.asarray([str(name) for name in groups])
+    if np.any(np.isinf(score)):
+        raise ValueError("scores hold an infinite number, expected finite ones or NaN for what could not be scored.")
     if score.ndim != 1 or len(score) != len(group):
         raise ValueError(f"scores of shape {score.shape} and {len(group)} groups, expected one score per row.")
-    found = sorted({str(name) for name in group})
+    found = sorted(set(group.tolist()))
     if len(found) != 2 or reference_group not in found:
         raise ValueError(f"groups {found}, expected exactly two with {reference_group!r} as reference_group.")
-    return score, group == reference_group
+    return score, group == str(reference_group)
 
 
 def cluster_codes(ids: Sequence[str], rows: int) -> NDArray[np.intp]:

@@ -35,6 +35,8 @@ def start(settings: Settings, folder: Path, *, say: Say, bar: Bar) -> tuple[Run,
         UsageError, ValueError, OSError: each with one sentence; nothing half is left.
     """
     tasks, skipped = plan(settings)
+    Run.check_new(folder)
+    models = _load_models(settings, tasks, say, bar)  # before anything is written
     manifest = {
         "swapbias": __version__,
         "status": "running",
@@ -44,7 +46,7 @@ def start(settings: Settings, folder: Path, *, say: Say, bar: Bar) -> tuple[Run,
         "corpora": fingerprints(tasks),
         "skipped": [asdict(one) for one in skipped],
     }
-    return _work(Run.create(folder, manifest), settings, tasks, say=say, bar=bar)
+    return _work(Run.create(folder, manifest), models, tasks, bar)
 
 
 def resume(folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
@@ -55,6 +57,7 @@ def resume(folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
     """
     run = Run.open(folder)
     manifest = run.manifest()
+    run.sweep()
     settings = Settings.from_manifest(manifest["settings"])
     tasks, _ = plan(settings)
     if manifest["swapbias"] != __version__ or manifest["corpora"] != fingerprints(tasks):
@@ -62,12 +65,15 @@ def resume(folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
             f"{folder} was begun with swapbias {manifest['swapbias']} and other corpora than this one "
             f"({__version__}) has. Start a new run."
         )
-    return _work(run, settings, tasks, say=say, bar=bar)
+    return _work(run, _load_models(settings, tasks, say, bar), tasks, bar)
 
 
-def _work(run: Run, settings: Settings, tasks: list[Task], *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
+def _load_models(settings: Settings, tasks: Sequence[Task], say: Say, bar: Bar) -> dict[str, Scorer]:
+    return {model: _scorer(model, settings, say, bar) for model in dict.fromkeys(task.model for task in tasks)}
+
+
+def _work(run: Run, models: Mapping[str, Scorer], tasks: list[Task], bar: Bar) -> tuple[Run, list[Finding]]:
     manifest = run.manifest()
-    models = {model: _scorer(model, settings, say, bar) for model in dict.fromkeys(task.model for task in tasks)}
     pinned = _as_saved([{"model_id": scorer.model_id, **scorer.identity} for scorer in models.values()])
     if manifest.setdefault("models", pinned) != pinned:
         raise UsageError(f"{run.folder} was begun with another version of the model. Start a new run.")

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
+MARKER = ".swapbias-corpus"  # tells a folder that may be replaced from a user's own
+
+
 @dataclass(frozen=True, slots=True)
 class Built:
     """One config: written with so many rows, or left out for a reason."""
@@ -39,7 +42,7 @@ def build(corpus_name: str, out: Path) -> Iterator[Built]:
     """
     corpus = load_corpus(corpus_name)
     target = out / corpus.name
-    if target.exists() and not (target / "README.md").exists() and any(target.iterdir()):
+    if target.exists() and not (target / MARKER).exists() and any(target.iterdir()):
         raise UsageError(f"{target} holds something else than a built corpus. Choose another --out.")
     out.mkdir(parents=True, exist_ok=True)
     making = Path(tempfile.mkdtemp(prefix=f".{corpus.name}.", dir=out))
@@ -58,12 +61,21 @@ def build(corpus_name: str, out: Path) -> Iterator[Built]:
             built[config.name] = data, file.stat().st_size
             yield Built(corpus.name, config.name, len(data))
         (making / "README.md").write_text(card(corpus, built), encoding="utf-8")
+        (making / MARKER).write_text(f"{corpus.name} {corpus.version}\n", encoding="utf-8")
         making.chmod(0o755)
-        if target.exists():
-            shutil.rmtree(target)
-        making.rename(target)
+        _put_in_place(making, target)
     finally:
         shutil.rmtree(making, ignore_errors=True)
+
+
+def _put_in_place(made: Path, target: Path) -> None:
+    """Swap a finished folder in: the old one is moved aside first, and goes only when the new one stands."""
+    aside = target.with_name(f".{target.name}.old")
+    shutil.rmtree(aside, ignore_errors=True)
+    if target.exists():
+        target.rename(aside)
+    made.rename(target)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def card(corpus: Corpus, built: "dict[str, tuple[Dataset, int]]") -> str:

@@ -110,6 +110,7 @@ def build(
 
 @app.command()
 def audit(
+    context: typer.Context,
     model: Annotated[
         str | None,
         typer.Argument(show_default=False, help="Hub id, local folder, vader or module:function; none: calibration."),
@@ -132,12 +133,14 @@ def audit(
 
     with _progress() as bar:
         if resume:
-            if model or study or folder:
-                raise UsageError("--resume takes model, studies and folder from the run. Drop the others.")
+            given = [name for name in context.params if _was_given(context, name) and name != "resume"]
+            if given:
+                named = ", ".join("MODEL" if name == "model" else name for name in given)
+                raise UsageError(f"--resume takes everything from the run, and {named} is given. Drop the others.")
             run, found = auditing.resume(resume, say=_say, bar=bar)
         else:
             settings = auditing.Settings(
-                model=model,
+                model=str(Path(model).resolve()) if model and Path(model).is_dir() else model,
                 studies=tuple(study or ()),
                 kind=kind,
                 limit=limit,
@@ -149,6 +152,11 @@ def audit(
         out.print(f"Not run: {one['study']} {one['experiment']}: {one['reason']}.", soft_wrap=True, markup=False)
     print_headlines(out, found)
     out.print(f"Report: {run.folder / 'report.html'}", soft_wrap=True, markup=False)
+
+
+def _was_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _say(sentence: str) -> None:

@@ -41,7 +41,8 @@ def paired_gap(
 
     Returns:
         value 0: no gap; above 0: the other group scores higher. ``n`` counts pairs. No pairs: NaN. One pair,
-        or no variance among the differences: interval, d_z and p are NaN.
+        or no variance among the differences (with clusters: among their sums): interval, d_z and the p-value of
+        the t test are NaN.
 
     Raises:
         ValueError: not two groups, a missing reference group, an incomplete or repeated pair, a cluster that
@@ -96,7 +97,7 @@ def group_gap(
         interval: ``t`` (Welch t) or ``bootstrap`` (percentile).
         test: ``t`` (independent t, equal variance), ``welch``, ``wilcoxon`` (rank sum) or ``permutation``.
         cluster_ids: shape (rows,); makes the t interval and test cluster-robust (CR1, clusters - 1 degrees of
-            freedom); bootstrap and permutation act on whole clusters.
+            freedom) and the bootstrap draw whole clusters; the other tests are refused.
         confidence, seed, n_resamples: as in ``paired_gap``.
 
     Returns:

@@ -11,6 +11,7 @@ from swapbias.resampling import bootstrap_interval
 
 Floats = NDArray[np.float64]
 Clusters = tuple[NDArray[np.intp], ...] | None
+_FLAT_SUMS = 1e-10  # the same for sums over clusters, which gather rounding
 _FLAT = 1e-12  # a spread below this share of the largest value is rounding, not variance
 
 
@@ -21,6 +22,13 @@ class Draw:
     confidence: float
     seed: int
     n_resamples: int
+
+    def __post_init__(self) -> None:
+        """Refuse a coverage that is no share and a number of resamples below one."""
+        if not 0 < self.confidence < 1:
+            raise ValueError(f"confidence {self.confidence!r}, expected between 0 and 1, as 0.95.")
+        if self.n_resamples < 1:
+            raise ValueError(f"n_resamples {self.n_resamples!r}, expected at least 1.")
 
 
 def mean_of(values: Floats) -> float:
@@ -81,6 +89,8 @@ def _clustered_error(influence: Floats, codes: NDArray[np.intp], correction: flo
     if count < 2:
         return math.nan, math.nan
     sums = np.bincount(codes, weights=influence)
+    if float(np.abs(sums).max()) <= _FLAT_SUMS * float(np.abs(influence).sum()) / count:
+        return math.nan, math.nan  # clusters differ by rounding alone
     return math.sqrt(correction * count / (count - 1) * float(sums @ sums)), count - 1
 
 

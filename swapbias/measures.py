@@ -29,6 +29,8 @@ def mean_score(scores: ArrayLike, *, confidence: float = 0.95) -> Estimate:
     1
     """
     score = np.asarray(scores, dtype=np.float64)
+    if score.ndim != 1:
+        raise ValueError(f"scores of shape {score.shape}, expected one score per row.")
     used = score[~np.isnan(score)]
     value = mean_of(used)
     error, freedom = mean_error(used, spread_of(used, used), None)

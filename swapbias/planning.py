@@ -9,7 +9,7 @@ from typing import Any
 from swapbias.errors import UsageError
 from swapbias.scorers import VADER, LoadOptions, model_kind
 from swapbias.sources import fingerprint
-from swapbias.studies import Experiment, Study, config_rows, load_study, studies
+from swapbias.studies import Experiment, Study, config_rows, load_lexicon, load_study, studies
 
 CALIBRATION = "calibration"
 CALIBRATED = ("rq1",)  # experiments that the calibration model is trained for
@@ -38,7 +38,10 @@ class Settings:
             ValueError: they are not those of this version.
         """
         try:
-            return cls(**{**saved, "studies": tuple(saved["studies"]), "load": LoadOptions(**saved["load"])})
+            found = cls(**{**saved, "studies": tuple(saved["studies"]), "load": LoadOptions(**saved["load"])})
+            if not isinstance(found.limit, int | None) or not isinstance(found.seed, int):
+                raise TypeError(f"limit {found.limit!r}, seed {found.seed!r}")
+            return found
         except (TypeError, KeyError) as error:
             raise ValueError(
                 f"The manifest's settings are not of this version ({error}). Start a new run."
@@ -72,13 +75,18 @@ def plan(settings: Settings) -> tuple[list[Task], list[Skipped]]:
         UsageError: an unknown study, config or kind, or a model that fits nothing.
         ValueError: no such model, a broken table, an upstream file that is not at hand.
     """
+    if settings.kind and settings.model is None:
+        raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
     chosen = [_study_and_config(name) for name in settings.studies or studies()]
     kind = None if settings.model is None else model_kind(settings.model, settings.kind)
-    tasks, skipped = [], []
+    tasks: list[Task] = []
+    skipped: list[Skipped] = []
     for study, config in chosen:
         for experiment in study.experiments:
             if config and config not in (*experiment.configs, *experiment.alternatives):
                 continue
+            if any((task.study, task.experiment) == (study, experiment) for task in tasks):
+                raise UsageError(f"{study.name} {experiment.name} is named twice. Name it once, with one config.")
             reason = _misfit(study, experiment, kind, settings)
             if reason:
                 skipped.append(Skipped(study.name, experiment.name, reason))
@@ -126,16 +134,26 @@ def default_folder(settings: Settings) -> Path:
 
 
 def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """What was read: corpus, configs, row count and sha256 of the rows of each task."""
+    """What was read: corpus, configs, row count, sha256 of the rows and of the word lists of each task."""
     return [
         {
             "corpus": task.study.name,
             "config": ", ".join(task.configs),
             "rows": len(task.rows),
             "sha256": fingerprint(task.rows),
+            "lexicons": _lexicons(task),
         }
         for task in tasks
     ]
+
+
+def _lexicons(task: Task) -> dict[str, str]:
+    """sha256 of each word list that the rows count: an edited list is another measurement."""
+    names = sorted({row["candidates"].rpartition("/")[0] for row in task.rows} - {""})
+    return {
+        name: fingerprint({"word": word, "label": label} for word, label in load_lexicon(name).entries())
+        for name in names
+    }
 
 
 def _limited(rows: list[dict[str, str]], limit: int | None) -> list[dict[str, str]]:

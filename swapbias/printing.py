@@ -23,17 +23,17 @@ def print_findings(out: Console, title: str, shown: list[Finding]) -> None:
     """Findings as a table, one row each."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("finding", min_width=30)
-    for name in ("value, 95 % interval", "p", "n", "expected"):
+    for name in ("value, 95 % interval", "p", "n"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in shown:
         estimate, signed, known = one.estimate, words.is_signed(one), one.published
         table.add_row(
             f"{one.study} {one.experiment}, {words.where(one)}: {words.quantity(one)}"
             + (f", {one.robust}" if one.robust else ""),
-            f"{words.value_of(one)} {words.interval(estimate, signed=signed)}",
+            f"{words.value_of(one)} {words.interval(estimate, signed=signed)}"
+            + (f"\n{known.source} {known.value}" if known and known.value else ""),
             words.p_value(estimate.p_value if math.isnan(estimate.p_adjusted) else estimate.p_adjusted),
             f"{estimate.n} (+{estimate.n_unscored})" if estimate.n_unscored else str(estimate.n),
-            f"{known.value}, {known.source}" if known and known.value else "",
         )
     out.print(table)
 

@@ -6,7 +6,7 @@ from swapbias.sources import corpus_dir, read_table
 
 PUBLISHED_COLUMNS = (
     "model", "experiment", "subset", "measure", "contrast", "slice_by", "slice_value",
-    "value", "p_value", "effect_size", "source", "note",
+    "value", "p_value", "effect_size", "source", "note", "recomputed",
 )  # fmt: skip
 
 
@@ -14,7 +14,8 @@ PUBLISHED_COLUMNS = (
 class Published:
     """A number to hold a finding against: a paper's, or the planted one of a model made for calibration.
 
-    Strings keep the decimals that were printed; blank where not printed.
+    Strings keep the decimals that were printed; blank where not printed. Where a paper's own release disagrees
+    with what it prints, ``recomputed`` holds the released value and ``note`` the explanation.
     """
 
     value: str = ""
@@ -22,6 +23,7 @@ class Published:
     effect_size: str = ""
     source: str = ""
     note: str = ""
+    recomputed: str = ""
 
 
 def published_rows(study: str) -> list[dict[str, str]]:
@@ -45,5 +47,6 @@ def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]
             before.effect_size or row["effect_size"],
             "; ".join(dict.fromkeys(part for part in (before.source, row["source"]) if part)),
             before.note or row["note"],
+            before.recomputed or row["recomputed"],
         )
     return merged

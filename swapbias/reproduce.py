@@ -98,13 +98,14 @@ def _compare(finding: Finding, published: Published, files: str) -> Iterator[Rep
             continue
         recomputed = getattr(finding.estimate, quantity)
         equal = agrees(printed, recomputed)
+        known = published.recomputed and quantity == "value" and agrees(published.recomputed, recomputed)
         yield Reproduced(
             study=finding.study,
             model=finding.model_id,
             number=describe(finding, quantity),
             published=printed,
             recomputed=recomputed,
-            match="yes" if equal else "explained" if published.note else "no",
+            match="yes" if equal else "explained" if known and published.note else "no",
             file=files,
             source=published.source,
             note=published.note,

@@ -1,6 +1,6 @@
 """Resampling: bootstrap intervals and permutation tests, vectorised, seeded, in bounded memory."""
 
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,26 +25,24 @@ def bootstrap_interval(
     """
     rng = np.random.default_rng(seed)
     if clusters is None:
-        means = [_means(_weights(rng, len(s), n_resamples), s, np.ones(len(s))) for s in samples]
+        means = [_means(_weights(rng, len(s), n_resamples), [(s, np.ones(len(s)))])[0] for s in samples]
     else:
-        count = 1 + max(int(codes.max()) for codes in clusters)
-        used = np.unique(np.concatenate(clusters))
-        weights = np.zeros((n_resamples, count))
-        weights[:, used] = np.concatenate(list(_weights(rng, len(used), n_resamples)))
-        means = [
-            _means(
-                [weights],
-                np.bincount(codes, weights=sample, minlength=count).astype(np.float64),
-                np.bincount(codes, minlength=count).astype(np.float64),
+        used, codes = np.unique(np.concatenate(clusters), return_inverse=True)
+        ends = np.cumsum([len(sample) for sample in samples])[:-1]
+        sums = [
+            (
+                np.bincount(own, weights=sample, minlength=len(used)).astype(np.float64),
+                np.bincount(own, minlength=len(used)).astype(np.float64),
             )
-            for sample, codes in zip(samples, clusters, strict=True)
+            for sample, own in zip(samples, np.split(codes, ends), strict=True)
         ]
+        means = _means(_weights(rng, len(used), n_resamples), sums)
     drawn = means[0] if len(means) == 1 else means[0] - means[1]
-    ends = np.nanquantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(ends[0]), float(ends[1])
+    low, high = np.nanquantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
 
 
-def _weights(rng: np.random.Generator, units: int, n_resamples: int) -> Any:
+def _weights(rng: np.random.Generator, units: int, n_resamples: int) -> Iterator[Floats]:
     """Blocks of (resamples, units): how often each unit is drawn."""
     block = max(1, _CELLS // units)
     for start in range(0, n_resamples, block):
@@ -54,12 +52,14 @@ def _weights(rng: np.random.Generator, units: int, n_resamples: int) -> Any:
         yield np.bincount(flat.ravel(), minlength=rows * units).reshape(rows, units).astype(np.float64)
 
 
-def _means(weights: Any, sums: Floats, sizes: Floats) -> Floats:
-    parts = []
+def _means(weights: Iterable[Floats], samples: Sequence[tuple[Floats, Floats]]) -> list[Floats]:
+    """For each sample of (sums, sizes) by unit, the mean of every resample; NaN where none of it was drawn."""
+    drawn: list[list[Floats]] = [[] for _ in samples]
     for block in weights:
-        total = block @ sizes
-        parts.append(np.divide(block @ sums, total, out=np.full(len(total), np.nan), where=total > 0))
-    return np.concatenate(parts)
+        for found, (sums, sizes) in zip(drawn, samples, strict=True):
+            total = block @ sizes
+            found.append(np.divide(block @ sums, total, out=np.full(len(total), np.nan), where=total > 0))
+    return [np.concatenate(found) for found in drawn]
 
 
 def sign_flip_p(differences: Floats, *, seed: int, n_resamples: int) -> float:

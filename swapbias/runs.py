@@ -3,6 +3,8 @@
 import io
 import json
 import math
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
-from swapbias.sources import write_whole
+from swapbias.sources import TEMPORARY, write_whole
 
 MANIFEST = "manifest.json"
+REQUIRED = ("swapbias", "status", "settings", "corpora", "skipped", "versions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +27,12 @@ class Run:
 
     folder: Path
 
-    @classmethod
-    def create(cls, folder: Path, manifest: Mapping[str, Any]) -> "Run":
-        """A new run in a new or empty folder.
+    @staticmethod
+    def check_new(folder: Path) -> None:
+        """Know before the work starts that a run can be written here.
 
         Raises:
-            UsageError: the folder holds something.
+            UsageError: the folder is a file or holds something.
             OSError: it cannot be written.
         """
         if folder.exists() and not folder.is_dir():
@@ -37,6 +40,18 @@ class Run:
         if folder.exists() and any(folder.iterdir()):
             hint = f"Go on with --resume {folder}, or choose" if (folder / MANIFEST).exists() else "Choose"
             raise UsageError(f"{folder} is not empty. {hint} another --out.")
+        existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+
+    @classmethod
+    def create(cls, folder: Path, manifest: Mapping[str, Any]) -> "Run":
+        """A new run in a new or empty folder.
+
+        Raises:
+            UsageError, OSError: as ``check_new``.
+        """
+        cls.check_new(folder)
         (folder / "items").mkdir(parents=True, exist_ok=True)
         run = cls(folder)
         run.write_manifest(manifest)
@@ -53,6 +68,14 @@ class Run:
             raise UsageError(f"{folder} holds no run: it has no {MANIFEST}. Give the folder of a run.")
         return cls(folder)
 
+    def sweep(self) -> None:
+        """Remove what a killed process left behind: temporary files, and parts of studies that are complete."""
+        for path in self.folder.rglob(f".*{TEMPORARY}"):
+            path.unlink(missing_ok=True)
+        for parts in (self.folder / "items").glob(".*.parts"):
+            if (self.folder / "items" / f"{parts.name[1:].removesuffix('.parts')}.parquet").exists():
+                shutil.rmtree(parts)
+
     def manifest(self) -> dict[str, Any]:
         """The manifest as written last.
 
@@ -61,11 +84,13 @@ class Run:
         """
         try:
             read = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
+        except ValueError as error:  # not JSON, or not UTF-8
             raise ValueError(f"{self.folder / MANIFEST} is no JSON ({error}). Start a new run.") from error
-        if not isinstance(read, dict) or "settings" not in read:
-            raise ValueError(f"{self.folder / MANIFEST} is no manifest of a run. Start a new run.")
-        return read
+        missing = [key for key in REQUIRED if not isinstance(read, dict) or key not in read]
+        if missing:
+            raise ValueError(f"{self.folder / MANIFEST} lacks {missing[0]!r}. Start a new run.")
+        found: dict[str, Any] = read
+        return found
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Replace the manifest."""
@@ -116,8 +141,9 @@ class Run:
         parts.mkdir(parents=True, exist_ok=True)
         for number, score in enumerate(chunks):
             path = parts / f"{number:05d}.parquet"
-            if path.exists():
-                skipped(pq.read_metadata(path).num_rows)
+            known = _rows_of(path)
+            if known is not None:
+                skipped(known)
             else:
                 write_whole(path, _parquet(pa.Table.from_pylist(score())))
         tables = [pq.read_table(parts / f"{number:05d}.parquet") for number in range(len(chunks))]
@@ -127,6 +153,14 @@ class Run:
             path.unlink()
         parts.rmdir()
         return table.to_pandas()
+
+
+def _rows_of(path: Path) -> int | None:
+    """Rows of a part on disk, or None where there is none that can be read: it is scored again."""
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (OSError, pa.ArrowInvalid):
+        return None
 
 
 def _parquet(table: pa.Table) -> bytes:

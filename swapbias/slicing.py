@@ -62,7 +62,8 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
 def _correlations(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
     for covariate in context.experiment.covariates:
         means = rows.groupby(covariate.column, sort=False)[context.score].mean()
-        numbers = [covariate.values.get(str(name), math.nan) for name in means.index]
+        means = means[[str(name) in covariate.values for name in means.index]]
+        numbers = [covariate.values[str(name)] for name in means.index]
         slices = context.experiment.slices
         label = next((one.name for one in slices if one.column == covariate.column), covariate.column)
         yield context.finding(
@@ -178,7 +179,7 @@ def _contrasts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             if part[experiment.subset].nunique() < 2:
                 continue
             gaps, labels, clusters = _pair_gaps(context, part)
-            for robust in ("", _clustered(experiment)):
+            for robust in ("", f"clustered by {experiment.contrast_cluster}"):
                 if robust and not 1 < len(set(clusters)) < len(clusters):
                     continue
                 estimate = measures.group_gap(
@@ -202,4 +203,4 @@ def _pair_gaps(context: Context, rows: pd.DataFrame) -> tuple[np.ndarray, list[s
     by_pair = rows.set_index(["pair_id", "group"])[context.score].unstack("group")
     gaps = by_pair[experiment.group] - by_pair[experiment.reference_group]
     facts = rows.drop_duplicates("pair_id").set_index("pair_id").loc[gaps.index]
-    return gaps.to_numpy(), facts[experiment.subset].tolist(), facts[experiment.cluster].tolist()
+    return gaps.to_numpy(), facts[experiment.subset].tolist(), facts[experiment.contrast_cluster].tolist()

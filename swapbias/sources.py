@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import io
 import json
 import os
 import urllib.error
@@ -15,6 +16,7 @@ from platformdirs import user_cache_path
 from swapbias.errors import UpstreamMissingError
 
 SOURCE_COLUMNS = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
+TEMPORARY = ".tmp"
 _RAW_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 
@@ -39,7 +41,11 @@ def read_table(
     Raises:
         ValueError: naming file and line, for a wrong header, a ragged row or a blank cell.
     """
-    with path.open(newline="", encoding="utf-8") as handle:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not UTF-8 ({error.reason}). Save it as UTF-8.") from error
+    with io.StringIO(text, newline="") as handle:
         reader = csv.reader(handle, delimiter=delimiter, strict=True)
         header = next(reader, [])
         if header != list(columns):
@@ -88,8 +94,9 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
     given is a folder meant).
 
     Raises:
-        UpstreamMissingError: when it is in none of them; the message says how to get it.
-        ValueError: when a file is there and its sha256 is not the pinned one.
+        UpstreamMissingError: it is in none of them, or a file is there with another sha256; the message says
+            how to get the right one.
+        ValueError: no file of that path is pinned.
     """
     pin = pinned_files(corpus).get(path)
     if pin is None:
@@ -105,7 +112,7 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
             "or go online so that it is fetched."
         )
     if file_sha256(found) != pin["sha256"]:
-        raise ValueError(
+        raise UpstreamMissingError(
             f"{found}: its sha256 is not the pinned {pin['sha256'][:12]}…. Fetch {pin['repository']} "
             f"at commit {pin['commit'][:12]}."
         )
@@ -130,12 +137,14 @@ def _fetch(pin: Mapping[str, str], target: Path) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: a temporary file beside it, flushed to disk, then renamed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
     try:
         with temporary.open("wb") as handle:
             handle.write(content)
             handle.flush()
             os.fsync(handle.fileno())
         temporary.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error  # a write error names no file
     finally:
         temporary.unlink(missing_ok=True)

@@ -56,6 +56,8 @@ class Experiment:
         subset: column whose values are analysed apart; blank for none.
         contrast: two values of ``subset`` whose gaps are compared.
         cluster: column whose rows are not independent (template); the robust view clusters on it. Blank: none.
+        contrast_cluster: the same for the contrast: a column whose values each lie in one subset. Templates stand
+            in both subsets, so that their effects cancel; what the subsets differ in (conditions) does not.
         test: the paper's test, an option of the measure.
         units: units of score columns that are in another unit than the published one.
         aggregate: columns to average over before groups are compared, from the finest: the last is the unit of
@@ -84,6 +86,7 @@ class Experiment:
     subset: str = ""
     contrast: tuple[str, str] | None = None
     cluster: str = "template"
+    contrast_cluster: str = "condition"
     test: str = "t"
     units: Mapping[str, str] = field(default_factory=dict)
     aggregate: tuple[str, ...] = ()

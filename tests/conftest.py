@@ -1,6 +1,7 @@
 """Shared fixtures: everything offline, every cache in a folder of this session."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def pytest_configure(config):
     # Set before transformers and datasets are imported, and inherited by subprocesses.
-    base = Path(config.cache.mkdir("swapbias"))
+    # Not below .pytest_cache: evaluate takes a path apart at ".py".
+    base = Path(tempfile.gettempdir()) / f"swapbias-tests-{os.getuid()}"
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["HF_HOME"] = str(base / "hf")
     os.environ["SWAPBIAS_CACHE"] = str(base / "cache")

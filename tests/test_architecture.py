@@ -32,7 +32,7 @@ ALLOWED = {
     "measures": {"numpy", "scipy"},
     "finding": set(),
     "slicing": {"numpy", "pandas"},
-    "scorers": {"numpy", "torch", "transformers", "tokenizers"},
+    "scorers": {"numpy", "torch", "transformers", "tokenizers", "safetensors"},
     "baselines": set(),
     "scoring": set(),
     "runs": {"pandas", "pyarrow"},

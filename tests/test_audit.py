@@ -42,7 +42,9 @@ def test_no_model_audits_the_calibration_model_and_vader(default_run):
     manifest = run.manifest()
     assert manifest["status"] == "complete"
     assert [model["model_id"] for model in manifest["models"]] == ["calibration", "vader"]
-    assert {one.study for one in found} == {"gendered_stigma", "occupation_sentiment"}
+    assert {one.study for one in found} == {"gendered_stigma", "occupation_sentiment", "social_distance"}
+    skipped = {(one["study"], one["experiment"]) for one in manifest["skipped"]}
+    assert skipped == {("gendered_stigma", "rq2"), ("social_distance", "attitude")}
     written = {str(path.relative_to(run.folder)) for path in run.folder.rglob("*") if path.is_file()}
     assert {
         "manifest.json", "findings.csv", "results.json", "report.html", "lexicon_coverage.csv",
@@ -119,12 +121,14 @@ def test_what_comes_from_outside_is_escaped(tmp_path, quiet):
 
 
 def test_a_model_that_does_not_fit_is_skipped_and_the_report_says_so(tmp_path, quiet):
-    run, found = start(Settings(model=str(tiny.save("bert", tmp_path / "model"))), tmp_path / "run", **quiet)
+    run, found = start(
+        Settings(model=str(tiny.save("bert", tmp_path / "model")), limit=200), tmp_path / "run", **quiet
+    )
     reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
     for name in ("sentences", "control"):
         assert reasons[name] == "it needs a classifier model and model is of kind masked"
     assert "--study gendered_stigma" in reasons["rq2"]
-    assert {one.study for one in found} == {"gendered_stigma"}
+    assert {one.experiment for one in found} == {"rq1", "attitude"}
     assert "it needs a classifier model" in (run.folder / "report.html").read_text()
 
 
@@ -163,7 +167,7 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(tmp_path, quiet, mo
 
 def test_a_run_is_not_resumed_on_another_model(tmp_path, quiet):
     folder = tiny.save("bert", tmp_path / "model")
-    start(Settings(model=str(folder), limit=30), tmp_path / "run", **quiet)
+    start(Settings(model=str(folder), studies=("gendered_stigma:rq1",), limit=30), tmp_path / "run", **quiet)
     tiny.save("distilbert", folder)
     with pytest.raises(UsageError, match="another version of the model"):
         resume(tmp_path / "run", **quiet)
@@ -203,3 +207,57 @@ def test_a_failing_model_leaves_a_run_that_can_go_on(tmp_path, quiet, monkeypatc
     monkeypatch.undo()
     run, _ = resume(tmp_path / "run", **quiet)
     assert run.manifest()["status"] == "complete"
+
+
+def test_phrases_are_kept_as_a_table_that_sums_to_the_scores(tmp_path, quiet):
+    settings = Settings(model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq2",), limit=24)
+    run, found = start(settings, tmp_path / "run", **quiet)
+    phrases = pd.read_parquet(run.folder / "phrases" / "gendered_stigma.parquet")
+    items = run.items("gendered_stigma").set_index("prompt_id")["score"]
+    sums = phrases.groupby("prompt_id")["probability"].sum().reindex(items.index, fill_value=0.0)
+    assert sums.to_numpy() == pytest.approx(items.to_numpy(), abs=1e-6)
+    assert {one.slice_by for one in found} == {"all", "dimension", "polarity", "diagnosis"}
+
+
+def test_an_edited_word_list_is_another_run(tmp_path, quiet):
+    folder = str(tiny.save("bert", tmp_path / "model"))
+    run, _ = start(Settings(model=folder, studies=("gendered_stigma:rq1",), limit=30), tmp_path / "run", **quiet)
+    manifest = run.manifest()
+    lexicons = manifest["corpora"][0]["lexicons"]
+    assert list(lexicons) == ["gendered_stigma/rq1"]
+    lexicons["gendered_stigma/rq1"] = "0" * 64
+    run.write_manifest(manifest)
+    with pytest.raises(UsageError, match="other corpora"):
+        resume(run.folder, **quiet)
+
+
+def test_what_a_killed_run_left_behind_is_swept(tmp_path, quiet):
+    run, _ = start(Settings(model=MODEL, studies=("occupation_sentiment",)), tmp_path / "run", **quiet)
+    (run.folder / ".report.html.1.tmp").write_text("half")
+    parts = run.folder / "items" / ".occupation_sentiment.parts"
+    parts.mkdir()
+    (parts / "00000.parquet").write_bytes(b"half")
+    resume(run.folder, **quiet)
+    assert not list(run.folder.rglob(".*"))
+
+
+def test_a_damaged_part_is_scored_again(tmp_path, quiet):
+    whole, _ = start(Settings(model=MODEL, studies=("occupation_sentiment",)), tmp_path / "run", **quiet)
+    expected = whole.items("occupation_sentiment")
+    (whole.folder / "items" / "occupation_sentiment.parquet").unlink()
+    parts = whole.folder / "items" / ".occupation_sentiment.parts"
+    parts.mkdir()
+    (parts / "00000.parquet").write_bytes(b"half")
+    again, _ = resume(whole.folder, **quiet)
+    assert again.items("occupation_sentiment").equals(expected)
+
+
+def test_a_damaged_calibration_model_is_trained_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path))
+    monkeypatch.setattr(tiny_model.train, "__kwdefaults__", {"steps": 2, "on_progress": None})
+    tiny_model.load_calibration()
+    (folder,) = tmp_path.iterdir()
+    (folder / "model.safetensors").write_bytes(b"half")
+    (tmp_path / f"{folder.name}.left").mkdir()
+    assert tiny_model.load_calibration().model_id == "calibration"
+    assert list(tmp_path.iterdir()) == [folder]

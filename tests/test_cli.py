@@ -53,6 +53,10 @@ def test_the_version_is_shown():
 @pytest.mark.parametrize(
     ("arguments", "code", "parts"),
     [
+        (["compare", "tests"], 2, ["holds no run"]),
+        (["lexicon", "export", "tests"], 2, ["holds no run"]),
+        (["lexicon", "agreement", "README.md", "README.md"], 1, ["README.md:1: columns"]),
+        (["lexicon", "import", "nope.csv"], 1, ["nope.csv: No such file"]),
         (["audit", "--study", "nope"], 2, ["Unknown study 'nope'", "gendered_stigma"]),
         (["audit", "--study", "gendered_stigma:nope"], 2, ["Unknown config 'nope'"]),
         (["audit", "no/such-model"], 1, ["'no/such-model' cannot be loaded"]),
@@ -63,7 +67,15 @@ def test_the_version_is_shown():
         (["audit", "vader", "--kind", "sound"], 2, ["Unknown kind 'sound'"]),
         (["audit", "vader", "--study", "gendered_stigma"], 2, ["Nothing to audit", "needs a masked model"]),
         (["audit", "--resume", "tests"], 2, ["holds no run"]),
-        (["audit", "vader", "--resume", "tests"], 2, ["Drop the others"]),
+        (["audit", "vader", "--resume", "tests"], 2, ["MODEL is given", "Drop the others"]),
+        (["audit", "--limit", "10", "--resume", "tests"], 2, ["limit is given"]),
+        (["audit", "--kind", "masked"], 2, ["no model is named"]),
+        (["audit", "vader", "--device", "gpu"], 2, ["Unknown device 'gpu'"]),
+        (
+            ["audit", "vader", "--study", "occupation_sentiment", "--study", "occupation_sentiment:control"],
+            2,
+            ["named twice"],
+        ),
         (["audit", "vader", "--out", "README.md"], 2, ["is a file"]),
         (["build", "nope"], 2, ["Unknown corpus 'nope'"]),
         (["reproduce", "nope"], 2, ["Unknown study 'nope'"]),
@@ -161,6 +173,7 @@ def test_a_built_corpus_is_built_again_and_a_strange_folder_left_alone(tmp_path)
         assert swapbias("build", "gender_lexicon", "--out", tmp_path).returncode == 0
     (tmp_path / "gendered_stigma").mkdir()
     (tmp_path / "gendered_stigma" / "mine.txt").write_text("keep")
+    (tmp_path / "gendered_stigma" / "README.md").write_text("a dataset of somebody else")
     refused(swapbias("build", "gendered_stigma", "--out", tmp_path), 2, "holds something else")
     assert (tmp_path / "gendered_stigma" / "mine.txt").read_text() == "keep"
 
@@ -168,7 +181,7 @@ def test_a_built_corpus_is_built_again_and_a_strange_folder_left_alone(tmp_path)
 def test_reproduce_matches_and_names_what_is_not_at_hand(upstream):
     done = swapbias("reproduce")
     assert done.returncode == 0, done.stdout
-    assert "176 of 176 numbers match" in done.stdout
+    assert "180 of 180 numbers match" in done.stdout
     assert "Skipped: gendered_stigma rq2 of bert-large-uncased" in done.stdout
 
 
@@ -176,3 +189,37 @@ def test_reproduce_without_any_file_is_no_failure(tmp_path):
     done = swapbias("reproduce", SWAPBIAS_UPSTREAM=tmp_path)
     assert done.returncode == 0
     assert "0 of 0 numbers match" in done.stdout
+
+
+@pytest.mark.parametrize("damage", ["weights", "config", "tokenizer"])
+def test_a_damaged_model_is_one_sentence_and_leaves_no_folder(tmp_path, damage):
+    folder = tiny.save("bert", tmp_path / "model")
+    if damage == "weights":
+        (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:1000])
+    elif damage == "config":
+        (folder / "config.json").write_text("{ no json")
+    else:
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (folder / name).unlink()
+    done = swapbias("audit", folder, "--study", "gendered_stigma:rq1", "--out", tmp_path / "run")
+    refused(done, 1, {"weights": "cannot be loaded", "config": "config.json", "tokenizer": "tokenizer"}[damage])
+    assert "fault of swapbias" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("body", ["import sys; sys.exit()", "1 / 0", "def broken(:"])
+def test_a_module_that_cannot_be_imported_is_one_sentence(tmp_path, body):
+    (tmp_path / "mine.py").write_text(body + "\n")
+    refused(swapbias("audit", "mine:f", "--out", "run", cwd=tmp_path), 2, "mine:f")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_upstream_file_with_other_bytes_is_left_out_not_fatal(tmp_path):
+    target = tmp_path / "up/LucilleN/MH-Stigma-in-Masked-LMs/output/roberta_all_df_intention.csv"
+    target.parent.mkdir(parents=True)
+    target.write_text("other\n")
+    done = swapbias("build", "gendered_stigma", "--out", tmp_path / "out", SWAPBIAS_UPSTREAM=tmp_path / "up")
+    assert done.returncode == 0, done.stderr
+    assert "rq1_original: left out" in done.stdout
+    assert "sha256 is not the pinned" in done.stdout
+    assert swapbias("list", SWAPBIAS_UPSTREAM=tmp_path / "up").returncode == 0

@@ -182,6 +182,15 @@ def test_one_cluster_has_no_interval():
     assert math.isnan(found.p_value)
 
 
+def test_clusters_with_equal_sums_have_no_p_value_however_they_round():
+    # Every cluster holds the differences .1 and .3: the cluster means are equal, nothing is left to estimate from.
+    rows = pairs(0.5 + np.tile([0.1, 0.3], 3), np.full(6, 0.5))
+    found = paired_gap(*rows, reference_group="m", cluster_ids=np.repeat(["a", "b", "c"], 4))
+    assert found.value == pytest.approx(0.2)
+    assert math.isnan(found.p_value)
+    assert math.isnan(found.ci_low)
+
+
 def test_a_cluster_must_not_split_a_pair():
     with pytest.raises(ValueError, match="two clusters"):
         paired_gap(*pairs([0.1, 0.4], [0.2, 0.1]), reference_group="m", cluster_ids=["a", "b", "c", "c"])

@@ -61,14 +61,16 @@ def test_outputs_that_are_not_there_are_named(tmp_path, monkeypatch):
     assert "runs/logreg.txt is not at hand" in missing[1].reason
 
 
-def test_a_difference_with_a_written_explanation_is_no_failure(upstream, monkeypatch):
+@pytest.mark.parametrize(("written", "match"), [("0.0387", "explained"), ("0.0123", "no"), ("", "no")])
+def test_a_difference_is_explained_only_by_the_number_that_was_written_down(upstream, monkeypatch, written, match):
     real = module.published_for
 
     def with_a_misprint(study, model):
         known = real(study, model)
         key = ("control", "", "paired_gap", "female - male", "all", "")
-        return {key: Published(value="0.9999", note="a misprint of the paper")} if key in known else {}
+        misprint = Published(value="0.9999", note="a misprint of the paper", recomputed=written)
+        return {key: misprint} if key in known else {}
 
     monkeypatch.setattr("swapbias.findings.published_for", with_a_misprint)
     rows = [one for one in reproduce("occupation_sentiment") if isinstance(one, Reproduced)]
-    assert [(one.match, one.note) for one in rows] == [("explained", "a misprint of the paper")]
+    assert [(one.match, one.note) for one in rows] == [(match, "a misprint of the paper")]

@@ -141,6 +141,22 @@ def test_a_text_longer_than_the_model_reads_is_nan(tmp_path):
     assert torch.isnan(torch.tensor(scorer.score([Prompt(**row)])[0].score))
 
 
+def test_an_added_token_with_capitals_keeps_the_vocabulary_uncased(tmp_path):
+    from tokenizers import AddedToken
+
+    folder = tiny.save("bert", tmp_path)
+    before = sum(row.in_vocabulary for row in load_scorer(str(folder)).coverage(load_lexicon("gendered_stigma/rq1")))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens([AddedToken("[PATIENT]", normalized=False)])
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    model.resize_token_embeddings(len(tokenizer))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    scorer = load_scorer(str(folder))
+    assert scorer.uncased
+    assert sum(row.in_vocabulary for row in scorer.coverage(load_lexicon("gendered_stigma/rq1"))) == before
+
+
 def test_a_head_without_weights_is_refused(tmp_path):
     from transformers import BertModel
 

@@ -46,7 +46,8 @@ def _of_experiment(study: str, experiment: Experiment, found: list[Finding]) -> 
             if not gaps:  # one group per value: a ranking
                 levels.sort(key=lambda one: (math.isnan(one.estimate.value), -one.estimate.value))
                 caption = f"Mean {unit} of every {slice_.name}, from highest to lowest, with 95 % intervals."
-            yield saved(f"{stem}-levels", study, caption, _levels(levels, unit, ranking=not gaps))
+            groups = [group for group in experiment.levels if group != "all"]
+            yield saved(f"{stem}-levels", study, caption, _levels(levels, unit, groups, ranking=not gaps))
         if gaps:
             caption = (
                 f"Gap ({plain(gaps[0].contrast)}) by {slice_.name}, with 95 % intervals; filled: p < .05 after "
@@ -57,6 +58,8 @@ def _of_experiment(study: str, experiment: Experiment, found: list[Finding]) -> 
         name = next(s.name for s in experiment.slices if s.column == covariate.column)
         means = [one for one in found if one.measure == "mean" and one.contrast == "all" and one.slice_by == name]
         r = next(one for one in found if one.contrast == f"score ~ {covariate.name}").estimate
+        if math.isnan(r.value):  # a constant score has no scatter worth looking at
+            continue
         caption = f"Mean {unit} against {covariate.name}: r = {r.value:.2f}, p = {r.p_value:.2f}, n = {r.n}."
         stem = f"{study}-{experiment.name}-{covariate.name.replace(' ', '-')}"
         yield saved(stem, study, caption, _scatter(means, covariate, unit))
@@ -79,10 +82,11 @@ def _height(found: Sequence[Finding]) -> float:
     return 1.1 + 0.27 * rows
 
 
-def _levels(found: Sequence[Finding], unit: str, *, ranking: bool = False) -> Figure:
+def _levels(found: Sequence[Finding], unit: str, groups: Sequence[str], *, ranking: bool = False) -> Figure:
     """One row per slice value, one coloured point with interval per group; a ranking has one group a row."""
     figure, axes = _panels(found, 0.6 * _height(found) + 0.6 if ranking else _height(found) + 0.4)
-    groups = list(dict.fromkeys(one.contrast for one in found))
+    if ranking:
+        figure.set_figwidth(7.5)
     for subset, axis in axes.items():
         mine = [one for one in found if one.subset == subset]
         values = list(dict.fromkeys(one.slice_value for one in mine))

@@ -19,7 +19,8 @@ def from_items(study: str, experiment: Experiment, rows: pd.DataFrame, unit: str
         mine = rows[rows["group"] == experiment.group]
         grid = mine.pivot_table(index=down, columns=across, values="score", sort=False)
         caption = f"Mean {unit} of {plain(experiment.group)} conditions by {names[0]} and {names[1]}."
-        yield saved(f"{study}-{experiment.name}-grid", study, caption, _heat_map(grid))
+        if grid.size:  # empty where nothing could be scored
+            yield saved(f"{study}-{experiment.name}-grid", study, caption, _heat_map(grid))
     if "top_mass" in experiment.reported and "top_mass" in rows:
         caption = "Probability mass of the words that were read, per prompt; below one half most of it is not seen."
         yield saved(f"{study}-{experiment.name}-top-mass", study, caption, _histogram(rows, "top_mass"))

@@ -55,6 +55,7 @@ def render(page: Page) -> str:
         manifest=page.manifest,
         models=page.manifest["models"],
         headlines=words.headlines(page.found),
+        original=all("original" in one["config"] for one in page.manifest["corpora"]),
         compared=[one for one in page.found if one.published],
         planted=[one for one in page.found if one.published and one.published.source == "planted"],
         studies=[_section(page, name) for name in page.items],
@@ -97,7 +98,10 @@ def _examples(experiment: Experiment, items: pd.DataFrame) -> list[Example]:
     scores = two.pivot(index="pair_id", columns="group", values="score").dropna()
     if experiment.measure != "paired_gap" or not set(pair) <= set(scores):
         return []
-    order = (scores[pair[0]] - scores[pair[1]]).sort_values(kind="stable").index
+    gaps = scores[pair[0]] - scores[pair[1]]
+    if not len(gaps) or gaps.max() - gaps.min() < 1e-9:  # no pair stands out
+        return []
+    order = gaps.sort_values(kind="stable").index
     ends = order if len(order) <= 2 * EXAMPLES else [*order[:EXAMPLES], *order[-EXAMPLES:]]
     chosen = two[two["pair_id"].isin(set(ends))].groupby("pair_id", sort=False)
     return [_example(chosen.get_group(name), pair) for name in ends]

@@ -10,6 +10,8 @@ from swapbias.lexicons import Lexicon
 from swapbias.prompts import Prompt
 
 KINDS = ("masked", "classifier")
+DEVICES = ("auto", "cpu", "cuda")
+DTYPES = ("float32", "bfloat16")
 VADER = "vader"
 
 Progress = Callable[[float], None]
@@ -98,6 +100,10 @@ def load_scorer(model: str, *, kind: str | None = None, options: LoadOptions | N
         ValueError: a model that cannot be loaded.
     """
     chosen = options or LoadOptions()
+    if chosen.device not in DEVICES:
+        raise UsageError(f"Unknown device {chosen.device!r}: expected {', '.join(DEVICES)}.")
+    if chosen.dtype not in DTYPES:
+        raise UsageError(f"Unknown dtype {chosen.dtype!r}: expected {' or '.join(DTYPES)}.")
     found = model_kind(model, kind)
     if found not in KINDS:
         raise UsageError(f"Model {model} is of kind {found}, expected one of {', '.join(KINDS)}.")

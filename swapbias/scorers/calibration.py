@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as functional
+from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import BertPreTokenizer
@@ -75,27 +76,43 @@ def load_calibration(
     rows = config_rows(CORPUS, CONFIG)
     recipe = {"recipe": RECIPE, "seed": str(seed), "planted": str(PLANTED), "subjects": str(SUBJECTS)}
     folder = cache_dir() / f"calibration-{fingerprint([recipe, *rows])[:16]}"
-    if not (folder / "config.json").exists():
+    scorer = _cached(folder, options)
+    if scorer is None:
         _train_into(folder, rows, seed, bar() if bar else None)
-    scorer = CalibrationScorer.load(str(folder), options or LoadOptions())
+        scorer = CalibrationScorer.load(str(folder), options or LoadOptions())
     scorer.model_id = "calibration"
     scorer.identity = {**scorer.identity, "trained": {"steps": STEPS, "seed": seed, "planted": PLANTED}}
     return scorer
 
 
+def _cached(folder: Path, options: LoadOptions | None) -> CalibrationScorer | None:
+    """The model in the cache, or None where there is none that can be read."""
+    if not folder.exists():
+        return None
+    try:
+        return CalibrationScorer.load(str(folder), options or LoadOptions())
+    except ValueError:  # damaged: trained again
+        return None
+
+
 def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress | None) -> None:
     """Train and put the model in place in one step: a killed training leaves nothing half."""
     folder.parent.mkdir(parents=True, exist_ok=True)
+    for left in folder.parent.glob(f"{folder.name}.*"):  # of a training that was killed
+        shutil.rmtree(left, ignore_errors=True)
     making = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model, tokenizer = train(rows, on_progress=on_progress)
         disable_progress_bar()  # type: ignore[no-untyped-call]
-        model.save_pretrained(making)
-        tokenizer.save_pretrained(making)
-        if not folder.exists():
-            making.rename(folder)
+        try:
+            model.save_pretrained(making)
+            tokenizer.save_pretrained(making)
+        except SafetensorError as error:
+            raise OSError(None, f"the calibration model cannot be written ({error})", str(folder.parent)) from error
+        shutil.rmtree(folder, ignore_errors=True)
+        making.rename(folder)
     finally:
         shutil.rmtree(making, ignore_errors=True)
 

@@ -88,7 +88,7 @@ class TextClassifierScorer:
             members = [fits[index] for index in batch]
             ids = torch.tensor([encoded[index] for index in members], device=self.model.device)
             with torch.inference_mode():
-                logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+                logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids), return_dict=True).logits
             probabilities = torch.softmax(logits.float(), dim=-1).cpu().numpy()
             for index, row in zip(members, probabilities, strict=True):
                 results[index] = self._scored(row)
@@ -151,8 +151,9 @@ class CallableScorer:
             sys.path.insert(0, str(Path.cwd()))
         try:
             function = getattr(importlib.import_module(module_name), function_name)
-        except (ImportError, AttributeError) as error:
-            raise UsageError(f"{name}: {error}. Give an importable module and a function in it.") from error
+        except (Exception, SystemExit) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise UsageError(f"{name}: {what}. Give an importable module and a function in it.") from error
         if not callable(function):
             raise UsageError(f"{name} is a {type(function).__name__}, expected a function of a list of texts.")
         source = inspect.getsourcefile(function) if inspect.isroutine(function) else None
@@ -181,7 +182,7 @@ class CallableScorer:
         wanted = f"expected {len(texts)} probabilities or shape ({len(texts)}, 2), one row per text"
         try:
             found = np.asarray(returned, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+        except Exception as error:
             raise ValueError(f"{self.model_id} returned {type(returned).__name__}, {wanted}.") from error
         if found.shape == (len(texts), 2):
             found = found[:, 1]

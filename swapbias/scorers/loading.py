@@ -35,7 +35,9 @@ def read_config(model: str) -> Any:
         raise ValueError(f"{model} does not exist. Give a local folder or a Hub id like owner/name.")
     try:
         return AutoConfig.from_pretrained(model, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:
+        if folder.is_dir():
+            raise ValueError(f"{folder / 'config.json'} cannot be read ({first_line(error)}). Mend it.") from error
         raise ValueError(
             f"Model {model!r} cannot be loaded: it is neither a local folder nor a model that the Hub gave "
             f"({first_line(error)}). Check the name and the connection."
@@ -63,10 +65,8 @@ def pick_device(device: str) -> torch.device:
     """The torch device of ``auto``, ``cpu`` or ``cuda``.
 
     Raises:
-        UsageError: another name, or cuda where there is none.
+        UsageError: cuda where there is none.
     """
-    if device not in ("auto", "cpu", "cuda"):
-        raise UsageError(f"Unknown device {device!r}: expected auto, cpu or cuda.")
     if device == "cuda" and not torch.cuda.is_available():
         raise UsageError("device cuda: this machine has no CUDA device that torch can use. Pass --device cpu.")
     return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
@@ -76,18 +76,17 @@ def load_model(model: str, auto_class: Any, *, device: str, dtype: str) -> tuple
     """Model (in eval mode, on its device), tokenizer, and what pins the model down.
 
     Raises:
-        UsageError: unknown device or dtype.
+        UsageError: a device that this machine does not have.
         ValueError: the folder or Hub id gives no model of this class, or one whose head has no weights.
     """
-    if dtype not in ("float32", "bfloat16"):
-        raise UsageError(f"Unknown dtype {dtype!r}: expected float32 or bfloat16.")
     where = pick_device(device)
     config = read_config(model)
     try:
         tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
         loaded, info = _quietly(auto_class, model, config, getattr(torch, dtype))
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+    except Exception as error:
         raise ValueError(f"Model {model!r} cannot be loaded: {first_line(error)}.") from error
+    _check_tokenizer(model, tokenizer, loaded)
     missing = sorted(info["missing_keys"])
     if missing:
         raise ValueError(
@@ -96,6 +95,16 @@ def load_model(model: str, auto_class: Any, *, device: str, dtype: str) -> tuple
         )
     loaded = loaded.to(where).eval()
     return loaded, tokenizer, {**_pin(model, config), "device": where.type, "dtype": dtype}
+
+
+def _check_tokenizer(model: str, tokenizer: Any, loaded: Any) -> None:
+    """A folder without tokenizer files gets an empty default tokenizer: every text would read the same."""
+    words, rows = len(tokenizer), loaded.get_input_embeddings().weight.shape[0]
+    if words < rows / 2 or words > rows:
+        raise ValueError(
+            f"Model {model!r} has embeddings of {rows} tokens and its tokenizer knows {words}: they do not belong "
+            "together. Put the tokenizer's own files into the folder."
+        )
 
 
 def _quietly(auto_class: Any, model: str, config: Any, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:

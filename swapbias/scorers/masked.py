@@ -44,8 +44,9 @@ class MaskedScorer:
         self.identity: Mapping[str, Any] = dict(identity)
         self.raw = self._vocabulary()
         self.words = [token.strip() for token in self.raw]
-        special = set(tokenizer.all_special_tokens)
-        self.uncased = all(word == word.lower() for word in self.words if word not in special)
+        self.uncased = tokenizer.encode("Mary") == tokenizer.encode("mary") and tokenizer.encode(
+            "JOHN"
+        ) == tokenizer.encode("john")
         self._lexicons: dict[str, tuple[list[str], torch.Tensor]] = {}
 
     @classmethod
@@ -84,7 +85,7 @@ class MaskedScorer:
         ids = torch.tensor(encoded, device=self.model.device)
         positions = (ids == self.tokenizer.mask_token_id).int().argmax(dim=1)
         with torch.inference_mode(), head_at(self.model, positions):
-            logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+            logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids), return_dict=True).logits
         return torch.softmax(logits[:, 0].float(), dim=-1)
 
     def coverage(self, lexicon: Lexicon) -> list[Coverage]:

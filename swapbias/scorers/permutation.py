@@ -27,5 +27,7 @@ class PermutationScorer(MaskedScorer):
         target = torch.zeros(len(ids), 1, ids.shape[1], device=ids.device, dtype=self.model.dtype)
         target[rows, 0, positions] = 1.0
         with torch.inference_mode():
-            logits = self.model(input_ids=ids, perm_mask=hidden, target_mapping=target, use_mems=False).logits
+            logits = self.model(
+                input_ids=ids, perm_mask=hidden, target_mapping=target, use_mems=False, return_dict=True
+            ).logits
         return torch.softmax(logits[:, 0].float(), dim=-1)
