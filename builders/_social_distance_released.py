@@ -23,6 +23,8 @@ _CLASSIFIERS = {
     "cardiffnlp/twitter-roberta-base-sentiment-latest": "TwitterRB",
     "finiteautomata/bertweet-base-sentiment-analysis": "bertweet-base",
 }
+# One of the 29 has two renderings, which the released labels list as if they were two conditions.
+_SAME = {"a monogamous relationship": "monogamous"}
 # The released files hold a third sentence, "We are people who ...", that the paper does not use.
 _TEMPLATES = {"They": "they", "These": "these"}
 
@@ -43,7 +45,7 @@ def original_conditions() -> list[dict[str, str]]:
             other = group == "other"
             found.append(
                 {
-                    "condition": row["Condition"] if other else row["Pachankis_condition"],
+                    "condition": row["Condition_StandardNaming"] if other else row["Pachankis_condition"],
                     "group": group,
                     "category": row["Final_Category"].lower(),
                     "singular": f"{singular} {row['Condition']}",
@@ -59,7 +61,9 @@ def _labels(classifiers: Mapping[str, str], files: Mapping[str, Path]) -> Iterat
                 template = _TEMPLATES.get(row["prompts"].split(" ")[0])
                 if template is None:
                     continue
-                name = row["condition"] if group == "other" else row["pachankis_conditions"]
+                name = (
+                    _SAME.get(row["condition"], row["condition"]) if group == "other" else row["pachankis_conditions"]
+                )
                 pair = f"{model}/{row['prompts']}"
                 yield {
                     "prompt_id": pair,

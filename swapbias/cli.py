@@ -116,7 +116,9 @@ def audit(
         typer.Argument(show_default=False, help="Hub id, local folder, vader or module:function; none: calibration."),
     ] = None,
     study: Annotated[list[str] | None, typer.Option(help="NAME or NAME:CONFIG; may be repeated.")] = None,
-    kind: Annotated[str | None, typer.Option(help="masked or classifier, where the config does not tell.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="masked, classifier or causal, where the config does not tell.")
+    ] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", show_default=False)] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Most prompts per config, whole pairs.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Texts per forward pass.")] = 64,

@@ -13,7 +13,7 @@ from swapbias.studies import Experiment, Study, config_rows, load_lexicon, load_
 
 CALIBRATION = "calibration"
 CALIBRATED = ("rq1",)  # experiments that the calibration model is trained for
-_DEFAULT_MODELS = {"masked": CALIBRATION, "classifier": VADER}
+_DEFAULT_MODELS = {"masked": CALIBRATION, "classifier": VADER}  # no causal model is embedded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,11 @@ def plan(settings: Settings) -> tuple[list[Task], list[Skipped]]:
                 skipped.append(Skipped(study.name, experiment.name, reason))
                 continue
             configs = (config,) if config else experiment.configs
-            rows = [row for name in configs for row in _limited(config_rows(study.name, name), settings.limit)]
+            rows = [
+                {**row, "experiment": experiment.name}  # two experiments may read one config
+                for name in configs
+                for row in _limited(config_rows(study.name, name), settings.limit)
+            ]
             model = settings.model or _DEFAULT_MODELS[experiment.kind]
             tasks.append(Task(study, experiment, configs, model, rows))
     if not tasks:
@@ -106,7 +110,9 @@ def _misfit(study: Study, experiment: Experiment, kind: str | None, settings: Se
     if kind not in (None, experiment.kind):
         return f"it needs a {experiment.kind} model and {_short(settings.model)} is of kind {kind}"
     if experiment.on_request and not settings.studies:
-        return f"it takes a hundred times as long as the others; run it with --study {study.name}"
+        return f"it takes many times as long as the others; run it with --study {study.name}"
+    if kind is None and experiment.kind not in _DEFAULT_MODELS:
+        return f"it needs a {experiment.kind} model, and none is embedded; name one"
     if kind is None and experiment.kind == "masked" and experiment.name not in CALIBRATED:
         return f"the calibration model is trained for {', '.join(CALIBRATED)} alone; name a model to run it"
     return ""

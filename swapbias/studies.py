@@ -43,8 +43,8 @@ class Experiment:
         question: one sentence.
         configs: configs of the corpus that hold its rows, all audited by default.
         alternatives: configs to audit instead, one at a time, when asked for by name.
-        kind: the kind of model it needs (``masked``, ``classifier``).
-        on_request: run only where its study is named: it costs a hundred times the others.
+        kind: the kind of model it needs (``masked``, ``classifier``, ``causal``).
+        on_request: run only where its study is named: it costs many times the others.
         reading: how the model is read, where that is not the kind's usual way (see ``scorers.readings``).
         measure: the function of ``measures`` that compares the two groups.
         group, reference_group: the value is group minus reference_group.

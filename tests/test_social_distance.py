@@ -56,6 +56,19 @@ def test_the_original_prompts_are_those_that_were_run(upstream):
     assert mine == ran
 
 
+def test_released_labels_are_of_the_same_93_and_29_conditions(upstream):
+    from swapbias.studies import load_corpus
+
+    released = load_corpus("social_distance").released[0]
+    rows = list(released.rows({path: upstream_file("social_distance", path) for path in released.files}))
+    found = {group: len({r["condition"] for r in rows if r["group"] == group}) for group in ("stigmatized", "other")}
+    assert found == {"stigmatized": 93, "other": 29}
+    assert not [row for row in rows if row["text"].startswith("We ")]
+    original = config_rows("social_distance", "original")
+    assert len({row["condition"] for row in original if row["group"] == "other"}) == 29
+    assert len({row["condition"] for row in original if row["group"] == "stigmatized"}) == 93
+
+
 def test_the_lexicon_labels_what_the_released_models_say(upstream):
     """At least 95 % of the top-50 mass in the released outputs carries a label."""
     import csv

@@ -186,8 +186,14 @@ def save_classifier(folder, labels):
 
 
 def save_causal(folder):
-    """A tiny random causal model: fits no study here."""
+    """A tiny random causal model."""
+    import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=8, n_layer=1, n_head=1)).save_pretrained(folder)
+    torch.manual_seed(0)
+    folder.mkdir(exist_ok=True)
+    tokenizer = _byte_level(folder)
+    config = GPT2Config(vocab_size=len(tokenizer), n_embd=16, n_layer=1, n_head=2, n_positions=128, **SPREAD)
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return folder

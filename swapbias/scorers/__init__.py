@@ -9,7 +9,7 @@ from swapbias.errors import UsageError
 from swapbias.lexicons import Lexicon
 from swapbias.prompts import Prompt
 
-KINDS = ("masked", "classifier")
+KINDS = ("masked", "classifier", "causal")
 DEVICES = ("auto", "cpu", "cuda")
 DTYPES = ("float32", "bfloat16")
 VADER = "vader"
@@ -92,7 +92,7 @@ def load_scorer(model: str, *, kind: str | None = None, options: LoadOptions | N
     Args:
         model: a Hub id or local folder (transformers), ``vader``, or ``module:function`` (texts ->
             probabilities of positive sentiment).
-        kind: ``masked`` or ``classifier``; found from the model's config where None.
+        kind: ``masked``, ``classifier`` or ``causal``; found from the model's config where None.
         options: device, dtype and batch size.
 
     Raises:
@@ -115,6 +115,10 @@ def load_scorer(model: str, *, kind: str | None = None, options: LoadOptions | N
         if is_callable(model):
             return classifier.CallableScorer.load(model, batch_size=chosen.batch_size)
         return classifier.TextClassifierScorer.load(model, chosen)
+    if found == "causal":
+        from swapbias.scorers.causal import CausalScorer
+
+        return CausalScorer.load(model, chosen)
     from swapbias.scorers.loading import PERMUTATION, read_config
     from swapbias.scorers.masked import MaskedScorer
     from swapbias.scorers.permutation import PermutationScorer
@@ -166,7 +170,7 @@ def read_as(scorer: Any, reading: str) -> Scorer:
     """The scorer, or another way to read the same model.
 
     ``phrases``: recursive masking; ``attitude``: approval at the mask (both of a masked model);
-    ``negative_label``: the label of a sentiment system.
+    ``negative_label``: the label of a sentiment system; ``antonyms``: a causal model's choice between antonyms.
 
     Raises:
         UsageError: a reading that does not exist.
@@ -174,6 +178,10 @@ def read_as(scorer: Any, reading: str) -> Scorer:
     if not reading:
         plain: Scorer = scorer
         return plain
+    if reading == "antonyms":
+        from swapbias.scorers.causal import AntonymScorer
+
+        return AntonymScorer(scorer)
     if reading == "phrases":
         from swapbias.scorers.recursive import PhraseScorer
 
@@ -184,4 +192,4 @@ def read_as(scorer: Any, reading: str) -> Scorer:
         return AttitudeScorer(scorer)
     if reading == "negative_label":
         return NegativeLabelScorer(scorer)
-    raise UsageError(f"Unknown reading {reading!r}: expected phrases, attitude or negative_label.")
+    raise UsageError(f"Unknown reading {reading!r}: expected antonyms, phrases, attitude or negative_label.")
