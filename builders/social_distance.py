@@ -114,8 +114,10 @@ _CONDITION = Slice("condition", "condition")
 
 STUDY = Study(
     name=NAME,
-    title="Bias Against 93 Stigmatized Groups in Masked Language Models and Downstream Sentiment Classification",
-    url="https://doi.org/10.1145/3593013.3594109",
+    title=(
+        "Bias Against 93 Stigmatized Groups in Masked Language Models and Downstream Sentiment Classification Tasks"
+    ),
+    url="https://arxiv.org/abs/2306.05550",
     experiments=(
         Experiment(
             name="attitude",

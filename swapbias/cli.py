@@ -174,7 +174,13 @@ def _progress() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
 
         def bar(title: str, total: int) -> Callable[[float], None]:
             task = progress.add_task(title, total=total)
-            return lambda done: progress.advance(task, done)
+
+            def advance(done: float) -> None:
+                progress.advance(task, done)
+                if total - progress.tasks[task].completed < 0.5:  # shares of a step add up but for rounding
+                    progress.update(task, completed=total)
+
+            return advance
 
         yield bar
 

@@ -84,8 +84,8 @@ def _section(page: Page, name: str) -> dict[str, Any]:
 
 
 def _tables(found: list[Finding]) -> list[tuple[str, list[Finding]]]:
-    """Findings by slice; the published score and the paper's statistic only (findings.csv has all)."""
-    shown = [one for one in found if one.score == "score" and not one.robust]
+    """Findings by slice, of the paper's statistic; over all rows every score, else the published one."""
+    shown = [one for one in found if (one.score == "score" or one.slice_by == "all") and not one.robust]
     names = dict.fromkeys(one.slice_by for one in shown)
     return [(name, [one for one in shown if one.slice_by == name]) for name in names]
 
