@@ -28,7 +28,7 @@ class AttitudeScorer:
     """
 
     kind = "masked"
-    unit = "P(negative): share of rated probability mass"
+    unit = "P(negative)"
 
     def __init__(self, masked: MaskedScorer) -> None:
         """Read attitudes with a masked scorer."""
