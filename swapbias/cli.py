@@ -126,6 +126,7 @@ def audit(
     dtype: Annotated[str, typer.Option(help="float32, or bfloat16 (faster, changes results).")] = "float32",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the calibration model.")] = 0,
     positive_label: Annotated[str | None, typer.Option(help="The classifier's label for positive.")] = None,
+    negative_label: Annotated[str | None, typer.Option(help="The classifier's label for negative.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
 ) -> None:
     """Audit a model: score the prompts, compare the groups, write findings, figures and a report."""
@@ -147,7 +148,13 @@ def audit(
                 kind=kind,
                 limit=limit,
                 seed=seed,
-                load=LoadOptions(device=device, dtype=dtype, batch_size=batch_size, positive_label=positive_label),
+                load=LoadOptions(
+                    device=device,
+                    dtype=dtype,
+                    batch_size=batch_size,
+                    positive_label=positive_label,
+                    negative_label=negative_label,
+                ),
             )
             run, found = auditing.start(settings, folder or auditing.default_folder(settings), say=_say, bar=bar)
     for one in run.manifest()["skipped"]:

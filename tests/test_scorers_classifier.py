@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from swapbias.errors import UsageError
-from swapbias.scorers import LoadOptions, load_scorer
+from swapbias.scorers import LoadOptions, load_scorer, read_as
 from swapbias.scorers.classifier import CallableScorer, VaderScorer
 from swapbias.studies import as_prompts, config_rows
 from tests import tiny
@@ -36,6 +36,26 @@ def test_labels_without_meaning_are_asked_about_once(tmp_path):
         load_scorer(str(folder))
     options = LoadOptions(positive_label="LABEL_1")
     assert load_scorer(str(folder), options=options).identity["positive_label"] == "LABEL_1"
+
+
+def test_negative_labels_are_found_or_asked_about(tmp_path):
+    def labels_of(names, **options):
+        folder = tiny.save_classifier(tmp_path, names)
+        return read_as(load_scorer(str(folder), options=LoadOptions(**options)), "negative_label")
+
+    for names, options, negative in (
+        (["NEGATIVE", "POSITIVE"], {}, "NEGATIVE"),
+        (["neg", "neu", "pos"], {}, "neg"),
+        (["LABEL_0", "LABEL_1"], {"positive_label": "LABEL_1"}, "LABEL_0"),
+        (["LABEL_0", "LABEL_1", "LABEL_2"], {"positive_label": "LABEL_2", "negative_label": "LABEL_0"}, "LABEL_0"),
+    ):
+        scored = labels_of(names, **options).score(PROMPTS)
+        assert [one.score for one in scored] == [float(one.answer == negative) for one in scored]
+        assert {one.answer for one in scored} <= set(names)
+    with pytest.raises(UsageError, match="--negative-label"):
+        labels_of(["LABEL_0", "LABEL_1", "LABEL_2"], positive_label="LABEL_2")
+    with pytest.raises(UsageError, match="Correct --negative-label"):
+        labels_of(["NEGATIVE", "POSITIVE"], negative_label="bad")
 
 
 def test_the_batch_size_changes_nothing(tmp_path):

@@ -78,12 +78,13 @@ class HasCoverage(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """How a model is loaded and run: device (auto, cpu, cuda), dtype, prompts per forward pass, label read."""
+    """How a model is loaded and run: device (auto, cpu, cuda), dtype, prompts per forward pass, labels."""
 
     device: str = "auto"
     dtype: str = "float32"
     batch_size: int = 64
     positive_label: str | None = None
+    negative_label: str | None = None
 
 
 def load_scorer(model: str, *, kind: str | None = None, options: LoadOptions | None = None) -> Scorer:

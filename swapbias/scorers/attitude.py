@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from swapbias.errors import UsageError
 from swapbias.lexicons import Lexicon
 from swapbias.prompts import Prompt
 from swapbias.scorers import Coverage, Progress, Scored, Scorer, ranked
@@ -106,24 +107,25 @@ class NegativeLabelScorer:
     unit = "share of negative labels"
 
     def __init__(self, classifier: Scorer) -> None:
-        """Read labels with a sentiment scorer."""
+        """Read labels with a sentiment scorer.
+
+        Raises:
+            UsageError: the labels of the model do not tell which one is negative.
+        """
         self.classifier = classifier
         self.model_id = classifier.model_id
         self.identity = classifier.identity
+        self._negative = getattr(classifier, "negative_label", "negative")
+        if self._negative is None:
+            raise UsageError(
+                f"The labels of {self.model_id} do not tell which one means negative. "
+                "Pass --negative-label with its name."
+            )
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; the probability of positive sentiment is kept beside it."""
         return [self._scored(one) for one in self.classifier.score(prompts, on_progress)]
 
     def _scored(self, one: Scored) -> Scored:
-        negative = math.nan if math.isnan(one.score) else float(is_negative(one.answer))
+        negative = math.nan if math.isnan(one.score) else float(one.answer == self._negative)
         return Scored(negative, one.answer, one.top_tokens, {"positive_probability": one.score})
-
-
-def is_negative(label: str) -> bool:
-    """Whether a sentiment label says negative.
-
-    >>> [is_negative(label) for label in ("NEG", "Negative", "neutral", "POS")]
-    [True, True, False, False]
-    """
-    return label.lower().startswith("neg")

@@ -34,6 +34,7 @@ class TextClassifierScorer:
         identity: Mapping[str, Any],
         batch_size: int = 64,
         positive_label: str | None = None,
+        negative_label: str | None = None,
     ) -> None:
         """Wrap a loaded model; ``load`` is the usual way.
 
@@ -45,6 +46,7 @@ class TextClassifierScorer:
         labels = model.config.id2label
         self._labels = [str(labels[index]) for index in range(len(labels))]
         self._positive = positive_index(self._labels, positive_label)
+        self.negative_label = find_negative(self._labels, self._positive, negative_label)
         self.identity: Mapping[str, Any] = {
             **identity,
             "kind": self.kind,
@@ -72,6 +74,7 @@ class TextClassifierScorer:
             identity=pin,
             batch_size=options.batch_size,
             positive_label=options.positive_label,
+            negative_label=options.negative_label,
         )
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
@@ -119,6 +122,24 @@ def positive_index(labels: Sequence[str], named: str | None = None) -> int:
         f"The model's labels are {list(labels)}: none is {' or '.join(wanted)}. "
         "Pass --positive-label with the one that means positive."
     )
+
+
+def find_negative(labels: Sequence[str], positive: int, named: str | None = None) -> str | None:
+    """Which label means negative sentiment: named so, or the other one of two; None where nothing tells.
+
+    >>> find_negative(["neg", "neu", "pos"], 2), find_negative(["LABEL_0", "LABEL_1"], 1)
+    ('neg', 'LABEL_0')
+
+    Raises:
+        UsageError: the label given is none of the model's.
+    """
+    if named and named not in labels:
+        raise UsageError(f"The model's labels are {list(labels)}: none is {named}. Correct --negative-label.")
+    found = [label for label in labels if label == named] if named else []
+    found += [label for label in labels if label.lower().startswith("neg")]
+    if not found and len(labels) == 2:
+        found = [labels[1 - positive]]
+    return found[0] if found else None
 
 
 class CallableScorer:
