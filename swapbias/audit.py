@@ -46,7 +46,7 @@ def start(settings: Settings, folder: Path, *, say: Say, bar: Bar) -> tuple[Run,
         "corpora": fingerprints(tasks),
         "skipped": [asdict(one) for one in skipped],
     }
-    return _work(Run.create(folder, manifest), models, tasks, bar)
+    return _work(Run.create(folder, manifest), settings.seed, models, tasks, bar)
 
 
 def resume(folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
@@ -65,14 +65,16 @@ def resume(folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
             f"{folder} was begun with swapbias {manifest['swapbias']} and other corpora than this one "
             f"({__version__}) has. Start a new run."
         )
-    return _work(run, _load_models(settings, tasks, say, bar), tasks, bar)
+    return _work(run, settings.seed, _load_models(settings, tasks, say, bar), tasks, bar)
 
 
 def _load_models(settings: Settings, tasks: Sequence[Task], say: Say, bar: Bar) -> dict[str, Scorer]:
     return {model: _scorer(model, settings, say, bar) for model in dict.fromkeys(task.model for task in tasks)}
 
 
-def _work(run: Run, models: Mapping[str, Scorer], tasks: list[Task], bar: Bar) -> tuple[Run, list[Finding]]:
+def _work(
+    run: Run, seed: int, models: Mapping[str, Scorer], tasks: list[Task], bar: Bar
+) -> tuple[Run, list[Finding]]:
     manifest = run.manifest()
     pinned = _as_saved([{"model_id": scorer.model_id, **scorer.identity} for scorer in models.values()])
     if manifest.setdefault("models", pinned) != pinned:
@@ -84,7 +86,7 @@ def _work(run: Run, models: Mapping[str, Scorer], tasks: list[Task], bar: Bar) -
     for name, frame in items.items():
         for model_id, part in frame.groupby("model_id", sort=False):
             scorer = next(one for one in models.values() if one.model_id == model_id)
-            found += disaggregate(part, name, expected=getattr(scorer, "expected", None))
+            found += disaggregate(part, name, expected=getattr(scorer, "expected", None), seed=seed)
     found = _with_units(found, tasks, readers)
     manifest |= {"status": "complete", "finished": _now()}
     _write_results(run, manifest, found, items, _coverage(tasks, readers))

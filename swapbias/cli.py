@@ -124,7 +124,7 @@ def audit(
     batch_size: Annotated[int, typer.Option(min=1, help="Texts per forward pass.")] = 64,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     dtype: Annotated[str, typer.Option(help="float32, or bfloat16 (faster, changes results).")] = "float32",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the calibration model.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the calibration model and of resampling.")] = 0,
     positive_label: Annotated[str | None, typer.Option(help="The classifier's label for positive.")] = None,
     negative_label: Annotated[str | None, typer.Option(help="The classifier's label for negative.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,

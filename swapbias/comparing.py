@@ -11,6 +11,7 @@ from swapbias import measures
 from swapbias.errors import UsageError
 from swapbias.finding import Finding
 from swapbias.runs import Run
+from swapbias.slicing import condition_means
 from swapbias.studies import Experiment, Slice, load_study
 
 _ALL = Slice("", "all")
@@ -71,10 +72,8 @@ def units(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
         facts = rows.drop_duplicates("pair_id").set_index("pair_id").loc[gaps.index]
         return facts.assign(unit_value=gaps.to_numpy()).rename_axis("unit").reset_index()
     named = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
-    for start in range(len(experiment.aggregate)):
-        kept = ["group", "label", *experiment.aggregate[start:]]
-        named = named.groupby(kept, sort=False, as_index=False)["score"].mean()
-    return named.assign(unit_value=named["score"], unit=named["group"] + "/" + named["condition"])
+    means = condition_means(experiment, named)
+    return means.assign(unit_value=means["score"], unit=means["group"] + "/" + means["condition"])
 
 
 def _differences(

@@ -24,6 +24,7 @@ def disaggregate(
     study: Study | str,
     *,
     expected: Mapping[tuple[str, ...], Published] | None = None,
+    seed: int = 0,
 ) -> list[Finding]:
     """Every finding of a study from scored prompts: overall, by subset and by slice.
 
@@ -31,6 +32,7 @@ def disaggregate(
         scores: rows of ``score_prompts`` (prompt columns, ``model_id`` and at least one score column).
         study: the study or its name.
         expected: numbers to join by ``Finding.key``; the paper's for this model by default.
+        seed: of resampled intervals and permutation tests.
 
     Returns:
         Findings in the order experiment, score, subset, slice; p-values corrected within each family (same
@@ -49,10 +51,10 @@ def disaggregate(
         rows = frame[frame["experiment"] == experiment.name]
         for score in experiment.scores:
             if len(rows) and score in rows:
-                found += experiment_findings(Context(chosen.name, models[0], experiment, score), rows)
+                found += experiment_findings(Context(chosen.name, models[0], experiment, score, seed), rows)
         for column in experiment.reported:
             if column in rows and len(rows):
-                found += reported_means(Context(chosen.name, models[0], experiment, column), rows)
+                found += reported_means(Context(chosen.name, models[0], experiment, column, seed), rows)
     if not found:
         raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
     known = published_for(chosen.name, models[0]) if expected is None else expected

@@ -26,6 +26,7 @@ class Context:
     model_id: str
     experiment: Experiment
     score: str
+    seed: int = 0
 
     def finding(self, estimate: Estimate, measure: str, contrast: str, subset: str, **more: str) -> Finding:
         return Finding(
@@ -85,12 +86,16 @@ def _parts(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
     return [(str(value), part) for value, part in rows.groupby(column, sort=False)]
 
 
-def _units(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per unit of comparison: rows themselves, or means over the experiment's ``aggregate`` columns."""
-    columns = context.experiment.aggregate
+def condition_means(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
+    """One row per unit of comparison: rows themselves, or means over the experiment's ``aggregate`` columns.
+
+    Averaged from the finest column on, so that each rendering weighs the same within its condition; group and label
+    are kept.
+    """
+    columns = experiment.aggregate
     for start in range(len(columns)):
-        kept = ["group", *columns[start:]]
-        rows = rows.groupby(kept, sort=False, as_index=False)[context.score].mean()
+        kept = ["group", "label", *columns[start:]]
+        rows = rows.groupby(kept, sort=False, as_index=False)[score].mean()
     return rows
 
 
@@ -101,7 +106,7 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
     if two["group"].nunique() < 2:
         return
     if experiment.aggregate:
-        two = _units(context, two)
+        two = condition_means(experiment, two, context.score)
     paired = experiment.measure == "paired_gap"
     units = two["pair_id"].nunique() if paired else len(two)
     arguments: list[Any] = [two[context.score].to_numpy(), two["group"].to_numpy()]
@@ -113,7 +118,9 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
     elif experiment.cluster and 1 < two[experiment.cluster].nunique() < units:
         views[_clustered(experiment)] = {"cluster_ids": two[experiment.cluster].to_numpy()}
     for robust, options in views.items():
-        estimate = MEASURES[experiment.measure](*arguments, reference_group=experiment.reference_group, **options)
+        estimate = MEASURES[experiment.measure](
+            *arguments, reference_group=experiment.reference_group, seed=context.seed, **options
+        )
         yield context.finding(
             estimate,
             experiment.measure,
@@ -132,7 +139,8 @@ def _clustered(experiment: Experiment) -> str:
 def _counts(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
     """How many units of each group lie above a threshold; a threshold of 1 counts those that reach it."""
     experiment = context.experiment
-    units = _units(context, rows) if experiment.thresholds and context.score == "score" else rows.iloc[:0]
+    counted = experiment.thresholds and context.score == "score"
+    units = condition_means(experiment, rows) if counted else rows.iloc[:0]
     for threshold in experiment.thresholds:
         for group in (experiment.group, experiment.reference_group):
             values = units.loc[units["group"] == group, context.score].to_numpy(dtype=float)

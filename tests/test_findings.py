@@ -184,3 +184,15 @@ def test_the_robust_contrast_rejects_as_often_as_it_says_when_there_is_no_differ
         robust = next(one for one in contrast if one.robust == "clustered by condition" and one.score == "score")
         rejected += robust.estimate.p_value < 0.05
     assert rejected <= 9  # 15 %: chance of more at a true rate of 5 % is below 1 in 1,000
+
+
+def test_the_seed_moves_resampled_intervals_and_nothing_else():
+    rows = pd.DataFrame(score_rows(config_rows("social_distance", "sentiment"), planted({"stigmatized": 0.1})))
+    first, again, other = (disaggregate(rows, "social_distance", seed=seed) for seed in (1, 1, 2))
+    assert [one.estimate.ci_low for one in first if one.robust] == [
+        one.estimate.ci_low for one in again if one.robust
+    ]
+    assert [one.estimate.ci_low for one in first if one.robust] != [
+        one.estimate.ci_low for one in other if one.robust
+    ]
+    assert [one.estimate.value for one in first] == [one.estimate.value for one in other]
