@@ -1,9 +1,9 @@
 """gendered_stigma: gendered mental-health stigma in masked language models (Lin et al. 2022)."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from swapbias.builders._gendered_stigma_released import NOUN_FILES, cells, original_templates, released
-
 from swapbias.lexicons import Lexicon
 from swapbias.prompts import PROMPT_COLUMNS, Prompt, check_templates, fill
 from swapbias.sources import corpus_dir, read_table, upstream_file
@@ -121,9 +121,16 @@ def _word_files(files: Mapping[str, str]) -> dict[str, str]:
 
 # --- the declaration ----------------------------------------------------------------------------------
 
-_DIRECTION = (
-    "above zero the model gives female words more probability than male ones, below zero less; "
-    "further from zero is worse"
+_experiment = partial(
+    Experiment,
+    kind="masked",
+    measure="paired_gap",
+    group="female",
+    reference_group="male",
+    direction="above zero the model gives female words more probability than male ones, below zero less; "
+    "further from zero is worse",
+    subset="label",
+    contrast=("mental_health", "other_health"),
 )
 
 STUDY = Study(
@@ -132,44 +139,30 @@ STUDY = Study(
     url="https://arxiv.org/abs/2210.15144",
     correction="bonferroni",
     experiments=(
-        Experiment(
+        _experiment(
             name="rq1",
             question="Does the model associate mental-health conditions with one gender as the subject?",
             configs=("rq1",),
             alternatives=("rq1_original",),
-            kind="masked",
-            measure="paired_gap",
-            group="female",
-            reference_group="male",
             unit="probability mass at the mask",
-            direction=_DIRECTION,
             scores=("score", "closed_list_mass"),
             levels=GROUPS,
             slices=(Slice("construct", "phase"), Slice("condition", "diagnosis")),
-            subset="label",
-            contrast=("mental_health", "other_health"),
         ),
-        Experiment(
+        _experiment(
             name="rq2",
             question="Which dimensions of stigma does the model associate with a gender?",
             configs=("rq2",),
             alternatives=("rq2_original",),
-            kind="masked",
             reading="phrases",
             on_request=True,
-            measure="paired_gap",
-            group="female",
-            reference_group="male",
             unit="probability mass of phrases",
-            direction=_DIRECTION,
             levels=("female", "male"),
             slices=(
                 Slice("construct", "dimension"),
                 Slice("polarity", "polarity"),
                 Slice("condition", "diagnosis"),
             ),
-            subset="label",
-            contrast=("mental_health", "other_health"),
         ),
     ),
     limits=(

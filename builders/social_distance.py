@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from functools import partial
 
 from swapbias.builders._social_distance_released import ORIGINAL, original_conditions, released
-
 from swapbias.lexicons import Lexicon, with_imported
 from swapbias.prompts import PROMPT_COLUMNS, Prompt, check_templates, fill
 from swapbias.sources import corpus_dir, read_table
@@ -112,6 +111,18 @@ def _antonyms() -> Lexicon:
 _SLICES = (Slice("construct", "act"), Slice("template", "template"), Slice("label", "category"))
 _CONDITION = Slice("condition", "condition")
 
+# What all three compare: conditions of two groups, each averaged over its renderings.
+_experiment = partial(
+    Experiment,
+    measure="group_gap",
+    test="welch",
+    group="stigmatized",
+    reference_group="other",
+    levels=("stigmatized", "other", "baseline"),
+    aggregate=("rendering", "condition"),
+    cluster="",
+)
+
 STUDY = Study(
     name=NAME,
     title=(
@@ -119,31 +130,24 @@ STUDY = Study(
     ),
     url="https://arxiv.org/abs/2306.05550",
     experiments=(
-        Experiment(
+        _experiment(
             name="attitude",
             question="Are words of disapproval likelier where a stigmatized person comes close?",
             configs=(*MASKED, "baseline"),
             alternatives=("original",),
             kind="masked",
             reading="attitude",
-            measure="group_gap",
-            test="welch",
-            group="stigmatized",
-            reference_group="other",
             unit="P(negative)",
             direction="P(negative) is the share of disapproving words in the rated mass; above zero stigmatized "
             "conditions draw more of it than other ones; above zero is worse",
             scores=("score", "antonym_log_odds"),
             units={"antonym_log_odds": "mean log-odds of the disapproving antonym"},
-            levels=("stigmatized", "other", "baseline"),
             slices=(*_SLICES, _CONDITION),
-            aggregate=("rendering", "condition"),
-            cluster="",
             thresholds=(0.5,),
             reported=("unrated_mass", "top_mass"),
             grid=("label", "construct"),
         ),
-        Experiment(
+        _experiment(
             name="antonyms",
             question="Would a causal model rather disapprove where a stigmatized person comes close?",
             configs=(*MASKED, "baseline"),
@@ -151,34 +155,20 @@ STUDY = Study(
             kind="causal",
             reading="antonyms",
             on_request=True,
-            measure="group_gap",
-            test="welch",
-            group="stigmatized",
-            reference_group="other",
             unit="mean log-odds of the disapproving antonym",
             direction="above zero stigmatized conditions draw the disapproving antonym more; above zero is worse",
-            levels=("stigmatized", "other", "baseline"),
             slices=(*_SLICES, _CONDITION),
-            aggregate=("rendering", "condition"),
-            cluster="",
             grid=("label", "construct"),
         ),
-        Experiment(
+        _experiment(
             name="sentiment",
             question="Are sentences about stigmatized people labelled negative more often?",
             configs=("sentiment",),
             kind="classifier",
             reading="negative_label",
-            measure="group_gap",
-            test="welch",
-            group="stigmatized",
-            reference_group="other",
             unit="share of negative labels",
             direction="above zero stigmatized conditions are labelled negative more often; above zero is worse",
-            levels=("stigmatized", "other", "baseline"),
             slices=(*_SLICES[1:], _CONDITION),
-            aggregate=("rendering", "condition"),
-            cluster="",
             thresholds=(0.5, 1.0),
         ),
     ),

@@ -36,7 +36,7 @@ def start(settings: Settings, folder: Path, *, say: Say, bar: Bar) -> tuple[Run,
     """
     tasks, skipped = plan(settings)
     Run.check_new(folder)
-    models = _load_models(settings, tasks, say, bar)  # before anything is written
+    models, readers = _load_models(settings, tasks, say, bar)  # before anything is written
     manifest = {
         "swapbias": __version__,
         "status": "running",
@@ -46,7 +46,7 @@ def start(settings: Settings, folder: Path, *, say: Say, bar: Bar) -> tuple[Run,
         "corpora": fingerprints(tasks),
         "skipped": [asdict(one) for one in skipped],
     }
-    return _work(Run.create(folder, manifest), settings.seed, models, tasks, bar)
+    return _work(Run.create(folder, manifest), settings.seed, models, tasks, readers, bar)
 
 
 def resume(folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
@@ -65,22 +65,32 @@ def resume(folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
             f"{folder} was begun with swapbias {manifest['swapbias']} and other corpora than this one "
             f"({__version__}) has. Start a new run."
         )
-    return _work(run, settings.seed, _load_models(settings, tasks, say, bar), tasks, bar)
+    models, readers = _load_models(settings, tasks, say, bar)
+    return _work(run, settings.seed, models, tasks, readers, bar)
 
 
-def _load_models(settings: Settings, tasks: Sequence[Task], say: Say, bar: Bar) -> dict[str, Scorer]:
-    return {model: _scorer(model, settings, say, bar) for model in dict.fromkeys(task.model for task in tasks)}
+def _load_models(
+    settings: Settings, tasks: Sequence[Task], say: Say, bar: Bar
+) -> tuple[dict[str, Scorer], list[Scorer]]:
+    """The models by name, and for each task the way its experiment reads its model."""
+    names = dict.fromkeys(task.model for task in tasks)
+    models = {model: _scorer(model, settings, say, bar) for model in names}
+    return models, [read_as(models[task.model], task.experiment.reading) for task in tasks]
 
 
 def _work(
-    run: Run, seed: int, models: Mapping[str, Scorer], tasks: list[Task], bar: Bar
+    run: Run,
+    seed: int,
+    models: Mapping[str, Scorer],
+    tasks: Sequence[Task],
+    readers: Sequence[Scorer],
+    bar: Bar,
 ) -> tuple[Run, list[Finding]]:
     manifest = run.manifest()
     pinned = _as_saved([{"model_id": scorer.model_id, **scorer.identity} for scorer in models.values()])
     if manifest.setdefault("models", pinned) != pinned:
         raise UsageError(f"{run.folder} was begun with another version of the model. Start a new run.")
     run.write_manifest(manifest)
-    readers = [read_as(models[task.model], task.experiment.reading) for task in tasks]
     items = _score_all(run, tasks, readers, bar)
     found: list[Finding] = []
     for name, frame in items.items():
@@ -133,11 +143,14 @@ def _score_all(run: Run, tasks: Sequence[Task], readers: Sequence[Scorer], bar: 
 
 def _with_units(found: list[Finding], tasks: Sequence[Task], readers: Sequence[Scorer]) -> list[Finding]:
     """Findings in the unit of the scorer, which may differ from the study's (VADER gives no probability)."""
-    units = {(t.study.name, t.experiment.name): r.unit for t, r in zip(tasks, readers, strict=True)}
-    own = {t.experiment.name: t.experiment.unit for t in tasks}
+    units = {
+        (task.study.name, task.experiment.name): (task.experiment.unit, reader.unit)
+        for task, reader in zip(tasks, readers, strict=True)
+    }
     return [
-        replace(one, unit=units[one.study, one.experiment]) if one.unit == own[one.experiment] else one
+        replace(one, unit=read) if one.unit == declared else one
         for one in found
+        for declared, read in [units[one.study, one.experiment]]
     ]
 
 

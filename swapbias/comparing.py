@@ -80,6 +80,7 @@ def _differences(
     study: str, experiment: Experiment, models: tuple[str, str], rows: Mapping[str, pd.DataFrame]
 ) -> Iterator[Finding]:
     first, second = (units(experiment, rows[model]) for model in models)
+    what = "prompt" if experiment.measure == "paired_gap" else "condition"
     split = experiment.subset or ("group" if experiment.aggregate else "")
     for subset, part in [("", first)] if not split else first.groupby(split, sort=False):
         for one in (_ALL, *experiment.slices):
@@ -87,7 +88,7 @@ def _differences(
                 continue
             for value, sliced in [("", part)] if not one.column else part.groupby(one.column, sort=False):
                 other = second[second["unit"].isin(set(sliced["unit"]))]
-                for robust, estimate in _tests(models, sliced, other):
+                for paired, estimate in _tests(models, sliced, other):
                     yield Finding(
                         study=study,
                         experiment=experiment.name,
@@ -100,23 +101,24 @@ def _differences(
                         slice_value=str(value),
                         unit=experiment.unit,
                         direction=f"above zero {models[0]} is higher: {experiment.direction}",
-                        robust=robust,
+                        robust=f"paired by {what}" if paired else "",
                         estimate=estimate,
                     )
 
 
 def _tests(
     models: tuple[str, str], first: pd.DataFrame, second: pd.DataFrame
-) -> Iterator[tuple[str, measures.Estimate]]:
+) -> Iterator[tuple[bool, measures.Estimate]]:
+    """The independent test, and the one paired over the units both models have."""
     both = pd.concat([first.assign(model=models[0]), second.assign(model=models[1])])
     values, names = both["unit_value"].to_numpy(), both["model"].to_numpy()
     if len(second):
-        yield "", measures.group_gap(values, names, reference_group=models[1])
+        yield False, measures.group_gap(values, names, reference_group=models[1])
     shared = set(first["unit"]) & set(second["unit"])
     paired = both[both["unit"].isin(shared)]
     if len(shared):
         yield (
-            "paired by prompt",
+            True,
             measures.paired_gap(
                 paired["unit_value"].to_numpy(),
                 paired["model"].to_numpy(),

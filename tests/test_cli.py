@@ -64,6 +64,7 @@ def test_the_version_is_shown():
         (["audit", "tests"], 1, ["tests is no model folder: it has no config.json"]),
         (["audit", "no_module:f"], 2, ["no_module:f"]),
         (["audit", "vader", "--kind", "masked"], 2, ["Drop --kind"]),
+        (["audit", "vader", "--kind", "causal"], 2, ["Drop --kind"]),
         (["audit", "vader", "--kind", "sound"], 2, ["Unknown kind 'sound'"]),
         (["audit", "vader", "--study", "gendered_stigma"], 2, ["Nothing to audit", "needs a masked model"]),
         (["audit", "--resume", "tests"], 2, ["holds no run"]),
@@ -223,3 +224,10 @@ def test_an_upstream_file_with_other_bytes_is_left_out_not_fatal(tmp_path):
     assert "rq1_original: left out" in done.stdout
     assert "sha256 is not the pinned" in done.stdout
     assert swapbias("list", SWAPBIAS_UPSTREAM=tmp_path / "up").returncode == 0
+
+
+def test_labels_that_do_not_tell_leave_no_folder(tmp_path):
+    folder = tiny.save_classifier(tmp_path, ["LABEL_0", "LABEL_1", "positive"])
+    done = swapbias("audit", folder, "--study", "social_distance", "--out", tmp_path / "run")
+    refused(done, 2, "Pass --negative-label")
+    assert not (tmp_path / "run").exists()

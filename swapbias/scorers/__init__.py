@@ -106,8 +106,6 @@ def load_scorer(model: str, *, kind: str | None = None, options: LoadOptions | N
     if chosen.dtype not in DTYPES:
         raise UsageError(f"Unknown dtype {chosen.dtype!r}: expected {' or '.join(DTYPES)}.")
     found = model_kind(model, kind)
-    if found not in KINDS:
-        raise UsageError(f"Model {model} is of kind {found}, expected one of {', '.join(KINDS)}.")
     if found == "classifier":
         from swapbias.scorers import classifier
 
@@ -138,7 +136,7 @@ def model_kind(model: str, kind: str | None = None) -> str:
     if kind is not None and kind not in KINDS:
         raise UsageError(f"Unknown kind {kind!r}: expected one of {', '.join(KINDS)}.")
     if model == VADER or is_callable(model):
-        if kind == "masked":
+        if kind not in (None, "classifier"):
             raise UsageError(f"{model} returns probabilities of a text, expected kind 'classifier'. Drop --kind.")
         return "classifier"
     from swapbias.scorers.loading import kind_of_config, read_config

@@ -10,7 +10,6 @@ from swapbias.errors import UsageError
 from swapbias.lexicons import Lexicon
 from swapbias.prompts import Prompt
 from swapbias.scorers import Coverage, Progress, Scored, Scorer, ranked
-from swapbias.scorers.loading import length_batches, length_limit
 from swapbias.scorers.masked import MaskedScorer
 from swapbias.studies import load_lexicon
 
@@ -44,14 +43,9 @@ class AttitudeScorer:
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt."""
-        encoded = [self.masked.encode(prompt.text) for prompt in prompts]
-        limit = length_limit(self.masked.tokenizer, self.masked.model.config)
-        fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
         missing = {**dict.fromkeys((f"{label}_mass" for label in LABELS), math.nan), "top_mass": math.nan}
         results = [Scored(math.nan, parts={**missing, "antonym_log_odds": math.nan})] * len(prompts)
-        for batch in length_batches([len(encoded[index]) for index in fits], self.masked.batch_size):
-            members = [fits[index] for index in batch]
-            probabilities = self.masked.probabilities([encoded[index] for index in members])
+        for members, probabilities in self.masked.read([prompt.text for prompt in prompts]):
             for place, index in enumerate(members):
                 results[index] = self._scored(probabilities[place], prompts[index].candidates)
             if on_progress:

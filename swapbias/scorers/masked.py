@@ -66,19 +66,26 @@ class MaskedScorer:
         rows_of: dict[str, list[int]] = {text: [] for text in texts}
         for row, prompt in enumerate(prompts):
             rows_of[prompt.text].append(row)
-        encoded = [self.encode(text) for text in texts]
-        limit = length_limit(self.tokenizer, self.model.config)
-        fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
         results = [Scored(float("nan"), parts={"closed_list_mass": float("nan")})] * len(prompts)
-        for batch in length_batches([len(encoded[index]) for index in fits], self.batch_size):
-            members = [fits[index] for index in batch]
-            probabilities = self.probabilities([encoded[index] for index in members])
+        for members, probabilities in self.read(texts):
             rows = [(place, row) for place, index in enumerate(members) for row in rows_of[texts[index]]]
             for row, scored in self._masses(probabilities, [(place, prompts[row], row) for place, row in rows]):
                 results[row] = scored
             if on_progress:
                 on_progress(len(rows))
         return results
+
+    def read(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """Batches of equal length: indices into ``texts``, and ``probabilities`` at their masks.
+
+        Texts longer than the model reads are in no batch.
+        """
+        encoded = [self.encode(text) for text in texts]
+        limit = length_limit(self.tokenizer, self.model.config)
+        fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
+        for batch in length_batches([len(encoded[index]) for index in fits], self.batch_size):
+            members = [fits[index] for index in batch]
+            yield members, self.probabilities([encoded[index] for index in members])
 
     def probabilities(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
         """Softmax at the mask, shape (texts, vocabulary), float32; all texts have the same length."""

@@ -7,7 +7,6 @@ from typing import Any
 from swapbias.lexicons import Lexicon
 from swapbias.prompts import MASK, Prompt
 from swapbias.scorers import Coverage, Progress, Scored, ranked
-from swapbias.scorers.loading import length_batches, length_limit
 from swapbias.scorers.masked import MaskedScorer
 from swapbias.studies import load_lexicon
 
@@ -91,14 +90,10 @@ class PhraseScorer:
 
     def _fill(self, sequences: Sequence[str], on_progress: Callable[[float], None]) -> None:
         """The ten likeliest tokens of each sequence; none where it is longer than the model reads."""
-        encoded = [self.masked.encode(sequence) for sequence in sequences]
-        limit = length_limit(self.masked.tokenizer, self.masked.model.config)
         self._known |= {sequence: [] for sequence in sequences}
-        fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
         done = 0
-        for batch in length_batches([len(encoded[index]) for index in fits], self.masked.batch_size):
-            members = [fits[index] for index in batch]
-            top = self.masked.probabilities([encoded[index] for index in members]).topk(BEAM, dim=1)
+        for members, probabilities in self.masked.read(sequences):
+            top = probabilities.topk(BEAM, dim=1)
             for index, values, tokens in zip(members, top.values.tolist(), top.indices.tolist(), strict=True):
                 self._known[sequences[index]] = list(zip(tokens, values, strict=True))
             done += len(members)
