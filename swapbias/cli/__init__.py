@@ -2,16 +2,15 @@
 
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from swapbias.cli.lexicon import lexicon
+from swapbias.cli.terminal import err, out, progress, say
 from swapbias.errors import UsageError
 
 app = typer.Typer(
@@ -20,8 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Measure social bias in language models by swapping one slot of a text.",
 )
-out = Console()
-err = Console(stderr=True, highlight=False)
+app.add_typer(lexicon, name="lexicon")
 
 Names = Annotated[list[str] | None, typer.Argument(show_default=False)]
 
@@ -134,13 +132,13 @@ def audit(
     from swapbias.printing import print_headlines
     from swapbias.scorers import LoadOptions
 
-    with _progress() as bar:
+    with progress() as bar:
         if resume:
             given = [name for name in context.params if _was_given(context, name) and name != "resume"]
             if given:
                 named = ", ".join("MODEL" if name == "model" else name for name in given)
                 raise UsageError(f"--resume takes everything from the run, and {named} is given. Drop the others.")
-            run, found = auditing.resume(resume, say=_say, bar=bar)
+            run, found = auditing.resume(resume, say=say, bar=bar)
         else:
             settings = auditing.Settings(
                 model=str(Path(model).resolve()) if model and Path(model).is_dir() else model,
@@ -156,7 +154,7 @@ def audit(
                     negative_label=negative_label,
                 ),
             )
-            run, found = auditing.start(settings, folder or auditing.default_folder(settings), say=_say, bar=bar)
+            run, found = auditing.start(settings, folder or auditing.default_folder(settings), say=say, bar=bar)
     for one in run.manifest()["skipped"]:
         out.print(f"Not run: {one['study']} {one['experiment']}: {one['reason']}.", soft_wrap=True, markup=False)
     print_headlines(out, found)
@@ -166,30 +164,6 @@ def audit(
 def _was_given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-def _say(sentence: str) -> None:
-    err.print(sentence, soft_wrap=True, markup=False)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err) as progress:
-
-        def bar(title: str, total: int) -> Callable[[float], None]:
-            task = progress.add_task(title, total=total)
-
-            def advance(done: float) -> None:
-                progress.advance(task, done)
-                if total - progress.tasks[task].completed < 0.5:  # shares of a step add up but for rounding
-                    progress.update(task, completed=total)
-
-            return advance
-
-        yield bar
 
 
 @app.command()
@@ -218,52 +192,6 @@ def compare(
     print_findings(out, "Models compared", [one for one in found if one.slice_by == "all"])
     if folder:
         out.print(f"Comparison: {folder / 'comparison.csv'}", soft_wrap=True, markup=False)
-
-
-lexicon = typer.Typer(no_args_is_help=True, help="The attitude lexicon: unrated words, own labels, agreement.")
-app.add_typer(lexicon, name="lexicon")
-
-
-@lexicon.command("export")
-def lexicon_export(
-    run: Annotated[Path, typer.Argument(help="Folder of a run with social_distance.", show_default=False)],
-    file: Annotated[Path, typer.Option("--out", help="CSV to write.")] = Path("unrated.csv"),
-) -> None:
-    """Write the words that a run met without a label, heaviest first, with a blank column to label them."""
-    from swapbias.rating import unrated_words
-    from swapbias.runs import Run
-    from swapbias.sources import write_whole
-
-    items = Run.open(run).items("social_distance")
-    if items is None:
-        raise UsageError(f"{run} holds no finished social_distance. Audit with --study social_distance.")
-    words = unrated_words(items)
-    write_whole(file, words.to_csv(index=False, lineterminator="\n").encode())
-    out.print(f"{len(words)} words with {words['mass'].sum():.1%} of the mass are unrated.", markup=False)
-    out.print(f"Words: {file}", soft_wrap=True, markup=False)
-
-
-@lexicon.command("import")
-def lexicon_import(
-    file: Annotated[Path, typer.Argument(help="CSV with the columns word and label.", show_default=False)],
-) -> None:
-    """Keep labels (positive, negative, neutral, irrelevant) for all later audits of this user."""
-    from swapbias.rating import import_labels
-
-    count = import_labels(file)
-    out.print(f"{count} words of your own are now part of the attitude lexicon.", markup=False)
-
-
-@lexicon.command("agreement")
-def lexicon_agreement(
-    first: Annotated[Path, typer.Argument(help="CSV of one rater.", show_default=False)],
-    second: Annotated[Path, typer.Argument(help="CSV of the other.", show_default=False)],
-) -> None:
-    """Cohen's kappa of two raters over the words that both labelled."""
-    from swapbias.rating import agreement, read_labels
-
-    kappa, share, words = agreement(read_labels(first), read_labels(second))
-    out.print(f"kappa {kappa:.3f}, equal labels {share:.1%}, words {words}", markup=False)
 
 
 @app.command()

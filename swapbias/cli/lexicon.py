@@ -1,0 +1,53 @@
+"""swapbias lexicon: unrated words, own labels, agreement."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from swapbias.cli.terminal import out
+from swapbias.errors import UsageError
+
+lexicon = typer.Typer(no_args_is_help=True, help="The attitude lexicon: unrated words, own labels, agreement.")
+
+
+@lexicon.command("export")
+def lexicon_export(
+    run: Annotated[Path, typer.Argument(help="Folder of a run with social_distance.", show_default=False)],
+    file: Annotated[Path, typer.Option("--out", help="CSV to write.")] = Path("unrated.csv"),
+) -> None:
+    """Write the words that a run met without a label, heaviest first, with a blank column to label them."""
+    from swapbias.rating import unrated_words
+    from swapbias.runs import Run
+    from swapbias.sources import write_whole
+
+    items = Run.open(run).items("social_distance")
+    if items is None:
+        raise UsageError(f"{run} holds no finished social_distance. Audit with --study social_distance.")
+    words = unrated_words(items)
+    write_whole(file, words.to_csv(index=False, lineterminator="\n").encode())
+    out.print(f"{len(words)} words with {words['mass'].sum():.1%} of the mass are unrated.", markup=False)
+    out.print(f"Words: {file}", soft_wrap=True, markup=False)
+
+
+@lexicon.command("import")
+def lexicon_import(
+    file: Annotated[Path, typer.Argument(help="CSV with the columns word and label.", show_default=False)],
+) -> None:
+    """Keep labels (positive, negative, neutral, irrelevant) for all later audits of this user."""
+    from swapbias.rating import import_labels
+
+    count = import_labels(file)
+    out.print(f"{count} words of your own are now part of the attitude lexicon.", markup=False)
+
+
+@lexicon.command("agreement")
+def lexicon_agreement(
+    first: Annotated[Path, typer.Argument(help="CSV of one rater.", show_default=False)],
+    second: Annotated[Path, typer.Argument(help="CSV of the other.", show_default=False)],
+) -> None:
+    """Cohen's kappa of two raters over the words that both labelled."""
+    from swapbias.rating import agreement, read_labels
+
+    kappa, share, words = agreement(read_labels(first), read_labels(second))
+    out.print(f"kappa {kappa:.3f}, equal labels {share:.1%}, words {words}", markup=False)
