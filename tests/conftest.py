@@ -42,6 +42,15 @@ def real_masked_model():
 
 
 @pytest.fixture(scope="session")
+def clinical():
+    """A folder of real, public, transcribed medical reports."""
+    folder = Path(os.environ.get("SWAPBIAS_TEST_CLINICAL", _beside("clinical")))
+    if not folder.is_dir():
+        pytest.skip("needs medical reports: set SWAPBIAS_TEST_CLINICAL to their folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def calibration():
     """The calibration model (trained once per session, about ten seconds)."""
     from swapbias.scorers.calibration import load_calibration

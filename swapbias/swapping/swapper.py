@@ -1,0 +1,252 @@
+"""The Swapper: a table, a resolver, and texts in bulk."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from swapbias.errors import UsageError
+from swapbias.swapping.deciding import Decided, Decider
+from swapbias.swapping.matching import Ints, Matcher, Matches
+from swapbias.swapping.resolving import Resolver, SecondedResolver, WordResolver
+from swapbias.swapping.table import DEMOGRAPHIC, clinical_terms, load_table
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+MODES = ("swap", "neutralise")
+_BLOCK = 1 << 19  # bytes of text worked on at once: what is made of them stays in the processor's cache
+RULES = "1"  # raised with any change of rules that changes results
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """Texts after a swap, and what was done to each.
+
+    Attributes:
+        texts: one per text given, null where that was null.
+        replaced: replacements in each, (n,).
+        ambiguous: doubtful decisions in each, (n,).
+        specific: gender-specific clinical terms in each, (n,): such a text is an implausible counterfactual.
+        sides: 1 where most gendered words of the text were of the second group (female), -1 the first, 0: a tie.
+        terms: "he -> she": times.
+        specific_terms: the clinical terms and how often they stand.
+        doubtful: why decisions were doubtful: times.
+    """
+
+    texts: pa.Array
+    replaced: NDArray[np.int32]
+    ambiguous: NDArray[np.int32]
+    specific: NDArray[np.int32]
+    sides: NDArray[np.int8]
+    terms: Counter[str]
+    specific_terms: Counter[str]
+    doubtful: Counter[str]
+
+
+class Swapper:
+    """Swaps or neutralises gendered terms in running text.
+
+    >>> Swapper().swap(["She's 45F and her leg hurts; we gave him her card."])
+    ["He's 45M and his leg hurts; we gave her his card."]
+    """
+
+    def __init__(self, table: str | Path = "resolved", *, resolver: str | Resolver | None = None) -> None:
+        """Prepare.
+
+        Args:
+            table: ``resolved`` (each word by its context), ``paper`` (as published: "her" always becomes "his") or a
+                CSV file with a header of two groups and optionally ``neutral``.
+            resolver: tells "his" from "him": the built-in one by default, or a model (Hub id or folder of a masked
+                language model or of a part-of-speech tagger), or an object with ``log_odds``.
+
+        Raises:
+            UsageError: no such table or model. ValueError: a broken table.
+        """
+        self.table = load_table(table)
+        self.table_name = str(table)
+        self.resolver_name = resolver if isinstance(resolver, str) else None
+        self.resolver = _resolver(resolver)
+        self._clinical = list(clinical_terms())
+        self._terms = list(self.table.terms)
+        own = [term for term in self._clinical if term not in self.table.terms]
+        self._matcher = Matcher([*self._terms, *own], beside_digits=DEMOGRAPHIC)
+        self._names = [*self._terms, *own]
+        self._deciders = {mode: Decider(self.table, self.resolver, mode) for mode in MODES}
+
+    @property
+    def groups(self) -> tuple[str, str]:
+        """Names of the two groups: ``("male", "female")`` in the built-in tables."""
+        return self.table.groups
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of everything that decides what a text becomes: table, rules, resolver."""
+        content = json.dumps([self.table.sha256, RULES, self.resolver.name, self._clinical])
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def swap(self, texts: Iterable[str]) -> list[str]:
+        """The texts with every gendered term replaced by the other group's."""
+        found: list[str] = self.run(list(texts), "swap").texts.to_pylist()
+        return found
+
+    def neutralise(self, texts: Iterable[str]) -> list[str]:
+        """The texts with every gendered term replaced by a neutral one or removed."""
+        found: list[str] = self.run(list(texts), "neutralise").texts.to_pylist()
+        return found
+
+    def augment(self, data: "Dataset", *, column: str = "text") -> "Dataset":
+        """The rows followed by their swapped versions, told apart by the column ``version``.
+
+        Raises:
+            UsageError: no such column, or a column ``version`` that is there already.
+        """
+        from datasets import concatenate_datasets
+
+        if column not in data.column_names or "version" in data.column_names:
+            raise UsageError(
+                f"The dataset's columns are {data.column_names}: expected {column!r} and no 'version'. "
+                "Rename a column."
+            )
+
+        def swapped(batch: Mapping[str, Any]) -> dict[str, Any]:
+            return {column: self.run(batch[column], "swap").texts.to_pylist()}
+
+        both = [data, data.map(swapped, batched=True)]
+        names = ("original", "swapped")
+        return concatenate_datasets(
+            [rows.add_column("version", [name] * len(rows)) for rows, name in zip(both, names, strict=True)]
+        )
+
+    def run(self, texts: pa.Array | pa.ChunkedArray | Sequence[str | None], mode: str = "swap") -> Swapped:
+        """All texts at once, with the report.
+
+        Raises:
+            UsageError: an unknown mode. ValueError: texts that are no strings.
+        """
+        if mode not in MODES:
+            raise UsageError(f"Unknown mode {mode!r}: expected {' or '.join(MODES)}.")
+        given = _as_array(texts)
+        parts = [self._block(block, mode) for block in _blocks(given)]
+        return _joined(parts, given.type)
+
+    def _block(self, texts: pa.Array, mode: str) -> Swapped:
+        buffer, offsets = _bytes_of(texts)
+        found = self._matcher.find(buffer, offsets)
+        rows = np.searchsorted(offsets, found.start, side="right") - 1
+        own = found.term < len(self._terms)
+        clinical = self._is_clinical[found.term]
+        mine = Matches(found.start[own], found.end[own], found.term[own])
+        decided = self._deciders[mode].decide(buffer, offsets, mine, rows[own])
+        size = len(texts)
+        return Swapped(
+            texts=_rebuilt(texts, buffer, offsets, decided),
+            replaced=_counts(decided.rows, size),
+            ambiguous=_counts(decided.doubtful_rows, size),
+            specific=_counts(rows[clinical], size),
+            sides=np.sign(np.bincount(decided.rows, weights=decided.sides, minlength=size)).astype(np.int8),
+            terms=decided.terms,
+            specific_terms=Counter(self._names[number] for number in found.term[clinical].tolist()),
+            doubtful=decided.doubtful,
+        )
+
+    @cached_property
+    def _is_clinical(self) -> NDArray[np.bool_]:
+        known = set(self._clinical)
+        return np.array([name in known for name in self._names], dtype=bool)
+
+
+def _resolver(wanted: str | Resolver | None) -> Resolver:
+    if wanted is None:
+        return WordResolver()
+    if isinstance(wanted, str):
+        from swapbias.scorers.pronouns import load_resolver
+
+        return SecondedResolver(load_resolver(wanted))
+    return wanted
+
+
+# --- Arrow in, Arrow out ------------------------------------------------------------------------------
+
+
+def _as_array(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.Array:
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
+    if not isinstance(texts, pa.Array):
+        try:
+            texts = pa.array(texts, type=pa.large_string())
+        except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+            raise ValueError(f"texts: {error}. Give strings.") from error
+    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type) or pa.types.is_null(texts.type)):
+        raise ValueError(f"texts of type {texts.type}, expected strings. Choose another column.")
+    return texts
+
+
+def _blocks(texts: pa.Array) -> Iterable[pa.Array]:
+    """Runs of rows with about ``_BLOCK`` bytes of text each; at least one, so that nothing gives an empty result."""
+    whole = texts.cast(pa.large_string())
+    if not len(whole):
+        yield whole
+        return
+    offsets = _offsets(whole)
+    start = 0
+    while start < len(whole):
+        end = int(np.searchsorted(offsets, offsets[start] + _BLOCK, side="right")) - 1
+        end = min(max(end, start + 1), len(whole))
+        yield whole.slice(start, end - start)
+        start = end
+
+
+def _offsets(texts: pa.Array) -> Ints:
+    buffer = texts.buffers()[1]
+    if buffer is None or not len(texts):
+        return np.zeros(len(texts) + 1, dtype=np.int64)
+    return np.frombuffer(buffer, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+
+
+def _bytes_of(texts: pa.Array) -> tuple[bytes, Ints]:
+    offsets = _offsets(texts)
+    values = texts.buffers()[2]
+    start, end = int(offsets[0]), int(offsets[-1])
+    return (bytes(memoryview(values)[start:end]) if values is not None else b""), offsets - start
+
+
+def _rebuilt(texts: pa.Array, buffer: bytes, offsets: Ints, decided: Decided) -> pa.Array:
+    """The texts with the decided replacements in place."""
+    starts, ends = decided.start.tolist(), decided.end.tolist()
+    kept = zip([0, *ends], [*starts, len(buffer)], [*decided.replacements, b""], strict=True)
+    joined = b"".join([part for begin, end, word in kept for part in (buffer[begin:end], word)])
+    lengths = np.fromiter(map(len, decided.replacements), dtype=np.int64, count=len(starts))
+    grown = np.cumsum(lengths - (decided.end - decided.start))
+    moved = offsets + np.concatenate(([0], grown))[np.searchsorted(decided.start, offsets, side="left")]
+    valid = None if not texts.null_count else pa.array(texts.is_valid()).buffers()[1]
+    return pa.Array.from_buffers(
+        pa.large_string(), len(texts), [valid, pa.py_buffer(moved.astype(np.int64)), pa.py_buffer(joined)]
+    )
+
+
+def _counts(rows: Ints, size: int) -> NDArray[np.int32]:
+    return np.bincount(rows, minlength=size).astype(np.int32)
+
+
+def _joined(parts: Sequence[Swapped], kind: pa.DataType) -> Swapped:
+    texts = pa.chunked_array([part.texts for part in parts], type=pa.large_string())
+    target = pa.large_string() if pa.types.is_null(kind) else kind
+    return Swapped(
+        texts=texts.combine_chunks().cast(target),
+        replaced=np.concatenate([part.replaced for part in parts]),
+        ambiguous=np.concatenate([part.ambiguous for part in parts]),
+        specific=np.concatenate([part.specific for part in parts]),
+        sides=np.concatenate([part.sides for part in parts]),
+        terms=sum((part.terms for part in parts), Counter()),
+        specific_terms=sum((part.specific_terms for part in parts), Counter()),
+        doubtful=sum((part.doubtful for part in parts), Counter()),
+    )

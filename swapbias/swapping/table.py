@@ -1,0 +1,143 @@
+"""Tables of terms to swap: what stands for what in the other group, and the neutral word for both."""
+
+import csv
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from swapbias.errors import UsageError
+from swapbias.sources import corpus_dir, read_table
+
+BUILT_IN = ("resolved", "paper")
+_COLUMNS = ("male", "female", "neutral", "table", "note")
+# Letters and letter pairs that name a gender only in a demographic ("72 y/o M"), never as words of their own.
+DEMOGRAPHIC = frozenset({"m", "f", "wm", "wf", "bm", "bf", "hm", "hf", "aam", "aaf", "rhm", "rhf", "lhm", "lhf"})
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One term of a table.
+
+    Attributes:
+        text: in lower case.
+        side: 0 for the first group of the table, 1 for the second.
+        others: what it may become, as the table spells it; the first is taken where nothing decides.
+        neutral: the word for both, aligned with ``others``; blank: it is removed.
+    """
+
+    text: str
+    side: int
+    others: tuple[str, ...]
+    neutral: tuple[str, ...]
+    choices: frozenset[str] = frozenset()  # the others in lower case
+
+
+@dataclass(frozen=True, slots=True)
+class SwapTable:
+    """Terms of two groups.
+
+    Attributes:
+        name: ``resolved``, ``paper`` or the file's name.
+        groups: names of the two groups, ``male`` and ``female`` in the built-in tables.
+        terms: by their text in lower case.
+        context: whether a term with several others is decided by its context (else the first is taken).
+        sha256: of the rows.
+    """
+
+    name: str
+    groups: tuple[str, str]
+    terms: Mapping[str, Term]
+    context: bool = True
+    sha256: str = field(default="")
+
+    def invertible(self, text: str) -> bool:
+        """Whether a term comes back when its text is swapped twice, given that its context decides rightly."""
+        term = self.terms[text.lower()]
+        return all(text.lower() in map(str.lower, self._others_of(other)) for other in self._reached(term))
+
+    def _reached(self, term: Term) -> Sequence[str]:
+        return term.others if self.context else term.others[:1]
+
+    def _others_of(self, text: str) -> Sequence[str]:
+        # A capital in the table may be the start of a name-like term; terms are kept in lower case.
+        term = self.terms[text.lower()]
+        contextual = self.context and term.choices in _DECIDED
+        return term.others if contextual else term.others[:1]
+
+
+# What the context decides; every other term with several others becomes the first.
+_DECIDED = (frozenset({"his", "him"}), frozenset({"her", "hers"}))
+
+
+def load_table(name: str | Path) -> SwapTable:
+    """A table by name (``resolved``, ``paper``) or from a CSV file.
+
+    A file has a header: the two groups, then optionally ``neutral`` and ``note`` (``male,female,neutral,note``). Each
+    row is one pair of terms. Where a term stands twice, the first row says what it becomes.
+
+    Raises:
+        UsageError: no such table or file. ValueError: a broken one.
+    """
+    if str(name) in BUILT_IN:
+        rows = read_table(corpus_dir("gender_lexicon") / "swap_terms.csv", _COLUMNS, optional=("neutral", "note"))
+        mine = [row for row in rows if row["table"] == name]
+        return _table(str(name), ("male", "female"), mine, context=name == "resolved")
+    path = Path(name)
+    if not path.is_file():
+        raise UsageError(
+            f"No swap table {str(name)!r}: expected {' or '.join(BUILT_IN)}, or a CSV file. Check the path."
+        )
+    header = _header(path)
+    rows = read_table(path, header, optional=("neutral", "note", "table"))
+    return _table(path.name, (header[0], header[1]), rows, context=True)
+
+
+def _header(path: Path) -> tuple[str, ...]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as handle:
+            header = tuple(next(csv.reader(handle), []))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not UTF-8 ({error.reason}). Save it as UTF-8.") from error
+    allowed = {"neutral", "note", "table"}
+    if len(header) < 2 or not set(header[2:]) <= allowed or set(header[:2]) & allowed or header[0] == header[1]:
+        raise ValueError(
+            f"{path.name}:1: columns {list(header)}, expected two groups and then neutral, table or note. "
+            "Fix the header."
+        )
+    return header
+
+
+def _table(name: str, groups: tuple[str, str], rows: Sequence[Mapping[str, str]], *, context: bool) -> SwapTable:
+    if not rows:
+        raise ValueError(f"{name}: no rows, expected at least one pair of terms. Add one.")
+    found: dict[str, tuple[int, list[str], list[str]]] = {}
+    for line, row in enumerate(rows, start=2):
+        first, second = (" ".join(row[group].split()) for group in groups)
+        for text, other, side in ((first, second, 0), (second, first, 1)):
+            if not any(letter.isalpha() for letter in text):
+                raise ValueError(f"{name}:{line}: term {text!r} has no letter, expected a word. Correct it.")
+            if text.lower() == other.lower():
+                raise ValueError(f"{name}:{line}: {text!r} stands for itself, expected two terms. Drop the row.")
+            known, others, neutral = found.setdefault(text.lower(), (side, [], []))
+            if known != side:
+                raise ValueError(f"{name}:{line}: {text!r} belongs to both groups, expected one. Drop a row.")
+            if other not in others:
+                others.append(other)
+                neutral.append(row.get("neutral", ""))
+    terms = {
+        text: Term(text, side, tuple(o), tuple(n), frozenset(map(str.lower, o)))
+        for text, (side, o, n) in found.items()
+    }
+    digest = hashlib.sha256(
+        repr(
+            (groups, context, [(term.text, term.side, term.others, term.neutral) for term in terms.values()])
+        ).encode()
+    ).hexdigest()
+    return SwapTable(name, groups, terms, context, digest)
+
+
+def clinical_terms() -> dict[str, str]:
+    """Gender-specific clinical terms (pregnant, prostate) and their gender: reported, never swapped."""
+    rows = read_table(corpus_dir("gender_lexicon") / "clinical_terms.csv", ("term", "group"))
+    return {row["term"]: row["group"] for row in rows}
