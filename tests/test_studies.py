@@ -170,7 +170,7 @@ def test_unknown_names_say_which_there_are():
         ),
         (lambda: studies.load_study("gender_lexicon"), "Unknown study"),
         (lambda: studies.load_prompts("gendered_stigma", "rq9"), "Unknown config of gendered_stigma 'rq9'"),
-        (lambda: studies.metric_path("nope"), "expected one of bias_correlation, group_gap"),
+        (lambda: studies.metric_path("nope"), "expected one of bias_correlation, direct_bias, flip_rate, group_gap"),
         (lambda: studies.load_lexicon("gendered_stigma/nope"), "Unknown lexicon"),
     ):
         with pytest.raises(UsageError, match=sentence):

@@ -1,0 +1,66 @@
+"""Mean absolute cosine of words to the gender direction (an `evaluate` module)."""
+
+import datasets
+import evaluate
+
+from swapbias.direction import direct_bias  # From: git+https://github.com/swapbias/swapbias
+
+_DESCRIPTION = """
+Direct bias: the mean |cosine| of words to the gender direction, which is the first principal component of centred
+definitional pairs (she/he, woman/man), and the mean cosine, which tells the side.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions: one word vector per word; a zero or non-finite one leaves its word out.
+    female, male: the vectors of the definitional pairs, two or more; row i of both is one pair.
+Returns:
+    direct_bias: mean |cosine|; 0: orthogonal to the gender direction, 1: along it.
+    ci_low, ci_high: 95 % percentile bootstrap over words; NaN where nothing varies.
+    signed_mean: mean cosine; above 0: nearer to the female side, below 0: nearer to the male side.
+    signed_ci_low, signed_ci_high: its interval.
+    explained_variance: share of the pairs' variance along the direction, 0 to 1.
+    n: words used.
+    n_unscored: words left out.
+Examples:
+    >>> import evaluate, swapbias
+    >>> direct = evaluate.load(swapbias.metric_path("direct_bias"))
+    >>> result = direct.compute(
+    ...     predictions=[[1.0, 0.0], [0.0, 2.0], [-3.0, 4.0]],
+    ...     female=[[1.0, 0.0], [3.0, 4.0]],
+    ...     male=[[-1.0, 0.0], [-3.0, 4.0]],
+    ... )
+    >>> round(result["direct_bias"], 3), round(result["signed_mean"], 3), result["n"]
+    (0.533, 0.133, 3.0)
+"""
+
+_CITATION = """
+@software{swapbias, title = {swapbias: social bias in language models by swapping one slot}, year = {2026}}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class DirectBias(evaluate.Metric):
+    """The `evaluate` face of `swapbias.direction.direct_bias`."""
+
+    def _info(self):
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features({"predictions": datasets.Sequence(datasets.Value("float64"))}),
+        )
+
+    def _compute(self, predictions, female, male):
+        found = direct_bias(list(predictions), female, male)
+        return {
+            "direct_bias": found.direct_bias.value,
+            "ci_low": found.direct_bias.ci_low,
+            "ci_high": found.direct_bias.ci_high,
+            "signed_mean": found.signed.value,
+            "signed_ci_low": found.signed.ci_low,
+            "signed_ci_high": found.signed.ci_high,
+            "explained_variance": found.explained_variance,
+            "n": float(found.direct_bias.n),
+            "n_unscored": float(found.direct_bias.n_unscored),
+        }

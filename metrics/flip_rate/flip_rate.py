@@ -1,0 +1,89 @@
+"""Share of pairs whose two versions get different predictions (an `evaluate` module)."""
+
+import datasets
+import evaluate
+
+from swapbias.rates import flip_rate  # From: git+https://github.com/swapbias/swapbias
+
+_DESCRIPTION = """
+The flip rate (mismatch ratio): for texts that differ in one swapped slot, the share of pairs whose two versions get
+different predictions, with a bootstrap interval over pairs, exact McNemar's test and the direction.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions: 1 or 0 per text, or a probability with `threshold`; NaN where there is no prediction.
+    groups: the group of each text; exactly two groups.
+    pair_ids: the pair of each text; each id stands once per group.
+    reference_group: the group that `direction` is told against.
+    threshold: None: predictions are 1 or 0. A number: probabilities above it are positive, and the mean
+        probability tells the direction where both groups get as many positives.
+Returns:
+    value: share of pairs with different predictions; 0: none, 1: all.
+    ci_low, ci_high: 95 % percentile bootstrap over pairs; NaN where all pairs are alike.
+    p_value: exact McNemar's test, two-sided; NaN without a discordant pair.
+    more: pairs where only the other group's version is positive.
+    fewer: pairs where only the reference group's version is positive.
+    direction: 1: the other group gets more positives, -1: the reference group does, 0: equal; NaN without a pair.
+    n: pairs used.
+    n_unscored: pairs left out because a prediction is NaN.
+Examples:
+    >>> import evaluate, swapbias
+    >>> flips = evaluate.load(swapbias.metric_path("flip_rate"))
+    >>> result = flips.compute(
+    ...     predictions=[1, 0, 1, 1, 0, 0, 1, 0],
+    ...     groups=["female", "male"] * 4,
+    ...     pair_ids=["a", "a", "b", "b", "c", "c", "d", "d"],
+    ...     reference_group="male",
+    ... )
+    >>> result["value"], result["more"], result["p_value"], result["direction"]
+    (0.5, 2.0, 0.5, 1.0)
+"""
+
+_CITATION = """
+@software{swapbias, title = {swapbias: social bias in language models by swapping one slot}, year = {2026}}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class FlipRate(evaluate.Metric):
+    """The `evaluate` face of `swapbias.rates.flip_rate`."""
+
+    def _info(self):
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features(
+                {
+                    "predictions": datasets.Value("float64"),
+                    "groups": datasets.Value("string"),
+                    "pair_ids": datasets.Value("string"),
+                }
+            ),
+        )
+
+    def _compute(self, predictions, groups, pair_ids, reference_group, threshold=None):
+        answers = scores = list(predictions)
+        if threshold is not None:
+            # A NaN (the only number that differs from itself) is not below the threshold: it is no prediction.
+            answers = [float(score > threshold) if score == score else score for score in scores]
+        found = flip_rate(
+            answers,
+            list(groups),
+            list(pair_ids),
+            reference_group=reference_group,
+            scores=None if threshold is None else scores,
+        )
+        direction = 0.0 if found.higher_group == "" else -1.0 if found.higher_group == reference_group else 1.0
+        return {
+            "value": found.estimate.value,
+            "ci_low": found.estimate.ci_low,
+            "ci_high": found.estimate.ci_high,
+            "p_value": found.estimate.p_value,
+            "more": float(found.more),
+            "fewer": float(found.fewer),
+            "direction": direction if found.estimate.n else float("nan"),
+            "n": float(found.estimate.n),
+            "n_unscored": float(found.estimate.n_unscored),
+        }

@@ -1,0 +1,61 @@
+"""Unweighted average recall of a classifier that guesses the group (an `evaluate` module)."""
+
+import datasets
+import evaluate
+
+from swapbias.rates import uar  # From: git+https://github.com/swapbias/swapbias
+
+_DESCRIPTION = """
+Leakage: how well a classifier guesses the group (the patient's gender, say) from texts that should not tell it, as
+unweighted average recall (UAR) with a bootstrap interval over texts.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions: the guessed group of each text; "" where there is no guess.
+    references: the true group of each text; two groups or more, never "".
+Returns:
+    uar: mean over the true groups of the share guessed right; `chance`: no leak, 1: every text gives it away. NaN
+        with fewer than two groups, or for a group without a guess.
+    ci_low, ci_high: 95 % percentile bootstrap over texts; NaN where nothing varies.
+    chance: 1 / number of true groups; NaN with fewer than two.
+    n: texts used.
+    n_unscored: texts left out.
+Examples:
+    >>> import evaluate, swapbias
+    >>> leakage = evaluate.load(swapbias.metric_path("leakage_uar"))
+    >>> result = leakage.compute(predictions=["f", "f", "f", "m", "f"], references=["f", "f", "f", "m", "m"])
+    >>> result["uar"], result["chance"], result["n"]
+    (0.75, 0.5, 5.0)
+"""
+
+_CITATION = """
+@software{swapbias, title = {swapbias: social bias in language models by swapping one slot}, year = {2026}}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class LeakageUar(evaluate.Metric):
+    """The `evaluate` face of `swapbias.rates.uar`."""
+
+    def _info(self):
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features(
+                {"predictions": datasets.Value("string"), "references": datasets.Value("string")}
+            ),
+        )
+
+    def _compute(self, predictions, references):
+        truth = list(references)
+        found, classes = uar(list(predictions), truth), len(set(truth))
+        return {
+            "uar": found.value,
+            "ci_low": found.ci_low,
+            "ci_high": found.ci_high,
+            "chance": 1 / classes if classes > 1 else float("nan"),
+            "n": float(found.n),
+            "n_unscored": float(found.n_unscored),
+        }

@@ -1,0 +1,80 @@
+"""Smaller over larger of two groups' true and false positive rates (an `evaluate` module)."""
+
+import datasets
+import evaluate
+
+from swapbias.rates import rate_ratio  # From: git+https://github.com/swapbias/swapbias
+
+_DESCRIPTION = """
+The ratios of true and of false positive rates (TPRR, FPRR): the smaller of two groups' rates over the larger, with a
+bootstrap interval over pairs and the direction.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions: 1 or 0 per text; NaN where there is no prediction.
+    references: the true label of each text, 1 or 0.
+    groups: the group of each text; exactly two groups.
+    pair_ids: the pair (note) of each text; its texts are resampled together.
+    reference_group: the group that the directions are told against.
+Returns:
+    tprr, fprr: smaller over larger rate; 1: equal, 0: one group gets no positive. NaN where a group has no text of
+        the label, or both rates are 0.
+    tprr_ci_low, tprr_ci_high, fprr_ci_low, fprr_ci_high: 95 % percentile bootstrap over pairs.
+    tprr_direction, fprr_direction: 1: the other group's rate is higher, -1: the reference group's is, 0: equal;
+        NaN where a rate is undefined.
+    tpr_GROUP, fpr_GROUP: each group's rate.
+    tprr_n, fprr_n: texts of label 1 and of label 0 used; tprr_n_unscored, fprr_n_unscored: those left out.
+    n_undefined: how many of the two ratios are undefined.
+Examples:
+    >>> import evaluate, swapbias
+    >>> ratios = evaluate.load(swapbias.metric_path("rate_ratio"))
+    >>> result = ratios.compute(
+    ...     predictions=[1, 1, 1, 0, 0, 0, 0, 1],
+    ...     references=[1, 1, 1, 1, 0, 0, 0, 0],
+    ...     groups=["female", "male"] * 4,
+    ...     pair_ids=["a", "a", "b", "b", "c", "c", "d", "d"],
+    ...     reference_group="male",
+    ... )
+    >>> result["tprr"], result["tprr_direction"], result["fprr"], result["fpr_male"]
+    (0.5, 1.0, 0.0, 0.5)
+"""
+
+_CITATION = """
+@software{swapbias, title = {swapbias: social bias in language models by swapping one slot}, year = {2026}}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class RateRatio(evaluate.Metric):
+    """The `evaluate` face of `swapbias.rates.rate_ratio`."""
+
+    def _info(self):
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features(
+                {
+                    "predictions": datasets.Value("float64"),
+                    "references": datasets.Value("float64"),
+                    "groups": datasets.Value("string"),
+                    "pair_ids": datasets.Value("string"),
+                }
+            ),
+        )
+
+    def _compute(self, predictions, references, groups, pair_ids, reference_group):
+        rows = list(predictions), list(references), list(groups)
+        found, undefined = {}, 0
+        for rate in ("tpr", "fpr"):
+            one = rate_ratio(*rows, reference_group=reference_group, pair_ids=list(pair_ids), rate=rate)
+            direction = 0.0 if one.higher_group == "" else -1.0 if one.higher_group == reference_group else 1.0
+            known = all(value == value for value in one.rates.values())  # only NaN differs from itself
+            undefined += one.estimate.value != one.estimate.value
+            found[f"{rate}r"] = one.estimate.value
+            found[f"{rate}r_ci_low"], found[f"{rate}r_ci_high"] = one.estimate.ci_low, one.estimate.ci_high
+            found[f"{rate}r_direction"] = direction if known else float("nan")
+            found[f"{rate}r_n"], found[f"{rate}r_n_unscored"] = float(one.estimate.n), float(one.estimate.n_unscored)
+            found.update({f"{rate}_{group}": value for group, value in one.rates.items()})
+        return {**found, "n_undefined": float(undefined)}
