@@ -1,0 +1,300 @@
+"""Contextual encoders as features of notes, and the gender direction of an embedding."""
+
+import json
+import math
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from swapbias.direction import gender_direction
+from swapbias.errors import UsageError
+from swapbias.prompts import Prompt, fill
+from swapbias.scorers import LoadOptions, Progress, Scored
+from swapbias.scorers.features import Features, Floats, clean, is_plain, near
+from swapbias.sources import corpus_dir, read_table
+
+_WORD_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece vocabularies mark the start of a word
+
+
+class ContextualVectors:
+    """A note's vector is the mean of the states of its tokens in a transformers encoder.
+
+    Notes longer than the model reads are cut into windows; the mean is over all tokens of all windows. The tokens
+    that a model adds at start and end are read but left out of the mean. Vectors are kept by text, so that a note
+    that several regimes share is encoded once.
+    """
+
+    null_words = 200
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        name: str,
+        identity: Mapping[str, Any] | None = None,
+        batch_size: int = 64,
+    ) -> None:
+        """Wrap a loaded encoder; ``load`` is the usual way."""
+        from swapbias.scorers.loading import length_limit
+
+        self.model, self.tokenizer = model.eval(), tokenizer
+        self.name, self.batch_size = name, batch_size
+        self._start, self._end = _added_tokens(tokenizer)
+        self._window = length_limit(tokenizer, model.config) - len(self._start) - len(self._end)
+        self._kept: dict[str, Floats] = {}
+        self._plain: tuple[list[str], Floats] | None = None
+        self.dimension = int(model.config.hidden_size)
+        self.identity: Mapping[str, Any] = {**(identity or {}), "kind": "contextual", "dimension": self.dimension}
+
+    @classmethod
+    def load(cls, model: str, options: LoadOptions, *, name: str | None = None) -> Self:
+        """From a Hub id or local folder.
+
+        Raises:
+            ValueError: no such model.
+        """
+        from swapbias.scorers.loading import load_model, model_name
+
+        loaded, tokenizer, pin = load_model(model, _Encoder, device=options.device, dtype=options.dtype)
+        return cls(loaded, tokenizer, name=name or model_name(model), identity=pin, batch_size=options.batch_size)
+
+    def fit(self, texts: Sequence[str]) -> Self:
+        """Itself: nothing is learned."""
+        return self
+
+    def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
+        """Shape (n, d), of the cleaned texts; NaN for a text that holds nothing but unknown tokens."""
+        return self.sentence_vectors([" ".join(clean(text)) for text in texts], on_progress)
+
+    def sentence_vectors(self, sentences: Sequence[str], on_progress: Progress | None = None) -> Floats:
+        """Shape (n, d): like ``vectors`` for texts that are read as they are."""
+        tell = on_progress or (lambda done: None)
+        times = Counter(sentences)
+        fresh = [one for one in times if one not in self._kept]
+        tell(len(sentences) - sum(times[one] for one in fresh))
+        found = self._encode(fresh, [times[one] for one in fresh], tell)
+        self._kept.update(zip(fresh, found, strict=True))
+        return np.array([self._kept[one] for one in sentences]).reshape(len(sentences), self.dimension)
+
+    def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
+        """Shape (n, d): the mean over the whole sentence that each word stands in; NaN for an unknown word."""
+        found = self.sentence_vectors(sentences)
+        found[[not self._pieces(word) for word in words]] = np.nan
+        return found
+
+    def like_words(self, word: str) -> list[str]:
+        """Whole lower-case words of the vocabulary with a token id within a factor 1.5 of the word's last piece.
+
+        Vocabularies list their tokens roughly from the most to the least frequent.
+        """
+        if self._plain is None:
+            self._plain = _whole_words(self.tokenizer.get_vocab())
+        words, ids = self._plain
+        pieces = self._pieces(f" {word}")  # byte-level vocabularies tell words by the space before them
+        return near(pieces[-1], words, ids) if pieces else list(words)
+
+    def _pieces(self, text: str) -> list[int]:
+        """Token ids without those that the model adds; none where every token is unknown."""
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return ids if any(one != self.tokenizer.unk_token_id for one in ids) else []
+
+    def _encode(self, texts: Sequence[str], times: Sequence[int], tell: Progress) -> Floats:
+        import torch
+
+        from swapbias.scorers.loading import length_batches
+
+        windows = [(place, part) for place, text in enumerate(texts) for part in self._windows(text)]
+        share = Counter(place for place, _ in windows)
+        sums, tokens = np.zeros((len(texts), self.dimension)), np.zeros(len(texts))
+        for batch in length_batches([len(part) for _, part in windows], self.batch_size):
+            places, parts = zip(*(windows[at] for at in batch), strict=True)
+            ids = torch.tensor([[*self._start, *part, *self._end] for part in parts], device=self.model.device)
+            with torch.inference_mode():
+                output = self.model(input_ids=ids, attention_mask=torch.ones_like(ids), return_dict=True)
+            states = output.last_hidden_state[:, len(self._start) : len(self._start) + len(parts[0])]
+            np.add.at(sums, list(places), states.double().sum(dim=1).cpu().numpy())
+            np.add.at(tokens, list(places), len(parts[0]))
+            tell(sum(times[place] / share[place] for place in places))
+        tell(sum(count for place, count in enumerate(times) if place not in share))
+        tokens[tokens == 0] = np.nan
+        found: Floats = sums / tokens[:, None]
+        return found
+
+    def _windows(self, text: str) -> list[list[int]]:
+        ids = self._pieces(text)
+        return [ids[start : start + self._window] for start in range(0, len(ids), self._window)]
+
+
+class _Encoder:
+    """What ``load_model`` calls: the encoder alone; a pooler without weights is fine, for no state passes it."""
+
+    @staticmethod
+    def from_pretrained(
+        model: str, *, config: Any, dtype: Any, trust_remote_code: bool, output_loading_info: bool
+    ) -> tuple[Any, dict[str, Any]]:
+        from transformers import AutoModel
+
+        loaded, info = AutoModel.from_pretrained(
+            model, config=config, dtype=dtype, trust_remote_code=trust_remote_code, output_loading_info=True
+        )
+        missing = [key for key in info["missing_keys"] if "pooler" not in key]
+        encoder = loaded.get_encoder() if config.is_encoder_decoder else loaded
+        return encoder, {**info, "missing_keys": missing}
+
+
+def _added_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The ids that a tokenizer adds before and after a text."""
+    whole = tokenizer("a")["input_ids"]
+    plain = tokenizer("a", add_special_tokens=False)["input_ids"]
+    for start in range(len(whole) - len(plain) + 1):
+        if whole[start : start + len(plain)] == plain:
+            return whole[:start], whole[start + len(plain) :]
+    return [], []
+
+
+def _whole_words(vocabulary: Mapping[str, int]) -> tuple[list[str], Floats]:
+    """Lower-case alphabetic tokens that are whole words, and their ids."""
+    common = len(vocabulary) / 100  # a letter like Ġ may stand in any vocabulary a few times
+    marks = [mark for mark in _WORD_STARTS if sum(token.startswith(mark) for token in vocabulary) > common]
+    start = marks[0] if marks else ""
+    words = {token.removeprefix(start): at for token, at in vocabulary.items() if token.startswith(start)}
+    plain = sorted((at, word) for word, at in words.items() if is_plain(word))
+    return [word for _, word in plain], np.array([at for at, _ in plain], dtype=np.float64)
+
+
+@runtime_checkable
+class WordFeatures(Features, Protocol):
+    """Features that know vectors of words, so that a gender direction can be found among them."""
+
+    null_words: int  # random words of like frequency that a word is compared with
+
+    def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
+        """Shape (n, d); ``sentences`` hold the words for features that read words in a sentence."""
+        ...
+
+    def like_words(self, word: str) -> list[str]:
+        """Words about as frequent as this one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionTables:
+    """What a gender direction is found with.
+
+    Attributes:
+        pairs: rows of pair, female, male: the words that define the direction.
+        templates: rows of kind, female, male: the sentences of a pair (``kind`` is its name), or the frame of the
+            words of a kind (synonym, symptom), the same in both columns.
+    """
+
+    pairs: Sequence[Mapping[str, str]]
+    templates: Sequence[Mapping[str, str]]
+
+
+def read_direction_tables(corpus: str = "phenotype_fairness") -> DirectionTables:
+    """The definitional pairs and template sentences of a corpus."""
+    folder = corpus_dir(corpus)
+    return DirectionTables(
+        read_table(folder / "definitional_pairs.csv", ("pair", "female", "male")),
+        read_table(folder / "direction_templates.csv", ("kind", "female", "male")),
+    )
+
+
+class DirectionScorer:
+    """Score: cosine of a word's vector with the gender direction; above 0 it is nearer to the female side.
+
+    -1..1; 0: the word stands at right angles to the direction; NaN: the embedding does not know the word. Static
+    vectors are looked up; a contextual encoder reads the template sentences and takes the mean over each.
+    ``top_tokens`` holds [random word, cosine] for seeded random words of like frequency in the same frame, drawn
+    with replacement: the j-th of all words together are one random word set (Bolukbasi et al. 2016).
+    """
+
+    kind = "embedding"
+    unit = "cosine with the gender direction"
+
+    def __init__(
+        self, features: Features, tables: DirectionTables, *, null: int | None = None, seed: int = 0
+    ) -> None:
+        """Find the direction from the pairs whose two words the embedding knows.
+
+        Args:
+            features: static vectors or a contextual encoder.
+            tables: pairs and template sentences.
+            null: random words per word; 1000 for static vectors and 200 for an encoder where None.
+            seed: of the random words.
+
+        Raises:
+            UsageError: features without vectors of single words.
+            ValueError: fewer than two pairs are known, or a pair has no template.
+        """
+        if not isinstance(features, WordFeatures):
+            raise UsageError(f"{features.name} has no vectors of words. Give a file of word vectors or an encoder.")
+        self.features, self.model_id, self.seed = features, features.name, seed
+        self.null = features.null_words if null is None else null
+        self._frames = {row["kind"]: row["female"] for row in tables.templates}
+        self._pair_words = {row[side].lower() for row in tables.pairs for side in ("female", "male")}
+        female, male = (_side(features, tables, side) for side in ("female", "male"))
+        known = np.isfinite(female).all(axis=1) & np.isfinite(male).all(axis=1)
+        if known.sum() < 2:
+            raise ValueError(
+                f"{features.name} knows {known.sum()} of {len(tables.pairs)} definitional pairs, expected 2 or more. "
+                "Use an embedding of everyday English."
+            )
+        self.direction, self.explained_variance = gender_direction(female[known], male[known])
+        settings = {"definitional_pairs": int(known.sum()), "null_words": self.null, "seed": seed}
+        self.identity: Mapping[str, Any] = {"kind": self.kind, "features": dict(features.identity), **settings}
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt, whose text is one word and whose construct names its frame.
+
+        Raises:
+            ValueError: the construct has no frame among the templates.
+        """
+        results = []
+        for prompt in prompts:
+            results.append(self._scored(prompt.text, prompt.construct))
+            if on_progress:
+                on_progress(1)
+        return results
+
+    def _scored(self, word: str, kind: str) -> Scored:
+        cosine = float(self._cosines([word], kind)[0])
+        parts = {"explained_variance": self.explained_variance}
+        if math.isnan(cosine):
+            return Scored(math.nan, parts=parts)
+        drawn = self._drawn(word)
+        null = zip(drawn, self._cosines(drawn, kind).tolist(), strict=True)
+        known = [[one, round(value, 6)] for one, value in null if not math.isnan(value)]
+        return Scored(cosine, "female" if cosine > 0 else "male", json.dumps(known, ensure_ascii=False), parts)
+
+    def _cosines(self, words: Sequence[str], kind: str) -> Floats:
+        if kind not in self._frames:
+            raise ValueError(f"Construct {kind!r} has no frame, expected one of {', '.join(self._frames)}. Add one.")
+        found = self.features.word_vectors(words, [fill(self._frames[kind], word=word) for word in words])
+        length = np.linalg.norm(found, axis=1)
+        length[length == 0] = np.nan
+        cosines: Floats = found @ self.direction / length
+        return cosines
+
+    def _drawn(self, word: str) -> list[str]:
+        """Seeded by the word, so that neither order nor batches change what is drawn."""
+        own = {word.lower(), *self._pair_words}
+        pool = [one for one in self.features.like_words(word) if one not in own]
+        draw = np.random.default_rng([self.seed, zlib.crc32(word.encode())])
+        return [pool[at] for at in draw.integers(len(pool), size=self.null)] if pool else []
+
+
+def _side(features: WordFeatures, tables: DirectionTables, side: str) -> Floats:
+    """Vectors of one side of the definitional pairs."""
+    sentences = {row["kind"]: row[side] for row in tables.templates}
+    for row in tables.pairs:
+        if row["pair"] not in sentences:
+            raise ValueError(f"Pair {row['pair']!r} has no template sentence. Add a row of this kind to them.")
+    return features.word_vectors(
+        [row[side] for row in tables.pairs], [sentences[row["pair"]] for row in tables.pairs]
+    )

@@ -1,0 +1,297 @@
+"""Phenotype classifiers: trained here on a regime's notes, or brought along by the user."""
+
+import bisect
+import re
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapbias.errors import UsageError
+from swapbias.prompts import PROMPT_COLUMNS, Prompt
+from swapbias.scorers import LoadOptions, Progress, Scored, Scorer, is_callable
+from swapbias.scorers.classifier import CallableScorer, TextClassifierScorer
+from swapbias.scorers.features import Features, Floats, load_extra
+from swapbias.sources import file_sha256
+
+Note = Mapping[str, str]
+Training = Callable[[str, str], Sequence[Note]]  # phenotype, regime -> training notes
+Say = Callable[[str], None]
+Labels = NDArray[np.int64]
+Names = NDArray[np.str_]
+
+CLASSIFIERS = ("svm", "rf", "mlp")
+TARGETS = {"label": ("negative", "positive"), "gender": ("male", "female")}
+FOLDS = 3
+UNIT = "probability of the phenotype"
+SVM_GRID = {"svc__C": [0.01, 0.1, 1, 10, 100], "svc__kernel": ["rbf", "sigmoid", "linear"]}
+FILES = (".skops", ".joblib", ".pkl")  # a classifier that a user has saved
+
+
+class PhenotypeScorer:
+    """Score: what a classifier trained on a regime's notes says of a note, 0..1; above .5 (SVM) it is positive.
+
+    A prompt's condition names the phenotype, its construct the regime: one classifier each, trained once. Features
+    are scaled to mean 0 and deviation 1 on the training notes. NaN: the features know no word of the note.
+    With ``target="gender"`` the classifier tells the patient's gender instead: gender leakage.
+    """
+
+    kind = "phenotype"
+
+    def __init__(
+        self, features: Features, *, classifier: str = "svm", training: Training, seed: int = 0, target: str = "label"
+    ) -> None:
+        """Nothing is trained before the first prompt of a phenotype and regime is scored.
+
+        Args:
+            features: turn notes into vectors.
+            classifier: ``svm`` (C and kernel by cross-validation on macro F1), ``rf`` or ``mlp``.
+            training: phenotype and regime -> rows with note_id, text, label and gender.
+            seed: of folds, forest and network.
+            target: ``label``, or ``gender``.
+
+        Raises:
+            UsageError: an unknown classifier or target, or scikit-learn is not installed.
+        """
+        if classifier not in CLASSIFIERS:
+            raise UsageError(f"Unknown classifier {classifier!r}: expected {', '.join(CLASSIFIERS)}.")
+        if target not in TARGETS:
+            raise UsageError(f"Unknown target {target!r}: expected {' or '.join(TARGETS)}.")
+        load_extra("sklearn", extra="clinical")
+        self.features, self.classifier, self.training = features, classifier, training
+        self.seed, self.target = seed, target
+        self.model_id = f"{features.name}+{classifier}"
+        probability = UNIT if target == "label" else "probability of female"
+        self.unit = "logistic of the SVM's decision value" if classifier == "svm" else probability
+        self.chosen: dict[tuple[str, str], dict[str, Any]] = {}
+        self._trained: dict[tuple[str, str], tuple[Features, Any]] = {}
+        library = f"scikit-learn {version('scikit-learn')}"
+        settings = {"classifier": classifier, "library": library, "seed": seed, "target": target}
+        self.identity: Mapping[str, Any] = {"kind": self.kind, "features": dict(features.identity), **settings}
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt, in order.
+
+        Raises:
+            ValueError: training notes that no classifier can learn from.
+        """
+        groups: dict[tuple[str, str], list[int]] = {}
+        for place, prompt in enumerate(prompts):
+            groups.setdefault((prompt.condition, prompt.construct), []).append(place)
+        results = [Scored(float("nan"))] * len(prompts)
+        for key, members in groups.items():
+            read = self._read([prompts[place].text for place in members], *key)
+            for place, score, predicted in zip(members, *map(np.ndarray.tolist, read), strict=True):
+                results[place] = _scored(score, predicted, TARGETS[self.target])
+                if on_progress:
+                    on_progress(1)
+        return results
+
+    def predict_proba(self, texts: Sequence[str], phenotype: str, regime: str) -> Floats:
+        """Shape (n, 2), the score second; NaN rows for texts without a known word."""
+        scores, _ = self._read(texts, phenotype, regime)
+        return np.column_stack([1 - scores, scores])
+
+    def _read(self, texts: Sequence[str], phenotype: str, regime: str) -> tuple[Floats, Floats]:
+        """Scores and predictions (1.0, 0.0) of texts, shape (n,) each."""
+        features, model = self._learned(phenotype, regime)
+        vectors = features.vectors(texts)
+        known = np.isfinite(vectors).all(axis=1)
+        scores, predicted = np.full(len(texts), np.nan), np.full(len(texts), np.nan)
+        if known.any():
+            predicted[known] = model.predict(vectors[known])
+            if self.classifier == "svm":
+                scores[known] = 0.5 + 0.5 * np.tanh(model.decision_function(vectors[known]) / 2)  # logistic
+            else:
+                scores[known] = model.predict_proba(vectors[known])[:, 1]
+        return scores, predicted
+
+    def _learned(self, phenotype: str, regime: str) -> tuple[Features, Any]:
+        """Features and classifier of a regime, trained at the first call."""
+        key = (phenotype, regime)
+        if key not in self._trained:
+            notes = self._notes(*key)
+            texts = [note["text"] for note in notes]
+            features = self.features.fit(texts)
+            vectors = features.vectors(texts)
+            known = np.isfinite(vectors).all(axis=1)
+            truth = np.array([TARGETS[self.target].index(note[self.target]) for note in notes], dtype=int)[known]
+            groups = np.array([note["note_id"] for note in notes])[known]
+            self._check(truth, groups, where=f"{phenotype}, {regime}")
+            model, self.chosen[key] = train(vectors[known], truth, groups, kind=self.classifier, seed=self.seed)
+            self._trained[key] = features, model
+        return self._trained[key]
+
+    def _notes(self, phenotype: str, regime: str) -> list[Note]:
+        """The training notes with a known target; a blank one is left out."""
+        rows = [row for row in self.training(phenotype, regime) if row[self.target]]
+        strange = {row[self.target] for row in rows} - set(TARGETS[self.target])
+        if strange:
+            found, wanted = f"{self.target} {min(strange)!r}", " or ".join(TARGETS[self.target])
+            raise ValueError(f"{phenotype}, {regime}: {found}, expected {wanted}. Mend the notes.")
+        return rows
+
+    def _check(self, truth: Labels, groups: Names, *, where: str) -> None:
+        for index, name in enumerate(TARGETS[self.target]):
+            count = len(set(groups[truth == index]))
+            if count < FOLDS:
+                found = f"{count} readable training notes with {self.target} {name}"
+                raise ValueError(f"{where}: {found}, expected {FOLDS} or more. Add notes of both classes.")
+
+
+def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int) -> tuple[Any, dict[str, Any]]:
+    """A trained classifier with its own scaling, and what was chosen.
+
+    ``vectors``: shape (n, d), finite. ``truth``: shape (n,), 1 or 0. ``groups``: shape (n,), versions of one note
+    share a value and stay in one fold. ``kind``: svm, rf or mlp. ``seed``: of folds, forest and network.
+    """
+    scale = load_extra("sklearn.preprocessing", extra="clinical").StandardScaler()
+    chain = load_extra("sklearn.pipeline", extra="clinical").make_pipeline
+    if kind == "svm":
+        return _search(chain(scale, load_extra("sklearn.svm", extra="clinical").SVC()), vectors, truth, groups, seed)
+    if kind == "rf":
+        forests = load_extra("sklearn.ensemble", extra="clinical")
+        forest = forests.RandomForestClassifier(300, random_state=seed)
+        return chain(scale, forest).fit(vectors, truth), {"trees": forest.n_estimators}
+    network = load_extra("sklearn.neural_network", extra="clinical").MLPClassifier(max_iter=2_000, random_state=seed)
+    with warnings.catch_warnings():  # whether it converged is said in what was chosen
+        warnings.simplefilter("ignore", load_extra("sklearn.exceptions", extra="clinical").ConvergenceWarning)
+        model = chain(scale, network).fit(vectors, truth)
+    return model, {"hidden": 100, "iterations": network.n_iter_, "converged": network.n_iter_ < network.max_iter}
+
+
+def _search(model: Any, vectors: Floats, truth: Labels, groups: Names, seed: int) -> tuple[Any, dict[str, Any]]:
+    """The SVM with the best macro F1 over three folds, trained again on all notes; the first of equals wins."""
+    selection = load_extra("sklearn.model_selection", extra="clinical")
+    folds = selection.StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
+    search = selection.GridSearchCV(model, SVM_GRID, scoring="f1_macro", cv=folds, error_score="raise")
+    search.fit(vectors, truth, groups=groups)
+    best = {name.removeprefix("svc__"): value for name, value in search.best_params_.items()}
+    return search.best_estimator_, {**best, "macro_f1": float(search.best_score_)}
+
+
+def _scored(score: float, predicted: float, classes: tuple[str, str]) -> Scored:
+    answer = "" if np.isnan(predicted) else classes[int(predicted)]
+    return Scored(score, answer, parts={"predicted": predicted})
+
+
+class ClassifierScorer:
+    """Score: probability that a user's own classifier gives to the phenotype; above .5 the answer is positive.
+
+    It reads every phenotype and regime alike: it was trained elsewhere. Notes longer than a transformers model
+    reads are cut at a word and counted (``truncated``).
+    """
+
+    kind = "phenotype"
+    unit = UNIT
+
+    def __init__(self, inner: Scorer, *, cut: Callable[[str], str] | None = None) -> None:
+        """Read phenotypes with a scorer of probabilities; ``load_phenotype_classifier`` is the usual way."""
+        self.inner, self.cut = inner, cut
+        self.model_id = inner.model_id
+        self.identity: Mapping[str, Any] = {**inner.identity, "kind": self.kind}
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt; NaN where the classifier gives none."""
+        read = [replace(one, text=self.cut(one.text)) for one in prompts] if self.cut else prompts
+        results = []
+        for prompt, shown, one in zip(prompts, read, self.inner.score(read, on_progress), strict=True):
+            told = _scored(one.score, one.score if np.isnan(one.score) else float(one.score > 0.5), TARGETS["label"])
+            results.append(replace(told, parts={**told.parts, "truncated": float(shown.text != prompt.text)}))
+        return results
+
+    def predict_proba(self, texts: Sequence[str], phenotype: str = "", regime: str = "") -> Floats:
+        """Shape (n, 2), the probability of the phenotype second; the classifier is the same for every regime."""
+        blank = Prompt(**dict.fromkeys(PROMPT_COLUMNS, ""))
+        scores = np.array([one.score for one in self.score([replace(blank, text=text) for text in texts])])
+        return np.column_stack([1 - scores, scores])
+
+
+def load_phenotype_classifier(name: str, *, options: LoadOptions, say: Say | None = None) -> ClassifierScorer:
+    """A user's own classifier.
+
+    Args:
+        name: ``module:function`` (texts -> probabilities or labels 1/0), ``module:object`` or a local file
+            (.skops, .joblib, .pkl) with ``predict_proba`` or ``predict`` of texts, or a folder or Hub id of a
+            transformers text classifier.
+        options: device, dtype, batch size and labels of a transformers model.
+        say: is told that reading a pickle runs what its maker put in it.
+
+    Raises:
+        UsageError: no such module, a type that skops does not trust, or a missing package.
+        ValueError: a file or model that cannot be loaded.
+    """
+    path = Path(name)
+    if path.suffix in FILES:
+        return ClassifierScorer(_from_file(path, options.batch_size, say))
+    if is_callable(name):
+        return ClassifierScorer(_from_module(name, options.batch_size))
+    scorer = TextClassifierScorer.load(name, options)
+    return ClassifierScorer(scorer, cut=lambda text: _cut(text, scorer))
+
+
+def _from_module(name: str, batch_size: int) -> CallableScorer:
+    module, _, attribute = name.partition(":")
+    try:
+        return CallableScorer.load(name, batch_size=batch_size)
+    except UsageError:  # an object that cannot be called may still predict
+        found = getattr(sys.modules.get(module), attribute, None)
+        if not hasattr(found, "predict"):
+            raise
+    return _wrapped(found, name, Path(sys.modules[module].__file__ or ""), batch_size)
+
+
+def _from_file(path: Path, batch_size: int, say: Say | None) -> CallableScorer:
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist. Give a saved classifier ({', '.join(FILES)}).")
+    safe = path.suffix == ".skops"
+    library = load_extra("skops.io" if safe else "joblib", extra="clinical")
+    if say and not safe:
+        say(f"{path.name} is a pickle: reading it runs what its maker put in it.")
+    try:
+        strange = library.get_untrusted_types(file=path) if safe else []
+        model = None if strange else library.load(path)
+    except Exception as error:
+        raise ValueError(f"{path.name} cannot be read ({type(error).__name__}: {error}). Save it again.") from error
+    if strange:
+        raise UsageError(f"{path.name} holds types that skops does not trust: {', '.join(strange)}. Leave them out.")
+    return _wrapped(model, path.stem, path, batch_size)
+
+
+def _wrapped(model: Any, name: str, source: Path, batch_size: int) -> CallableScorer:
+    """Texts -> probability of the positive class, or 1.0 and 0.0 of a model that gives labels alone."""
+    if hasattr(model, "predict_proba"):
+        column = [_truth(label) for label in getattr(model, "classes_", (0, 1))].index(1.0)
+    elif not hasattr(model, "predict"):
+        raise UsageError(f"{name} is a {type(model).__name__}, expected predict or predict_proba. Give a classifier.")
+
+    def read(texts: list[str]) -> Any:
+        if hasattr(model, "predict_proba"):
+            return np.asarray(model.predict_proba(texts))[:, column]
+        return [_truth(label) for label in model.predict(texts)]
+
+    pin = {"sha256": file_sha256(source)} if source.is_file() else {}
+    return CallableScorer(read, model_id=name, batch_size=batch_size, identity=pin)
+
+
+def _truth(label: Any) -> float:
+    for value, names in ((1.0, ("1", "1.0", "true", "positive")), (0.0, ("0", "0.0", "false", "negative"))):
+        if str(label).lower() in names:
+            return value
+    raise ValueError(f"Class {str(label)!r} is none of 1, 0, true, false, positive, negative. Rename the classes.")
+
+
+def _cut(text: str, scorer: TextClassifierScorer) -> str:
+    """As many whole words of a text as the model reads; the text itself where even one word is too long."""
+    from swapbias.scorers.loading import length_limit
+
+    limit = length_limit(scorer.tokenizer, scorer.model.config)
+    parts = [*(text[: word.end()] for word in re.finditer(r"\S+", text)), text]
+    words = bisect.bisect_right(parts, limit, key=lambda part: len(scorer.tokenizer(part, verbose=False).input_ids))
+    return parts[words - 1] if words else text
