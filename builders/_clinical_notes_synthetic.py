@@ -11,6 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from swapbias.builders._clinical_notes_text import (
+    Template,
+    draw_open_text,
+    note_tables,
+    pick,
+    written_for,
+)
+from swapbias.errors import UsageError
 from swapbias.notes.rows import (
     CELLS,
     NAME,
@@ -21,14 +29,6 @@ from swapbias.notes.rows import (
     named_sizes,
     published_sizes,
 )
-from swapbias.builders._clinical_notes_text import (
-    Template,
-    draw_open_text,
-    note_tables,
-    pick,
-    written_for,
-)
-from swapbias.errors import UsageError
 from swapbias.sources import corpus_dir, read_table
 
 LEAK = "leak"

@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from swapbias.declaring import Released
 from swapbias.sources import upstream_file
-from swapbias.studies import Released
 
 NAME = "social_distance"
 ORIGINAL = (

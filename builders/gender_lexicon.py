@@ -2,8 +2,8 @@
 
 from functools import partial
 
+from swapbias.declaring import Config, Corpus
 from swapbias.sources import corpus_dir, read_table
-from swapbias.studies import Config, Corpus
 
 NAME = "gender_lexicon"
 

@@ -7,12 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from swapbias.declaring import Study
     from swapbias.findings import Finding, disaggregate
     from swapbias.measures import Estimate, adjust, group_gap, paired_gap
     from swapbias.prompts import Prompt
     from swapbias.scorers import load_scorer
     from swapbias.scoring import score_prompts
-    from swapbias.studies import Study, load_prompts, load_study, metric_path
+    from swapbias.studies import load_prompts, load_study, metric_path
 
 __version__ = "0.1.0"
 
@@ -20,7 +21,7 @@ _HOME = {
     "Estimate": "measures",
     "Finding": "findings",
     "Prompt": "prompts",
-    "Study": "studies",
+    "Study": "declaring",
     "adjust": "measures",
     "disaggregate": "findings",
     "group_gap": "measures",

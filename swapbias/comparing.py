@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures
+from swapbias.declaring import Experiment, Slice
 from swapbias.errors import UsageError
 from swapbias.finding import Finding
 from swapbias.runs import Run
 from swapbias.slicing import condition_means
-from swapbias.studies import Experiment, Slice, load_study
+from swapbias.studies import load_study
 
 _ALL = Slice("", "all")
 ATTITUDE, SENTIMENT = "attitude", "sentiment"

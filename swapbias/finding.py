@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from swapbias.declaring import Experiment
 from swapbias.estimates import Estimate
 from swapbias.published import Published
 
@@ -54,3 +55,32 @@ class Finding:
     def key(self) -> tuple[str, ...]:
         """What a published number is matched on."""
         return (self.experiment, self.subset, self.measure, self.contrast, self.slice_by, self.slice_value)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the findings of one score of one experiment have in common."""
+
+    study: str
+    model_id: str
+    experiment: Experiment
+    score: str
+    seed: int = 0
+
+    def finding(self, estimate: Estimate, measure: str, contrast: str, subset: str, **more: str) -> Finding:
+        """A finding of it; ``more`` are fields of ``Finding``, else their usual values."""
+        return Finding(
+            study=self.study,
+            experiment=self.experiment.name,
+            model_id=self.model_id,
+            score=self.score,
+            measure=measure,
+            contrast=contrast,
+            subset=subset,
+            slice_by=more.get("slice_by", "all"),
+            slice_value=more.get("slice_value", ""),
+            unit=more.get("unit", self.experiment.units.get(self.score, self.experiment.unit)),
+            direction=more.get("direction", ""),
+            robust=more.get("robust", ""),
+            estimate=estimate,
+        )

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from swapbias.finding import Finding
+from swapbias.declaring import Study
+from swapbias.finding import Context, Finding
 from swapbias.measures import adjust
 from swapbias.published import Published, published_for
-from swapbias.slicing import Context, experiment_findings, reported_means
-from swapbias.studies import Study, load_study
+from swapbias.slicing import experiment_findings, reported_means
+from swapbias.studies import load_study
 
 __all__ = ["Finding", "disaggregate", "findings_table"]
 

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from swapbias.declaring import Experiment, Study
 from swapbias.errors import UsageError
 from swapbias.scorers import VADER, LoadOptions, model_kind
 from swapbias.sources import fingerprint
-from swapbias.studies import Experiment, Study, config_rows, load_lexicon, load_study, studies
+from swapbias.studies import config_rows, load_lexicon, load_study, studies
 
 CALIBRATION = "calibration"
 CALIBRATED = ("rq1",)  # experiments that the calibration model is trained for

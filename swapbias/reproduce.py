@@ -7,12 +7,13 @@ from decimal import Decimal
 
 import pandas as pd
 
+from swapbias.declaring import Corpus, Released, Study
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings import Finding, disaggregate
 from swapbias.measures import Estimate
 from swapbias.published import Published, published_for
 from swapbias.sources import upstream_file
-from swapbias.studies import Corpus, Released, Study, load_corpus, load_study
+from swapbias.studies import load_corpus, load_study
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,48 +2,22 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from swapbias import measures
-from swapbias.finding import Finding
+from swapbias.declaring import Experiment, Slice
+from swapbias.finding import Context, Finding
 from swapbias.measures import Estimate
-from swapbias.studies import Experiment, Slice
+from swapbias.predictions import RATES
 
 MEASURES: dict[str, Callable[..., Estimate]] = {
     "paired_gap": measures.paired_gap,
     "group_gap": measures.group_gap,
 }
 _ALL = Slice("", "all")
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    study: str
-    model_id: str
-    experiment: Experiment
-    score: str
-    seed: int = 0
-
-    def finding(self, estimate: Estimate, measure: str, contrast: str, subset: str, **more: str) -> Finding:
-        return Finding(
-            study=self.study,
-            experiment=self.experiment.name,
-            model_id=self.model_id,
-            score=self.score,
-            measure=measure,
-            contrast=contrast,
-            subset=subset,
-            slice_by=more.get("slice_by", "all"),
-            slice_value=more.get("slice_value", ""),
-            unit=more.get("unit", self.experiment.units.get(self.score, self.experiment.unit)),
-            direction=more.get("direction", ""),
-            robust=more.get("robust", ""),
-            estimate=estimate,
-        )
 
 
 def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -54,10 +28,16 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
                 where = {"slice_by": one.name, "slice_value": value}
                 yield from _gaps(context, sliced, subset, where)
                 yield from _levels(context, sliced, subset, where)
+                yield from _rates(context, sliced, subset, where)
         yield from _counts(context, part, subset)
         yield from _correlations(context, part, subset)
     if experiment.contrast and set(experiment.contrast) <= set(rows[experiment.subset]):
         yield from _contrasts(context, rows)
+
+
+def _rates(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
+    for name in context.experiment.rates if context.score == "score" else ():
+        yield from RATES[name](context, rows, subset, where)
 
 
 def _correlations(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
@@ -103,7 +83,7 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
     """The paper's statistic, then the robust one: over clusters where they are not single rows or only one."""
     experiment = context.experiment
     two = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
-    if two["group"].nunique() < 2:
+    if not experiment.measure or two["group"].nunique() < 2:
         return
     if experiment.aggregate:
         two = condition_means(experiment, two, context.score)

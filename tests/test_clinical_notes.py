@@ -9,7 +9,6 @@ from collections import Counter
 
 import pytest
 
-from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES, published_sizes
 from swapbias.builders._clinical_notes_synthetic import (
     counterfactual_notes,
     favoured_gender,
@@ -18,6 +17,7 @@ from swapbias.builders._clinical_notes_synthetic import (
 )
 from swapbias.builders._clinical_notes_text import Template, check_note_template, note_tables
 from swapbias.errors import UsageError
+from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES, published_sizes
 from swapbias.sources import corpus_dir, read_table
 from tests.conftest import ROOT
 

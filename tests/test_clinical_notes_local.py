@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
+from swapbias.errors import UsageError
 from swapbias.notes.annotated import Vote, decided
 from swapbias.notes.folder import annotated_notes, kind_of_folder, stream_notes
 from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES
 from swapbias.notes.splits import affordable, split_notes
-from swapbias.errors import UsageError
 from tests.mimic import write_mimic3, write_mimic4
 
 # --- MIMIC folders ----------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from swapbias.errors import UsageError
 from swapbias.notes.folder import kind_of_folder, local_notes
 from swapbias.notes.own import own_notes
 from swapbias.notes.rows import NOTE_COLUMNS
-from swapbias.errors import UsageError
 
 OWN = [
     {"Text": 'He said, "fine".\nShe left.', "label": "1", "gender": "F", "subject_id": "a"},

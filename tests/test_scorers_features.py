@@ -15,8 +15,9 @@ from swapbias.direction import from_cosines
 from swapbias.errors import UsageError
 from swapbias.prompts import PROMPT_COLUMNS, Prompt, slots
 from swapbias.scorers import LoadOptions
-from swapbias.scorers.embedding import ContextualVectors, DirectionScorer, DirectionTables, read_direction_tables
+from swapbias.scorers.embedding import ContextualVectors
 from swapbias.scorers.features import StaticVectors, TfidfLsa, clean, load_features
+from swapbias.scorers.word_direction import DirectionScorer, DirectionTables, read_direction_tables
 from swapbias.sources import corpus_dir, read_table
 from tests import tiny
 

@@ -12,7 +12,8 @@ from swapbias.prompts import PROMPT_COLUMNS, Prompt
 from swapbias.scorers import LoadOptions
 from swapbias.scorers.explain import explain_pair
 from swapbias.scorers.features import load_extra
-from swapbias.scorers.phenotype import PhenotypeScorer, load_phenotype_classifier, train
+from swapbias.scorers.phenotype import PhenotypeScorer, train
+from swapbias.scorers.trained import load_phenotype_classifier
 from tests import tiny
 
 pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")

@@ -272,7 +272,7 @@ NEW_LEAF = '''
 """toy: a study in one file and one folder."""
 from swapbias.prompts import Prompt, check_templates, fill
 from swapbias.sources import corpus_dir, read_table
-from swapbias.studies import Config, Corpus, Experiment, Slice, Study
+from swapbias.declaring import Config, Corpus, Experiment, Slice, Study
 
 def rows():
     table = read_table(corpus_dir("toy") / "templates.csv", ("template",))

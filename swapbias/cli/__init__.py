@@ -1,4 +1,4 @@
-"""The command line: swapbias list | build | audit | reproduce. Thin: each command calls one function."""
+"""The command line: swapbias list | build | swap | audit | reproduce. Thin: each command calls one function."""
 
 import sys
 import traceback
@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from swapbias.cli.lexicon import lexicon
+from swapbias.cli.swap import swap
 from swapbias.cli.terminal import err, out, progress, say
 from swapbias.errors import UsageError
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     help="Measure social bias in language models by swapping one slot of a text.",
 )
 app.add_typer(lexicon, name="lexicon")
+app.command("swap")(swap)
 
 Names = Annotated[list[str] | None, typer.Argument(show_default=False)]
 
@@ -91,16 +93,19 @@ def list_() -> None:
 def build(
     corpora_: Annotated[list[str] | None, typer.Argument(metavar="[CORPUS]...", show_default=False)] = None,
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.")] = Path("swapbias-corpora"),
+    data: Annotated[
+        Path | None, typer.Option(help="Your folder of notes (MIMIC-III, MIMIC-IV-Note, own CSV) for clinical_notes.")
+    ] = None,
 ) -> None:
     """Write corpora as folders that datasets.load_dataset reads."""
     from swapbias import building
     from swapbias.studies import corpora, load_corpus
 
-    names = corpora_ or corpora()
+    names = corpora_ or (["clinical_notes"] if data else corpora())
     for name in names:
         load_corpus(name)  # an unknown name is refused before anything is written
     for name in names:
-        for built in building.build(name, folder):
+        for built in building.build(name, folder, data=data):
             what = f"left out: {built.left_out}" if built.left_out else f"{built.rows} rows"
             out.print(f"{built.corpus} {built.config}: {what}", soft_wrap=True, markup=False)
     out.print(f"Built in {folder}", soft_wrap=True, markup=False)

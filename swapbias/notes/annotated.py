@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from swapbias.errors import UsageError
 from swapbias.notes.mimic import mimic3_notes
 from swapbias.notes.rows import NOTE_COLUMNS, published_sizes
 from swapbias.notes.splits import split_notes
 from swapbias.notes.tables import csv_header, csv_rows
-from swapbias.errors import UsageError
 
 COLUMN_OF = {
     "depression": "Depression",

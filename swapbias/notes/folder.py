@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from swapbias.errors import UsageError
 from swapbias.notes.annotated import labelled_notes
 from swapbias.notes.mimic import find_table, mimic3_notes, mimic4_notes
 from swapbias.notes.own import SUFFIXES, own_files, own_notes
-from swapbias.errors import UsageError
 
 MIMIC3, MIMIC4, OWN = "mimic3", "mimic4", "own"
 _MIMIC_FILES = ("noteevents", "discharge", "patients")

@@ -9,6 +9,9 @@ from pathlib import Path
 from swapbias.notes.tables import csv_rows
 
 GENDERS = {"f": "female", "m": "male", "female": "female", "male": "male"}
+STREAM_COLUMNS = (
+    "note_id", "subject_id", "hadm_id", "note_type", "charttime", "gender", "credentialed", "text",
+)  # fmt: skip
 SUBFOLDERS = ("", "note", "hosp")  # MIMIC-IV keeps notes and patients apart
 
 

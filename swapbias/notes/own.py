@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from swapbias.errors import UsageError
 from swapbias.notes.mimic import GENDERS
 from swapbias.notes.rows import NOTE_COLUMNS, SPLITS
 from swapbias.notes.tables import named_rows
-from swapbias.errors import UsageError
 
 SUFFIXES = (".csv", ".csv.gz", ".jsonl", ".parquet")
 REQUIRED = ("text", "label")

@@ -9,11 +9,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from swapbias.declaring import Covariate, Experiment
 from swapbias.findings import Finding
 from swapbias.report.drawing import COLOURS, STYLE, Drawn, saved
 from swapbias.report.item_figures import from_items
 from swapbias.report.words import plain
-from swapbias.studies import Covariate, Experiment, load_study
+from swapbias.studies import load_study
 
 
 def draw_figures(found: Sequence[Finding], items: Mapping[str, pd.DataFrame] | None = None) -> list[Drawn]:

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from swapbias.declaring import Experiment
 from swapbias.report.drawing import COLOURS, Drawn, saved
 from swapbias.report.words import plain
-from swapbias.studies import Experiment
 
 
 def from_items(study: str, experiment: Experiment, rows: pd.DataFrame, unit: str) -> Iterator[Drawn]:

@@ -9,10 +9,11 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from swapbias.declaring import Experiment
 from swapbias.findings import Finding
 from swapbias.report import words
 from swapbias.report.drawing import Drawn
-from swapbias.studies import Experiment, load_study
+from swapbias.studies import load_study
 
 EXAMPLES = 4  # pairs shown at each end
 

@@ -1,28 +1,20 @@
-"""Phenotype classifiers: trained here on a regime's notes, or brought along by the user."""
+"""Phenotype classifiers that are trained on a regime's notes, one for each phenotype and regime."""
 
-import bisect
-import re
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.prompts import PROMPT_COLUMNS, Prompt
-from swapbias.scorers import LoadOptions, Progress, Scored, Scorer, is_callable
-from swapbias.scorers.classifier import CallableScorer, TextClassifierScorer
+from swapbias.prompts import Prompt
+from swapbias.scorers import Progress, Scored
 from swapbias.scorers.features import Features, Floats, load_extra
-from swapbias.sources import file_sha256
 
 Note = Mapping[str, str]
 Training = Callable[[str, str], Sequence[Note]]  # phenotype, regime -> training notes
-Say = Callable[[str], None]
 Labels = NDArray[np.int64]
 Names = NDArray[np.str_]
 
@@ -31,7 +23,6 @@ TARGETS = {"label": ("negative", "positive"), "gender": ("male", "female")}
 FOLDS = 3
 UNIT = "probability of the phenotype"
 SVM_GRID = {"svc__C": [0.01, 0.1, 1, 10, 100], "svc__kernel": ["rbf", "sigmoid", "linear"]}
-FILES = (".skops", ".joblib", ".pkl")  # a classifier that a user has saved
 
 
 class PhenotypeScorer:
@@ -88,7 +79,7 @@ class PhenotypeScorer:
         for key, members in groups.items():
             read = self._read([prompts[place].text for place in members], *key)
             for place, score, predicted in zip(members, *map(np.ndarray.tolist, read), strict=True):
-                results[place] = _scored(score, predicted, TARGETS[self.target])
+                results[place] = predicted_scored(score, predicted, TARGETS[self.target])
                 if on_progress:
                     on_progress(1)
         return results
@@ -176,122 +167,7 @@ def _search(model: Any, vectors: Floats, truth: Labels, groups: Names, seed: int
     return search.best_estimator_, {**best, "macro_f1": float(search.best_score_)}
 
 
-def _scored(score: float, predicted: float, classes: tuple[str, str]) -> Scored:
+def predicted_scored(score: float, predicted: float, classes: tuple[str, str]) -> Scored:
+    """A score with the class that was predicted (1.0: the second, NaN: none), also as the part ``predicted``."""
     answer = "" if np.isnan(predicted) else classes[int(predicted)]
     return Scored(score, answer, parts={"predicted": predicted})
-
-
-class ClassifierScorer:
-    """Score: probability that a user's own classifier gives to the phenotype; above .5 the answer is positive.
-
-    It reads every phenotype and regime alike: it was trained elsewhere. Notes longer than a transformers model
-    reads are cut at a word and counted (``truncated``).
-    """
-
-    kind = "phenotype"
-    unit = UNIT
-
-    def __init__(self, inner: Scorer, *, cut: Callable[[str], str] | None = None) -> None:
-        """Read phenotypes with a scorer of probabilities; ``load_phenotype_classifier`` is the usual way."""
-        self.inner, self.cut = inner, cut
-        self.model_id = inner.model_id
-        self.identity: Mapping[str, Any] = {**inner.identity, "kind": self.kind}
-
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt; NaN where the classifier gives none."""
-        read = [replace(one, text=self.cut(one.text)) for one in prompts] if self.cut else prompts
-        results = []
-        for prompt, shown, one in zip(prompts, read, self.inner.score(read, on_progress), strict=True):
-            told = _scored(one.score, one.score if np.isnan(one.score) else float(one.score > 0.5), TARGETS["label"])
-            results.append(replace(told, parts={**told.parts, "truncated": float(shown.text != prompt.text)}))
-        return results
-
-    def predict_proba(self, texts: Sequence[str], phenotype: str = "", regime: str = "") -> Floats:
-        """Shape (n, 2), the probability of the phenotype second; the classifier is the same for every regime."""
-        blank = Prompt(**dict.fromkeys(PROMPT_COLUMNS, ""))
-        scores = np.array([one.score for one in self.score([replace(blank, text=text) for text in texts])])
-        return np.column_stack([1 - scores, scores])
-
-
-def load_phenotype_classifier(name: str, *, options: LoadOptions, say: Say | None = None) -> ClassifierScorer:
-    """A user's own classifier.
-
-    Args:
-        name: ``module:function`` (texts -> probabilities or labels 1/0), ``module:object`` or a local file
-            (.skops, .joblib, .pkl) with ``predict_proba`` or ``predict`` of texts, or a folder or Hub id of a
-            transformers text classifier.
-        options: device, dtype, batch size and labels of a transformers model.
-        say: is told that reading a pickle runs what its maker put in it.
-
-    Raises:
-        UsageError: no such module, a type that skops does not trust, or a missing package.
-        ValueError: a file or model that cannot be loaded.
-    """
-    path = Path(name)
-    if path.suffix in FILES:
-        return ClassifierScorer(_from_file(path, options.batch_size, say))
-    if is_callable(name):
-        return ClassifierScorer(_from_module(name, options.batch_size))
-    scorer = TextClassifierScorer.load(name, options)
-    return ClassifierScorer(scorer, cut=lambda text: _cut(text, scorer))
-
-
-def _from_module(name: str, batch_size: int) -> CallableScorer:
-    module, _, attribute = name.partition(":")
-    try:
-        return CallableScorer.load(name, batch_size=batch_size)
-    except UsageError:  # an object that cannot be called may still predict
-        found = getattr(sys.modules.get(module), attribute, None)
-        if not hasattr(found, "predict"):
-            raise
-    return _wrapped(found, name, Path(sys.modules[module].__file__ or ""), batch_size)
-
-
-def _from_file(path: Path, batch_size: int, say: Say | None) -> CallableScorer:
-    if not path.is_file():
-        raise ValueError(f"{path} does not exist. Give a saved classifier ({', '.join(FILES)}).")
-    safe = path.suffix == ".skops"
-    library = load_extra("skops.io" if safe else "joblib", extra="clinical")
-    if say and not safe:
-        say(f"{path.name} is a pickle: reading it runs what its maker put in it.")
-    try:
-        strange = library.get_untrusted_types(file=path) if safe else []
-        model = None if strange else library.load(path)
-    except Exception as error:
-        raise ValueError(f"{path.name} cannot be read ({type(error).__name__}: {error}). Save it again.") from error
-    if strange:
-        raise UsageError(f"{path.name} holds types that skops does not trust: {', '.join(strange)}. Leave them out.")
-    return _wrapped(model, path.stem, path, batch_size)
-
-
-def _wrapped(model: Any, name: str, source: Path, batch_size: int) -> CallableScorer:
-    """Texts -> probability of the positive class, or 1.0 and 0.0 of a model that gives labels alone."""
-    if hasattr(model, "predict_proba"):
-        column = [_truth(label) for label in getattr(model, "classes_", (0, 1))].index(1.0)
-    elif not hasattr(model, "predict"):
-        raise UsageError(f"{name} is a {type(model).__name__}, expected predict or predict_proba. Give a classifier.")
-
-    def read(texts: list[str]) -> Any:
-        if hasattr(model, "predict_proba"):
-            return np.asarray(model.predict_proba(texts))[:, column]
-        return [_truth(label) for label in model.predict(texts)]
-
-    pin = {"sha256": file_sha256(source)} if source.is_file() else {}
-    return CallableScorer(read, model_id=name, batch_size=batch_size, identity=pin)
-
-
-def _truth(label: Any) -> float:
-    for value, names in ((1.0, ("1", "1.0", "true", "positive")), (0.0, ("0", "0.0", "false", "negative"))):
-        if str(label).lower() in names:
-            return value
-    raise ValueError(f"Class {str(label)!r} is none of 1, 0, true, false, positive, negative. Rename the classes.")
-
-
-def _cut(text: str, scorer: TextClassifierScorer) -> str:
-    """As many whole words of a text as the model reads; the text itself where even one word is too long."""
-    from swapbias.scorers.loading import length_limit
-
-    limit = length_limit(scorer.tokenizer, scorer.model.config)
-    parts = [*(text[: word.end()] for word in re.finditer(r"\S+", text)), text]
-    words = bisect.bisect_right(parts, limit, key=lambda part: len(scorer.tokenizer(part, verbose=False).input_ids))
-    return parts[words - 1] if words else text

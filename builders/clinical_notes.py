@@ -1,0 +1,79 @@
+"""clinical_notes: notes with a phenotype, in four regimes and as counterfactual pairs; synthetic, or a user's own."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+
+from swapbias.builders._clinical_notes_synthetic import synthetic_notes
+from swapbias.declaring import Config, Corpus
+from swapbias.notes.folder import MIMIC4, OWN, kind_of_folder, local_notes, stream_notes
+from swapbias.notes.mimic import STREAM_COLUMNS
+from swapbias.notes.regimes import PAIR_COLUMNS, REGIMES, Notes, in_regime
+from swapbias.notes.rows import NAME, NOTE_COLUMNS, PHENOTYPES
+
+
+@cache
+def _synthetic() -> Notes:
+    return Notes("synthetic", tuple(note for one in PHENOTYPES for note in synthetic_notes(phenotype=one)))
+
+
+def _regime(notes: Callable[[], Notes], phenotype: str, regime: str) -> Iterator[Mapping[str, str]]:
+    """Training notes in the regime; test notes as they are, for what is tested are pairs."""
+    yield from notes().training(phenotype, regime)
+    mine = [note for note in notes().rows if (note["phenotype"], note["split"]) == (phenotype, "test")]
+    yield from in_regime(mine, "original", notes().swapper)
+
+
+def _pairs(notes: Callable[[], Notes]) -> list[dict[str, str]]:
+    return notes().pairs()
+
+
+def _configs(kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes]) -> tuple[Config, ...]:
+    """Phenotype x regime, and the pairs; the notes are made or read when rows are asked for."""
+    regimes = tuple(
+        Config(
+            name=f"{phenotype}-{regime}",
+            description=f"{kind} notes, the training notes {regime}",
+            rows=partial(_regime, notes, phenotype, regime),
+            columns=NOTE_COLUMNS,
+            split_column="split",
+        )
+        for phenotype in phenotypes
+        for regime in REGIMES
+    )
+    pairs = Config(
+        name="pairs",
+        description=f"{kind} test notes in both genders",
+        rows=partial(_pairs, notes),
+        columns=PAIR_COLUMNS,
+    )
+    return (*regimes, pairs)
+
+
+def _local(folder: Path) -> tuple[Config, ...]:
+    """Configs of a folder: all notes of a MIMIC, streamed; regimes and pairs of the labelled ones."""
+    kind = kind_of_folder(folder)
+    if kind == OWN:
+        own = Notes(kind, tuple(local_notes(folder)))
+        return _configs(kind, own.phenotypes, lambda: own)
+    every = Config(
+        name=kind,
+        description="All notes with the patient's gender",
+        rows=partial(stream_notes, folder),
+        columns=STREAM_COLUMNS,
+        split="train",
+        stream=True,
+    )
+    if kind == MIMIC4:  # carries no phenotype labels
+        return (every,)
+    annotated = cache(lambda: Notes(kind, tuple(local_notes(folder))))
+    return (every, *_configs(kind, PHENOTYPES, annotated))
+
+
+CORPUS = Corpus(
+    name=NAME,
+    title="Synthetic clinical notes with a planted gender leak, in four regimes and as counterfactual pairs",
+    licence="Apache-2.0",
+    configs=_configs("synthetic", PHENOTYPES, _synthetic),
+    local=_local,
+)

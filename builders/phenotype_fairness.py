@@ -1,0 +1,113 @@
+"""phenotype_fairness: counterfactual fairness of clinical phenotyping with embeddings (Sogancioglu et al. 2023)."""
+
+from collections.abc import Iterator
+
+from swapbias.declaring import Config, Corpus, Experiment, Slice, Study
+from swapbias.notes.regimes import REGIMES
+from swapbias.prompts import Prompt
+from swapbias.sources import corpus_dir, read_table
+
+NAME = "phenotype_fairness"
+
+
+def _depression_words() -> Iterator[dict[str, str]]:
+    for row in read_table(corpus_dir(NAME) / "depression_words.csv", ("word", "kind", "source")):
+        yield Prompt(
+            prompt_id=row["word"],
+            pair_id=row["word"],
+            group="word",
+            text=row["word"],
+            candidates="",
+            construct=row["kind"],
+            condition="depression",
+            label=row["source"],
+            template=row["kind"],
+            experiment="direct_bias",
+        ).row()
+
+
+STUDY = Study(
+    name=NAME,
+    title="The Effects of Gender Bias in Word Embeddings on Patient Phenotyping in the Mental Health Domain",
+    url="https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/",
+    correction="holm",
+    experiments=(
+        Experiment(
+            name="phenotyping",
+            question="Does a note's phenotype change with the gender of its patient, and does the training text matter?",
+            kind="embedding",
+            reading="phenotype",
+            corpus="clinical_notes",
+            configs=("pairs",),
+            regimes=REGIMES,
+            on_request=True,
+            measure="paired_gap",
+            group="female",
+            reference_group="male",
+            unit="probability of the phenotype",
+            direction=(
+                "above zero notes about women get the higher probability of the phenotype, below zero notes about men; "
+                "flips of zero and ratios of one are equal treatment"
+            ),
+            levels=("female", "male"),
+            subset="construct",
+            slices=(Slice("condition", "phenotype"),),
+            rates=("flips", "ratios", "f1"),
+        ),
+        Experiment(
+            name="leakage",
+            question="How well do the features tell the patient's gender, as written and neutralised?",
+            kind="embedding",
+            reading="gender",
+            corpus="clinical_notes",
+            configs=("pairs",),
+            on_request=True,
+            measure="",
+            group="female",
+            reference_group="male",
+            unit="probability of female",
+            direction="0.5 is chance; above it the notes tell the gender",
+            subset="construct",
+            rates=("leakage",),
+        ),
+        Experiment(
+            name="direct_bias",
+            question="Do words for depression lie along the gender direction of the embedding?",
+            kind="embedding",
+            reading="direction",
+            configs=("depression_words",),
+            on_request=True,
+            measure="",
+            group="word",
+            reference_group="",
+            unit="cosine with the gender direction",
+            direction="above zero toward female, below zero toward male",
+            slices=(Slice("construct", "kind of word"),),
+            rates=("direction",),
+        ),
+    ),
+    limits=(
+        "Two genders, English, and word swaps: a note that only makes sense for one gender is an implausible pair. "
+        "Such notes are counted, and left out with --plausible.",
+        "The size and sign of direct bias hang on the list of words and on the pairs that define the direction: read "
+        "it beside the random words of like frequency.",
+        "The synthetic notes have a planted leak and clinically odd combinations: they test the method, they say "
+        "nothing of any clinic.",
+        "Equal treatment of the two versions of a note is one notion of fairness; it does not say that the labels were "
+        "fair.",
+    ),
+)
+
+CORPUS = Corpus(
+    name=NAME,
+    title="Words for depression and published results on gender bias in clinical phenotyping",
+    licence="Apache-2.0",
+    study=STUDY,
+    configs=(
+        Config(
+            name="depression_words",
+            description="Synonyms and symptoms of depression",
+            rows=_depression_words,
+        ),
+    ),
+)

@@ -1,0 +1,48 @@
+"""Credentialed clinical text: what tells it, and how everything that would publish or send it refuses.
+
+PhysioNet lets nobody share such text or what is derived from it with third parties or with services on the network.
+"""
+
+import json
+from pathlib import Path
+
+from swapbias.errors import UsageError
+
+FILE = "CREDENTIALED"  # stands in every folder that holds such text or anything made from it
+NOTE = (
+    "**Credentialed clinical data: this folder and what is made from it must not be published, shared or sent to any "
+    "service.**"
+)
+
+
+def mark(folder: Path) -> None:
+    """Say in a folder that it holds credentialed text."""
+    (folder / FILE).write_text(f"{NOTE.strip('*')}\n", encoding="utf-8")
+
+
+def is_credentialed(path: Path) -> bool:
+    """Whether a folder (run, built corpus, swapped files), or one above it, is marked or says so itself."""
+    for folder in (path, *path.absolute().parents):
+        if (folder / FILE).exists() or _said(folder / "manifest.json") or _said(folder / "swap.json"):
+            return True
+    return False
+
+
+def _said(file: Path) -> bool:
+    try:
+        read = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(read, dict) and bool(read.get("credentialed"))
+
+
+def refuse(path: Path, action: str) -> None:
+    """Stop before credentialed text is published or sent.
+
+    Raises:
+        UsageError: the path holds or comes from credentialed text.
+    """
+    if is_credentialed(path):
+        raise UsageError(
+            f"{path} holds credentialed clinical data, which must not be {action}. Keep it on this machine."
+        )

@@ -1,0 +1,1 @@
+"""Clinical notes: rows, local folders, regimes and counterfactual pairs."""

@@ -1,0 +1,147 @@
+"""The four treatments of training notes, and test notes in both genders."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from swapbias.errors import UsageError
+from swapbias.notes.rows import NOTE_COLUMNS
+from swapbias.prompts import PROMPT_COLUMNS, Prompt
+from swapbias.swapping import Swapper
+
+REGIMES = ("original", "swapped", "neutralised", "augmented")
+VERSIONS = ("original", "neutralised")  # in which gender leakage is measured
+OTHER = {"female": "male", "male": "female", "": ""}
+PAIR_COLUMNS = (*PROMPT_COLUMNS, "note_type", "version", "planted", "specific", "credentialed")
+
+Note = Mapping[str, str]
+
+
+def in_regime(notes: Sequence[Note], regime: str, swapper: Swapper) -> list[dict[str, str]]:
+    """The notes as a regime has them: as they are, in the other gender, without gender, or as they are and swapped.
+
+    Both versions of an augmented note keep its ``note_id``, so that they stay in one fold of a cross-validation.
+
+    Raises:
+        UsageError: an unknown regime.
+    """
+    if regime not in REGIMES:
+        raise UsageError(f"Unknown regime {regime!r}: expected one of {', '.join(REGIMES)}.")
+    original = [dict(note) for note in notes]
+    if regime == "original":
+        return original
+    texts = [note["text"] for note in notes]
+    if regime == "neutralised":
+        return [{**note, "text": text} for note, text in zip(original, swapper.neutralise(texts), strict=True)]
+    swapped = [
+        {**note, "gender": OTHER[note["gender"]], "text": text}
+        for note, text in zip(original, swapper.swap(texts), strict=True)
+    ]
+    return swapped if regime == "swapped" else [*original, *swapped]
+
+
+def counterfactual_pairs(notes: Sequence[Note], swapper: Swapper) -> list[dict[str, str]]:
+    """Two prompts for each note, as it is and in the other gender; columns ``PAIR_COLUMNS``.
+
+    A note whose gender is not given gets that of most of its gendered words; one without any is left out.
+    ``specific`` counts its gender-specific clinical terms: with one, the other version is implausible.
+    """
+    done = swapper.run([note["text"] for note in notes])
+    rows = []
+    for note, text, specific, side in zip(
+        notes, done.texts.to_pylist(), done.specific.tolist(), done.sides.tolist(), strict=True
+    ):
+        gender = note["gender"] or {1: "female", -1: "male", 0: ""}[side]
+        if gender:
+            rows.append(_prompt(note, gender, note["text"], "original", specific))
+            rows.append(_prompt(note, OTHER[gender], text, "swapped", specific))
+    return rows
+
+
+def _prompt(note: Note, group: str, text: str, version: str, specific: int) -> dict[str, str]:
+    pair_id = f"{note['phenotype']}/{note['note_id']}"
+    prompt = Prompt(
+        prompt_id=f"{pair_id}/{group}",
+        pair_id=pair_id,
+        group=group,
+        text=text,
+        candidates="",
+        construct="",
+        condition=note["phenotype"],
+        label=note["label"],
+        template=note["template"],
+        experiment="phenotyping",
+    )
+    more = {name: note[name] for name in ("note_type", "planted", "credentialed")}
+    return {
+        **prompt.row(),
+        "note_type": more["note_type"],
+        "version": version,
+        "planted": more["planted"],
+        "specific": str(specific),
+        "credentialed": more["credentialed"],
+    }
+
+
+@dataclass(frozen=True)
+class Notes:
+    """Labelled notes and what is made of them.
+
+    Attributes:
+        name: ``synthetic``, ``mimic3`` or ``own``.
+        rows: note rows (``NOTE_COLUMNS``) of training and test.
+        swapper: makes the other versions.
+        plausible: leave test notes with gender-specific clinical terms out.
+    """
+
+    name: str
+    rows: tuple[Note, ...]
+    swapper: Swapper = field(default_factory=Swapper)
+    plausible: bool = False
+    _kept: dict[tuple[str, str], list[dict[str, str]]] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def credentialed(self) -> bool:
+        """Whether any note may not be published or sent."""
+        return any(note["credentialed"] == "True" for note in self.rows)
+
+    @cached_property
+    def phenotypes(self) -> tuple[str, ...]:
+        """In order of appearance."""
+        return tuple(dict.fromkeys(note["phenotype"] for note in self.rows))
+
+    def training(self, phenotype: str, regime: str) -> list[dict[str, str]]:
+        """Training rows of a phenotype (``all`` for every one) in a regime."""
+        key = (phenotype, regime)
+        if key not in self._kept:
+            training = [note for note in self.rows if note["split"] == "train"]
+            mine = [note for note in training if phenotype in (note["phenotype"], "all")]
+            self._kept[key] = in_regime(mine, regime, self.swapper)
+        return self._kept[key]
+
+    def pairs(self) -> list[dict[str, str]]:
+        """The test notes in both genders."""
+        found = counterfactual_pairs([note for note in self.rows if note["split"] == "test"], self.swapper)
+        return [row for row in found if row["specific"] == "0"] if self.plausible else found
+
+    def versions(self) -> list[dict[str, str]]:
+        """The test notes with a known gender as prompts, as they are and neutralised: the gender is asked."""
+        mine = [note for note in self.rows if note["split"] == "test" and note["gender"]]
+        return [
+            {**_prompt(note, note["gender"], note["text"], version, 0), "condition": "all", "construct": version}
+            for version in VERSIONS
+            for note in in_regime(mine, version, self.swapper)
+        ]
+
+
+def checked_rows(rows: Iterable[Note]) -> tuple[Note, ...]:
+    """Rows that hold exactly ``NOTE_COLUMNS``.
+
+    Raises:
+        ValueError: others.
+    """
+    found = tuple(rows)
+    for row in found:
+        if tuple(row) != NOTE_COLUMNS:
+            raise ValueError(f"note {row.get('note_id')!r}: columns {list(row)}, expected {list(NOTE_COLUMNS)}.")
+    return found

@@ -1,0 +1,193 @@
+"""The folder that swapped rows are written to: whole Parquet parts, their counts, and how a job goes on."""
+
+import csv
+import io
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from swapbias.errors import UsageError
+from swapbias.sources import TEMPORARY, write_whole
+
+MANIFEST = "swap.json"
+_COUNTS = b"swapbias"  # key of a part's own counts in its Parquet metadata
+_CARD = """---
+configs:
+- config_name: default
+  data_files:
+  - split: {split}
+    path: data/*.parquet
+---
+Rows whose column `{column}` was treated with `swapbias swap --mode {mode}` (table {table}, resolver {resolver}).
+`swap.json` holds the settings and counts, `report.csv` the terms.
+{warning}"""
+_WARNING = "\nThese rows come from credentialed data: they must not be published, uploaded or sent to an API.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What was counted, over a batch, a part or a whole job; they add up.
+
+    Attributes:
+        rows_read: rows of the input.
+        rows_written: rows of the output.
+        rows_replaced: input rows with at least one replacement.
+        rows_ambiguous: input rows with at least one doubtful decision.
+        rows_specific: input rows with a gender-specific clinical term.
+        rows_left_out: input rows without a replacement, which make no pair (mode ``pairs`` only).
+        text_bytes: UTF-8 bytes of the input texts.
+        terms: replacement -> times.
+        doubtful: reason of a doubtful decision -> times.
+        specific_terms: gender-specific clinical term -> times.
+    """
+
+    rows_read: int = 0
+    rows_written: int = 0
+    rows_replaced: int = 0
+    rows_ambiguous: int = 0
+    rows_specific: int = 0
+    rows_left_out: int = 0
+    text_bytes: int = 0
+    terms: Counter[str] = field(default_factory=Counter)
+    doubtful: Counter[str] = field(default_factory=Counter)
+    specific_terms: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: "Totals") -> "Totals":
+        """Counts of both."""
+        return Totals(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(Totals)})
+
+    def counts(self) -> dict[str, int | dict[str, int]]:
+        """By name, for JSON; terms by falling count."""
+        # asdict would break a Counter: it makes one out of its pairs
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {
+            name: dict(_by_count(value)) if isinstance(value, Counter) else value for name, value in values.items()
+        }
+
+    @classmethod
+    def read(cls, counts: Mapping[str, Any]) -> "Totals":
+        """From ``counts``, by way of JSON."""
+        values: dict[str, Any] = {k: Counter(v) if isinstance(v, dict) else v for k, v in counts.items()}
+        return cls(**values)
+
+    def by_kind(self) -> Iterable[tuple[str, Counter[str]]]:
+        """The three counters with their names in ``report.csv``."""
+        return ("replaced", self.terms), ("ambiguous", self.doubtful), ("specific", self.specific_terms)
+
+
+@dataclass(frozen=True, slots=True)
+class SwapFolder:
+    """An output folder: ``data/part-*.parquet``, ``swap.json``, and at the end ``report.csv`` and ``README.md``."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: Path, settings: Mapping[str, Any]) -> "SwapFolder":
+        """A new folder, or one that a job of the same settings began and did not finish.
+
+        Raises:
+            UsageError: complete, begun with other settings, or holding something else.
+            OSError: it cannot be written.
+        """
+        folder = cls(path)
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"{path} is a file, expected a folder. Choose another --out.")
+        if (path / MANIFEST).is_file():
+            folder._check_same(settings)
+            folder._sweep()
+            return folder
+        if path.exists() and any(not one.name.endswith(TEMPORARY) for one in path.iterdir()):
+            raise UsageError(f"{path} is not empty. Choose another --out.")
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass  # known before the work starts: it can be written
+        folder.write_manifest({"status": "running", **settings})
+        (path / "data").mkdir(exist_ok=True)
+        return folder
+
+    def _check_same(self, settings: Mapping[str, Any]) -> None:
+        try:
+            known = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+            complete = known["status"] == "complete"
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{self.path / MANIFEST} was not written by swapbias. Choose another --out.") from error
+        if complete:
+            raise UsageError(f"{self.path} is complete. Choose another --out.")
+        for name, value in json.loads(json.dumps(settings)).items():
+            if known.get(name) != value:
+                shown = "" if isinstance(value, dict | list) else f" {known.get(name)!r}, now {value!r}"
+                raise UsageError(
+                    f"{self.path} was begun with another {name}:{shown or ' it is not what it was'}. "
+                    "Give what it was begun with, or choose another --out."
+                )
+
+    def _sweep(self) -> None:
+        """Remove what a killed process left, and parts that do not follow on from the first."""
+        (self.path / "data").mkdir(exist_ok=True)
+        for left in (*self.path.glob(f".*{TEMPORARY}"), *(self.path / "data").glob(f".*{TEMPORARY}")):
+            left.unlink(missing_ok=True)
+        whole = {self.part(number) for number in range(len(self.parts()))}
+        for path in (self.path / "data").glob("part-*.parquet"):
+            if path not in whole:
+                path.unlink()
+
+    def part(self, number: int) -> Path:
+        """Where a part is, or will be."""
+        return self.path / "data" / f"part-{number:05d}.parquet"
+
+    def parts(self) -> list[Totals]:
+        """The counts of the parts that are there, from the first on without a gap."""
+        found: list[Totals] = []
+        while (path := self.part(len(found))).exists():
+            try:
+                found.append(Totals.read(json.loads((pq.read_metadata(path).metadata or {})[_COUNTS])))
+            except (OSError, pa.ArrowInvalid, KeyError, ValueError, TypeError):
+                break  # damaged on the disk: written again
+        return found
+
+    def write_part(self, number: int, schema: pa.Schema, pieces: Iterable[tuple[pa.Table, Totals]]) -> Totals:
+        """Write a part whole or not at all, piece by piece, and its counts into its own metadata."""
+        path = self.part(number)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
+        totals = Totals()
+        try:
+            with pq.ParquetWriter(temporary, schema, compression="snappy") as writer:
+                for table, counts in pieces:
+                    writer.write_table(table)
+                    totals += counts
+                writer.add_key_value_metadata({_COUNTS.decode(): json.dumps(totals.counts(), ensure_ascii=False)})
+            with temporary.open("rb+") as handle:
+                os.fsync(handle.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return totals
+
+    def finish(self, settings: Mapping[str, Any], totals: Totals, parts: int, split: str) -> None:
+        """Write the report and the card, and then say that the job is complete."""
+        handle = io.StringIO(newline="")
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(("term", "kind", "count"))
+        for kind, counts in totals.by_kind():
+            writer.writerows((term, kind, count) for term, count in _by_count(counts))
+        write_whole(self.path / "report.csv", handle.getvalue().encode())
+        warning = _WARNING if settings["credentialed"] else ""
+        shown = {name: settings[name] for name in ("column", "mode", "table", "resolver")}
+        write_whole(self.path / "README.md", _CARD.format(**shown, split=split, warning=warning).encode())
+        self.write_manifest({"status": "complete", **settings, "parts": parts, "totals": totals.counts()})
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Replace ``swap.json``."""
+        write_whole(self.path / MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _by_count(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))
