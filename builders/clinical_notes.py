@@ -8,8 +8,9 @@ from swapbias.builders._clinical_notes_synthetic import synthetic_notes
 from swapbias.declaring import Config, Corpus
 from swapbias.notes.folder import MIMIC4, OWN, kind_of_folder, local_notes, stream_notes
 from swapbias.notes.mimic import STREAM_COLUMNS
-from swapbias.notes.regimes import PAIR_COLUMNS, REGIMES, Notes, in_regime
+from swapbias.notes.regimes import PAIR_COLUMNS, REGIMES, Notes, in_regime, with_genders
 from swapbias.notes.rows import NAME, NOTE_COLUMNS, PHENOTYPES
+from swapbias.swapping import Swapper
 
 
 @cache
@@ -50,11 +51,16 @@ def _configs(kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes]) -
     return (*regimes, pairs)
 
 
+def _labelled(kind: str, folder: Path) -> Notes:
+    swapper = Swapper()
+    return Notes(kind, tuple(with_genders(local_notes(folder), swapper)), swapper)
+
+
 def _local(folder: Path) -> tuple[Config, ...]:
     """Configs of a folder: all notes of a MIMIC, streamed; regimes and pairs of the labelled ones."""
     kind = kind_of_folder(folder)
     if kind == OWN:
-        own = Notes(kind, tuple(local_notes(folder)))
+        own = _labelled(kind, folder)
         return _configs(kind, own.phenotypes, lambda: own)
     every = Config(
         name=kind,
@@ -66,7 +72,7 @@ def _local(folder: Path) -> tuple[Config, ...]:
     )
     if kind == MIMIC4:  # carries no phenotype labels
         return (every,)
-    annotated = cache(lambda: Notes(kind, tuple(local_notes(folder))))
+    annotated = cache(lambda: _labelled(kind, folder))
     return (every, *_configs(kind, PHENOTYPES, annotated))
 
 

@@ -34,7 +34,7 @@ STUDY = Study(
     experiments=(
         Experiment(
             name="phenotyping",
-            question="Does a note's phenotype change with the gender of its patient, and does the training text matter?",
+            question="Does a note's phenotype change with its patient's gender, and does the training text matter?",
             kind="embedding",
             reading="phenotype",
             corpus="clinical_notes",
@@ -46,8 +46,8 @@ STUDY = Study(
             reference_group="male",
             unit="probability of the phenotype",
             direction=(
-                "above zero notes about women get the higher probability of the phenotype, below zero notes about men; "
-                "flips of zero and ratios of one are equal treatment"
+                "above zero notes about women get the higher probability of the phenotype, below zero notes about "
+                "men; flips of zero and ratios of one are equal treatment"
             ),
             levels=("female", "male"),
             subset="construct",
@@ -93,8 +93,8 @@ STUDY = Study(
         "it beside the random words of like frequency.",
         "The synthetic notes have a planted leak and clinically odd combinations: they test the method, they say "
         "nothing of any clinic.",
-        "Equal treatment of the two versions of a note is one notion of fairness; it does not say that the labels were "
-        "fair.",
+        "Equal treatment of the two versions of a note is one notion of fairness; it does not say that the labels "
+        "were fair.",
     ),
 )
 

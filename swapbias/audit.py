@@ -11,21 +11,22 @@ from typing import Any
 
 import pandas as pd
 
-from swapbias import __version__
+from swapbias import __version__, credentialed
 from swapbias.errors import UsageError
+from swapbias.explaining import explain
 from swapbias.findings import Finding, disaggregate, findings_table
-from swapbias.planning import CALIBRATION, Settings, Task, default_folder, fingerprints, plan
+from swapbias.planning import Settings, Task, default_folder, fingerprints, plan
+from swapbias.reading import Bar, Say, identities, load_readers
+from swapbias.report.clinical_figures import explanation_figures
 from swapbias.report.figures import draw_figures
 from swapbias.report.page import Page, render
 from swapbias.runs import Run
-from swapbias.scorers import HasCoverage, Progress, Scorer, load_scorer, read_as
+from swapbias.scorers import HasCoverage, Scorer
+from swapbias.scorers.explain import Explained
 from swapbias.scoring import CHUNK_ROWS, chunks, score_rows
 from swapbias.studies import load_lexicon, load_study
 
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")
-
-Say = Callable[[str], None]
-Bar = Callable[[str, int], Progress]  # title and total -> called with how many more are done
 
 
 def start(settings: Settings, folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
@@ -36,7 +37,7 @@ def start(settings: Settings, folder: Path, *, say: Say, bar: Bar) -> tuple[Run,
     """
     tasks, skipped = plan(settings)
     Run.check_new(folder)
-    models, readers = _load_models(settings, tasks, say, bar)  # before anything is written
+    readers = load_readers(settings, tasks, say=say, bar=bar)  # before anything is written
     manifest = {
         "swapbias": __version__,
         "status": "running",
@@ -45,8 +46,9 @@ def start(settings: Settings, folder: Path, *, say: Say, bar: Bar) -> tuple[Run,
         "settings": asdict(settings),
         "corpora": fingerprints(tasks),
         "skipped": [asdict(one) for one in skipped],
+        "credentialed": held(tasks),
     }
-    return _work(Run.create(folder, manifest), settings.seed, models, tasks, readers, bar)
+    return _work(Run.create(folder, manifest), settings.seed, tasks, readers, say, bar)
 
 
 def resume(folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
@@ -65,41 +67,30 @@ def resume(folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
             f"{folder} was begun with swapbias {manifest['swapbias']} and other corpora than this one "
             f"({__version__}) has. Start a new run."
         )
-    models, readers = _load_models(settings, tasks, say, bar)
-    return _work(run, settings.seed, models, tasks, readers, bar)
-
-
-def _load_models(
-    settings: Settings, tasks: Sequence[Task], say: Say, bar: Bar
-) -> tuple[dict[str, Scorer], list[Scorer]]:
-    """The models by name, and for each task the way its experiment reads its model."""
-    names = dict.fromkeys(task.model for task in tasks)
-    models = {model: _scorer(model, settings, say, bar) for model in names}
-    return models, [read_as(models[task.model], task.experiment.reading) for task in tasks]
+    return _work(run, settings.seed, tasks, load_readers(settings, tasks, say=say, bar=bar), say, bar)
 
 
 def _work(
-    run: Run,
-    seed: int,
-    models: Mapping[str, Scorer],
-    tasks: Sequence[Task],
-    readers: Sequence[Scorer],
-    bar: Bar,
+    run: Run, seed: int, tasks: Sequence[Task], readers: Sequence[Scorer], say: Say, bar: Bar
 ) -> tuple[Run, list[Finding]]:
     manifest = run.manifest()
-    pinned = _as_saved([{"model_id": scorer.model_id, **scorer.identity} for scorer in models.values()])
+    pinned = _as_saved(identities(readers))
     if manifest.setdefault("models", pinned) != pinned:
         raise UsageError(f"{run.folder} was begun with another version of the model. Start a new run.")
     run.write_manifest(manifest)
+    if manifest.get("credentialed"):
+        credentialed.mark(run.folder)
+        say(f"These notes are credentialed: {run.folder} must not be published, shared or sent anywhere.")
     items = _score_all(run, tasks, readers, bar)
     found: list[Finding] = []
     for name, frame in items.items():
         for model_id, part in frame.groupby("model_id", sort=False):
-            scorer = next(one for one in models.values() if one.model_id == model_id)
-            found += disaggregate(part, name, expected=getattr(scorer, "expected", None), seed=seed)
+            expected = next((getattr(one, "expected", None) for one in readers if one.model_id == model_id), None)
+            found += disaggregate(part, name, expected=expected, seed=seed)
     found = _with_units(found, tasks, readers)
+    explained = explain(tasks, readers, items, seed=seed, say=say)
     manifest |= {"status": "complete", "finished": _now()}
-    _write_results(run, manifest, found, items, _coverage(tasks, readers))
+    _write_results(run, manifest, found, items, _coverage(tasks, readers), explained)
     run.write_manifest(manifest)  # last: a run that says complete has all its files
     return run, found
 
@@ -109,20 +100,6 @@ def _as_saved(models: list[dict[str, Any]]) -> Any:
     return json.loads(json.dumps(models))
 
 
-def _scorer(model: str, settings: Settings, say: Say, bar: Bar) -> Scorer:
-    if model == CALIBRATION and settings.model is None:
-        from swapbias.scorers.calibration import STEPS, load_calibration
-
-        say("Calibration model: a tiny masked language model with a planted bias, trained once and kept.")
-        return load_calibration(
-            seed=settings.seed,
-            options=settings.load,
-            bar=lambda: bar("training the calibration model", STEPS),
-        )
-    say(f"Loading {model}.")
-    return load_scorer(model, kind=settings.kind, options=settings.load)
-
-
 def _score_all(run: Run, tasks: Sequence[Task], readers: Sequence[Scorer], bar: Bar) -> dict[str, pd.DataFrame]:
     items = {}
     for study in dict.fromkeys(task.study.name for task in tasks):
@@ -130,7 +107,7 @@ def _score_all(run: Run, tasks: Sequence[Task], readers: Sequence[Scorer], bar: 
         advance = bar(study, sum(len(rows) for _, rows in todo))
 
         def chunk(reader: Scorer, piece: Any, advance: Any = advance) -> Callable[[], list[dict[str, Any]]]:
-            return lambda: score_rows(piece, reader, advance)
+            return lambda: _without_held_text(score_rows(piece, reader, advance))
 
         work = [
             chunk(reader, piece)
@@ -139,6 +116,11 @@ def _score_all(run: Run, tasks: Sequence[Task], readers: Sequence[Scorer], bar: 
         ]
         items[study] = run.score_once(study, work, advance)
     return items
+
+
+def _without_held_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Scored rows as they are kept: the text of credentialed notes stays where it came from."""
+    return [{**row, "text": ""} if row.get("credentialed") == "True" else row for row in rows]
 
 
 def _with_units(found: list[Finding], tasks: Sequence[Task], readers: Sequence[Scorer]) -> list[Finding]:
@@ -152,6 +134,11 @@ def _with_units(found: list[Finding], tasks: Sequence[Task], readers: Sequence[S
         for one in found
         for declared, read in [units[one.study, one.experiment]]
     ]
+
+
+def held(tasks: Sequence[Task]) -> bool:
+    """Whether any task reads credentialed notes."""
+    return any(task.notes is not None and task.notes.credentialed for task in tasks)
 
 
 def _coverage(tasks: Sequence[Task], readers: Sequence[Scorer]) -> pd.DataFrame:
@@ -171,6 +158,7 @@ def _write_results(
     found: list[Finding],
     items: Mapping[str, pd.DataFrame],
     coverage: pd.DataFrame,
+    explained: Sequence[Explained],
 ) -> None:
     table = findings_table(found)
     run.write_csv("findings.csv", table)
@@ -179,7 +167,9 @@ def _write_results(
         run.write_parquet(f"phrases/{study}.parquet", table)
     if len(coverage):
         run.write_csv("lexicon_coverage.csv", coverage)
-    figures = draw_figures(found, items)
+    if explained:
+        run.write_json("explanations.json", [asdict(one) for one in explained])
+    figures = [*draw_figures(found, items), *explanation_figures(explained)]
     for figure in figures:
         run.write(f"figures/{figure.name}.svg", figure.svg)
         run.write(f"figures/{figure.name}.png", figure.png)

@@ -1,18 +1,23 @@
 """What an audit will do: its settings, which experiments fit the model, which prompts they read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from swapbias.declaring import Experiment, Study
 from swapbias.errors import UsageError
+from swapbias.notes.regimes import Notes
+from swapbias.phenotyping import NoteSettings, load_notes, note_rows
 from swapbias.scorers import VADER, LoadOptions, model_kind
 from swapbias.sources import fingerprint
 from swapbias.studies import config_rows, load_lexicon, load_study, studies
 
 CALIBRATION = "calibration"
+EMBEDDING = "embedding"  # the kind that reads notes and words through --embedding
+NOTE_STUDY = "phenotype_fairness"
 CALIBRATED = ("rq1",)  # experiments that the calibration model is trained for
 _DEFAULT_MODELS = {"masked": CALIBRATION, "classifier": VADER}  # no causal model is embedded
 
@@ -30,6 +35,7 @@ class Settings:
     limit: int | None = None
     seed: int = 0
     load: LoadOptions = field(default_factory=LoadOptions)
+    notes: NoteSettings = field(default_factory=NoteSettings)
 
     @classmethod
     def from_manifest(cls, saved: Mapping[str, Any]) -> "Settings":
@@ -39,7 +45,9 @@ class Settings:
             ValueError: they are not those of this version.
         """
         try:
-            found = cls(**{**saved, "studies": tuple(saved["studies"]), "load": LoadOptions(**saved["load"])})
+            notes = NoteSettings(**{**saved["notes"], "embeddings": tuple(saved["notes"]["embeddings"])})
+            made = {"studies": tuple(saved["studies"]), "load": LoadOptions(**saved["load"]), "notes": notes}
+            found = cls(**{**saved, **made})
             if not isinstance(found.limit, int | None) or not isinstance(found.seed, int):
                 raise TypeError(f"limit {found.limit!r}, seed {found.seed!r}")
             return found
@@ -58,6 +66,7 @@ class Task:
     configs: tuple[str, ...]
     model: str
     rows: list[dict[str, str]]
+    notes: Notes | None = None  # what classifiers are trained on
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +87,12 @@ def plan(settings: Settings) -> tuple[list[Task], list[Skipped]]:
     """
     if settings.kind and settings.model is None:
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
-    chosen = [_study_and_config(name) for name in settings.studies or studies()]
+    named = settings.studies or ((NOTE_STUDY,) if settings.notes.given else tuple(studies()))
+    chosen = [_study_and_config(name) for name in named]
     kind = None if settings.model is None else model_kind(settings.model, settings.kind)
     tasks: list[Task] = []
     skipped: list[Skipped] = []
+    notes = cache(lambda: load_notes(settings.notes, settings.seed))
     for study, config in chosen:
         for experiment in study.experiments:
             if config and config not in (*experiment.configs, *experiment.alternatives):
@@ -93,25 +104,60 @@ def plan(settings: Settings) -> tuple[list[Task], list[Skipped]]:
                 skipped.append(Skipped(study.name, experiment.name, reason))
                 continue
             configs = (config,) if config else experiment.configs
-            rows = [
-                {**row, "experiment": experiment.name}  # two experiments may read one config
-                for name in configs
-                for row in _limited(config_rows(study.name, name), settings.limit)
-            ]
-            model = settings.model or _DEFAULT_MODELS[experiment.kind]
-            tasks.append(Task(study, experiment, configs, model, rows))
+            for model in _models(experiment, settings):
+                unfit = settings.notes.misfit(experiment, model)
+                if unfit:
+                    skipped.append(Skipped(study.name, experiment.name, unfit))
+                    continue
+                tasks.append(_task(study, experiment, configs, model, settings, notes))
     if not tasks:
         reasons = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
         raise UsageError(f"Nothing to audit: {reasons}. Choose another model or --study.")
+    if settings.notes.given and not any(task.experiment.kind == EMBEDDING for task in tasks):
+        raise UsageError(
+            f"--embedding, --classifier, --data and --plausible are read by {NOTE_STUDY}. Name it as well."
+        )
     return tasks, skipped
+
+
+def _models(experiment: Experiment, settings: Settings) -> tuple[str, ...]:
+    if experiment.kind == EMBEDDING:
+        return settings.notes.models(experiment)
+    return (settings.model or _DEFAULT_MODELS[experiment.kind],)
+
+
+def _task(
+    study: Study,
+    experiment: Experiment,
+    configs: tuple[str, ...],
+    model: str,
+    settings: Settings,
+    notes: Callable[[], Notes],
+) -> Task:
+    if experiment.corpus:  # rows that are made from notes
+        pairs = _limited(notes().pairs(), settings.limit)
+        rows = note_rows(experiment, notes(), pairs, settings.notes.trains)
+        return Task(study, experiment, configs, model, rows, notes())
+    rows = [
+        {**row, "experiment": experiment.name}  # two experiments may read one config
+        for name in configs
+        for row in _limited(config_rows(study.name, name), settings.limit)
+    ]
+    return Task(study, experiment, configs, model, rows)
 
 
 def _misfit(study: Study, experiment: Experiment, kind: str | None, settings: Settings) -> str:
     """Why an experiment cannot run; blank where it can."""
+    if experiment.kind == EMBEDDING and kind is not None:
+        return f"it reads word vectors and encoders: name them with --embedding instead of {_short(settings.model)}"
     if kind not in (None, experiment.kind):
         return f"it needs a {experiment.kind} model and {_short(settings.model)} is of kind {kind}"
     if experiment.on_request and not settings.studies:
         return f"it takes many times as long as the others; run it with --study {study.name}"
+    if experiment.kind == EMBEDDING:
+        return (
+            "" if _models(experiment, settings) else "a classifier of your own is audited; name --embedding for this"
+        )
     if kind is None and experiment.kind not in _DEFAULT_MODELS:
         return f"it needs a {experiment.kind} model, and none is embedded; name one"
     if kind is None and experiment.kind == "masked" and experiment.name not in CALIBRATED:
@@ -144,11 +190,12 @@ def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     """What was read: corpus, configs, row count, sha256 of the rows and of the word lists of each task."""
     return [
         {
-            "corpus": task.study.name,
+            "corpus": task.experiment.corpus or task.study.name,
             "config": ", ".join(task.configs),
             "rows": len(task.rows),
             "sha256": fingerprint(task.rows),
             "lexicons": _lexicons(task),
+            **({"training": fingerprint(task.notes.rows)} if task.notes else {}),
         }
         for task in tasks
     ]

@@ -17,6 +17,21 @@ def print_headlines(out: Console, found: list[Finding]) -> None:
     # The robust view, effect sizes and the other scores stand in the report.
     shown = [one for one in words.headlines(found) if one.score == "score" and not one.robust]
     print_findings(out, "Headline findings", shown)
+    for grid in words.rate_grids(found):
+        _print_grid(out, grid)
+
+
+def _print_grid(out: Console, grid: words.Grid) -> None:
+    """Rates of one model: phenotypes by regimes; f and m mark the group with more positives."""
+    table = Table(title=grid.model_id, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("phenotype", no_wrap=True)
+    table.add_column("regime", no_wrap=True)
+    for name in grid.names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for phenotype, regime, cells in grid.rows:
+        shown = [f"{words.value_of(one)} {words.higher(one)[:1]:1}" if one else "–" for one in cells]
+        table.add_row(words.plain(phenotype), words.plain(regime), *shown)
+    out.print(table)
 
 
 def print_findings(out: Console, title: str, shown: list[Finding]) -> None:

@@ -13,7 +13,8 @@ LAYERS = [
     "swapbias", "errors", "sources", "prompts", "lexicons", "published", "declaring", "studies",
     "resampling", "alignment", "intervals", "significance", "estimates", "gaps", "rates", "direction", "measures",
     "scorers", "swapping", "notes", "baselines", "scoring", "runs", "finding", "predictions", "slicing", "findings", "reproduce",
-    "rating", "comparing", "report", "credentialed", "writing", "building", "planning", "audit", "printing", "cli", "__main__",
+    "rating", "comparing", "report", "credentialed", "writing", "building", "phenotyping", "planning", "reading",
+    "explaining", "audit", "printing", "cli", "__main__",
 ]  # fmt: skip
 # Third-party modules that a part may import when it is imported (not inside a function).
 ALLOWED = {
@@ -50,7 +51,10 @@ ALLOWED = {
     "credentialed": set(),
     "writing": {"pyarrow"},
     "building": {"yaml"},
+    "phenotyping": set(),
     "planning": set(),
+    "reading": set(),
+    "explaining": {"pandas"},
     "audit": {"pandas"},
     "printing": {"rich"},
     "cli": {"typer", "rich"},

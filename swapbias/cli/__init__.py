@@ -130,10 +130,22 @@ def audit(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the calibration model and of resampling.")] = 0,
     positive_label: Annotated[str | None, typer.Option(help="The classifier's label for positive.")] = None,
     negative_label: Annotated[str | None, typer.Option(help="The classifier's label for negative.")] = None,
+    embedding: Annotated[
+        list[str] | None,
+        typer.Option(help="Word vectors (file) or encoder (Hub id, folder), NAME=PATH; may be repeated."),
+    ] = None,
+    classifier: Annotated[
+        str, typer.Option(help="svm, rf or mlp, trained here; or your own: file, folder, Hub id, module:function.")
+    ] = "svm",
+    data: Annotated[Path | None, typer.Option(help="Your notes: MIMIC-III folder, CSV, JSON lines, Parquet.")] = None,
+    plausible: Annotated[
+        bool, typer.Option("--plausible", help="Leave notes with gender-specific clinical terms out.")
+    ] = False,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
 ) -> None:
     """Audit a model: score the prompts, compare the groups, write findings, figures and a report."""
     from swapbias import audit as auditing
+    from swapbias.phenotyping import NoteSettings
     from swapbias.printing import print_headlines
     from swapbias.scorers import LoadOptions
 
@@ -146,7 +158,7 @@ def audit(
             run, found = auditing.resume(resume, say=say, bar=bar)
         else:
             settings = auditing.Settings(
-                model=str(Path(model).resolve()) if model and Path(model).is_dir() else model,
+                model=_absolute(model) if model else None,
                 studies=tuple(study or ()),
                 kind=kind,
                 limit=limit,
@@ -158,12 +170,29 @@ def audit(
                     positive_label=positive_label,
                     negative_label=negative_label,
                 ),
+                notes=NoteSettings(
+                    embeddings=tuple(_absolute(one) for one in embedding or ()),
+                    classifier=_absolute(classifier),
+                    data=str(data.resolve()) if data else None,
+                    plausible=plausible,
+                ),
             )
             run, found = auditing.start(settings, folder or auditing.default_folder(settings), say=say, bar=bar)
     for one in run.manifest()["skipped"]:
         out.print(f"Not run: {one['study']} {one['experiment']}: {one['reason']}.", soft_wrap=True, markup=False)
     print_headlines(out, found)
     out.print(f"Report: {run.folder / 'report.html'}", soft_wrap=True, markup=False)
+
+
+def _absolute(model: str) -> str:
+    """A model, or NAME=PATH, with the path of a local file or folder made absolute, so that a run can go on."""
+    name, equals, path = model.rpartition("=")
+    place = Path(path) if equals and not Path(model).exists() else Path(model)
+    return f"{name}{equals}{place.resolve()}" if equals and place.exists() else _resolved(model)
+
+
+def _resolved(model: str) -> str:
+    return str(Path(model).resolve()) if Path(model).exists() else model
 
 
 def _was_given(context: typer.Context, name: str) -> bool:

@@ -1,11 +1,10 @@
 """The four treatments of training notes, and test notes in both genders."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from swapbias.errors import UsageError
-from swapbias.notes.rows import NOTE_COLUMNS
 from swapbias.prompts import PROMPT_COLUMNS, Prompt
 from swapbias.swapping import Swapper
 
@@ -41,21 +40,25 @@ def in_regime(notes: Sequence[Note], regime: str, swapper: Swapper) -> list[dict
 
 
 def counterfactual_pairs(notes: Sequence[Note], swapper: Swapper) -> list[dict[str, str]]:
-    """Two prompts for each note, as it is and in the other gender; columns ``PAIR_COLUMNS``.
+    """Two prompts for each note with a gender, as it is and in the other one; columns ``PAIR_COLUMNS``.
 
-    A note whose gender is not given gets that of most of its gendered words; one without any is left out.
-    ``specific`` counts its gender-specific clinical terms: with one, the other version is implausible.
+    ``specific`` counts gender-specific clinical terms: with one, the other version is implausible.
     """
     done = swapper.run([note["text"] for note in notes])
     rows = []
-    for note, text, specific, side in zip(
-        notes, done.texts.to_pylist(), done.specific.tolist(), done.sides.tolist(), strict=True
-    ):
-        gender = note["gender"] or {1: "female", -1: "male", 0: ""}[side]
+    for note, text, specific in zip(notes, done.texts.to_pylist(), done.specific.tolist(), strict=True):
+        gender = note["gender"]
         if gender:
             rows.append(_prompt(note, gender, note["text"], "original", specific))
             rows.append(_prompt(note, OTHER[gender], text, "swapped", specific))
     return rows
+
+
+def with_genders(notes: Sequence[Note], swapper: Swapper) -> list[dict[str, str]]:
+    """The notes; one whose gender is not given gets that of most of its gendered words, if there is one."""
+    sides = swapper.run([note["text"] for note in notes]).sides.tolist()
+    told = {1: "female", -1: "male", 0: ""}
+    return [{**note, "gender": note["gender"] or told[side]} for note, side in zip(notes, sides, strict=True)]
 
 
 def _prompt(note: Note, group: str, text: str, version: str, specific: int) -> dict[str, str]:
@@ -132,16 +135,3 @@ class Notes:
             for version in VERSIONS
             for note in in_regime(mine, version, self.swapper)
         ]
-
-
-def checked_rows(rows: Iterable[Note]) -> tuple[Note, ...]:
-    """Rows that hold exactly ``NOTE_COLUMNS``.
-
-    Raises:
-        ValueError: others.
-    """
-    found = tuple(rows)
-    for row in found:
-        if tuple(row) != NOTE_COLUMNS:
-            raise ValueError(f"note {row.get('note_id')!r}: columns {list(row)}, expected {list(NOTE_COLUMNS)}.")
-    return found

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from swapbias.declaring import Covariate, Experiment
 from swapbias.findings import Finding
+from swapbias.report.clinical_figures import rate_figures
 from swapbias.report.drawing import COLOURS, STYLE, Drawn, saved
 from swapbias.report.item_figures import from_items
 from swapbias.report.words import plain
@@ -28,6 +29,9 @@ def draw_figures(found: Sequence[Finding], items: Mapping[str, pd.DataFrame] | N
                 for one in found
                 if (one.study, one.experiment, one.score, one.robust) == (study, name, "score", "")
             ]
+            if experiment.rates:
+                figures += rate_figures(study, experiment, mine)
+                continue
             figures += _of_experiment(study, experiment, mine)
             if items is not None and study in items:
                 rows = items[study][items[study]["experiment"] == name]

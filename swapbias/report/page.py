@@ -56,8 +56,10 @@ def render(page: Page) -> str:
         manifest=page.manifest,
         models=page.manifest["models"],
         headlines=words.headlines(page.found),
+        several=len({one.model_id for one in page.found}) > 1,
         original=all("original" in one["config"] for one in page.manifest["corpora"]),
-        compared=[one for one in page.found if one.published],
+        compared=[one for one in page.found if one.published and not one.published.source.startswith("planted")],
+        leaks=[one for one in page.found if one.published and one.published.source == "planted leak"],
         planted=[one for one in page.found if one.published and one.published.source == "planted"],
         studies=[_section(page, name) for name in page.items],
         coverage=_coverage(page.coverage),
@@ -70,6 +72,7 @@ def _section(page: Page, name: str) -> dict[str, Any]:
     run = {one.experiment for one in mine}
     return {
         "study": study,
+        "several": len({one.model_id for one in mine}) > 1,
         "figures": [figure for figure in page.figures if figure.study == name],
         "experiments": [
             {
@@ -77,6 +80,7 @@ def _section(page: Page, name: str) -> dict[str, Any]:
                 "unit": next(one.unit for one in mine if one.experiment == experiment.name),
                 "tables": _tables([one for one in mine if one.experiment == experiment.name]),
                 "examples": _examples(experiment, page.items[name]),
+                "grids": words.rate_grids([one for one in mine if one.experiment == experiment.name]),
             }
             for experiment in study.experiments
             if experiment.name in run
@@ -93,6 +97,8 @@ def _tables(found: list[Finding]) -> list[tuple[str, list[Finding]]]:
 
 def _examples(experiment: Experiment, items: pd.DataFrame) -> list[Example]:
     """The pairs with the lowest and the highest gap."""
+    if experiment.rates:  # notes are too long to stand here, and each stands once a regime
+        return []
     rows = items[items["experiment"] == experiment.name]
     pair = [experiment.group, experiment.reference_group]
     two = rows[rows["group"].isin(pair)]

@@ -1,9 +1,13 @@
 """How numbers and findings are written for people."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from swapbias.findings import Finding
 from swapbias.measures import Estimate
+
+RATE_NAMES = {"tprr": "TPR ratio", "fprr": "FPR ratio", "flip_rate": "flips", "macro_f1": "macro F1"}
 
 
 def value_of(finding: Finding) -> str:
@@ -57,13 +61,23 @@ def quantity(finding: Finding) -> str:
         "correlation": f"correlation, {contrast}",
         "model_difference": contrast,
         "count_above": f"count, {contrast}",
+        **RATE_NAMES,
+        "leakage_uar": "gender leakage (UAR)",
+        "direct_bias": "direct bias",
+        "signed_mean": "signed mean of the cosines",
     }.get(finding.measure, f"gap, {contrast}")
     return what if finding.score == "score" else f"{what} ({plain(finding.score)})"
 
 
+def higher(finding: Finding) -> str:
+    """The group with the higher rate or more positives, or blank."""
+    group, found, _ = finding.direction.partition(" higher")
+    return group if found else ""
+
+
 def is_signed(finding: Finding) -> bool:
     """Whether zero is a meaningful middle of the value."""
-    return finding.measure not in ("mean", "count_above")
+    return finding.measure not in ("mean", "count_above", "leakage_uar", "direct_bias", *RATE_NAMES)
 
 
 def where(finding: Finding) -> str:
@@ -75,7 +89,41 @@ def where(finding: Finding) -> str:
 
 
 def headlines(found: list[Finding]) -> list[Finding]:
-    """The comparisons over all rows (not the means), the paper's statistic and the robust one."""
-    return [one for one in found if one.slice_by == "all" and one.measure != "mean"] + [
+    """The comparisons over all rows (not the means, nor the rates, which have a table of their own)."""
+    return [one for one in found if one.slice_by == "all" and one.measure not in ("mean", *RATE_NAMES)] + [
         one for one in found if one.measure == "correlation"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """One model's rates: a row for each phenotype and regime, a cell for each rate."""
+
+    model_id: str
+    names: list[str]
+    rows: list[tuple[str, str, list[Finding | None]]]
+
+
+def rate_grids(found: Sequence[Finding]) -> list[Grid]:
+    """As the paper's Table V, one for each model; empty where no rates were found."""
+    cells = {
+        (one.model_id, one.slice_value, one.subset, one.measure): one
+        for one in found
+        if one.slice_by != "all" and one.measure in RATE_NAMES
+    }
+    if not cells:
+        return []
+    models, phenotypes, regimes = (list(dict.fromkeys(key[part] for key in cells)) for part in range(3))
+    names = [name for name in RATE_NAMES if any(key[3] == name for key in cells)]
+    return [
+        Grid(
+            model,
+            [RATE_NAMES[name] for name in names],
+            [
+                (phenotype, regime, [cells.get((model, phenotype, regime, name)) for name in names])
+                for phenotype in phenotypes
+                for regime in regimes
+            ],
+        )
+        for model in models
     ]

@@ -1,6 +1,7 @@
 """Which words of a note speak for the phenotype: LIME on both versions of one note."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,24 @@ from swapbias.scorers.features import load_extra
 
 Probabilities = Callable[[list[str]], NDArray[np.float64]]
 UNDECIDED = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One note in both versions.
+
+    Attributes:
+        model_id, phenotype, regime, pair_id: which note, by which classifier.
+        scores: of each group's version.
+        words: for each group's version, words and their weight toward the phenotype, heaviest first.
+    """
+
+    model_id: str
+    phenotype: str
+    regime: str
+    pair_id: str
+    scores: Mapping[str, float]
+    words: Mapping[str, Sequence[tuple[str, float]]]
 
 
 def explain_pair(

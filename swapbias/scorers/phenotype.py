@@ -21,6 +21,7 @@ Names = NDArray[np.str_]
 CLASSIFIERS = ("svm", "rf", "mlp")
 TARGETS = {"label": ("negative", "positive"), "gender": ("male", "female")}
 FOLDS = 3
+SVM_STEPS = 50_000  # what can be told apart is told in a few thousand; gender without gendered words never is
 UNIT = "probability of the phenotype"
 SVM_GRID = {"svc__C": [0.01, 0.1, 1, 10, 100], "svc__kernel": ["rbf", "sigmoid", "linear"]}
 
@@ -145,7 +146,8 @@ def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int
     scale = load_extra("sklearn.preprocessing", extra="clinical").StandardScaler()
     chain = load_extra("sklearn.pipeline", extra="clinical").make_pipeline
     if kind == "svm":
-        return _search(chain(scale, load_extra("sklearn.svm", extra="clinical").SVC()), vectors, truth, groups, seed)
+        machine = load_extra("sklearn.svm", extra="clinical").SVC(max_iter=SVM_STEPS)
+        return _search(chain(scale, machine), vectors, truth, groups, seed)
     if kind == "rf":
         forests = load_extra("sklearn.ensemble", extra="clinical")
         forest = forests.RandomForestClassifier(300, random_state=seed)
@@ -162,7 +164,9 @@ def _search(model: Any, vectors: Floats, truth: Labels, groups: Names, seed: int
     selection = load_extra("sklearn.model_selection", extra="clinical")
     folds = selection.StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
     search = selection.GridSearchCV(model, SVM_GRID, scoring="f1_macro", cv=folds, error_score="raise")
-    search.fit(vectors, truth, groups=groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", load_extra("sklearn.exceptions", extra="clinical").ConvergenceWarning)
+        search.fit(vectors, truth, groups=groups)
     best = {name.removeprefix("svc__"): value for name, value in search.best_params_.items()}
     return search.best_estimator_, {**best, "macro_f1": float(search.best_score_)}
 

@@ -1,0 +1,79 @@
+"""The models of an audit, and the way each experiment reads its model."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from swapbias.errors import UsageError
+from swapbias.phenotyping import expected_numbers, load_note_model, note_reader
+from swapbias.planning import CALIBRATION, EMBEDDING, Settings, Task
+from swapbias.scorers import Progress, Scorer, load_scorer, read_as
+
+Say = Callable[[str], None]
+Bar = Callable[[str, int], Progress]  # title and total -> called with how many more are done
+
+
+def load_readers(settings: Settings, tasks: Sequence[Task], *, say: Say, bar: Bar) -> list[Scorer]:
+    """For each task the scorer that reads its model; each model is loaded once.
+
+    Raises:
+        UsageError: a model that sends texts away would read credentialed notes, or one that does not fit.
+        ValueError: a model that cannot be loaded.
+    """
+    loaded: dict[tuple[str, bool], Any] = {}
+    readers = []
+    for task in tasks:
+        notes = task.experiment.kind == EMBEDDING
+        key = (task.model, notes)
+        if key not in loaded:
+            loaded[key] = _load(task.model, settings, say, bar, notes=notes)
+        readers.append(_reader(loaded[key], task, settings))
+        refuse_sending(task, readers[-1])
+    return readers
+
+
+def refuse_sending(task: Task, reader: Scorer) -> None:
+    """Stop before credentialed notes would leave this machine.
+
+    Raises:
+        UsageError: the scorer says that it sends texts to a service (``sends_text``).
+    """
+    if task.notes is not None and task.notes.credentialed and getattr(reader, "sends_text", False):
+        raise UsageError(
+            f"{reader.model_id} sends texts to a service, and these notes are credentialed: they must not leave this "
+            "machine. Choose a model that runs here."
+        )
+
+
+def _load(model: str, settings: Settings, say: Say, bar: Bar, *, notes: bool) -> Any:
+    if notes:
+        say(f"Loading {model.rpartition('=')[2] if model != settings.notes.classifier else model}.")
+        return load_note_model(model, settings.notes, settings.load, say)
+    if model == CALIBRATION and settings.model is None:
+        from swapbias.scorers.calibration import STEPS, load_calibration
+
+        say("Calibration model: a tiny masked language model with a planted bias, trained once and kept.")
+        return load_calibration(
+            seed=settings.seed,
+            options=settings.load,
+            bar=lambda: bar("training the calibration model", STEPS),
+        )
+    say(f"Loading {model}.")
+    return load_scorer(model, kind=settings.kind, options=settings.load)
+
+
+def _reader(model: Any, task: Task, settings: Settings) -> Scorer:
+    if task.experiment.kind != EMBEDDING:
+        return read_as(model, task.experiment.reading)
+    reader: Any = note_reader(model, task.experiment, task.notes, settings.notes, settings.seed)
+    expected = expected_numbers(task.study.name, task.notes, reader.model_id)
+    if expected is not None:
+        reader.expected = expected
+    return reader  # type: ignore[no-any-return]
+
+
+def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
+    """What pins the models down, each once."""
+    known: dict[str, dict[str, Any]] = {}
+    for reader in readers:
+        known.setdefault(reader.model_id, {"model_id": reader.model_id, **reader.identity})
+    return list(known.values())
