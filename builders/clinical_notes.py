@@ -9,7 +9,7 @@ from swapbias.declaring import Config, Corpus
 from swapbias.notes.folder import MIMIC4, OWN, kind_of_folder, local_notes, stream_notes
 from swapbias.notes.mimic import STREAM_COLUMNS
 from swapbias.notes.regimes import PAIR_COLUMNS, REGIMES, Notes, in_regime, with_genders
-from swapbias.notes.rows import NAME, NOTE_COLUMNS, PHENOTYPES
+from swapbias.notes.rows import NAME, NOTE_COLUMNS, PHENOTYPES, published_sizes
 from swapbias.swapping import Swapper
 
 
@@ -29,7 +29,17 @@ def _pairs(notes: Callable[[], Notes]) -> list[dict[str, str]]:
     return notes().pairs()
 
 
-def _configs(kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes]) -> tuple[Config, ...]:
+def _published_count(phenotypes: Sequence[str], *, train: int, test: int) -> int:
+    """Rows of synthetic notes: each training and test note of the published sizes so many times."""
+    times = {"train": train, "test": test}
+    return sum(
+        times[split] * sum(cells.values()) for one in phenotypes for split, cells in published_sizes(one).items()
+    )
+
+
+def _configs(
+    kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes], *, counted: bool = False
+) -> tuple[Config, ...]:
     """Phenotype x regime, and the pairs; the notes are made or read when rows are asked for."""
     regimes = tuple(
         Config(
@@ -38,6 +48,9 @@ def _configs(kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes]) -
             rows=partial(_regime, notes, phenotype, regime),
             columns=NOTE_COLUMNS,
             split_column="split",
+            count=partial(_published_count, [phenotype], train=1 + (regime == "augmented"), test=1)
+            if counted
+            else None,
         )
         for phenotype in phenotypes
         for regime in REGIMES
@@ -47,6 +60,7 @@ def _configs(kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes]) -
         description=f"{kind} test notes in both genders",
         rows=partial(_pairs, notes),
         columns=PAIR_COLUMNS,
+        count=partial(_published_count, phenotypes, train=0, test=2) if counted else None,
     )
     return (*regimes, pairs)
 
@@ -80,6 +94,6 @@ CORPUS = Corpus(
     name=NAME,
     title="Synthetic clinical notes with a planted gender leak, in four regimes and as counterfactual pairs",
     licence="Apache-2.0",
-    configs=_configs("synthetic", PHENOTYPES, _synthetic),
+    configs=_configs("synthetic", PHENOTYPES, _synthetic, counted=True),
     local=_local,
 )

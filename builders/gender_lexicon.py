@@ -33,5 +33,13 @@ CORPUS = Corpus(
             ("male", "female", "neutral", "table", "note"),
             ("neutral", "note"),
         ),
+        _config(
+            "clinical_terms", "Clinical terms of one gender: reported in swaps, never swapped", ("term", "group")
+        ),
+        _config(
+            "his_him_weights",
+            "Log-odds of his over him by the words beside them",
+            ("feature", "weight"),
+        ),
     ),
 )

@@ -125,6 +125,7 @@ class Config:
         upstream: pinned files that it must read.
         split: its split; with ``split_column`` the rows say theirs.
         stream: too large for memory: it is written as it is made, and not checked as a whole.
+        count: tells the number of rows without making them, where that takes long.
     """
 
     name: str
@@ -135,6 +136,7 @@ class Config:
     split: str = "test"
     split_column: str = ""
     stream: bool = False
+    count: Callable[[], int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,6 +110,11 @@ def plan(settings: Settings) -> tuple[list[Task], list[Skipped]]:
                     skipped.append(Skipped(study.name, experiment.name, unfit))
                     continue
                 tasks.append(_task(study, experiment, configs, model, settings, notes))
+            if experiment.regimes and settings.notes.trains:
+                skipped += [
+                    Skipped(study.name, f"{experiment.name}, {phenotype}", why)
+                    for phenotype, why in notes().untrainable().items()
+                ]
     if not tasks:
         reasons = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
         raise UsageError(f"Nothing to audit: {reasons}. Choose another model or --study.")
@@ -135,7 +140,9 @@ def _task(
     notes: Callable[[], Notes],
 ) -> Task:
     if experiment.corpus:  # rows that are made from notes
-        pairs = _limited(notes().pairs(), settings.limit)
+        left_out = notes().untrainable() if settings.notes.trains else {}
+        pairs = [pair for pair in notes().pairs() if pair["condition"] not in left_out]
+        pairs = _limited(pairs, settings.limit)
         rows = note_rows(experiment, notes(), pairs, settings.notes.trains)
         return Task(study, experiment, configs, model, rows, notes())
     rows = [
@@ -152,7 +159,7 @@ def _misfit(study: Study, experiment: Experiment, kind: str | None, settings: Se
         return f"it reads word vectors and encoders: name them with --embedding instead of {_short(settings.model)}"
     if kind not in (None, experiment.kind):
         return f"it needs a {experiment.kind} model and {_short(settings.model)} is of kind {kind}"
-    if experiment.on_request and not settings.studies:
+    if experiment.on_request and not settings.studies and not settings.notes.given:
         return f"it takes many times as long as the others; run it with --study {study.name}"
     if experiment.kind == EMBEDDING:
         return (

@@ -15,6 +15,9 @@ from swapbias.rates import flip_rate, macro_f1, rate_ratio, uar
 
 Where = Mapping[str, str]
 POSITIVE = "positive"
+RANDOM_DIRECT = "random words of like frequency: mean |cosine|"
+RANDOM_SIGNED = "random words of like frequency: mean cosine"
+EXPLAINED = "variance explained by the gender direction"
 
 
 def _two(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
@@ -98,24 +101,20 @@ def direction(context: Context, rows: pd.DataFrame, subset: str, where: Where) -
     """Direct bias and its sign, against random words of like frequency, and how clear the gender direction is."""
     cosines = rows["score"].to_numpy(dtype=float)
     found = from_cosines(cosines, _null(rows), seed=context.seed)
-    told = f"random words of like frequency: {found.null_mean:.3f}"
-    more = {"unit": "absolute cosine", "direction": f"0: no gender direction in the words; {told}"}
-    yield context.finding(found.direct_bias, "direct_bias", "mean |cosine|", subset, **more, **where)
     side = "female" if found.signed.value > 0 else "male"
-    told = f"toward {side}; random words of like frequency: {found.null_signed_mean:+.3f}"
-    more = {"unit": "cosine", "direction": f"above zero toward female, below toward male: {told}"}
-    yield context.finding(found.signed, "signed_mean", "mean cosine", subset, **more, **where)
-    if where["slice_by"] == "all":
-        explained = rows["explained_variance"].dropna()
-        value = float(explained.iloc[0]) if len(explained) else math.nan
-        yield context.finding(
-            Estimate(value, n=10, test="none"),
-            "mean",
-            "explained variance of the gender direction",
-            subset,
-            unit="share of variance",
-            **where,
-        )
+    told = f"above zero toward female, below toward male: toward {side}"
+    yield context.finding(
+        found.direct_bias, "direct_bias", "mean |cosine|", subset, unit="absolute cosine",
+        direction="0: the words stand at right angles to the gender direction", **where,
+    )  # fmt: skip
+    yield context.finding(found.signed, "signed_mean", "mean cosine", subset, unit="cosine", direction=told, **where)
+    means = {RANDOM_DIRECT: found.null_mean, RANDOM_SIGNED: found.null_signed_mean}
+    for name, value in means.items() if not math.isnan(found.null_mean) else ():
+        yield context.finding(Estimate(value, test="none"), "mean", name, subset, unit="cosine", **where)
+    explained = rows["explained_variance"].dropna()
+    if where["slice_by"] == "all" and len(explained):
+        estimate = Estimate(float(explained.iloc[0]), test="none")
+        yield context.finding(estimate, "mean", EXPLAINED, subset, unit="share of variance", **where)
 
 
 def _null(rows: pd.DataFrame) -> NDArray[np.float64] | None:

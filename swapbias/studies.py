@@ -122,6 +122,9 @@ def as_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
 
 def row_count(corpus: str, config: str) -> int | None:
     """Rows of a config, or None where it needs an upstream file that is not on this machine."""
+    count = load_corpus(corpus).config(config).count
+    if count:
+        return count()
     try:
         return len(config_rows(corpus, config, download=False))
     except UpstreamMissingError:

@@ -12,8 +12,9 @@ from tests.conftest import ROOT
 LAYERS = [
     "swapbias", "errors", "sources", "prompts", "lexicons", "published", "declaring", "studies",
     "resampling", "alignment", "intervals", "significance", "estimates", "gaps", "rates", "direction", "measures",
-    "scorers", "swapping", "notes", "baselines", "scoring", "runs", "finding", "predictions", "slicing", "findings", "reproduce",
-    "rating", "comparing", "report", "credentialed", "writing", "building", "phenotyping", "planning", "reading",
+    "scorers", "swapping", "notes", "baselines", "scoring", "runs", "finding", "predictions", "slicing", "findings",
+    "reproduce", "rating", "comparing", "report", "credentialed", "writing", "building", "phenotyping", "planning",
+    "reading",
     "explaining", "audit", "printing", "cli", "__main__",
 ]  # fmt: skip
 # Third-party modules that a part may import when it is imported (not inside a function).

@@ -82,7 +82,100 @@ PINNED = {
     ("gender_lexicon", "nouns"): (112, "man", "gal", "nun"),
     ("gender_lexicon", "names"): (541, "James", "Charles", "Vera"),
     ("gender_lexicon", "definitional_pairs"): (10, "woman", "Mary", "Mary"),
-    ("gender_lexicon", "swap_terms"): (40, "he", "his", "Sex: Male"),
+    ("gender_lexicon", "swap_terms"): (76, "he", "his", "LHM"),
+    ("clinical_notes", "depression-original"): (571, "depression-0000", "depression-0009", "depression-0570"),
+    ("clinical_notes", "depression-swapped"): (571, "depression-0000", "depression-0009", "depression-0570"),
+    ("clinical_notes", "depression-neutralised"): (571, "depression-0000", "depression-0009", "depression-0570"),
+    ("clinical_notes", "depression-augmented"): (931, "depression-0000", "depression-0009", "depression-0570"),
+    ("clinical_notes", "alcohol_abuse-original"): (
+        370,
+        "alcohol_abuse-0000",
+        "alcohol_abuse-0009",
+        "alcohol_abuse-0369",
+    ),
+    ("clinical_notes", "alcohol_abuse-swapped"): (
+        370,
+        "alcohol_abuse-0000",
+        "alcohol_abuse-0009",
+        "alcohol_abuse-0369",
+    ),
+    ("clinical_notes", "alcohol_abuse-neutralised"): (
+        370,
+        "alcohol_abuse-0000",
+        "alcohol_abuse-0009",
+        "alcohol_abuse-0369",
+    ),
+    ("clinical_notes", "alcohol_abuse-augmented"): (
+        530,
+        "alcohol_abuse-0000",
+        "alcohol_abuse-0009",
+        "alcohol_abuse-0369",
+    ),
+    ("clinical_notes", "substance_abuse-original"): (
+        338,
+        "substance_abuse-0000",
+        "substance_abuse-0009",
+        "substance_abuse-0337",
+    ),
+    ("clinical_notes", "substance_abuse-swapped"): (
+        338,
+        "substance_abuse-0000",
+        "substance_abuse-0009",
+        "substance_abuse-0337",
+    ),
+    ("clinical_notes", "substance_abuse-neutralised"): (
+        338,
+        "substance_abuse-0000",
+        "substance_abuse-0009",
+        "substance_abuse-0337",
+    ),
+    ("clinical_notes", "substance_abuse-augmented"): (
+        498,
+        "substance_abuse-0000",
+        "substance_abuse-0009",
+        "substance_abuse-0337",
+    ),
+    ("clinical_notes", "psychiatric_disorders-original"): (
+        405,
+        "psychiatric_disorders-0000",
+        "psychiatric_disorders-0009",
+        "psychiatric_disorders-0404",
+    ),
+    ("clinical_notes", "psychiatric_disorders-swapped"): (
+        405,
+        "psychiatric_disorders-0000",
+        "psychiatric_disorders-0009",
+        "psychiatric_disorders-0404",
+    ),
+    ("clinical_notes", "psychiatric_disorders-neutralised"): (
+        405,
+        "psychiatric_disorders-0000",
+        "psychiatric_disorders-0009",
+        "psychiatric_disorders-0404",
+    ),
+    ("clinical_notes", "psychiatric_disorders-augmented"): (
+        625,
+        "psychiatric_disorders-0000",
+        "psychiatric_disorders-0009",
+        "psychiatric_disorders-0404",
+    ),
+    ("clinical_notes", "pairs"): (
+        1568,
+        "depression/depression-0360/male",
+        "depression/depression-0364/male",
+        "psychiatric_disorders/psychiatric_disorders-0404/female",
+    ),
+    ("phenotype_fairness", "depression_words"): (35, "sadness", "desolation", "irritability"),
+    ("gender_lexicon", "clinical_terms"): (110, "amenorrhea", "colposcopy", "vulvar"),
+    ("gender_lexicon", "his_him_weights"): (4809, 'b=" "', 'b=. "', "vt=other â"),
+}
+
+
+# Texts of generated notes: a change of templates, of the generator or of the swap makes a new version.
+NOTE_SUMS = {
+    "depression-original": "b8dd5c183d68e38d",
+    "alcohol_abuse-augmented": "3de66622582fcada",
+    "pairs": "2a775a1cf100d963",
 }
 
 
@@ -100,9 +193,11 @@ def test_every_config_that_needs_no_upstream_is_pinned_here():
 def test_rows_are_as_many_and_as_worded_as_pinned(corpus, config):
     rows = studies.config_rows(corpus, config)
     count, *expected = PINNED[corpus, config]
-    column = next(name for name in ("text", "word", "female", "male", "singular") if name in rows[0])
+    names = ("note_id", "text", "word", "female", "male", "singular", "term", "feature")
+    column = "prompt_id" if corpus == "clinical_notes" and config == "pairs" else None
+    column = column or next(name for name in names if name in rows[0])
     column = "male" if config == "swap_terms" else column
-    assert len(rows) == count
+    assert len(rows) == count == studies.row_count(corpus, config)
     found = [rows[0][column], rows[9][column] if count > 9 else None, rows[-1][column]]
     assert found == expected
 
@@ -123,12 +218,18 @@ def test_a_corpus_is_whole(corpus):
         for experiment in leaf.study.experiments:
             assert experiment.direction
             assert experiment.unit
-            assert set(experiment.configs) <= {config.name for config in leaf.configs}
+            home = studies.load_corpus(experiment.corpus or corpus)
+            assert set(experiment.configs) <= {config.name for config in home.configs}
             for config in experiment.configs[:1]:
-                rows = studies.config_rows(corpus, config)
-                assert {experiment.group, experiment.reference_group} <= {row["group"] for row in rows}
+                rows = studies.config_rows(home.name, config)
+                assert {experiment.group, experiment.reference_group} - {""} <= {row["group"] for row in rows}
                 readers = {one.name for one in leaf.study.experiments if config in one.configs}
                 assert {row["experiment"] for row in rows} <= readers
+
+
+def test_the_synthetic_notes_are_word_for_word_the_published_ones():
+    sums = {name: sources.fingerprint(studies.config_rows("clinical_notes", name))[:16] for name in NOTE_SUMS}
+    assert sums == NOTE_SUMS
 
 
 def test_the_rq1_design_is_the_papers():
@@ -166,7 +267,7 @@ def test_unknown_names_say_which_there_are():
     for call, sentence in (
         (
             lambda: studies.load_corpus("nope"),
-            r"Unknown corpus 'nope': expected one of gender_lexicon, gendered_stigma",
+            r"Unknown corpus 'nope': expected one of clinical_notes, gender_lexicon, gendered_stigma",
         ),
         (lambda: studies.load_study("gender_lexicon"), "Unknown study"),
         (lambda: studies.load_prompts("gendered_stigma", "rq9"), "Unknown config of gendered_stigma 'rq9'"),

@@ -10,6 +10,7 @@ from swapbias.swapping import Swapper
 
 REGIMES = ("original", "swapped", "neutralised", "augmented")
 VERSIONS = ("original", "neutralised")  # in which gender leakage is measured
+FEWEST = 3  # training notes of each label: one for each fold of the cross-validation
 OTHER = {"female": "male", "male": "female", "": ""}
 PAIR_COLUMNS = (*PROMPT_COLUMNS, "note_type", "version", "planted", "specific", "credentialed")
 
@@ -112,6 +113,17 @@ class Notes:
     def phenotypes(self) -> tuple[str, ...]:
         """In order of appearance."""
         return tuple(dict.fromkeys(note["phenotype"] for note in self.rows))
+
+    def untrainable(self) -> dict[str, str]:
+        """Phenotypes that no classifier can be trained for, each with the reason."""
+        found = {}
+        for phenotype in self.phenotypes:
+            mine = [note for note in self.rows if (note["phenotype"], note["split"]) == (phenotype, "train")]
+            for label in ("positive", "negative"):
+                count = sum(note["label"] == label for note in mine)
+                if count < FEWEST:
+                    found[phenotype] = f"{count} {label} training notes, and {FEWEST} are needed"
+        return found
 
     def training(self, phenotype: str, regime: str) -> list[dict[str, str]]:
         """Training rows of a phenotype (``all`` for every one) in a regime."""

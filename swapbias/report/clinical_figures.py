@@ -1,7 +1,7 @@
 """Figures of clinical phenotyping: regimes by phenotypes, gender leakage, direct bias, and one note explained."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from swapbias.declaring import Experiment
 from swapbias.findings import Finding
+from swapbias.predictions import RANDOM_DIRECT, RANDOM_SIGNED
 from swapbias.report.drawing import COLOURS, STYLE, Drawn, saved
 from swapbias.report.words import RATE_NAMES, higher, plain
 from swapbias.scorers.explain import Explained
@@ -41,9 +42,15 @@ def rate_figures(study: str, experiment: Experiment, found: Sequence[Finding]) -
         rows = [one for one in found if one.slice_by == "all" and one.measure in ("direct_bias", "signed_mean")]
         caption = (
             "Direct bias of the words (mean absolute cosine with the gender direction) and their signed mean (above "
-            "zero: toward female), with 95 % intervals over words; p: against random words of like frequency."
+            "zero: toward female), with 95 % intervals over words; p and dotted lines: random words of like frequency"
         )
-        yield saved(f"{study}-{experiment.name}", study, caption, _bars(rows, "cosine with the gender direction"))
+        null = {
+            (one.model_id, "direct_bias" if one.contrast == RANDOM_DIRECT else "signed_mean"): one.estimate.value
+            for one in found
+            if one.slice_by == "all" and one.contrast in (RANDOM_DIRECT, RANDOM_SIGNED)
+        }
+        figure = _bars(rows, "cosine with the gender direction", null=null)
+        yield saved(f"{study}-{experiment.name}", study, caption, figure)
 
 
 def explanation_figures(explained: Sequence[Explained]) -> list[Drawn]:
@@ -102,7 +109,13 @@ def _cell(one: Finding | None) -> str:
     return f"{one.estimate.value:.2f} {higher(one)[:1]}".strip()
 
 
-def _bars(found: Sequence[Finding], label: str, *, chance: float | None = None) -> Figure:
+def _bars(
+    found: Sequence[Finding],
+    label: str,
+    *,
+    chance: float | None = None,
+    null: Mapping[tuple[str, str], float] | None = None,
+) -> Figure:
     """One bar a finding, grouped by model, with its interval."""
     names = [_bar_name(one) for one in found]
     figure = Figure(figsize=(6.6, 1.0 + 0.36 * len(found)), layout="constrained")
@@ -112,6 +125,9 @@ def _bars(found: Sequence[Finding], label: str, *, chance: float | None = None) 
         colour = COLOURS[kinds.index(one.subset or one.measure) % len(COLOURS)]
         axis.barh(row, one.estimate.value, 0.62, color=colour, alpha=0.75)
         axis.hlines(row, one.estimate.ci_low, one.estimate.ci_high, color="#222222", linewidth=1.2)
+        if null and (one.model_id, one.measure) in null:
+            at = null[one.model_id, one.measure]
+            axis.vlines(at, row - 0.4, row + 0.4, color="#222222", linewidth=1.4, linestyle=":")
     axis.set_yticks(range(len(found)), names, fontsize=8)
     axis.set_ylim(len(found) - 0.5, -0.5)
     axis.tick_params(axis="y", length=0)

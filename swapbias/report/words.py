@@ -56,7 +56,7 @@ def quantity(finding: Finding) -> str:
     """What a finding's value is, in words."""
     contrast = plain(finding.contrast)
     what = {
-        "mean": f"mean, {contrast}",
+        "mean": contrast if " " in contrast else f"mean, {contrast}",
         "gap_difference": f"difference of gaps ({contrast})",
         "correlation": f"correlation, {contrast}",
         "model_difference": contrast,
