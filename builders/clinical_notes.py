@@ -6,7 +6,8 @@ from pathlib import Path
 
 from swapbias.builders._clinical_notes_synthetic import synthetic_notes
 from swapbias.declaring import Config, Corpus
-from swapbias.notes.folder import MIMIC4, OWN, kind_of_folder, local_notes, stream_notes
+from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.notes.folder import MIMIC3, MIMIC4, OWN, kind_of_folder, local_notes, stream_notes
 from swapbias.notes.mimic import STREAM_COLUMNS
 from swapbias.notes.regimes import PAIR_COLUMNS, REGIMES, Notes, in_regime, with_genders
 from swapbias.notes.rows import NAME, NOTE_COLUMNS, PHENOTYPES, published_sizes
@@ -70,6 +71,18 @@ def _labelled(kind: str, folder: Path) -> Notes:
     return Notes(kind, tuple(with_genders(local_notes(folder), swapper)), swapper)
 
 
+def _annotated(folder: Path) -> Notes:
+    """The labelled notes of MIMIC-III.
+
+    Raises:
+        UpstreamMissingError: there are no annotations in the folder; all notes can still be built.
+    """
+    try:
+        return _labelled(MIMIC3, folder)
+    except UsageError as error:
+        raise UpstreamMissingError(str(error)) from error
+
+
 def _local(folder: Path) -> tuple[Config, ...]:
     """Configs of a folder: all notes of a MIMIC, streamed; regimes and pairs of the labelled ones."""
     kind = kind_of_folder(folder)
@@ -86,8 +99,7 @@ def _local(folder: Path) -> tuple[Config, ...]:
     )
     if kind == MIMIC4:  # carries no phenotype labels
         return (every,)
-    annotated = cache(lambda: _labelled(kind, folder))
-    return (every, *_configs(kind, PHENOTYPES, annotated))
+    return (every, *_configs(kind, PHENOTYPES, cache(partial(_annotated, folder))))
 
 
 CORPUS = Corpus(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def _stream(folder: Path, config: Config, made: Written) -> None:
         shards.append(folder / f"{config.split}-{len(shards):05d}.parquet")
         with pq.ParquetWriter(shards[-1], first.schema) as writer:
             size = 0
-            for table in _chain(first, batches):
+            for table in chain([first], batches):  # leaves the rest open for the next file
                 writer.write_table(table)
                 size += table.nbytes
                 total.rows += len(table)
@@ -85,11 +85,6 @@ def _stream(folder: Path, config: Config, made: Written) -> None:
         total.file_bytes += shards[-1].stat().st_size
     for number, shard in enumerate(shards):
         shard.rename(folder / f"{config.split}-{number:05d}-of-{len(shards):05d}.parquet")
-
-
-def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    yield first
-    yield from rest
 
 
 def _batches(rows: Iterable[Mapping[str, str]], columns: tuple[str, ...]) -> Iterator[pa.Table]:

@@ -12,6 +12,7 @@ from swapbias import building, credentialed
 from swapbias.audit import Settings, resume, start
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
+from swapbias.notes.folder import stream_notes
 from swapbias.notes.regimes import Notes, counterfactual_pairs, in_regime, with_genders
 from swapbias.phenotyping import NoteSettings, load_notes, note_rows
 from swapbias.predictions import RANDOM_DIRECT
@@ -360,6 +361,26 @@ def test_a_built_mimic_is_marked_and_refused(mimic_folder, tmp_path):
     with pytest.raises(UsageError, match="must not be uploaded"):
         credentialed.refuse(folder / "mimic3", "uploaded")
     credentialed.refuse(tmp_path, "uploaded")  # the folder above holds other things as well
+
+
+def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatch):
+    from datasets import load_dataset
+
+    folder = tmp_path / "mimic3"
+    folder.mkdir()
+    mimic.write_mimic3(folder, megabytes=1)  # without annotations
+    monkeypatch.setattr("swapbias.writing.SHARD_BYTES", 200_000)
+    monkeypatch.setattr("swapbias.writing.BATCH_ROWS", 37)
+    built = {one.config: one for one in building.build("clinical_notes", tmp_path / "built", data=folder)}
+    written = sorted((tmp_path / "built" / "clinical_notes" / "mimic3").glob("*.parquet"))
+    expected = [note["note_id"] for note in stream_notes(folder)]
+    assert len(written) > 3
+    assert written[0].name == f"train-00000-of-{len(written):05d}.parquet"
+    assert built["mimic3"].rows == len(expected)
+    assert "annotation files found: none" in built["pairs"].left_out
+    place = str(tmp_path / "built" / "clinical_notes")
+    data = load_dataset(place, "mimic3", split="train", cache_dir=str(tmp_path / "cache"))
+    assert data["note_id"][:] == expected
 
 
 def test_all_notes_of_a_folder_stream_into_a_dataset(mimic_folder):
