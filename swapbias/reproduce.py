@@ -53,6 +53,8 @@ def reproduce(study_name: str) -> Iterator[Reproduced | NotAtHand]:
         ValueError: a file is there but is not the pinned one, or is not of the released shape.
     """
     study, corpus = load_study(study_name), load_corpus(study_name)
+    if not corpus.released:
+        yield NotAtHand(study.name, "every model", "outputs", "its authors released none to recompute from")
     for released in corpus.released:
         try:
             found = _recomputed(study, corpus, released)

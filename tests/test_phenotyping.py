@@ -16,6 +16,7 @@ from swapbias.notes.folder import stream_notes
 from swapbias.notes.regimes import Notes, counterfactual_pairs, in_regime, with_genders
 from swapbias.phenotyping import NoteSettings, load_notes, note_rows
 from swapbias.predictions import RANDOM_DIRECT
+from swapbias.published import published_rows
 from swapbias.reading import refuse_sending
 from swapbias.report import words
 from swapbias.runs import Run
@@ -171,6 +172,15 @@ def test_gender_leaks_from_notes_as_written_and_not_from_neutralised_ones(synthe
     assert leakage["neutralised"].ci_low < 0.5 < leakage["neutralised"].ci_high
 
 
+def test_every_published_number_has_a_finding_to_stand_beside(synthetic_run):
+    _, found = synthetic_run
+    keys = {one.key() for one in found}
+    for row in published_rows("phenotype_fairness"):
+        names = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
+        if row["experiment"] != "direct_bias":  # not of TF-IDF features
+            assert tuple(row[name] for name in names) in keys
+
+
 def test_a_run_of_notes_has_its_table_figures_and_reasons(synthetic_run):
     run, _ = synthetic_run
     written = {path.name for path in run.folder.rglob("*") if path.is_file()}
@@ -239,6 +249,8 @@ def test_word_vectors_give_direct_bias_with_its_null(tmp_path, quiet):
     assert by_measure["signed_mean"].estimate.value > 0.2
     assert by_measure["signed_mean"].estimate.p_value < 0.05
     assert "toward female" in by_measure["signed_mean"].direction
+    published = [row for row in published_rows("phenotype_fairness") if row["experiment"] == "direct_bias"]
+    assert {row["contrast"] for row in published} == {by_measure["signed_mean"].contrast}
     random_mean = next(one for one in found if one.contrast == RANDOM_DIRECT and one.slice_by == "all")
     assert random_mean.estimate.value < by_measure["direct_bias"].estimate.value
     assert (run.folder / "figures" / "phenotype_fairness-direct_bias.svg").exists()
@@ -400,8 +412,6 @@ def test_corpora_without_a_folder_say_so(tmp_path):
 
 
 def test_the_papers_table_shows_that_augmentation_equalises():
-    from swapbias.published import published_rows
-
     rows = [row for row in published_rows("phenotype_fairness") if row["experiment"] == "phenotyping"]
     assert len(rows) == 256  # 4 embeddings x 4 regimes x 4 phenotypes x 4 measures
     mean = {
