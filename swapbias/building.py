@@ -81,7 +81,7 @@ def card(corpus: Corpus, written: Mapping[str, Written], *, credentialed: bool =
     """The dataset card: the corpus' own README under a header that names configs, splits and features."""
     header = {
         "pretty_name": corpus.title,
-        "license": "other" if credentialed else corpus.licence.lower(),
+        "license": corpus.licence.lower(),
         "language": ["en"],
         "tags": ["bias", "fairness", "swapbias"],
         "configs": [
@@ -90,6 +90,9 @@ def card(corpus: Corpus, written: Mapping[str, Written], *, credentialed: bool =
         "dataset_info": [_info(name, made) for name, made in written.items()],
     }
     body = (corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8")
+    if corpus.licence == "other":  # not ours to describe
+        rows = "\n".join(f"- `{name}`: {made.rows} rows" for name, made in written.items())
+        body = f"# {corpus.name}\n\n{corpus.title.capitalize()}.\n\n{rows}\n"
     if credentialed:
         body = f"{CREDENTIALED_NOTE}\n\n{body}"
     return f"---\n{yaml.safe_dump(header, sort_keys=False, allow_unicode=True)}---\n\n{body}"

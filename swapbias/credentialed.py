@@ -22,10 +22,15 @@ def mark(folder: Path) -> None:
 
 def is_credentialed(path: Path) -> bool:
     """Whether a folder (run, built corpus, swapped files), or one above it, is marked or says so itself."""
-    for folder in (path, *path.absolute().parents):
+    place = path.resolve()
+    for folder in (place, *place.parents):
         if (folder / FILE).exists() or _said(folder / "manifest.json") or _said(folder / "swap.json"):
             return True
-    return False
+    return any(_is_mimic(one) for one in (place, *(place.iterdir() if place.is_dir() else ())))
+
+
+def _is_mimic(file: Path) -> bool:
+    return file.name.lower() in ("noteevents.csv", "noteevents.csv.gz")
 
 
 def _said(file: Path) -> bool:

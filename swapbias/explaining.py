@@ -36,6 +36,8 @@ def explain(
 
 
 def _most_mismatched(rows: pd.DataFrame, reader: Any, seed: int) -> Explained | None:
+    if not len(rows):
+        return None
     first = rows[rows["construct"] == rows["construct"].iloc[0]]
     scores = first.pivot(index="pair_id", columns="group", values="score").dropna()
     gaps = (scores.iloc[:, 0] - scores.iloc[:, 1]).abs() if scores.shape[1] == 2 else pd.Series(dtype=float)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from swapbias.credentialed import is_credentialed
 from swapbias.declaring import Experiment
 from swapbias.notes.folder import kind_of_folder, local_notes
 from swapbias.notes.regimes import Notes, with_genders
@@ -75,6 +76,8 @@ def load_notes(settings: NoteSettings, seed: int) -> Notes:
         return Notes("synthetic", tuple(rows), swapper, settings.plausible)
     folder = Path(settings.data)
     rows = with_genders(local_notes(folder, seed=seed), swapper)
+    if is_credentialed(folder):
+        rows = [{**row, "credentialed": "True"} for row in rows]
     if settings.trains and not any(row["split"] == "train" for row in rows):
         rows = _split(rows, seed)
     return Notes(kind_of_folder(folder), tuple(rows), swapper, settings.plausible)
@@ -93,7 +96,8 @@ def note_rows(
 ) -> list[dict[str, str]]:
     """The prompts of an experiment: each test pair once a regime, or each test note as written and neutralised."""
     if experiment.reading == "gender":
-        return [{**row, "experiment": experiment.name, "prompt_id": _in(row)} for row in notes.versions()]
+        wanted = {pair["pair_id"] for pair in pairs}
+        return [{**row, "experiment": experiment.name, "prompt_id": _in(row)} for row in notes.versions(wanted)]
     regimes = experiment.regimes if trains else (AS_TRAINED,)
     rows = [{**row, "construct": regime, "experiment": experiment.name} for regime in regimes for row in pairs]
     return [{**row, "prompt_id": _in(row)} for row in rows]

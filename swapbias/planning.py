@@ -109,12 +109,19 @@ def plan(settings: Settings) -> tuple[list[Task], list[Skipped]]:
                 if unfit:
                     skipped.append(Skipped(study.name, experiment.name, unfit))
                     continue
-                tasks.append(_task(study, experiment, configs, model, settings, notes))
+                task = _task(study, experiment, configs, model, settings, notes)
+                why = _unreadable(task, settings)
+                if why:
+                    skipped.append(Skipped(study.name, experiment.name, why))
+                else:
+                    tasks.append(task)
             if experiment.regimes and settings.notes.trains:
                 skipped += [
                     Skipped(study.name, f"{experiment.name}, {phenotype}", why)
                     for phenotype, why in notes().untrainable().items()
                 ]
+            if experiment.corpus and any(task.experiment == experiment for task in tasks):
+                skipped += [Skipped(study.name, f"part of {experiment.name}", one) for one in notes().remarks()]
     if not tasks:
         reasons = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
         raise UsageError(f"Nothing to audit: {reasons}. Choose another model or --study.")
@@ -123,6 +130,17 @@ def plan(settings: Settings) -> tuple[list[Task], list[Skipped]]:
             f"--embedding, --classifier, --data and --plausible are read by {NOTE_STUDY}. Name it as well."
         )
     return tasks, skipped
+
+
+def _unreadable(task: Task, settings: Settings) -> str:
+    """Why an experiment on notes has nothing to read or to learn from; blank where it has."""
+    if task.notes is None:
+        return ""
+    if not task.rows:
+        return "no test note with a known gender is left" + (
+            "" if not settings.notes.trains else ", of a phenotype that a classifier can be trained for"
+        )
+    return task.notes.unlearnable_gender() if task.experiment.reading == "gender" else ""
 
 
 def _models(experiment: Experiment, settings: Settings) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def flips(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> It
         _pair(context),
         subset,
         unit="share of notes",
-        direction=_higher(found.higher_group, counts),
+        direction=_higher(found.higher_group if found.more != found.fewer else "", counts, found.estimate.value),
         **where,
     )
 
@@ -65,7 +65,7 @@ def ratios(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> I
             _pair(context),
             subset,
             unit=f"ratio of {'true' if rate == 'tpr' else 'false'} positive rates",
-            direction=_higher(found.higher_group, rates),
+            direction=_higher(found.higher_group, rates, found.estimate.value),
             **where,
         )
 
@@ -101,8 +101,9 @@ def direction(context: Context, rows: pd.DataFrame, subset: str, where: Where) -
     """Direct bias and its sign, against random words of like frequency, and how clear the gender direction is."""
     cosines = rows["score"].to_numpy(dtype=float)
     found = from_cosines(cosines, _null(rows), seed=context.seed)
-    side = "female" if found.signed.value > 0 else "male"
-    told = f"above zero toward female, below toward male: toward {side}"
+    told = "above zero toward female, below toward male"
+    if not math.isnan(found.signed.value):
+        told += f": toward {'female' if found.signed.value > 0 else 'male'}"
     yield context.finding(
         found.direct_bias, "direct_bias", "mean |cosine|", subset, unit="absolute cosine",
         direction="0: the words stand at right angles to the gender direction", **where,
@@ -130,7 +131,9 @@ def _pair(context: Context) -> str:
     return f"{context.experiment.group} and {context.experiment.reference_group}"
 
 
-def _higher(group: str, told: str) -> str:
+def _higher(group: str, told: str, value: float) -> str:
+    if math.isnan(value):
+        return f"not defined ({told})"
     return f"{group} higher ({told})" if group else f"equal ({told})"
 
 

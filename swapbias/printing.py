@@ -23,7 +23,7 @@ def print_headlines(out: Console, found: list[Finding]) -> None:
 
 def _print_grid(out: Console, grid: words.Grid) -> None:
     """Rates of one model: phenotypes by regimes; f and m mark the group with more positives."""
-    table = Table(title=grid.model_id, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=grid.model_id, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("phenotype", no_wrap=True)
     table.add_column("regime", no_wrap=True)
     for name in grid.names:

@@ -6,7 +6,7 @@ from typing import Any
 from swapbias.errors import UsageError
 from swapbias.phenotyping import expected_numbers, load_note_model, note_reader
 from swapbias.planning import CALIBRATION, EMBEDDING, Settings, Task
-from swapbias.scorers import Progress, Scorer, load_scorer, read_as
+from swapbias.scorers import Progress, Scorer, is_callable, load_scorer, read_as
 
 Say = Callable[[str], None]
 Bar = Callable[[str, int], Progress]  # title and total -> called with how many more are done
@@ -25,10 +25,21 @@ def load_readers(settings: Settings, tasks: Sequence[Task], *, say: Say, bar: Ba
         notes = task.experiment.kind == EMBEDDING
         key = (task.model, notes)
         if key not in loaded:
-            loaded[key] = _load(task.model, settings, say, bar, notes=notes)
+            loaded[key] = _load(task.model, settings, tasks, say, bar, notes=notes)
         readers.append(_reader(loaded[key], task, settings))
         refuse_sending(task, readers[-1])
+    _check_names(tasks, readers)
     return readers
+
+
+def _check_names(tasks: Sequence[Task], readers: Sequence[Scorer]) -> None:
+    """Two models of one name would be taken for one."""
+    seen = set()
+    for task, reader in zip(tasks, readers, strict=True):
+        key = (task.study.name, task.experiment.name, reader.model_id)
+        if key in seen:
+            raise UsageError(f"{reader.model_id} is named twice. Name it once, or tell the two apart as NAME=PATH.")
+        seen.add(key)
 
 
 def refuse_sending(task: Task, reader: Scorer) -> None:
@@ -44,8 +55,11 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
         )
 
 
-def _load(model: str, settings: Settings, say: Say, bar: Bar, *, notes: bool) -> Any:
+def _load(model: str, settings: Settings, tasks: Sequence[Task], say: Say, bar: Bar, *, notes: bool) -> Any:
     if notes:
+        held = any(task.notes is not None and task.notes.credentialed for task in tasks)
+        if held and is_callable(model):
+            say(f"These notes are credentialed: make sure that {model} sends nothing of them to a service.")
         say(f"Loading {model.rpartition('=')[2] if model != settings.notes.classifier else model}.")
         return load_note_model(model, settings.notes, settings.load, say)
     if model == CALIBRATION and settings.model is None:

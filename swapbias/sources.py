@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from swapbias.errors import UpstreamMissingError
 
 SOURCE_COLUMNS = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
 TEMPORARY = ".tmp"
+_NAME = re.compile(r"\s*[A-Za-z_][\w .-]{0,29}\s*")
 _RAW_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 
@@ -61,6 +63,17 @@ def read_table(
                 raise ValueError(f"{where}: column {blank[0]!r} is blank, expected a value. Fill it in.")
             rows.append(row)
     return rows
+
+
+def shown_names(header: Sequence[str]) -> str:
+    """Column names for an error; a first line that is no header may be a note, and is not repeated.
+
+    >>> shown_names(["text", "label"]), shown_names(["1", "She is 45F."])
+    ('text, label', '2 columns without names')
+    """
+    if not all(_NAME.fullmatch(name) for name in header):
+        return f"{len(header)} columns without names"
+    return ", ".join(header[:20]) or "none"
 
 
 def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:

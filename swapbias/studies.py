@@ -84,7 +84,9 @@ def local_corpus(name: str, folder: Path) -> Corpus:
     if corpus.local is None:
         able = [one for one in corpora() if load_corpus(one).local]
         raise UsageError(f"{name} reads no folder, expected {' or '.join(able)}. Drop --data.")
-    return replace(corpus, configs=corpus.local(folder))
+    return replace(
+        corpus, configs=corpus.local(folder), title=f"{name}, made from a folder of one's own", licence="other"
+    )
 
 
 def config_rows(corpus: str, config: str, *, download: bool = True) -> list[dict[str, str]]:

@@ -10,10 +10,10 @@ from tests.conftest import ROOT
 
 # Bottom to top: a module may import those above it in this list, never those below.
 LAYERS = [
-    "swapbias", "errors", "sources", "prompts", "lexicons", "published", "declaring", "studies",
+    "swapbias", "errors", "credentialed", "sources", "prompts", "lexicons", "published", "declaring", "studies",
     "resampling", "alignment", "intervals", "significance", "estimates", "gaps", "rates", "direction", "measures",
     "scorers", "swapping", "notes", "baselines", "scoring", "runs", "finding", "predictions", "slicing", "findings",
-    "reproduce", "rating", "comparing", "report", "credentialed", "writing", "building", "phenotyping", "planning",
+    "reproduce", "rating", "comparing", "report", "writing", "building", "phenotyping", "planning",
     "reading",
     "explaining", "audit", "printing", "cli", "__main__",
 ]  # fmt: skip

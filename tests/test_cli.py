@@ -162,7 +162,7 @@ def test_build_writes_what_load_dataset_reads_offline(tmp_path):
         ("nouns", 112),
         ("names", 541),
         ("definitional_pairs", 10),
-        ("swap_terms", 76),
+        ("swap_terms", 102),
     ):
         assert datasets.load_dataset(str(tmp_path / "gender_lexicon"), config)["train"].num_rows == rows
     streamed = datasets.load_dataset(str(tmp_path / "occupation_sentiment"), "control", split="test", streaming=True)

@@ -14,6 +14,7 @@ from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
 from swapbias.notes.folder import stream_notes
 from swapbias.notes.regimes import Notes, counterfactual_pairs, in_regime, with_genders
+from swapbias.notes.rows import NOTE_COLUMNS
 from swapbias.phenotyping import NoteSettings, load_notes, note_rows
 from swapbias.predictions import RANDOM_DIRECT
 from swapbias.published import published_rows
@@ -23,6 +24,7 @@ from swapbias.runs import Run
 from swapbias.scoring import score_rows
 from swapbias.studies import config_rows, load_corpus, load_prompts, load_study, local_corpus
 from swapbias.swapping import Swapper
+from swapbias.swapping.files import Job, swap_files
 from tests import mimic
 
 pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
@@ -295,6 +297,54 @@ def test_notes_with_gender_specific_terms_can_be_left_out(tmp_path):
     assert len(load_notes(NoteSettings(data=str(path), classifier="own", plausible=True), 0).pairs()) == 2
 
 
+def test_leakage_is_tested_on_subjects_that_trained_nothing():
+    notes = [
+        {**dict.fromkeys(NOTE_COLUMNS, ""), "note_id": note, "subject_id": subject, "phenotype": phenotype,
+         "split": split, "gender": "male", "label": "positive", "credentialed": "False", "text": f"He {note}."}
+        for note, subject, phenotype, split in (
+            ("1", "a", "depression", "train"), ("1", "a", "alcohol_abuse", "test"), ("2", "b", "depression", "train"),
+            ("2", "b", "alcohol_abuse", "train"), ("3", "c", "depression", "test"),
+            ("3", "c", "alcohol_abuse", "test"),
+        )
+    ]  # fmt: skip
+    data = Notes("own", tuple(notes), SWAPPER)
+    assert [note["note_id"] for note in data.training("all", "original")] == ["2"]  # 1 is tested, 2 counts once
+    asked = data.versions({pair["pair_id"] for pair in data.pairs()})
+    assert [(row["pair_id"], row["construct"]) for row in asked] == [
+        ("1", "original"), ("3", "original"), ("1", "neutralised"), ("3", "neutralised"),
+    ]  # fmt: skip
+
+
+def test_a_model_named_twice_is_refused(ten, tmp_path, quiet):
+    with ten.open("w", newline="") as handle:  # enough to train on
+        rows = [(f"{text} {place}", label) for place, (text, label) in enumerate([*TEN] * 6)]
+        csv.writer(handle).writerows([("text", "label"), *rows])
+    settings = NoteSettings(data=str(ten), embeddings=("tfidf-lsa", "tfidf-lsa"))
+    with pytest.raises(UsageError, match="tfidf-lsa\\+svm is named twice"):
+        start(Settings(studies=("phenotype_fairness:pairs",), notes=settings), tmp_path / "run", **quiet)
+
+
+def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
+    path = tmp_path / "notes.csv"
+    path.write_text("text,label\nShe is well.,1\nNo change.,0\nHe is well.,1\n")
+    settings = NoteSettings(data=str(path), classifier="tests.test_phenotyping:men_fall")
+    run, found = start(Settings(notes=settings), tmp_path / "run", **quiet)
+    reasons = [one["reason"] for one in run.manifest()["skipped"] if one["experiment"].startswith("part")]
+    assert reasons == ["1 of 3 test notes left out: their gender is not known"]
+    assert math.isnan(numbers(found, "as trained")["fprr"].estimate.value)  # no negative note
+    assert "not defined" in numbers(found, "as trained")["fprr"].direction
+    path.write_text("text,label\nNo change.,0\n")
+    with pytest.raises(UsageError, match="no test note with a known gender"):
+        start(Settings(notes=settings), tmp_path / "other", **quiet)
+
+
+def test_leakage_reads_the_notes_of_the_limited_pairs(tmp_path, quiet):
+    run, _ = start(Settings(studies=("phenotype_fairness",), limit=40), tmp_path / "run", **quiet)
+    items = run.items("phenotype_fairness")
+    counts = items["experiment"].value_counts()
+    assert counts["phenotyping"] == 4 * counts["leakage"]  # 20 notes: 2 genders x 4 regimes, and 2 versions
+
+
 # --- the corpus ----------------------------------------------------------------------------------------
 
 
@@ -332,6 +382,47 @@ def test_credentialed_notes_are_never_sent(mimic_folder):
         refuse_sending(task, Service())
     harmless = type("Task", (), {"notes": Notes("own", ({"credentialed": "False"},), SWAPPER)})()
     refuse_sending(harmless, Service())
+
+
+def test_what_lies_in_a_marked_folder_is_credentialed(tmp_path, quiet):
+    marked = tmp_path / "marked"
+    (marked / "inner").mkdir(parents=True)
+    credentialed.mark(marked)
+    path = marked / "inner" / "notes.csv"
+    path.write_text("text,label\nShe is well.,1\nHe is well.,0\n")
+    assert load_notes(NoteSettings(data=str(path), classifier="own"), 0).credentialed
+    link = tmp_path / "link"
+    link.symlink_to(marked / "inner")
+    assert credentialed.is_credentialed(link)
+    done = swap_files(Job(str(path), mode="swap"), tmp_path / "swapped")
+    assert "marked" in done.credentialed
+
+
+def test_errors_do_not_repeat_notes(tmp_path, quiet):
+    path = tmp_path / "notes.csv"
+    path.write_text("label,text\nShe is a 45F with a SECRET diagnosis,1\n")
+    for settings in (NoteSettings(data=str(path), classifier="own"),):
+        with pytest.raises(ValueError, match="characters, expected") as error:
+            load_notes(settings, 0)
+        assert "SECRET" not in str(error.value)
+    path.write_text("1,She has a SECRET, 45F\n")
+    for call in (lambda: load_notes(NoteSettings(data=str(path), classifier="own"), 0),
+                 lambda: swap_files(Job(str(path)), tmp_path / "out")):  # fmt: skip
+        with pytest.raises(ValueError, match="columns without names") as error:
+            call()
+        assert "SECRET" not in str(error.value)
+    path.write_text("text,label\nShe has a SECRET.,1\nHe is well.,0\n")
+    settings = NoteSettings(data=str(path), classifier="tests.test_phenotyping:quoting")
+    with pytest.raises(ValueError, match="is not shown") as error:
+        start(Settings(notes=settings), tmp_path / "run", **quiet)
+    assert "SECRET" not in str(error.value)
+
+
+def quoting(texts):
+    """A classifier whose error quotes what it read."""
+    if any("SECRET" in text for text in texts):
+        raise ValueError(f"cannot read {texts}")
+    return [0.5] * len(texts)
 
 
 def test_a_run_on_credentialed_notes_says_so_and_holds_no_text(mimic_folder, tmp_path):

@@ -48,6 +48,7 @@ def notes(count=24, seed=0):
     return [
         {
             "note_id": str(index),
+            "subject_id": str(index),
             "gender": "female" if index % 4 < 2 else "male",
             "label": "positive" if index % 2 else "negative",
             "text": " ".join(
@@ -108,7 +109,7 @@ def test_features_are_scaled_on_the_training_notes(classifier):
 
 
 def test_a_note_without_known_words_is_left_out_and_marked():
-    blank = {"note_id": "x", "gender": "male", "label": "positive", "text": "unheard"}
+    blank = {"note_id": "x", "subject_id": "x", "gender": "male", "label": "positive", "text": "unheard"}
     told = []
     scored = scorer(training=lambda phenotype, regime: [*notes(), blank]).score(
         prompts(["unheard", TEST[0]]), told.append

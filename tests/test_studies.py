@@ -82,7 +82,7 @@ PINNED = {
     ("gender_lexicon", "nouns"): (112, "man", "gal", "nun"),
     ("gender_lexicon", "names"): (541, "James", "Charles", "Vera"),
     ("gender_lexicon", "definitional_pairs"): (10, "woman", "Mary", "Mary"),
-    ("gender_lexicon", "swap_terms"): (76, "he", "his", "LHM"),
+    ("gender_lexicon", "swap_terms"): (102, "he", "his", "LHM"),
     ("clinical_notes", "depression-original"): (571, "depression-0000", "depression-0009", "depression-0570"),
     ("clinical_notes", "depression-swapped"): (571, "depression-0000", "depression-0009", "depression-0570"),
     ("clinical_notes", "depression-neutralised"): (571, "depression-0000", "depression-0009", "depression-0570"),
@@ -166,8 +166,8 @@ PINNED = {
         "psychiatric_disorders/psychiatric_disorders-0404/female",
     ),
     ("phenotype_fairness", "depression_words"): (35, "sadness", "desolation", "irritability"),
-    ("gender_lexicon", "clinical_terms"): (110, "amenorrhea", "colposcopy", "vulvar"),
-    ("gender_lexicon", "his_him_weights"): (4809, 'b=" "', 'b=. "', "vt=other â"),
+    ("gender_lexicon", "clinical_terms"): (124, "amenorrhea", "circumcision", "vulvar"),
+    ("gender_lexicon", "his_him_weights"): (4854, 'b=" "', 'b=. "', "vt=other â"),
 }
 
 
@@ -175,7 +175,7 @@ PINNED = {
 NOTE_SUMS = {
     "depression-original": "b8dd5c183d68e38d",
     "alcohol_abuse-augmented": "3de66622582fcada",
-    "pairs": "2a775a1cf100d963",
+    "pairs": "f4aa81cf6c6f4b12",
 }
 
 

@@ -15,13 +15,13 @@ from swapbias.swapping import Swapper
 from swapbias.swapping.doubtful import ALWAYS
 from swapbias.swapping.matching import Matcher
 from swapbias.swapping.resolving import WordResolver
-from swapbias.swapping.table import clinical_terms, load_table
+from swapbias.swapping.table import GLUED, clinical_terms, load_table
 
 SWAPPER = Swapper()
 PAPER = Swapper("paper")
 
 SWAPS = {
-    "He said HE and she.": "She said SHE and he.",
+    "He said HE was, and she.": "She said SHE was, and he.",
     "She's here; he'll stay, she’d go.": "He's here; she'll stay, he’d go.",
     "her hand, gave her, told her mother, helped her up": "his hand, gave him, told his father, helped him up",
     "We took her home. This book is hers.": "We took him home. This book is his.",
@@ -42,6 +42,23 @@ SWAPS = {
     "She_he he2 2he": "He_she he2 2he",
     "fiancé FIANCÉE": "fiancée FIANCÉ",
     "pregnant woman": "pregnant man",
+    "72yoM, 84yoF with, 45yF, 72y/oM, 60yoWM": "72yoF, 84yoM with, 45yM, 72y/oF, 60yoWF",
+    "45/F; Age/Sex: 45/F; 72/M; 45 y F": "45/M; Age/Sex: 45/M; 72/F; 45 y M",
+    "F, 55 yo. 66 yo Spanish speaking F": "M, 55 yo. 66 yo Spanish speaking M",
+    'Sex - F, Sex F, Sex\tM, | Sex | F |, Sex: "F"': 'Sex - M, Sex M, Sex\tF, | Sex | M |, Sex: "M"',
+    'Sex assigned at birth: F, Sex: M/F, {"sex": "F"}': 'Sex assigned at birth: M, Sex: M/F, {"sex": "M"}',
+    "7F guiding catheter, 6F JR4, 8F Angioseal, 24F rigid, 3M Tegaderm": (
+        "7F guiding catheter, 6F JR4, 8F Angioseal, 24F rigid, 3M Tegaderm"
+    ),
+    "1M NaCl, Apt 4F. Room 12F, a 23F with pain, 67M": "1M NaCl, Apt 4F. Room 12F, a 23M with pain, 67F",
+    "cirrhosis c/b HE, SBP. Grade II HE.": "cirrhosis c/b HE, SBP. Grade II HE.",
+    "HE was seen. THE PATIENT SAID HE FELL": "SHE was seen. THE PATIENT SAID SHE FELL",
+    "5. MOM 30 mL PO PRN. HER MOM CALLED": "5. MOM 30 mL PO PRN. HIS DAD CALLED",
+    "MR SMITH WAS SEEN BY MRS JONES": "MS SMITH WAS SEEN BY MR JONES",
+    "The coat is his": "The coat is hers",
+    "made her sick, left her unable to walk, kept her NPO": "made him sick, left him unable to walk, kept him NPO",
+    "the ladies' room, boys' names, women's": "the gentlemen's room, girls' names, men's",
+    "the gentlemen’s room, policewomen, ma'am": "the ladies’ room, policemen, sir",
 }
 NEUTRAL = {
     "He saw her leg; SHE left.": "The patient saw the patient's leg; THE PATIENT left.",
@@ -232,6 +249,10 @@ def test_wrong_requests_are_refused():
         SWAPPER.run(["x"], "flip")
     with pytest.raises(ValueError, match="Give strings"):
         SWAPPER.swap([1, 2])
+    with pytest.raises(ValueError, match="put it into a list"):
+        SWAPPER.swap("he")
+    with pytest.raises(ValueError, match="Give strings"):
+        SWAPPER.swap(["\ud800"])
 
 
 def test_augmenting_doubles_a_dataset():
@@ -318,7 +339,8 @@ def test_no_gendered_term_is_left_in_real_reports(reports):
     for before, after in zip(reports, swapped, strict=True):
         pairs = zip(word.finditer(before), word.finditer(after), strict=True)
         for old, new in pairs:
-            if old.group().lower() in SWAPPER.table.terms and old.group() == new.group():
+            low = old.group().lower()
+            if low in SWAPPER.table.terms and low not in GLUED and old.group() == new.group():
                 left.append(before[max(0, old.start() - 20) : old.end()])
     unexplained = [text for text in left if not any(re.search(reason, text) for reason in LEFT_ALONE)]
     assert unexplained == []

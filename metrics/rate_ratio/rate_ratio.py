@@ -70,7 +70,7 @@ class RateRatio(evaluate.Metric):
         for rate in ("tpr", "fpr"):
             one = rate_ratio(*rows, reference_group=reference_group, pair_ids=list(pair_ids), rate=rate)
             direction = 0.0 if one.higher_group == "" else -1.0 if one.higher_group == reference_group else 1.0
-            known = all(value == value for value in one.rates.values())  # only NaN differs from itself
+            known = one.estimate.value == one.estimate.value  # only NaN differs from itself
             undefined += one.estimate.value != one.estimate.value
             found[f"{rate}r"] = one.estimate.value
             found[f"{rate}r_ci_low"], found[f"{rate}r_ci_high"] = one.estimate.ci_low, one.estimate.ci_high

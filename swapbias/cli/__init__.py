@@ -23,6 +23,7 @@ app = typer.Typer(
 app.add_typer(lexicon, name="lexicon")
 app.command("swap")(swap)
 
+BUILT_IN = ("svm", "rf", "mlp", "tfidf-lsa", "vader")
 Names = Annotated[list[str] | None, typer.Argument(show_default=False)]
 
 
@@ -186,6 +187,8 @@ def audit(
 
 def _absolute(model: str) -> str:
     """A model, or NAME=PATH, with the path of a local file or folder made absolute, so that a run can go on."""
+    if model in BUILT_IN:  # a folder of that name does not matter
+        return model
     name, equals, path = model.rpartition("=")
     place = Path(path) if equals and not Path(model).exists() else Path(model)
     return f"{name}{equals}{place.resolve()}" if equals and place.exists() else _resolved(model)

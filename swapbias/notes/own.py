@@ -78,7 +78,8 @@ def _file_rows(file: Path, split: str) -> Iterator[dict[str, str]]:
 def _one_of(known: Mapping[str, str], value: str, where: str, column: str, wanted: str) -> str:
     found = known.get(value.strip().lower())
     if found is None:
-        raise ValueError(f"{where}, column {column!r}: {value[:40]!r}, expected {wanted}. Fix the cell.")
+        shown = repr(value) if len(value) <= 15 else f"{len(value)} characters"  # it may be a note
+        raise ValueError(f"{where}, column {column!r}: {shown}, expected {wanted}. Fix the cell.")
     return found
 
 

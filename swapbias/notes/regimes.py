@@ -1,6 +1,6 @@
 """The four treatments of training notes, and test notes in both genders."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -62,8 +62,20 @@ def with_genders(notes: Sequence[Note], swapper: Swapper) -> list[dict[str, str]
     return [{**note, "gender": note["gender"] or told[side]} for note, side in zip(notes, sides, strict=True)]
 
 
+def _pair_id(note: Note) -> str:
+    return f"{note['phenotype']}/{note['note_id']}"
+
+
+def _once(notes: Iterable[Note]) -> list[Note]:
+    """Each note once: a note can be labelled for several phenotypes."""
+    found: dict[str, Note] = {}
+    for note in notes:
+        found.setdefault(note["note_id"], note)
+    return list(found.values())
+
+
 def _prompt(note: Note, group: str, text: str, version: str, specific: int) -> dict[str, str]:
-    pair_id = f"{note['phenotype']}/{note['note_id']}"
+    pair_id = _pair_id(note)
     prompt = Prompt(
         prompt_id=f"{pair_id}/{group}",
         pair_id=pair_id,
@@ -125,12 +137,29 @@ class Notes:
                     found[phenotype] = f"{count} {label} training notes, and {FEWEST} are needed"
         return found
 
+    def unlearnable_gender(self) -> str:
+        """Why no classifier can be trained to tell the gender; blank where one can."""
+        training = self.training("all", "original")
+        for gender in ("female", "male"):
+            count = sum(note["gender"] == gender for note in training)
+            if count < FEWEST:
+                return f"{count} training notes of {gender} patients who are not tested, and {FEWEST} are needed"
+        return ""
+
     def training(self, phenotype: str, regime: str) -> list[dict[str, str]]:
-        """Training rows of a phenotype (``all`` for every one) in a regime."""
+        """Training rows of a phenotype in a regime; ``all``: of every one, each note once.
+
+        Phenotypes are split apart, so that a note can train one and test another: among ``all`` no subject stands
+        that is tested anywhere.
+        """
         key = (phenotype, regime)
         if key not in self._kept:
-            training = [note for note in self.rows if note["split"] == "train"]
-            mine = [note for note in training if phenotype in (note["phenotype"], "all")]
+            mine = [
+                note for note in self.rows if note["split"] == "train" and phenotype in (note["phenotype"], "all")
+            ]
+            if phenotype == "all":
+                tested = {note["subject_id"] for note in self.rows if note["split"] == "test"}
+                mine = _once(note for note in mine if note["subject_id"] not in tested)
             self._kept[key] = in_regime(mine, regime, self.swapper)
         return self._kept[key]
 
@@ -139,11 +168,32 @@ class Notes:
         found = counterfactual_pairs([note for note in self.rows if note["split"] == "test"], self.swapper)
         return [row for row in found if row["specific"] == "0"] if self.plausible else found
 
-    def versions(self) -> list[dict[str, str]]:
-        """The test notes with a known gender as prompts, as they are and neutralised: the gender is asked."""
-        mine = [note for note in self.rows if note["split"] == "test" and note["gender"]]
+    def versions(self, pair_ids: Collection[str]) -> list[dict[str, str]]:
+        """The test notes of these pairs as prompts, each once, as they are and neutralised: the gender is asked."""
+        mine = _once(
+            note for note in self.rows if note["split"] == "test" and note["gender"] and _pair_id(note) in pair_ids
+        )
         return [
-            {**_prompt(note, note["gender"], note["text"], version, 0), "condition": "all", "construct": version}
+            {
+                **_prompt(note, note["gender"], note["text"], version, 0),
+                "pair_id": note["note_id"],
+                "condition": "all",
+                "construct": version,
+            }
             for version in VERSIONS
             for note in in_regime(mine, version, self.swapper)
         ]
+
+    def remarks(self) -> list[str]:
+        """What became of test notes that cannot be told by their gender."""
+        tests = [note for note in self.rows if note["split"] == "test"]
+        unknown = sum(not note["gender"] for note in tests)
+        pairs = self.pairs()
+        same = sum(one["text"] == other["text"] for one, other in zip(pairs[::2], pairs[1::2], strict=True))
+        dropped = len(tests) - unknown - len(pairs) // 2
+        told = [
+            (unknown, "left out: their gender is not known"),
+            (dropped, "left out: they hold gender-specific clinical terms"),
+            (same, "read the same in both versions: nothing in them tells the gender"),
+        ]
+        return [f"{count} of {len(tests)} test notes {what}" for count, what in told if count]

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from swapbias.sources import shown_names
+
 BLOCK_BYTES = 2 * 2**20  # a row must fit in a block; larger blocks are slower here and cost memory
 # What Arrow says before it quotes the row: an error must not repeat the text of a note.
 _SAFE_REASON = re.compile(r"(CSV parse error: .*?got \d+|In CSV column #\d+: .*invalid UTF8 data)")
@@ -70,7 +72,7 @@ def _matched(file: str, header: Sequence[str], columns: Sequence[str], optional:
     there = {name.strip().lower(): name for name in header}
     missing = [name for name in columns if name.lower() not in there]
     if missing:
-        shown = ", ".join(header[:20]) or "none"
+        shown = shown_names(header)
         raise ValueError(f"{file}:1: no column {missing[0]!r}, found {shown}. Add the column.")
     return {name: there[name.lower()] for name in (*columns, *optional) if name.lower() in there}
 

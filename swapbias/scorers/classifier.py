@@ -155,8 +155,13 @@ class CallableScorer:
         model_id: str,
         batch_size: int = 64,
         identity: Mapping[str, Any] | None = None,
+        private: bool = False,
     ) -> None:
-        """Wrap a function: list of n texts -> n probabilities, or (n, 2) with the positive class second."""
+        """Wrap a function: list of n texts -> n probabilities, or (n, 2) with the positive class second.
+
+        ``private``: an error of the function may quote a text that must not be shown.
+        """
+        self.private = private
         self.function, self.model_id, self.batch_size = function, model_id, batch_size
         self.identity: Mapping[str, Any] = {"kind": self.kind, **(identity or {})}
 
@@ -199,7 +204,8 @@ class CallableScorer:
         try:
             returned = self.function(texts)
         except Exception as error:
-            raise ValueError(f"{self.model_id} raised {type(error).__name__}: {error}.") from error
+            what = "its text may quote a note and is not shown" if self.private else str(error)
+            raise ValueError(f"{self.model_id} raised {type(error).__name__}: {what}.") from error
         wanted = f"expected {len(texts)} probabilities or shape ({len(texts)}, 2), one row per text"
         try:
             found = np.asarray(returned, dtype=np.float64)

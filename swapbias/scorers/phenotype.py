@@ -44,7 +44,7 @@ class PhenotypeScorer:
         Args:
             features: turn notes into vectors.
             classifier: ``svm`` (C and kernel by cross-validation on macro F1), ``rf`` or ``mlp``.
-            training: phenotype and regime -> rows with note_id, text, label and gender.
+            training: phenotype and regime -> rows with subject_id, text, label and gender.
             seed: of folds, forest and network.
             target: ``label``, or ``gender``.
 
@@ -114,7 +114,7 @@ class PhenotypeScorer:
             vectors = features.vectors(texts)
             known = np.isfinite(vectors).all(axis=1)
             truth = np.array([TARGETS[self.target].index(note[self.target]) for note in notes], dtype=int)[known]
-            groups = np.array([note["note_id"] for note in notes])[known]
+            groups = np.array([note["subject_id"] for note in notes])[known]
             self._check(truth, groups, where=f"{phenotype}, {regime}")
             model, self.chosen[key] = train(vectors[known], truth, groups, kind=self.classifier, seed=self.seed)
             self._trained[key] = features, model

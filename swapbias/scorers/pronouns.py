@@ -35,7 +35,7 @@ def load_resolver(model: str, *, device: str = "auto") -> "MaskedResolver | Tagg
 
 
 class MaskedResolver:
-    """Compares "his" and "him" at the place of "her", in the masculine version of the text around it."""
+    """Compares "his" and "him" at the place of "her", in the text around it."""
 
     def __init__(self, model: Any, tokenizer: Any, *, name: str) -> None:
         """Wrap a model in eval mode and its tokenizer.

@@ -1,6 +1,7 @@
 """Phenotype classifiers that a user brings along: a function, a saved scikit-learn model, a transformers model."""
 
 import bisect
+import hashlib
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,11 @@ from swapbias.scorers.features import Floats, load_extra
 from swapbias.scorers.phenotype import TARGETS, UNIT, predicted_scored
 from swapbias.sources import file_sha256
 
+PROBES = (
+    "The patient denies alcohol use and feels well.",
+    "She was tearful and reports low mood for weeks.",
+    "He drinks daily and was admitted for withdrawal.",
+)
 FILES = (".skops", ".joblib", ".pkl")  # a classifier that a user has saved
 Say = Callable[[str], None]
 
@@ -36,7 +42,12 @@ class ClassifierScorer:
         """Read phenotypes with a scorer of probabilities; ``load_phenotype_classifier`` is the usual way."""
         self.inner, self.cut = inner, cut
         self.model_id = inner.model_id
-        self.identity: Mapping[str, Any] = {**inner.identity, "kind": self.kind}
+        self.identity: Mapping[str, Any] = {**inner.identity, "kind": self.kind, "answers": self._fingerprint()}
+
+    def _fingerprint(self) -> str:
+        """sha256 of the answers to fixed sentences: a function may read a model from a file that changes."""
+        answers = [f"{one:.6f}" for one in self.predict_proba(PROBES)[:, 1]]
+        return hashlib.sha256(" ".join(answers).encode()).hexdigest()
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; NaN where the classifier gives none."""
@@ -82,12 +93,14 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions, say: Say | Non
 def _from_module(name: str, batch_size: int) -> CallableScorer:
     module, _, attribute = name.partition(":")
     try:
-        return CallableScorer.load(name, batch_size=batch_size)
+        found = CallableScorer.load(name, batch_size=batch_size)
+        found.private = True
+        return found
     except UsageError:  # an object that cannot be called may still predict
-        found = getattr(sys.modules.get(module), attribute, None)
-        if not hasattr(found, "predict"):
+        model = getattr(sys.modules.get(module), attribute, None)
+        if not hasattr(model, "predict"):
             raise
-    return _wrapped(found, name, Path(sys.modules[module].__file__ or ""), batch_size)
+    return _wrapped(model, name, Path(sys.modules[module].__file__ or ""), batch_size)
 
 
 def _from_file(path: Path, batch_size: int, say: Say | None) -> CallableScorer:
@@ -120,7 +133,7 @@ def _wrapped(model: Any, name: str, source: Path, batch_size: int) -> CallableSc
         return [_truth(label) for label in model.predict(texts)]
 
     pin = {"sha256": file_sha256(source)} if source.is_file() else {}
-    return CallableScorer(read, model_id=name, batch_size=batch_size, identity=pin)
+    return CallableScorer(read, model_id=name, batch_size=batch_size, identity=pin, private=True)
 
 
 def _truth(label: Any) -> float:

@@ -27,6 +27,7 @@ _GIVE = frozenset(
         "provide provides providing provided", "charge charges charging charged", "send sends sending sent",
         "wish wishes wishing wished", "teach teaches teaching taught", "hand hands handing handed",
         "lend lends lending lent", "bring brings bringing brought", "buy buys buying bought",
+        "cause causes causing caused", "ask asks asking asked", "transfuse transfused transfusing",
         "grant grants granting granted", "deny denies denying denied", "owe owes owing owed",
         "promise promises promising promised", "award awards awarding awarded", "cost costs costing",
         "serve serves serving served", "feed feeds feeding fed", "write writes writing wrote",
@@ -37,7 +38,8 @@ _GIVE = frozenset(
 _MAKE = frozenset(
     f"{form}"
     for forms in (
-        "help helps helping helped", "make makes making made", "let lets letting", "see sees seeing saw seen",
+        "help helps helping helped", "bother bothers bothering bothered", "discharge discharged",
+        "make makes making made", "let lets letting", "see sees seeing saw seen",
         "watch watches watching watched", "hear hears hearing heard", "have has having had",
         "keep keeps keeping kept", "find finds finding found", "get gets getting got", "leave leaves leaving left",
         "prove proves proving proved", "treat treats treating treated", "take takes taking took taken",
@@ -45,6 +47,17 @@ _MAKE = frozenset(
     )
     for form in forms.split()
 )  # fmt: skip
+
+
+# Adjectives that say how a person is: after "make" and its like they are no sign of "his" ("made her sick").
+_PREDICATE = frozenset(
+    """
+    able afraid alert alive alone angry awake aware asleep better comfortable confused dizzy drowsy
+    fatigued happy hungry ill late nauseated nauseous nervous npo pain-free pregnant quiet ready sad
+    safe short sick sleepy stable still thirsty tired unable uncomfortable unsteady unresponsive upset
+    warm weak worse worried
+    """.split()  # noqa: SIM905
+)
 
 
 def word_class(word: str) -> str:
@@ -68,7 +81,11 @@ def features(previous: str | None, following: str | None) -> Iterator[str]:
     ['n=own', 'nc=open', 'ns=own', 'nt=wn']
     """
     if following is not None:
-        kind = word_class(following)
+        kind = (
+            "closed"
+            if previous and verb_class(previous) == "make" and following in _PREDICATE
+            else word_class(following)
+        )
         yield f"n={following}"
         yield f"nc={kind}"
         if kind == "open":

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from swapbias.swapping.doubtful import ALWAYS, JUDGES, Judged
 from swapbias.swapping.matching import Ints, Matches
 from swapbias.swapping.resolving import DOUBTFUL, NEAR, WINDOW, Resolver, is_pronoun
-from swapbias.swapping.table import SwapTable, Term
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED, UNITS, SwapTable, Term
 
 LOWER, CAPITAL, UPPER = 0, 1, 2
 _TITLES = frozenset({"mr", "ms", "mrs", "miss"})
@@ -59,7 +59,7 @@ class Decider:
         self._looked_at = np.array(
             [_is_phrase(term) or (table.context and term.text in ALWAYS) for term in self._terms]
         )
-        self._he = self._number("he") if table.context else -1
+        self._he, self._of = (self._number(text) if table.context else -1 for text in ("he", "of"))
         most = max(len(term.others) for term in self._terms)
         self._words = np.empty((len(self._terms), most, 3), dtype=object)
         for number, term in enumerate(self._terms):
@@ -79,7 +79,8 @@ class Decider:
         case = _cases(signs, found)
         choice = np.zeros(len(rows), dtype=np.int64)
         kept = np.ones(len(rows), dtype=bool)
-        places = np.flatnonzero(self._looked_at[found.term] | self._odd_he(signs, found, case))
+        kept &= (found.term != self._of) | (signs[found.start - 1] == ord("/"))
+        places = np.flatnonzero((self._looked_at[found.term] | self._odd_he(signs, found, case)) & kept)
         seen = [self._seen(buffer, offsets, found, rows, place) for place in places.tolist()]
         verdicts = self._verdicts(seen)
         choice[places] = [verdict.choice for verdict in verdicts]
@@ -91,6 +92,7 @@ class Decider:
         doubts = [(int(rows[one.place]), v.doubt) for one, v in zip(seen, verdicts, strict=True) if v.doubt]
         start, end = found.start[kept], found.end[kept]
         replacements = words[kept].tolist()
+        end = _with_possessives(buffer, start, end, replacements)
         if not self._swaps:
             start, end = _without_gaps(buffer, offsets, start, end, replacements, self._titles(found.term[kept]))
         return Decided(
@@ -107,7 +109,7 @@ class Decider:
     def _odd_he(self, signs: NDArray[np.uint8], found: Matches, case: Ints) -> NDArray[np.bool_]:
         """ "HE" may be an abbreviation, and "s/he" and "(s)he" are both: the only ones of many "he" to look at."""
         before = signs[found.start - 1]
-        odd: NDArray[np.bool_] = (found.term == self._he) & (
+        odd: NDArray[np.bool_] = (found.term == self._of) | (found.term == self._he) & (
             (case == UPPER) | (before == ord("/")) | (before == ord(")"))
         )
         return odd
@@ -181,11 +183,16 @@ def in_case(word: str, case: int) -> str:
 
 def _is_phrase(term: Term) -> bool:
     """Whether the case of a term must be read from all of it: several words, signs, a first letter beyond ASCII."""
-    return not (term.text.isalpha() and term.text[0].isascii())
+    return not (term.text.isalpha() and term.text[0].isascii()) or term.text in GLUED
 
 
 def _as_written(one: _Seen, target: str) -> str:
     """The target in the case of what was written; where that is neither of the three, as the table spells it."""
+    if one.term.text in GLUED:  # the unit stays as it is: "72yoM", "72YOM"
+        unit = next(unit for unit in sorted(UNITS, key=len, reverse=True) if one.term.text[: len(unit)] == unit
+                    and one.term.text[len(unit) :] in DEMOGRAPHIC)  # fmt: skip
+        letters = target[len(unit) :]
+        return one.written[: len(unit)] + (letters.upper() if one.written[-1].isupper() else letters.lower())
     if one.written.islower():
         return target.lower()
     if one.written.isupper() and len(one.written) > 1:
@@ -203,6 +210,34 @@ def _cases(signs: NDArray[np.uint8], found: Matches) -> Ints:
 
 def _index(term: Term, word: str) -> int:
     return [other.lower() for other in term.others].index(word)
+
+
+def _with_possessives(buffer: bytes, start: Ints, end: Ints, replacements: list[bytes]) -> Ints:
+    """Plural possessives take their form from the new word: "ladies'" and "gentlemen's"."""
+    found = end.copy()
+    signs = np.frombuffer(buffer + b" ", dtype=np.uint8)[end]
+    for place in np.flatnonzero((signs == _MARKS[0][0]) | (signs == _MARKS[1][0])).tolist():
+        word, at = replacements[place], int(end[place])
+        mark = next((one for one in _MARKS if buffer.startswith(one, at)), b"")
+        if not mark or not word:
+            continue
+        after = buffer[at + len(mark) : at + len(mark) + 2]
+        plural, written = _is_plural(word), _is_plural(buffer[int(start[place]) : at])
+        if written and not plural and not after[:1].isalnum():
+            replacements[place] = word + mark + (b"S" if word.isupper() else b"s")
+            found[place] = at + len(mark)
+        elif plural and not written and after[:1] in (b"s", b"S") and not after[1:2].isalnum():
+            replacements[place] = word + mark
+            found[place] = at + len(mark) + 1
+    return found
+
+
+_MARKS = (b"'", "’".encode())
+
+
+def _is_plural(word: bytes) -> bool:
+    low = word.lower()
+    return low.endswith(b"s") and not low.endswith((b"ss", b"his", b"hers", b"ms", b"mrs", b"miss"))
 
 
 def _without_gaps(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from swapbias.swapping.table import DEMOGRAPHIC
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED
 
 _I = re.IGNORECASE
 
@@ -25,25 +25,37 @@ _YES, _NO = Judged(True), Judged(False)
 
 # --- letters: "72 y/o M", "45F", "Sex: M", "F/45" ------------------------------------------------------
 
-_HEADER = re.compile(r"\b(?:sex|gender)(?:\s*/\s*age)?\s*[:=]\s*[(\[]?\s*$", _I)
-_AGE_UNIT = re.compile(
-    r"(?:\d|_{2,}|\*\*\])\s*-?\s*"
-    r"(?:y\.?\s*/?\s*o\.?|yrs?\.?(?:[\s-]*old)?|years?[\s-]*old|y\.?r\.?s?\.?\s*/?\s*o(?:ld)?|year)"
-    r"[\s,/-]*(?:(?:white|black|caucasian|hispanic|asian|right[- ]handed|african[- ]american)\s+)?$",
+_HEADER = re.compile(
+    r"\b(?:sex|gender)(?:\s+(?:assigned\s+at\s+birth|at\s+birth|identity))?(?:\s*/\s*age)?[\"'”]?"
+    r"(?:\s*[:=|–-]\s*|\s+)[\"'“(\[]?\s*$",
     _I,
 )
-_BARE_AGE = re.compile(r"(?:(?<![\d.,/:$%])(?<!\d[-/])(\d{1,3})|(_{3})|(\*\*\]))[\s-]?$")
-_SLASH_AGE = re.compile(r"\s?/\s?\d{1,3}(?![\d/])")
+_AGE = r"(?:\d|_{2,}|\*\*\])"
+# Up to three words of description may stand between the age and the letter ("66 yo Spanish speaking F").
+_AGE_UNIT = re.compile(
+    _AGE + r"\s*-?\s*(?:y\.?\s*/?\s*o?\.?|yrs?\.?(?:[\s-]*old)?|years?(?:[\s-]*old)?|y\.?r\.?s?\.?\s*/?\s*o(?:ld)?)"
+    r"[\s,/-]*(?:(?!(?:with|who|on|in|at|for|of|to|and|has|had|is|was|from|by|the|a|an)\b)[A-Za-z-]+\s+){0,3}$",
+    _I,
+)
+_GLUED = re.compile(_AGE + r"\s?-?$")  # what stands before "yoM" and "yF"
+_BARE_AGE = re.compile(r"(?:(?<![\d.,/:$%#])(?<!\d[-/])(\d{1,3})|(_{3})|(\*\*\]))(?:[\s-]?|\s?/\s?|,\s)$")
+_AGE_AFTER = re.compile(r"\s?/\s?\d{1,3}(?![\d/])|,\s?\d{1,3}\s?-?(?:y\b|y/?o\b|yrs?\b|years?\b)", _I)
+_BOTH = re.compile(r"\s?/\s?[MF]\b"), re.compile(r"\b[MF]\s?/\s?$")
 _INSTRUMENT = re.compile(
-    r"[\s-]*(?:fr\b|french|foley|cath|sheath|tube|drain|pigtail|stent|needle|introducer|ng\b|pessary|x\b|\(|deg)", _I
+    r"[\s-]*(?:fr\b|french|foley|cath|sheath|tube|drain|pigtail|stent|needle|introducer|ng\b|guid|rigid|coude|"
+    r"pessary|tegaderm|nacl|x\b|\(|deg)",
+    _I,
 )
 _STORY = re.compile(
-    r"\s*(?:$|[,.;:)\n]|\b(?:with|who|w|s/p|h/o|p/w|c/o|hx|history|admitted|presents?|presented|presenting|and|has|had|is|was|"
-    r"in|from|patient|pt|status|found|transferred|brought|adm|here|complain\w*|referred|known|seen|here|smoker|driver)\b)",
+    r"\s*\b(?:with|who|w|s/p|h/o|p/w|c/o|hx|history|admitted|presents?|presented|presenting|and|has|had|is|was|in|from|"
+    r"patient|pt|status|found|transferred|brought|adm|here|complain\w*|referred|known|seen|smoker|driver|pmh\w*|"
+    r"restrained|struck|victim|living|resident|undergoing|being|now|never|found|s)\b",
     _I,
 )
+_STOP = re.compile(r"\s*(?:$|[,.;:)\n\"'|])")
+_PERSON = re.compile(r"\b(?:an?|is|pt|patient|this|aged?|age/sex:?|sex/age:?)\s+$", _I)
 _FEVER = (90, 110)  # degrees Fahrenheit that may also be an age
-_OLDEST = 120
+_OLDEST, _LARGEST_TUBE, _FEW = 109, 34, 12
 
 
 def letter(term: str, before: str, after: str) -> Judged:
@@ -52,24 +64,38 @@ def letter(term: str, before: str, after: str) -> Judged:
     >>> letter("F", "a 45", " with pain").swap, letter("F", "a 14", " Foley").swap
     (True, False)
     """
-    if _HEADER.search(before):
-        return _YES
-    if _AGE_UNIT.search(before):
-        return _YES
+    if term.lower() in GLUED:
+        slashed = before[-2:].lower() == "y/"
+        if slashed == (term[0] in "oO"):
+            return _YES if _GLUED.search(before[:-2] if slashed else before) else _NO
+        return _NO
+    if _BOTH[0].match(after) or _BOTH[1].search(before):
+        return _NO
+    if _HEADER.search(before) or _AGE_UNIT.search(before):
+        return _YES if term.isupper() or ":" in before[-4:] or _AGE_UNIT.search(before) else _NO
     if len(term) > 1 or term.islower():
         return _NO
-    if _SLASH_AGE.match(after) and not before[-1:].isalnum() and before[-1:] != "/":
+    if _AGE_AFTER.match(after) and not before[-1:].isalnum() and before[-1:] != "/":
         return _YES
     age = _BARE_AGE.search(before)
-    if not age:
-        return _NO
+    return _after_number(term, before[: age.start()], before[age.end(1) :], age.group(1), after) if age else _NO
+
+
+def _after_number(term: str, earlier: str, gap: str, number: str | None, after: str) -> Judged:
+    """A letter after a bare number, or after a removed age: an age, a temperature, a tube or a unit."""
+    told = bool(_STORY.match(after))
     if _INSTRUMENT.match(after) or after[:1] in ("/", "°"):
-        return _NO
-    years = int(age.group(1)) if age.group(1) else None
-    touching = not before[-1:].isspace()
-    if years is not None and (years > _OLDEST or (term == "F" and _FEVER[0] <= years <= _FEVER[1])):
-        return Judged(years <= _OLDEST and bool(_WHO.match(after)), "a number and F may be a temperature")
-    if _STORY.match(after) or (touching and not after[:1].isdigit()):
+        return Judged(False, "a letter after a number may be a unit")
+    if number is None:
+        return _YES
+    years = int(number)
+    if years > _OLDEST or (term == "F" and _FEVER[0] <= years <= _FEVER[1]):
+        swap = years <= _OLDEST and bool(_WHO.match(after))
+        return Judged(swap, "a number and F may be a temperature")
+    stopped, person = bool(_STOP.match(after)), bool(_PERSON.search(earlier))
+    small = years <= (_LARGEST_TUBE if term == "F" else _FEW)
+    likely = (told and (not small or person or not gap)) or (stopped and (person or not small))
+    if likely or (told and person) or (not small and not gap and not after[:1].isdigit()):
         return _YES
     return Judged(False, "a letter after a number may be a unit")
 
@@ -78,8 +104,13 @@ _WHO = re.compile(r"\s*(?:who|with|s/p|h/o|p/w|c/o|admitted|presents?|presented|
 
 # --- words that are also names of other things ---------------------------------------------------------
 
-_CAPITAL_NAME = re.compile(r"\.?\s+(?:[A-Z]|\[\*\*|_{2,})|\.?\s*\[\*\*|\.?\s*_{2,}")
+_NAME = re.compile(r"\.?\s+(?:[A-Z]|\[\*\*|_{2,})|\.?\s*\[\*\*|\.?\s*_{2,}")
 _NAME_IN_CAPITALS = re.compile(r"\.\s+(?:[A-Z]{2,}\b|\[\*\*|_{2,})|\s*\[\*\*|\s*_{2,}")
+_NO_NAME = re.compile(
+    r"\s+(?:IMAG\w*|ANGIO\w*|OF|BRAIN|CONTIN|AND|OR|IS|WAS|WITH|ON|NO|EXAM|STUDY|SPINE|HEAD|CHEST|ABDOMEN|PELVIS|"
+    r"SCAN|FINDINGS|SEVERE|MODERATE|MILD|TRACE|IV|PO|FOR|IN|AT|TO|PATIENT|CHANGES?|STATUS|TEACHING|FOLLOW\w*)\b"
+)
+_CAPITAL_WORD = re.compile(r"\s+[A-Z]{2,}\b")
 
 
 def title(term: str, before: str, after: str) -> Judged:
@@ -88,13 +119,18 @@ def title(term: str, before: str, after: str) -> Judged:
     >>> title("Ms", "", ". Jones").swap, title("MR", "cardiac ", " imaging").swap, title("miss", "", " a dose").swap
     (True, False, False)
     """
+    low = term.lower()
     if term.islower():
-        return Judged(term in ("mr", "mrs", "ms") and bool(re.match(r"\.\s*\w", after)))
-    if term.isupper() and term.lower() in ("mr", "ms"):
+        dotted = bool(re.match(r"\.\s*\w", after))
+        if low in ("mr", "mrs"):
+            return _YES if dotted or re.match(r"\s+\w", after) else _NO
+        return Judged(low == "ms" and dotted, "" if low == "miss" or dotted else f"{term} may be no title")
+    if term.isupper() and low in ("mr", "ms"):
         named = bool(_NAME_IN_CAPITALS.match(after))
-        return Judged(named, f"{term} may be a finding or a disease")
-    if term.lower() == "miss":
-        return Judged(bool(_CAPITAL_NAME.match(after)), "Miss may be a verb" if not before.strip() else "")
+        in_capitals = _CAPITAL_WORD.match(after) and not _NO_NAME.match(after) and _in_capitals(before, after)
+        return Judged(named or bool(in_capitals), f"{term} may be a finding or a disease")
+    if low == "miss":
+        return Judged(bool(_NAME.match(after)), "Miss may be a verb" if not before.strip() else "")
     return _YES
 
 
@@ -102,7 +138,13 @@ _HER2 = re.compile(r"[\s-]{0,2}(?:\d|neu\b|/neu\b|II\b)", _I)
 _HIS_BUNDLE = re.compile(r"[\s-]*(?:bundle|purkinje|electrogram|system)\b", _I)
 _BUNDLE_OF = re.compile(r"\b(?:bundle|branch)(?:es)?\s+of\s+$", _I)
 _INCLUSIVE_HE = re.compile(r"(?:\bs\s?/\s?|\(s\)\s?)$", _I)
-_WORD_BESIDE = re.compile(r"([A-Za-z]{2,})\W*$"), re.compile(r"\W*([A-Za-z]{2,})")
+# What follows a subject; an abbreviation (hepatic encephalopathy) has other neighbours.
+_SUBJECT = re.compile(
+    r"\s+(?:was|is|has|had|will|would|can|could|did|does|denies|denied|reports|reported|states|stated|said|says|"
+    r"presented|presents|went|came|remains|remained|also|then|and\s+she|or\s+she|got|took|felt|fell)\b|['’]",
+    _I,
+)
+_LONG_WORD = re.compile(r"[A-Za-z]{3,}")
 
 
 def pronoun(term: str, before: str, after: str) -> Judged:
@@ -119,24 +161,32 @@ def pronoun(term: str, before: str, after: str) -> Judged:
     if low == "his" and term != "his" and (_HIS_BUNDLE.match(after) or _BUNDLE_OF.search(before)):
         return _NO
     if term.isupper() and low == "he" and not _in_capitals(before, after):
-        return Judged(True, "HE may be an abbreviation")
+        return Judged(bool(_SUBJECT.match(after)) or _starts(before), "HE may be an abbreviation")
     return _YES
+
+
+_DOSE = re.compile(r"\s*(?:\d|prn\b|po\b|q\d|qd\b|qhs\b|ml\b|cc\b)", _I)
 
 
 def abbreviation(term: str, before: str, after: str) -> Judged:
     """Nouns that are an abbreviation in capitals: "MOM" is milk of magnesia.
 
-    >>> abbreviation("MOM", "gave ", " 30 ml").swap, abbreviation("mom", "her ", " called").swap
+    >>> abbreviation("MOM", "5. ", " 30 ml").swap, abbreviation("mom", "her ", " called").swap
     (False, True)
     """
-    if term.isupper() and not _in_capitals(before, after):
+    if term.isupper() and (_DOSE.match(after) or not _in_capitals(before, after)):
         return Judged(False, f"{term} may be an abbreviation")
     return _YES
 
 
 def _in_capitals(before: str, after: str) -> bool:
-    beside = [found.group(1) for found in (_WORD_BESIDE[0].search(before), _WORD_BESIDE[1].match(after)) if found]
-    return any(word.isupper() for word in beside) or not beside
+    """Whether most longer words around are in capitals; where there are none, nothing speaks against it."""
+    beside = _LONG_WORD.findall(before) + _LONG_WORD.findall(after)
+    return bool(2 * sum(word.isupper() for word in beside) >= len(beside))
+
+
+def _starts(before: str) -> bool:
+    return not before.strip() or before.rstrip()[-1:] in '.!?:"“'
 
 
 _INCLUSIVE_MAN = re.compile(r"\(?\bwo\s?[/)]\s?$", _I)
@@ -153,11 +203,11 @@ def compound(term: str, before: str, after: str) -> Judged:
 
 Judge = Callable[[str, str, str], Judged]
 JUDGES: Mapping[str, Judge] = {
-    **dict.fromkeys(DEMOGRAPHIC, letter),
+    **dict.fromkeys(DEMOGRAPHIC | GLUED, letter),
     **dict.fromkeys(("mr", "ms", "mrs", "miss"), title),
     **dict.fromkeys(("her", "his", "he"), pronoun),
     "mom": abbreviation,
     **dict.fromkeys(("man", "men"), compound),
 }
-# Terms that must be looked at one by one in any case; "he" only where it stands in capitals or after "s/" and "(s)".
-ALWAYS = frozenset(JUDGES) - {"he"}
+# Terms that must be looked at one by one in any case; "he" and "of" only where what stands beside them is odd.
+ALWAYS = frozenset(JUDGES) - {"he", "of"}

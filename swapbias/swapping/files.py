@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from swapbias.credentialed import is_credentialed
 from swapbias.errors import UsageError
 from swapbias.swapping import Swapped, Swapper
 from swapbias.swapping.parts import SwapFolder, Totals
@@ -108,7 +109,7 @@ def swap_files(
         raise UsageError(f"processes {processes} and batch rows {batch_rows}: expected 1 or more. Give larger ones.")
     swapper = Swapper(job.table, resolver=job.resolver)
     source = open_source(job.source, job.column, split=job.split)
-    why = "--credentialed was given" if job.credentialed else why_credentialed(source)
+    why = "--credentialed was given" if job.credentialed else _why_credentialed(job, source)
     layout = layout_of(source.schema, column=job.column, mode=job.mode, groups=swapper.groups, credentialed=bool(why))
     settings = _settings(job, source, swapper, why)
     folder = SwapFolder.open(out, settings)
@@ -186,3 +187,10 @@ class _Teller:
             seconds=time.perf_counter() - self._begun,
         )
         self._tell(self.step)
+
+
+def _why_credentialed(job: Job, source: Source) -> str:
+    path = Path(job.source)
+    if path.exists() and is_credentialed(path):
+        return "the input lies in a folder that is marked so"
+    return why_credentialed(source)

@@ -11,7 +11,7 @@ from swapbias.swapping.contexts import features, word_class
 WINDOW = 100  # bytes on each side that a resolver is shown
 NEAR = 60  # characters of them that tell most
 SHARE = 0.5
-DOUBTFUL = 1.0  # log-odds within this of zero are counted as doubtful
+DOUBTFUL = 1.5  # log-odds within this of zero are counted as doubtful
 
 _LAST = re.compile(r"([^\W\d_]+(?:['’][^\W\d_]+)?|\d+|[^\w\s])\s*$")
 _FIRST = re.compile(r"\s*([^\W\d_]+|\d+|[^\w\s])")
@@ -122,7 +122,8 @@ def is_pronoun(before: str, after: str) -> bool:
     """
     if partner(before, after) == "hers":
         return True
-    stands_alone = word_class(first_word(after) or "x") in ("none", "punctuation", "closed")
+    following = first_word(after)
+    stands_alone = following is not None and word_class(following) in ("none", "punctuation", "closed")
     return stands_alone and last_word(before) in _POSSESSED and not _OPENS.match(after)
 
 

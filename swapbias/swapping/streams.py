@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from swapbias.errors import UsageError
+from swapbias.sources import shown_names
 from swapbias.swapping.readers import FORMATS, Batches, Format, format_of
 
 if TYPE_CHECKING:
@@ -132,9 +133,10 @@ def _with_text(schema: pa.Schema, column: str) -> pa.Schema:
     """The schema, checked, with the text column as plain text; a column that holds only nulls is text too."""
     twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
     if twice is not None:
-        raise ValueError(f"Column {twice!r} stands twice in the input, expected once. Rename one.")
+        raise ValueError(f"A column stands twice in the input ({shown_names([twice])}), expected once. Rename one.")
     if column not in schema.names:
-        raise UsageError(f"There is no column {column!r}, there are {', '.join(schema.names)}. Choose with --column.")
+        there = shown_names(schema.names)
+        raise UsageError(f"There is no column {column!r}, there are {there}. Choose with --column.")
     field = schema.field(column)
     if kinds.is_string(field.type) or kinds.is_large_string(field.type):
         return schema

@@ -17,7 +17,7 @@ from swapbias.errors import UsageError
 from swapbias.swapping.deciding import Decided, Decider
 from swapbias.swapping.matching import Ints, Matcher, Matches
 from swapbias.swapping.resolving import Resolver, SecondedResolver, WordResolver
-from swapbias.swapping.table import DEMOGRAPHIC, clinical_terms, load_table
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED, clinical_terms, load_table
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -78,7 +78,7 @@ class Swapper:
         self._clinical = list(clinical_terms())
         self._terms = list(self.table.terms)
         own = [term for term in self._clinical if term not in self.table.terms]
-        self._matcher = Matcher([*self._terms, *own], beside_digits=DEMOGRAPHIC)
+        self._matcher = Matcher([*self._terms, *own], beside_digits=DEMOGRAPHIC | GLUED)
         self._names = [*self._terms, *own]
         self._deciders = {mode: Decider(self.table, self.resolver, mode) for mode in MODES}
 
@@ -95,12 +95,12 @@ class Swapper:
 
     def swap(self, texts: Iterable[str]) -> list[str]:
         """The texts with every gendered term replaced by the other group's."""
-        found: list[str] = self.run(list(texts), "swap").texts.to_pylist()
+        found: list[str] = self.run(_listed(texts), "swap").texts.to_pylist()
         return found
 
     def neutralise(self, texts: Iterable[str]) -> list[str]:
         """The texts with every gendered term replaced by a neutral one or removed."""
-        found: list[str] = self.run(list(texts), "neutralise").texts.to_pylist()
+        found: list[str] = self.run(_listed(texts), "neutralise").texts.to_pylist()
         return found
 
     def augment(self, data: "Dataset", *, column: str = "text") -> "Dataset":
@@ -120,7 +120,7 @@ class Swapper:
         def swapped(batch: Mapping[str, Any]) -> dict[str, Any]:
             return {column: self.run(batch[column], "swap").texts.to_pylist()}
 
-        both = [data, data.map(swapped, batched=True)]
+        both = [data, data.map(swapped, batched=True, keep_in_memory=True)]  # no copy in a cache
         names = ("original", "swapped")
         return concatenate_datasets(
             [rows.add_column("version", [name] * len(rows)) for rows, name in zip(both, names, strict=True)]
@@ -134,6 +134,10 @@ class Swapper:
         """
         if mode not in MODES:
             raise UsageError(f"Unknown mode {mode!r}: expected {' or '.join(MODES)}.")
+        if mode == "neutralise" and not self.table.neutral:
+            raise UsageError(
+                f"{self.table.name} has no column neutral, and nothing can be neutralised. Add the column."
+            )
         given = _as_array(texts)
         parts = [self._block(block, mode) for block in _blocks(given)]
         return _joined(parts, given.type)
@@ -177,14 +181,20 @@ def _resolver(wanted: str | Resolver | None) -> Resolver:
 # --- Arrow in, Arrow out ------------------------------------------------------------------------------
 
 
+def _listed(texts: Iterable[str]) -> Sequence[str]:
+    return texts if isinstance(texts, str) else list(texts)
+
+
 def _as_array(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.Array:
+    if isinstance(texts, str):
+        raise ValueError("texts is one string, expected several: put it into a list.")
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     if not isinstance(texts, pa.Array):
         try:
             texts = pa.array(texts, type=pa.large_string())
-        except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
-            raise ValueError(f"texts: {error}. Give strings.") from error
+        except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as error:
+            raise ValueError(f"texts: {str(error).rstrip('.')}. Give strings.") from error
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type) or pa.types.is_null(texts.type)):
         raise ValueError(f"texts of type {texts.type}, expected strings. Choose another column.")
     return texts

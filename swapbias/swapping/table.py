@@ -3,7 +3,7 @@
 import csv
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from swapbias.errors import UsageError
@@ -13,6 +13,9 @@ BUILT_IN = ("resolved", "paper")
 _COLUMNS = ("male", "female", "neutral", "table", "note")
 # Letters and letter pairs that name a gender only in a demographic ("72 y/o M"), never as words of their own.
 DEMOGRAPHIC = frozenset({"m", "f", "wm", "wf", "bm", "bf", "hm", "hf", "aam", "aaf", "rhm", "rhf", "lhm", "lhf"})
+
+UNITS = ("y", "yo", "yr", "yrs", "o")  # the last after "y/"
+GLUED = frozenset(f"{unit}{letters}" for unit in UNITS for letters in DEMOGRAPHIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class SwapTable:
         name: ``resolved``, ``paper`` or the file's name.
         groups: names of the two groups, ``male`` and ``female`` in the built-in tables.
         terms: by their text in lower case.
+        neutral: whether it has neutral words.
         context: whether a term with several others is decided by its context (else the first is taken).
         sha256: of the rows.
     """
@@ -50,6 +54,7 @@ class SwapTable:
     terms: Mapping[str, Term]
     context: bool = True
     sha256: str = field(default="")
+    neutral: bool = True
 
     def invertible(self, text: str) -> bool:
         """Whether a term comes back when its text is swapped twice, given that its context decides rightly."""
@@ -90,7 +95,8 @@ def load_table(name: str | Path) -> SwapTable:
         )
     header = _header(path)
     rows = read_table(path, header, optional=("neutral", "note", "table"))
-    return _table(path.name, (header[0], header[1]), rows, context=True)
+    table = _table(path.name, (header[0], header[1]), rows, context=True)
+    return replace(table, neutral="neutral" in header)
 
 
 def _header(path: Path) -> tuple[str, ...]:
@@ -125,6 +131,8 @@ def _table(name: str, groups: tuple[str, str], rows: Sequence[Mapping[str, str]]
             if other not in others:
                 others.append(other)
                 neutral.append(row.get("neutral", ""))
+    if {"m", "f"} <= found.keys():
+        _add_glued(found)
     terms = {
         text: Term(text, side, tuple(o), tuple(n), frozenset(map(str.lower, o)))
         for text, (side, o, n) in found.items()
@@ -135,6 +143,14 @@ def _table(name: str, groups: tuple[str, str], rows: Sequence[Mapping[str, str]]
         ).encode()
     ).hexdigest()
     return SwapTable(name, groups, terms, context, digest)
+
+
+def _add_glued(found: dict[str, tuple[int, list[str], list[str]]]) -> None:
+    """Demographic letters that are written onto the unit of an age: "72yoM", "45yF", "60y/oWM"."""
+    for text in sorted(DEMOGRAPHIC & found.keys()):
+        side, others, neutral = found[text]
+        for unit in UNITS:
+            found[f"{unit}{text}"] = side, [f"{unit}{other}" for other in others], [f"{unit}{n}" for n in neutral]
 
 
 def clinical_terms() -> dict[str, str]:

