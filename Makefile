@@ -9,7 +9,7 @@ setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[lexicon,clinical,explain,dev]'
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[lexicon,clinical,explain,train,dev]'
 	touch $@
 
 audit: $(READY)

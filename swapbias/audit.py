@@ -21,11 +21,13 @@ from swapbias.report.clinical_figures import explanation_figures
 from swapbias.report.figures import draw_figures
 from swapbias.report.page import Page, render
 from swapbias.runs import Run
-from swapbias.scorers import HasCoverage, Scorer
+from swapbias.scorers import HasCoverage, HasLog, Scorer
+from swapbias.scorers.answers import AnswerLog
 from swapbias.scorers.explain import Explained
 from swapbias.scoring import CHUNK_ROWS, chunks, score_rows
 from swapbias.studies import load_lexicon, load_study
 
+ANSWERS = "answers.jsonl"  # of a chat model, each as it arrives
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")
 
 
@@ -81,6 +83,9 @@ def _work(
     if manifest.get("credentialed"):
         credentialed.mark(run.folder)
         say(f"These notes are credentialed: {run.folder} must not be published, shared or sent anywhere.")
+    for reader in readers:
+        if isinstance(reader, HasLog):
+            reader.log = AnswerLog(run.folder / ANSWERS)
     items = _score_all(run, tasks, readers, bar)
     found: list[Finding] = []
     for name, frame in items.items():

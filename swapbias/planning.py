@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from swapbias.chatting import ChatSettings, asked_rows
 from swapbias.declaring import Experiment, Study
 from swapbias.errors import UsageError
 from swapbias.notes.regimes import Notes
@@ -18,6 +19,8 @@ from swapbias.studies import config_rows, load_lexicon, load_study, studies
 CALIBRATION = "calibration"
 EMBEDDING = "embedding"  # the kind that reads notes and words through --embedding
 NOTE_STUDY = "phenotype_fairness"
+CHAT = "chat"  # the kind that answers through --chat
+CHAT_STUDY = "adjective_coreference"
 CALIBRATED = ("rq1",)  # experiments that the calibration model is trained for
 _DEFAULT_MODELS = {"masked": CALIBRATION, "classifier": VADER}  # no causal model is embedded
 
@@ -36,6 +39,7 @@ class Settings:
     seed: int = 0
     load: LoadOptions = field(default_factory=LoadOptions)
     notes: NoteSettings = field(default_factory=NoteSettings)
+    chat: ChatSettings = field(default_factory=ChatSettings)
 
     @classmethod
     def from_manifest(cls, saved: Mapping[str, Any]) -> "Settings":
@@ -47,6 +51,7 @@ class Settings:
         try:
             notes = NoteSettings(**{**saved["notes"], "embeddings": tuple(saved["notes"]["embeddings"])})
             made = {"studies": tuple(saved["studies"]), "load": LoadOptions(**saved["load"]), "notes": notes}
+            made["chat"] = ChatSettings(**saved["chat"])
             found = cls(**{**saved, **made})
             if not isinstance(found.limit, int | None) or not isinstance(found.seed, int):
                 raise TypeError(f"limit {found.limit!r}, seed {found.seed!r}")
@@ -87,7 +92,8 @@ def plan(settings: Settings) -> tuple[list[Task], list[Skipped]]:
     """
     if settings.kind and settings.model is None:
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
-    named = settings.studies or ((NOTE_STUDY,) if settings.notes.given else tuple(studies()))
+    settings.chat.check()
+    named = settings.studies or _asked_for(settings)
     chosen = [_study_and_config(name) for name in named]
     kind = None if settings.model is None else model_kind(settings.model, settings.kind)
     tasks: list[Task] = []
@@ -143,9 +149,21 @@ def _unreadable(task: Task, settings: Settings) -> str:
     return task.notes.unlearnable_gender() if task.experiment.reading == "gender" else ""
 
 
+def _asked_for(settings: Settings) -> tuple[str, ...]:
+    return _own(settings) or tuple(studies())
+
+
+def _own(settings: Settings) -> tuple[str, ...]:
+    """The studies that settings of their own speak of."""
+    own = [(NOTE_STUDY, settings.notes.given), (CHAT_STUDY, settings.chat.model is not None)]
+    return tuple(name for name, given in own if given)
+
+
 def _models(experiment: Experiment, settings: Settings) -> tuple[str, ...]:
     if experiment.kind == EMBEDDING:
         return settings.notes.models(experiment)
+    if experiment.kind == CHAT:
+        return (settings.chat.model or "",)
     return (settings.model or _DEFAULT_MODELS[experiment.kind],)
 
 
@@ -168,26 +186,32 @@ def _task(
         for name in configs
         for row in _limited(config_rows(study.name, name), settings.limit)
     ]
+    if experiment.kind == CHAT:
+        rows = asked_rows(rows, settings.chat.trials)
     return Task(study, experiment, configs, model, rows)
 
 
 def _misfit(study: Study, experiment: Experiment, kind: str | None, settings: Settings) -> str:
     """Why an experiment cannot run; blank where it can."""
-    if experiment.kind == EMBEDDING and kind is not None:
-        return f"it reads word vectors and encoders: name them with --embedding instead of {_short(settings.model)}"
+    if experiment.on_request and not settings.studies and study.name not in _own(settings):
+        return f"it takes many times as long as the others; run it with --study {study.name}"
+    if experiment.kind == CHAT:
+        return "" if settings.chat.model else "it asks a chat model; name one with --chat"
+    if experiment.kind == EMBEDDING:
+        return _no_embedding(experiment, kind, settings)
     if kind not in (None, experiment.kind):
         return f"it needs a {experiment.kind} model and {_short(settings.model)} is of kind {kind}"
-    if experiment.on_request and not settings.studies and not settings.notes.given:
-        return f"it takes many times as long as the others; run it with --study {study.name}"
-    if experiment.kind == EMBEDDING:
-        return (
-            "" if _models(experiment, settings) else "a classifier of your own is audited; name --embedding for this"
-        )
     if kind is None and experiment.kind not in _DEFAULT_MODELS:
         return f"it needs a {experiment.kind} model, and none is embedded; name one"
     if kind is None and experiment.kind == "masked" and experiment.name not in CALIBRATED:
         return f"the calibration model is trained for {', '.join(CALIBRATED)} alone; name a model to run it"
     return ""
+
+
+def _no_embedding(experiment: Experiment, kind: str | None, settings: Settings) -> str:
+    if kind is not None:
+        return f"it reads word vectors and encoders: name them with --embedding instead of {_short(settings.model)}"
+    return "" if _models(experiment, settings) else "it needs an --embedding beside a classifier of your own"
 
 
 def _study_and_config(name: str) -> tuple[Study, str]:

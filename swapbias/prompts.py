@@ -18,7 +18,8 @@ class Prompt:
         pair_id: shared by the rows that are compared with each other.
         group: what stands (or is looked for) in the swapped slot, e.g. ``female``.
         text: what the model reads; ``<mask>`` marks the position a masked model fills.
-        candidates: ``corpus/lexicon/label`` of the words counted at the mask; blank where nothing is filled in.
+        candidates: ``corpus/lexicon/label`` of the words counted at the mask, or ``right|wrong`` of two answers;
+            blank where nothing is filled in.
         construct: the theme that the template is about (a phase, a dimension of stigma, an act).
         condition: what the text is about (a diagnosis, a profession).
         label: the class of the condition (mental or other health, labour-force class).

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from swapbias.chatting import load_chat
 from swapbias.errors import UsageError
 from swapbias.phenotyping import expected_numbers, load_note_model, note_reader
-from swapbias.planning import CALIBRATION, EMBEDDING, Settings, Task
+from swapbias.planning import CALIBRATION, CHAT, EMBEDDING, Settings, Task
 from swapbias.scorers import Progress, Scorer, is_callable, load_scorer, read_as
 
 Say = Callable[[str], None]
@@ -19,13 +20,12 @@ def load_readers(settings: Settings, tasks: Sequence[Task], *, say: Say, bar: Ba
         UsageError: a model that sends texts away would read credentialed notes, or one that does not fit.
         ValueError: a model that cannot be loaded.
     """
-    loaded: dict[tuple[str, bool], Any] = {}
+    loaded: dict[tuple[str, str], Any] = {}
     readers = []
     for task in tasks:
-        notes = task.experiment.kind == EMBEDDING
-        key = (task.model, notes)
+        key = (task.model, task.experiment.kind)
         if key not in loaded:
-            loaded[key] = _load(task.model, settings, tasks, say, bar, notes=notes)
+            loaded[key] = _load(task.model, settings, tasks, say, bar, kind=task.experiment.kind)
         readers.append(_reader(loaded[key], task, settings))
         refuse_sending(task, readers[-1])
     _check_names(tasks, readers)
@@ -55,7 +55,12 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
         )
 
 
-def _load(model: str, settings: Settings, tasks: Sequence[Task], say: Say, bar: Bar, *, notes: bool) -> Any:
+def _load(model: str, settings: Settings, tasks: Sequence[Task], say: Say, bar: Bar, *, kind: str) -> Any:
+    notes, chat = kind == EMBEDDING, kind == CHAT
+    if chat:
+        say(f"Chat model {model}.")
+        rows = next(task.rows for task in tasks if task.experiment.kind == CHAT)
+        return load_chat(settings.chat, settings.load, settings.seed, rows)
     if notes:
         held = any(task.notes is not None and task.notes.credentialed for task in tasks)
         if held and is_callable(model):

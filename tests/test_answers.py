@@ -133,7 +133,7 @@ def test_wrong_requests_say_what_is_wanted():
 def test_the_bias_by_hand():
     # Pro: 6 of 8 right, anti 2 of 8: 75 - 25 = 50 points. Right on one side alone: s0, s1, s2, s3 on pro, none on
     # anti: McNemar 2 * (1/2)^4 = .125. Other: 1 of 8 and 3 of 8, together 4 of 16.
-    found = bias_of("ccccccuo", "iuoicooc"[:4] + "ccoo")
+    found = bias_of("ccccccuo", "iuoiccoo")
     assert found.estimate.value == 50
     assert found.accuracies == {"pro": 75, "anti": 25}
     assert found.estimate.p_value == pytest.approx(0.125)
@@ -147,7 +147,7 @@ def test_swapping_the_reference_flips_the_sign():
     one, other = bias_of("cccu", "ciuu"), bias_of("cccu", "ciuu", reference_group="pro")
     assert one.estimate.value == -other.estimate.value == 50
     assert one.estimate.p_value == other.estimate.p_value
-    assert one.estimate.ci_low == pytest.approx(-other.estimate.ci_high, abs=25)
+    assert one.unparsed == other.unparsed
 
 
 def test_unsure_and_unreadable_answers_count_as_wrong():
@@ -175,12 +175,14 @@ def test_pairs_that_are_all_alike_have_no_interval_and_no_test():
 
 
 def test_the_interval_is_that_of_the_slow_bootstrap():
-    pro, anti = "ccccccccuiouccci", "cciiuucciouccuii"
+    pro, anti = 8 * "ccccccccuiouccci", 8 * "cciiuucciouccuii"
     found = bias_of(pro, anti).estimate
     gaps = np.array([(a == "c") - (b == "c") for a, b in zip(pro, anti, strict=True)]) * 100.0
     rng = np.random.default_rng(1)
     means = [rng.choice(gaps, len(gaps)).mean() for _ in range(9_999)]
-    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(np.quantile(means, [0.025, 0.975])), abs=3)
+    assert (found.ci_low, found.ci_high) == pytest.approx(
+        tuple(np.quantile(means, [0.025, 0.975])), abs=0.8
+    )  # one pair is .78
 
 
 def test_the_order_of_the_rows_does_not_matter():

@@ -19,8 +19,9 @@ CONFIGS = [
     for study in studies()
     for experiment in load_study(study).experiments
     for config in experiment.configs[:1]
-    # Causal models read the rows of a masked experiment; notes are read in regimes (test_phenotyping).
-    if experiment.kind not in ("causal", "embedding")
+    # Causal models read the rows of a masked experiment; notes are read in regimes (test_phenotyping) and answers of
+    # chat models in trials (test_chat_audit).
+    if experiment.kind not in ("causal", "embedding", "chat")
 ]
 
 

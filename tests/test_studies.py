@@ -166,6 +166,8 @@ PINNED = {
         "psychiatric_disorders/psychiatric_disorders-0404/female",
     ),
     ("phenotype_fairness", "depression_words"): (35, "sadness", "desolation", "irritability"),
+    ("adjective_coreference", "wino_style-stereotype"): (1536, "s001", "s005", "s048"),
+    ("adjective_coreference", "wino_style-position"): (1536, "s001", "s005", "s048"),
     ("gender_lexicon", "clinical_terms"): (124, "amenorrhea", "circumcision", "vulvar"),
     ("gender_lexicon", "his_him_weights"): (4854, 'b=" "', 'b=. "', "vt=other â"),
 }
@@ -195,6 +197,7 @@ def test_rows_are_as_many_and_as_worded_as_pinned(corpus, config):
     count, *expected = PINNED[corpus, config]
     names = ("note_id", "text", "word", "female", "male", "singular", "term", "feature")
     column = "prompt_id" if corpus == "clinical_notes" and config == "pairs" else None
+    column = "template" if corpus == "adjective_coreference" else column
     column = column or next(name for name in names if name in rows[0])
     column = "male" if config == "swap_terms" else column
     assert len(rows) == count == studies.row_count(corpus, config)
@@ -267,11 +270,14 @@ def test_unknown_names_say_which_there_are():
     for call, sentence in (
         (
             lambda: studies.load_corpus("nope"),
-            r"Unknown corpus 'nope': expected one of clinical_notes, gender_lexicon, gendered_stigma",
+            r"Unknown corpus 'nope': expected one of adjective_coreference, clinical_notes, gender",
         ),
         (lambda: studies.load_study("gender_lexicon"), "Unknown study"),
         (lambda: studies.load_prompts("gendered_stigma", "rq9"), "Unknown config of gendered_stigma 'rq9'"),
-        (lambda: studies.metric_path("nope"), "expected one of bias_correlation, direct_bias, flip_rate, group_gap"),
+        (
+            lambda: studies.metric_path("nope"),
+            "expected one of answer_bias, bias_correlation, direct_bias, flip_rate",
+        ),
         (lambda: studies.load_lexicon("gendered_stigma/nope"), "Unknown lexicon"),
     ):
         with pytest.raises(UsageError, match=sentence):

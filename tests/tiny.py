@@ -185,15 +185,16 @@ def save_classifier(folder, labels):
     return folder
 
 
-def save_causal(folder):
-    """A tiny random causal model."""
+def save_causal(folder, positions=128):
+    """A tiny random causal model that reads so many tokens."""
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
     folder.mkdir(exist_ok=True)
     tokenizer = _byte_level(folder)
-    config = GPT2Config(vocab_size=len(tokenizer), n_embd=16, n_layer=1, n_head=2, n_positions=128, **SPREAD)
+    tokenizer.model_max_length = positions
+    config = GPT2Config(vocab_size=len(tokenizer), n_embd=16, n_layer=1, n_head=2, n_positions=positions, **SPREAD)
     GPT2LMHeadModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

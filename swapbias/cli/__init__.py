@@ -1,4 +1,4 @@
-"""The command line: swapbias list | build | swap | audit | reproduce. Thin: each command calls one function."""
+"""The command line. Thin: each command calls one function."""
 
 import sys
 import traceback
@@ -9,9 +9,11 @@ from typing import Annotated, NoReturn
 import typer
 from rich.table import Table
 
+from swapbias.cli.audit import audit
 from swapbias.cli.lexicon import lexicon
 from swapbias.cli.swap import swap
-from swapbias.cli.terminal import err, out, progress, say
+from swapbias.cli.terminal import err, out
+from swapbias.cli.train import train
 from swapbias.errors import UsageError
 
 app = typer.Typer(
@@ -21,9 +23,10 @@ app = typer.Typer(
     help="Measure social bias in language models by swapping one slot of a text.",
 )
 app.add_typer(lexicon, name="lexicon")
+app.command("audit")(audit)
 app.command("swap")(swap)
+app.command("train")(train)
 
-BUILT_IN = ("svm", "rf", "mlp", "tfidf-lsa", "vader")
 Names = Annotated[list[str] | None, typer.Argument(show_default=False)]
 
 
@@ -110,97 +113,6 @@ def build(
             what = f"left out: {built.left_out}" if built.left_out else f"{built.rows} rows"
             out.print(f"{built.corpus} {built.config}: {what}", soft_wrap=True, markup=False)
     out.print(f"Built in {folder}", soft_wrap=True, markup=False)
-
-
-@app.command()
-def audit(
-    context: typer.Context,
-    model: Annotated[
-        str | None,
-        typer.Argument(show_default=False, help="Hub id, local folder, vader or module:function; none: calibration."),
-    ] = None,
-    study: Annotated[list[str] | None, typer.Option(help="NAME or NAME:CONFIG; may be repeated.")] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="masked, classifier or causal, where the config does not tell.")
-    ] = None,
-    folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", show_default=False)] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Most prompts per config, whole pairs.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts per forward pass.")] = 64,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="float32, or bfloat16 (faster, changes results).")] = "float32",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the calibration model and of resampling.")] = 0,
-    positive_label: Annotated[str | None, typer.Option(help="The classifier's label for positive.")] = None,
-    negative_label: Annotated[str | None, typer.Option(help="The classifier's label for negative.")] = None,
-    embedding: Annotated[
-        list[str] | None,
-        typer.Option(help="Word vectors (file) or encoder (Hub id, folder), NAME=PATH; may be repeated."),
-    ] = None,
-    classifier: Annotated[
-        str, typer.Option(help="svm, rf or mlp, trained here; or your own: file, folder, Hub id, module:function.")
-    ] = "svm",
-    data: Annotated[Path | None, typer.Option(help="Your notes: MIMIC-III folder, CSV, JSON lines, Parquet.")] = None,
-    plausible: Annotated[
-        bool, typer.Option("--plausible", help="Leave notes with gender-specific clinical terms out.")
-    ] = False,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
-) -> None:
-    """Audit a model: score the prompts, compare the groups, write findings, figures and a report."""
-    from swapbias import audit as auditing
-    from swapbias.phenotyping import NoteSettings
-    from swapbias.printing import print_headlines
-    from swapbias.scorers import LoadOptions
-
-    with progress() as bar:
-        if resume:
-            given = [name for name in context.params if _was_given(context, name) and name != "resume"]
-            if given:
-                named = ", ".join("MODEL" if name == "model" else name for name in given)
-                raise UsageError(f"--resume takes everything from the run, and {named} is given. Drop the others.")
-            run, found = auditing.resume(resume, say=say, bar=bar)
-        else:
-            settings = auditing.Settings(
-                model=_absolute(model) if model else None,
-                studies=tuple(study or ()),
-                kind=kind,
-                limit=limit,
-                seed=seed,
-                load=LoadOptions(
-                    device=device,
-                    dtype=dtype,
-                    batch_size=batch_size,
-                    positive_label=positive_label,
-                    negative_label=negative_label,
-                ),
-                notes=NoteSettings(
-                    embeddings=tuple(_absolute(one) for one in embedding or ()),
-                    classifier=_absolute(classifier),
-                    data=str(data.resolve()) if data else None,
-                    plausible=plausible,
-                ),
-            )
-            run, found = auditing.start(settings, folder or auditing.default_folder(settings), say=say, bar=bar)
-    for one in run.manifest()["skipped"]:
-        out.print(f"Not run: {one['study']} {one['experiment']}: {one['reason']}.", soft_wrap=True, markup=False)
-    print_headlines(out, found)
-    out.print(f"Report: {run.folder / 'report.html'}", soft_wrap=True, markup=False)
-
-
-def _absolute(model: str) -> str:
-    """A model, or NAME=PATH, with the path of a local file or folder made absolute, so that a run can go on."""
-    if model in BUILT_IN:  # a folder of that name does not matter
-        return model
-    name, equals, path = model.rpartition("=")
-    place = Path(path) if equals and not Path(model).exists() else Path(model)
-    return f"{name}{equals}{place.resolve()}" if equals and place.exists() else _resolved(model)
-
-
-def _resolved(model: str) -> str:
-    return str(Path(model).resolve()) if Path(model).exists() else model
-
-
-def _was_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 @app.command()

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from swapbias.declaring import Covariate, Experiment
 from swapbias.findings import Finding
+from swapbias.report.answer_figures import answer_figures
 from swapbias.report.clinical_figures import rate_figures
 from swapbias.report.drawing import COLOURS, STYLE, Drawn, saved
 from swapbias.report.item_figures import from_items
@@ -29,6 +30,12 @@ def draw_figures(found: Sequence[Finding], items: Mapping[str, pd.DataFrame] | N
                 for one in found
                 if (one.study, one.experiment, one.score, one.robust) == (study, name, "score", "")
             ]
+            if "answers" in experiment.rates:
+                every = [one for one in found if (one.study, one.experiment, one.score) == (study, name, "score")]
+                rows = items[study] if items is not None and study in items else None
+                answered = None if rows is None else rows[rows["experiment"] == name]
+                figures += answer_figures(study, experiment, every, answered)
+                continue
             if experiment.rates:
                 figures += rate_figures(study, experiment, mine)
                 continue

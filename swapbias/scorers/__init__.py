@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from swapbias.errors import UsageError
@@ -76,6 +77,13 @@ class HasCoverage(Protocol):
         ...
 
 
+@runtime_checkable
+class HasLog(Protocol):
+    """A scorer whose answers are kept one by one, as they arrive; what its log knows is not asked again."""
+
+    log: Any
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
     """How a model is loaded and run: device (auto, cpu, cuda), dtype, prompts per forward pass, labels."""
@@ -111,6 +119,10 @@ def load_scorer(model: str, *, kind: str | None = None, options: LoadOptions | N
 
         if model == VADER:
             return classifier.VaderScorer()
+        if _is_trained_here(model):
+            from swapbias.scorers.sentiment_models import load_sentiment_model
+
+            return load_sentiment_model(model, batch_size=chosen.batch_size)
         if is_callable(model):
             return classifier.CallableScorer.load(model, batch_size=chosen.batch_size)
         return classifier.TextClassifierScorer.load(model, chosen)
@@ -135,7 +147,7 @@ def model_kind(model: str, kind: str | None = None) -> str:
     """
     if kind is not None and kind not in KINDS:
         raise UsageError(f"Unknown kind {kind!r}: expected one of {', '.join(KINDS)}.")
-    if model == VADER or is_callable(model):
+    if model == VADER or is_callable(model) or _is_trained_here(model):
         if kind not in (None, "classifier"):
             raise UsageError(f"{model} returns probabilities of a text, expected kind 'classifier'. Drop --kind.")
         return "classifier"
@@ -149,6 +161,15 @@ def model_kind(model: str, kind: str | None = None) -> str:
     if kind is not None and found is not None and found != kind:
         raise UsageError(f"Model {model} is of kind {found} by its config, not {kind}. Drop --kind.")
     return kind or found or ""
+
+
+def _is_trained_here(model: str) -> bool:
+    """Whether a folder holds a model of ``swapbias train`` that transformers does not read (bow, bilstm)."""
+    if not (Path(model) / "training.json").is_file():
+        return False
+    from swapbias.scorers.sentiment_models import is_sentiment_folder
+
+    return is_sentiment_folder(model)
 
 
 def is_callable(model: str) -> bool:
@@ -169,7 +190,8 @@ def read_as(scorer: Any, reading: str) -> Scorer:
     """The scorer, or another way to read the same model.
 
     ``phrases``: recursive masking; ``attitude``: approval at the mask (both of a masked model);
-    ``negative_label``: the label of a sentiment system; ``antonyms``: a causal model's choice between antonyms.
+    ``negative_label``: the label of a sentiment system; ``antonyms``: a causal model's choice between antonyms;
+    ``answers``: its choice between two answers.
 
     Raises:
         UsageError: a reading that does not exist.
@@ -185,10 +207,14 @@ def read_as(scorer: Any, reading: str) -> Scorer:
         from swapbias.scorers.recursive import PhraseScorer
 
         return PhraseScorer(scorer)
+    if reading == "answers":
+        from swapbias.scorers.answer_odds import AnswerOddsScorer
+
+        return AnswerOddsScorer(scorer)
     from swapbias.scorers.attitude import AttitudeScorer, NegativeLabelScorer
 
     if reading == "attitude":
         return AttitudeScorer(scorer)
     if reading == "negative_label":
         return NegativeLabelScorer(scorer)
-    raise UsageError(f"Unknown reading {reading!r}: expected antonyms, phrases, attitude or negative_label.")
+    raise UsageError(f"Unknown reading {reading!r}: expected answers, antonyms, phrases, attitude or negative_label.")

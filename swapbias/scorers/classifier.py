@@ -71,7 +71,7 @@ class TextClassifierScorer:
             loaded,
             tokenizer,
             model_id=model_name(model),
-            identity=pin,
+            identity={**pin, **_dev_accuracy(model)},
             batch_size=options.batch_size,
             positive_label=options.positive_label,
             negative_label=options.negative_label,
@@ -103,6 +103,14 @@ class TextClassifierScorer:
         order = np.argsort(-probabilities)
         names = [self._labels[index] for index in order]
         return Scored(float(probabilities[self._positive]), names[0], ranked(names, probabilities[order].tolist()))
+
+
+def _dev_accuracy(model: str) -> dict[str, float]:
+    """How well a model that ``swapbias train`` tuned does on the development sentences; empty for any other."""
+    from swapbias.scorers.sentiment_models import dev_accuracy_of
+
+    accuracy = dev_accuracy_of(model)
+    return {} if accuracy is None else {"dev_accuracy": accuracy}
 
 
 def positive_index(labels: Sequence[str], named: str | None = None) -> int:

@@ -1,0 +1,105 @@
+"""What the authors of adjective_coreference released: answers of a chat model in five trials, and the keys."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from swapbias.answers import CLASSES, answer_class, trial_biases
+from swapbias.builders._adjective_coreference_sentences import FOLDER, SIDES
+from swapbias.declaring import Released
+from swapbias.sources import read_table
+
+MODEL = "gpt-3.5-turbo"
+TRIALS = (1, 2, 3, 4, 5)
+KEYS = {"correct": "answers/coranswers.txt.test", "incorrect": "answers/incanswers.txt.test"}
+ROWS = 395  # an older edit of WinoBias's type 1 test sentences
+CODES = {  # what the names of the released files call each condition
+    "baseline": "base",
+    "arrogant/responsive": "arrog-respo",
+    "brilliant/busy": "brill-busy",
+    "dry/bubbly": "dry-bubbl",
+    "funny/strict": "funny-stric",
+    "hard/soft": "hard-soft",
+    "intelligent/sweet": "intel-sweet",
+    "knowledgeable/helpful": "knowl-helpf",
+    "large/little": "large-littl",
+    "organized/disorganized": "organ-disor",
+    "practical/pleasant": "pract-pleas",
+    "tough/understanding": "tough-under",
+    "old": "old-nothi",
+    "political": "polit-nothi",
+    "blond": "nothi-blond",
+    "mean": "nothi-mean",
+}
+MEAN = f"mean of {len(TRIALS)} trials"
+Files = Mapping[str, Path]
+Fact = tuple[str, str, str, float]
+
+
+def answers_path(trial: int, side: str, condition: str) -> str:
+    """The file with the answers of a trial: a heading, then a word for each of the 395 sentences."""
+    return f"completions/trial{trial}/compl_tri{trial}_type1_{side}_{CODES[condition]}.txt.test"
+
+
+def _words(path: Path, *, heading: bool) -> list[str]:
+    found = path.read_text(encoding="utf-8").splitlines()[int(heading) :]
+    if len(found) != ROWS:
+        raise ValueError(f"{path.name}: {len(found)} words, expected {ROWS}. Check the pinned file.")
+    return found
+
+
+def key_aliases() -> dict[str, str]:
+    """Misspelt or shortened key -> the occupation it means."""
+    return {row["key"]: row["occupation"] for row in read_table(FOLDER / "key_aliases.csv", ("key", "occupation"))}
+
+
+def classes(files: Files, trial: int, side: str, condition: str, *, parser: str = "strict") -> list[str]:
+    """The class of each answer of a trial, shape (395,); ``strict`` is the reading that was published."""
+    correct, incorrect = (_words(files[path], heading=False) for path in KEYS.values())
+    said = _words(files[answers_path(trial, side, condition)], heading=True)
+    aliases = key_aliases()
+    return [
+        answer_class(answer, correct=right, incorrect=wrong, parser=parser, aliases=aliases)
+        for answer, right, wrong in zip(said, correct, incorrect, strict=True)
+    ]
+
+
+def _bias(files: Files, trial: int, condition: str) -> float:
+    """The bias of one trial in percentage points, of accuracies rounded as published."""
+    both = [(one, side) for side in SIDES for one in classes(files, trial, side, condition)]
+    names, sides = zip(*both, strict=True)
+    return trial_biases(names, sides, trial_ids=[str(trial)] * len(both), decimals=1)[str(trial)]
+
+
+def _facts(trial: int, files: Files) -> Iterator[Fact]:
+    """The bias of each condition in a trial, and the shares of the classes in the baseline, in percent."""
+    for condition in CODES:
+        yield f"trial {trial}", "answer_bias", condition, _bias(files, trial, condition)
+    for side in SIDES:
+        found = classes(files, trial, side, "baseline")
+        for name in CLASSES:
+            yield f"trial {trial}", "answer_share", f"baseline: {side} {name}", 100 * found.count(name) / ROWS
+
+
+def _means(files: Files) -> Iterator[Fact]:
+    for condition in CODES:
+        biases = [_bias(files, trial, condition) for trial in TRIALS]
+        yield MEAN, "answer_bias", condition, sum(biases) / len(biases)
+
+
+def _files(*trials: int) -> tuple[str, ...]:
+    paths = (answers_path(trial, side, condition) for trial in trials for condition in CODES for side in SIDES)
+    return (*KEYS.values(), *paths)
+
+
+def _nothing(files: Files) -> tuple[()]:
+    """No scored rows: what was published are rounded accuracies of trials, which are counted."""
+    return ()
+
+
+def released() -> Iterator[Released]:
+    """Each trial by itself, and the five together, whose means were published."""
+    whole = partial(Released, model=MODEL, experiment="answers", rows=_nothing)
+    for trial in TRIALS:
+        yield whole(files=_files(trial), counts=partial(_facts, trial))
+    yield whole(files=_files(*TRIALS), counts=_means)

@@ -1,0 +1,176 @@
+"""Sentences of adjective_coreference: the project's own and WinoBias's, and adjectives put before occupations."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from swapbias.prompts import check_templates, fill, slots
+from swapbias.sources import corpus_dir, read_table, upstream_file
+
+NAME = "adjective_coreference"
+FOLDER = corpus_dir(NAME)
+SIDES = ("pro", "anti")
+GENDERS = ("male", "female")
+MODES = ("stereotype", "position")
+_PRONOUNS = {
+    "subject": {"male": "he", "female": "she"},
+    "object": {"male": "him", "female": "her"},
+    "possessive": {"male": "his", "female": "her"},
+}
+_MASCULINE = frozenset(("he", "him", "his", "himself"))
+_FEMININE = frozenset(("she", "her", "hers", "herself"))
+_MARKED = re.compile(r"\[([^\]]+)\]")
+_ARTICLE = re.compile(r"^(the|an?) ", re.IGNORECASE)
+_OTHER = {"male": "female", "female": "male"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence about two occupations in two versions, which differ in the gender of its pronouns.
+
+    Attributes:
+        sentence_id: unique within a source.
+        occupations: by the gender of their stereotype.
+        referent: the gender of the stereotype of the occupation that the pronoun stands for.
+        texts, pronouns: by side; ``pro`` has the pronoun that fits the stereotype of the referent.
+    """
+
+    sentence_id: str
+    occupations: dict[str, str]
+    referent: str
+    texts: dict[str, str]
+    pronouns: dict[str, str]
+
+    def answer(self, gender: str) -> str:
+        """The answer that names the occupation of that stereotype."""
+        return f"the {self.occupations[gender]}"
+
+    def with_adjectives(self, side: str, adjectives: dict[str, str], mode: str) -> str:
+        """The version of a side with an adjective before each occupation.
+
+        ``stereotype`` puts the male-associated adjective before the stereotypically male occupation; ``position``
+        puts it before the occupation that is mentioned first. A blank adjective leaves its occupation alone.
+        """
+        text = self.texts[side]
+        order = list(GENDERS) if mode == "stereotype" else sorted(GENDERS, key=lambda one: self._place(side, one))
+        for adjective, gender in zip(adjectives.values(), order, strict=True):
+            text = insert_adjective(text, self.occupations[gender], adjective)
+        return text
+
+    def _place(self, side: str, gender: str) -> int:
+        return _mention(self.texts[side], self.occupations[gender]).start()
+
+
+def insert_adjective(text: str, noun: str, adjective: str) -> str:
+    """The text with the adjective before the first mention of the noun; "a" and "an" follow the adjective.
+
+    >>> insert_adjective("A cook met an editor.", "editor", "dry")
+    'A cook met a dry editor.'
+
+    Raises:
+        ValueError: the text does not name the noun.
+    """
+    found = _mention(text, noun)
+    if not adjective:
+        return text
+    before = text[: found.start()]
+    article = re.search(r"\b(a)n?( )$", before, re.IGNORECASE)
+    if article:
+        before = f"{before[: article.end(1)]}{'n' if adjective[0] in 'aeiou' else ''} "
+    return f"{before}{adjective} {text[found.start() :]}"
+
+
+def _mention(text: str, noun: str) -> re.Match[str]:
+    found = re.search(rf"\b{re.escape(noun)}\b", text, re.IGNORECASE)
+    if found is None:
+        raise ValueError(f"{text!r} does not name {noun!r}, expected both occupations. Fix the sentence.")
+    return found
+
+
+def stereotypes() -> dict[str, str]:
+    """Occupation -> the gender of its stereotype: the 40 occupations of WinoBias."""
+    rows = read_table(FOLDER / "occupations.csv", ("occupation", "stereotype"))
+    return {row["occupation"]: row["stereotype"] for row in rows}
+
+
+def own_sentences() -> Iterator[Sentence]:
+    """The sentences written for this project."""
+    rows = read_table(FOLDER / "wino_sentences.csv", ("sentence", *GENDERS, "referent", "template"))
+    for row in rows:
+        (slot,) = slots(row["template"])
+        check_templates("wino_sentences.csv", [row], [slot])
+        gender_of = {"pro": row["referent"], "anti": _OTHER[row["referent"]]}
+        pronouns = {side: _PRONOUNS[slot][gender] for side, gender in gender_of.items()}
+        yield Sentence(
+            sentence_id=row["sentence"],
+            occupations={gender: row[gender] for gender in GENDERS},
+            referent=row["referent"],
+            texts={side: fill(row["template"], **{slot: pronoun}) for side, pronoun in pronouns.items()},
+            pronouns=pronouns,
+        )
+
+
+def upstream_paths(split: str) -> dict[str, str]:
+    """The two files of WinoBias, type 1, of a split (``dev``, ``test``), by side."""
+    return {side: f"WinoBias/wino/data/{side}_stereotyped_type1.txt.{split}" for side in SIDES}
+
+
+def winobias_sentences(split: str) -> Iterator[Sentence]:
+    """The sentences of WinoBias, type 1, of a split, as released but for the brackets."""
+    return read_winobias({side: upstream_file(NAME, path) for side, path in upstream_paths(split).items()})
+
+
+def read_winobias(paths: dict[str, Path]) -> Iterator[Sentence]:
+    """The sentences of two files in WinoBias's form: a number, then a text with referent and pronouns in brackets.
+
+    Raises:
+        ValueError: the files are not of one length, or a line marks no pronoun or no known occupation.
+    """
+    known = stereotypes()
+    lines = [paths[side].read_text(encoding="utf-8").splitlines() for side in SIDES]
+    if len(lines[0]) != len(lines[1]):
+        raise ValueError(f"{len(lines[0])} pro and {len(lines[1])} anti sentences, expected as many of each.")
+    for number, versions in enumerate(zip(*lines, strict=True), start=1):
+        marked = {side: _text_of(line, number, paths[side]) for side, line in zip(SIDES, versions, strict=True)}
+        where = f"{paths['pro'].name}:{number}"
+        referent = _referent(marked["pro"], known, where)
+        plain = {side: _MARKED.sub(r"\1", text) for side, text in marked.items()}
+        yield Sentence(
+            sentence_id=f"s{number:03d}",
+            occupations=_occupations(plain["pro"], known, where),
+            referent=known[referent],
+            texts=plain,
+            pronouns={side: _pronouns(text, f"{paths[side].name}:{number}")[-1] for side, text in marked.items()},
+        )
+
+
+def _text_of(line: str, number: int, path: Path) -> str:
+    found, _, text = line.partition(" ")
+    if found != str(number):
+        raise ValueError(f"{path.name}:{number}: starts with {found!r}, expected {number}. Use the pinned file.")
+    return text.strip()
+
+
+def _pronouns(marked: str, where: str) -> list[str]:
+    found = [word for word in _MARKED.findall(marked) if word.lower() in _MASCULINE | _FEMININE]
+    if not found:
+        raise ValueError(f"{where}: no pronoun in brackets, expected one at least. Use the pinned file.")
+    return found
+
+
+def _referent(marked: str, known: dict[str, str], where: str) -> str:
+    by_word = {name.lower(): name for name in known}
+    names = [by_word.get(_ARTICLE.sub("", word).lower()) for word in _MARKED.findall(marked)]
+    found = [name for name in names if name]
+    if len(found) != 1:
+        raise ValueError(f"{where}: occupations in brackets: {found}, expected one. Use the pinned file.")
+    return found[0]
+
+
+def _occupations(plain: str, known: dict[str, str], where: str) -> dict[str, str]:
+    found = [name for name in known if re.search(rf"\b{re.escape(name)}\b", plain, re.IGNORECASE)]
+    if sorted(known[name] for name in found) != sorted(GENDERS):
+        raise ValueError(f"{where}: occupations {found}, expected one of each stereotype. Use the pinned file.")
+    by_gender = {known[name]: name for name in found}
+    return {gender: by_gender[gender] for gender in GENDERS}

@@ -1,0 +1,155 @@
+"""swapbias audit: from a model to a report."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swapbias.cli.terminal import out, progress, say
+from swapbias.errors import UsageError
+
+if TYPE_CHECKING:
+    from swapbias.audit import Settings
+
+BUILT_IN = ("svm", "rf", "mlp", "tfidf-lsa", "vader")
+
+
+def audit(
+    context: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Argument(show_default=False, help="Hub id, local folder, vader or module:function; none: calibration."),
+    ] = None,
+    study: Annotated[list[str] | None, typer.Option(help="NAME or NAME:CONFIG; may be repeated.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="masked, classifier or causal, where the config does not tell.")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", show_default=False)] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Most prompts per config, whole pairs.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts per forward pass.")] = 64,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="float32, or bfloat16 (faster, changes results).")] = "float32",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the calibration model and of resampling.")] = 0,
+    positive_label: Annotated[str | None, typer.Option(help="The classifier's label for positive.")] = None,
+    negative_label: Annotated[str | None, typer.Option(help="The classifier's label for negative.")] = None,
+    embedding: Annotated[
+        list[str] | None,
+        typer.Option(help="Word vectors (file) or encoder (Hub id, folder), NAME=PATH; may be repeated."),
+    ] = None,
+    classifier: Annotated[
+        str, typer.Option(help="svm, rf or mlp, trained here; or your own: file, folder, Hub id, module:function.")
+    ] = "svm",
+    data: Annotated[Path | None, typer.Option(help="Your notes: MIMIC-III folder, CSV, JSON lines, Parquet.")] = None,
+    plausible: Annotated[
+        bool, typer.Option("--plausible", help="Leave notes with gender-specific clinical terms out.")
+    ] = False,
+    chat: Annotated[
+        str | None, typer.Option(help="Chat model: its name at the endpoint, a Hub id, or a local folder.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="OpenAI-compatible endpoint; none: Hugging Face Inference Providers.")
+    ] = None,
+    provider: Annotated[
+        str | None, typer.Option(help="Inference provider, or local: run the Hub id with transformers here.")
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Times each prompt is asked.")] = 5,
+    temperature: Annotated[float, typer.Option(min=0.0, help="Of the chat model.")] = 1.0,
+    concurrency: Annotated[int, typer.Option(min=1, help="Requests at once.")] = 8,
+    max_requests: Annotated[
+        int | None, typer.Option(min=0, help="Stop before the first request beyond this.")
+    ] = None,
+    price_in: Annotated[float | None, typer.Option(min=0.0, help="Price of a million prompt tokens.")] = None,
+    price_out: Annotated[float | None, typer.Option(min=0.0, help="Price of a million answer tokens.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how many requests, tokens and how much it costs; send nothing.")
+    ] = False,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+) -> None:
+    """Audit a model: score the prompts, compare the groups, write findings, figures and a report."""
+    from swapbias import audit as auditing
+    from swapbias.chatting import ChatSettings
+    from swapbias.phenotyping import NoteSettings
+    from swapbias.printing import print_headlines
+    from swapbias.scorers import LoadOptions
+
+    with progress() as bar:
+        if resume:
+            given = [name for name in context.params if _was_given(context, name) and name != "resume"]
+            if given:
+                named = ", ".join("MODEL" if name == "model" else name for name in given)
+                raise UsageError(f"--resume takes everything from the run, and {named} is given. Drop the others.")
+            run, found = auditing.resume(resume, say=say, bar=bar)
+        else:
+            settings = auditing.Settings(
+                model=_absolute(model) if model else None,
+                studies=tuple(study or ()),
+                kind=kind,
+                limit=limit,
+                seed=seed,
+                load=LoadOptions(
+                    device=device,
+                    dtype=dtype,
+                    batch_size=batch_size,
+                    positive_label=positive_label,
+                    negative_label=negative_label,
+                ),
+                notes=NoteSettings(
+                    embeddings=tuple(_absolute(one) for one in embedding or ()),
+                    classifier=_absolute(classifier),
+                    data=str(data.resolve()) if data else None,
+                    plausible=plausible,
+                ),
+                chat=ChatSettings(
+                    model=_absolute(chat) if chat else None,
+                    base_url=base_url,
+                    provider=provider,
+                    trials=trials,
+                    temperature=temperature,
+                    concurrency=concurrency,
+                    max_requests=max_requests,
+                    price_in=price_in,
+                    price_out=price_out,
+                ),
+            )
+            if dry_run:
+                _print_plan(settings)
+                return
+            run, found = auditing.start(settings, folder or auditing.default_folder(settings), say=say, bar=bar)
+    for one in run.manifest()["skipped"]:
+        out.print(f"Not run: {one['study']} {one['experiment']}: {one['reason']}.", soft_wrap=True, markup=False)
+    print_headlines(out, found)
+    out.print(f"Report: {run.folder / 'report.html'}", soft_wrap=True, markup=False)
+
+
+def _absolute(model: str) -> str:
+    """A model, or NAME=PATH, with the path of a local file or folder made absolute, so that a run can go on."""
+    if model in BUILT_IN:  # a folder of that name does not matter
+        return model
+    name, equals, path = model.rpartition("=")
+    place = Path(path) if equals and not Path(model).exists() else Path(model)
+    return f"{name}{equals}{place.resolve()}" if equals and place.exists() else _resolved(model)
+
+
+def _resolved(model: str) -> str:
+    return str(Path(model).resolve()) if Path(model).exists() else model
+
+
+def _was_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _print_plan(settings: "Settings") -> None:
+    """What an audit would do, without loading a model or sending anything."""
+    from swapbias.chatting import planned_requests
+    from swapbias.planning import plan
+
+    tasks, skipped = plan(settings)
+    for task in tasks:
+        told = f"{task.study.name} {task.experiment.name}: {len(task.rows)} prompts for {task.model}"
+        if task.experiment.kind == "chat":
+            told += f"; {planned_requests(task.rows, settings.chat, settings.seed)}"
+        out.print(told, soft_wrap=True, markup=False)
+    for one in skipped:
+        out.print(f"Not run: {one.study} {one.experiment}: {one.reason}.", soft_wrap=True, markup=False)
+    out.print("Dry run: nothing was sent.")

@@ -1,0 +1,126 @@
+"""Answers of chat models: the log that keeps each as it arrives, and how rows share and read them."""
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from swapbias.prompts import Prompt
+from swapbias.scorers import Scored
+
+Read = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]  # prompt and raw answer -> score and its parts
+
+_TRIAL = re.compile(r"/t(\d+)$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer of a model.
+
+    Attributes:
+        key: of the request (``answer_key``).
+        prompt_id: the first row that asked.
+        answer: the raw text; blank where the model said nothing.
+        finish_reason: why it ended (``stop``, ``length``); blank where the service does not say.
+        usage: tokens as the service counted them: ``prompt_tokens``, ``completion_tokens``, ``total_tokens``.
+        seconds: how long the attempt took that brought the answer.
+        time: when it arrived, ISO 8601 in UTC.
+    """
+
+    key: str
+    prompt_id: str
+    answer: str
+    finish_reason: str = ""
+    usage: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    time: str = ""
+
+
+class AnswerLog:
+    """Append-only JSON lines, one per answer, on disk as soon as it arrives; a key that is there is not asked again.
+
+    What a killed process left of a last line is cut off when the log is opened.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Open the log of a file, or one in memory where None.
+
+        Raises:
+            ValueError: a line that is no answer, with others after it.
+        """
+        self.path = path
+        self.known: dict[str, Answer] = {}
+        if path is not None and path.exists():
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        whole = path.read_bytes()
+        *lines, _ = whole.split(b"\n")  # what follows the last line end is torn, or blank
+        answers = [_answer_of(line) for line in lines]
+        if answers and answers[-1] is None:
+            del lines[-1], answers[-1]
+        for number, answer in enumerate(answers, start=1):
+            if answer is None:
+                raise ValueError(f"{path.name}:{number}: no answer can be read here. Take the line out.")
+            self.known.setdefault(answer.key, answer)
+        kept = sum(len(line) + 1 for line in lines)
+        if kept < len(whole):
+            os.truncate(path, kept)
+
+    def add(self, answer: Answer) -> None:
+        """Keep an answer; it is on disk when this returns."""
+        if self.path is not None:
+            line = json.dumps(asdict(answer), ensure_ascii=False) + "\n"
+            with self.path.open("ab") as file:
+                file.write(line.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        self.known[answer.key] = answer
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the request of this key is answered."""
+        return key in self.known
+
+    def __len__(self) -> int:
+        """How many answers there are."""
+        return len(self.known)
+
+
+def _answer_of(line: bytes) -> Answer | None:
+    try:
+        return Answer(**json.loads(line))
+    except (ValueError, TypeError):
+        return None
+
+
+def trial_of(prompt_id: str) -> int:
+    """The trial that a row belongs to: the number after the last ``/t`` of its id; 0 where it has none.
+
+    >>> trial_of("s012/pro/baseline/t3"), trial_of("s012/pro/baseline")
+    (3, 0)
+    """
+    found = _TRIAL.search(prompt_id)
+    return int(found.group(1)) if found else 0
+
+
+def by_key(prompts: Sequence[Prompt], keys: Sequence[str]) -> dict[str, list[Prompt]]:
+    """The rows of each key, in order."""
+    found: dict[str, list[Prompt]] = {}
+    for key, prompt in zip(keys, prompts, strict=True):
+        found.setdefault(key, []).append(prompt)
+    return found
+
+
+def unread(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
+    """No reading: NaN and no parts; whoever has the rows reads the answers later."""
+    return math.nan, {}
+
+
+def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
+    """The answer as read; ``tokens`` beside it are those of its request, NaN where the service does not count."""
+    score, parts = read(prompt, answer.answer)
+    tokens = float(answer.usage.get("total_tokens", math.nan))
+    return Scored(score, answer.answer, parts={"tokens": tokens, **parts})

@@ -1,0 +1,202 @@
+"""Sentiment models in the folders that ``swapbias train`` writes: their record, the bag of words, both as scorers."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapbias.errors import UsageError
+from swapbias.prompts import Prompt
+from swapbias.scorers import Progress, Scored, ranked
+from swapbias.scorers.features import load_extra
+from swapbias.sources import file_sha256
+
+RECORD, SKOPS, JOBLIB = "training.json", "model.skops", "model.joblib"
+KINDS = ("bow", "bilstm")  # an encoder is read like any transformers classifier
+EXTRA = "train"
+LABELS = ("NEGATIVE", "POSITIVE")
+
+Floats = NDArray[np.float64]
+Probabilities = Callable[[list[str]], Floats]  # n texts -> shape (n,), P(positive)
+Say = Callable[[str], None]
+
+
+class SentimentScorer:
+    """Score: probability (0..1) of positive sentiment by a model trained here; NaN for a text without a word or mark.
+
+    Attributes:
+        dev_accuracy: share of dev sentences told right, 0..1; None where the record does not tell.
+    """
+
+    kind = "classifier"
+    unit = "probability of positive sentiment"
+
+    def __init__(
+        self,
+        probabilities: Probabilities,
+        *,
+        model_id: str,
+        identity: Mapping[str, Any],
+        dev_accuracy: float | None = None,
+        batch_size: int = 64,
+    ) -> None:
+        """Wrap a loaded model; ``load_sentiment_model`` is the usual way."""
+        self._probabilities = probabilities
+        self.model_id, self.dev_accuracy, self.batch_size = model_id, dev_accuracy, batch_size
+        self.negative_label = LABELS[0]
+        self.identity: Mapping[str, Any] = {"kind": self.kind, **identity, "dev_accuracy": dev_accuracy}
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt, in order."""
+        results: list[Scored] = []
+        for start in range(0, len(prompts), self.batch_size):
+            texts = [prompt.text for prompt in prompts[start : start + self.batch_size]]
+            results += map(_scored, self._probabilities(texts).tolist())
+            if on_progress:
+                on_progress(len(texts))
+        return results
+
+
+def _scored(positive: float) -> Scored:
+    if math.isnan(positive):
+        return Scored(positive)
+    names, shares = LABELS, (1 - positive, positive)
+    if positive > 0.5:
+        names, shares = names[::-1], shares[::-1]
+    return Scored(positive, names[0], ranked(names, shares))
+
+
+def is_sentiment_folder(path: str | Path) -> bool:
+    """Whether a folder holds a bag of words or a bidirectional LSTM that ``swapbias train`` wrote."""
+    return _record(Path(path)).get("kind") in KINDS
+
+
+def dev_accuracy_of(folder: str | Path) -> float | None:
+    """Accuracy on dev that a training of any kind wrote down, 0..1; None for other folders and Hub ids."""
+    found = _record(Path(folder)).get("dev_accuracy")
+    return float(found) if isinstance(found, float | int) and not isinstance(found, bool) else None
+
+
+def load_sentiment_model(folder: str | Path, *, batch_size: int = 64, say: Say | None = None) -> SentimentScorer:
+    """A bag of words or bidirectional LSTM as a scorer, on the CPU; findings carry the folder's name.
+
+    ``say`` is told that reading a pickle runs what its maker put in it (a bag of words saved without skops).
+
+    Raises:
+        UsageError: not such a folder, a type that skops does not trust, or a missing package.
+        ValueError: a file that is missing or damaged.
+    """
+    place = Path(folder)
+    record = _record(place)
+    readers = {"bow": lambda: _read_bow(place, say), "bilstm": lambda: _read_bilstm(place, batch_size)}
+    kind = record.get("kind")
+    if kind not in readers:
+        raise UsageError(f"{place}: its {RECORD} tells no bow or bilstm. Give a folder that swapbias train wrote.")
+    probabilities = readers[kind]()
+    return SentimentScorer(
+        probabilities,
+        model_id=place.resolve().name,
+        identity={"architecture": kind, "sha256": _sha256(place)},
+        dev_accuracy=dev_accuracy_of(place),
+        batch_size=batch_size,
+    )
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """The record of a training; empty where there is none that can be read."""
+    try:
+        found = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write how a model was trained; NaN becomes null."""
+    text = json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
+    (folder / RECORD).write_text(f"{text}\n", encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _sha256(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted([*folder.glob("model.*"), *folder.glob("bilstm.json")]):
+        digest.update(f"{path.name} {file_sha256(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def fit_bow(texts: Sequence[str], labels: Sequence[int]) -> tuple[Any, int]:
+    """TF-IDF of single words and logistic regression, scikit-learn's defaults; and how many words it knows.
+
+    Raises:
+        UsageError: scikit-learn is not installed.
+        ValueError: the texts hold no word of two letters.
+    """
+    words = load_extra("sklearn.feature_extraction.text", extra=EXTRA).TfidfVectorizer()
+    machine = load_extra("sklearn.linear_model", extra=EXTRA).LogisticRegression(max_iter=1_000)
+    model = load_extra("sklearn.pipeline", extra=EXTRA).make_pipeline(words, machine)
+    try:
+        model.fit(texts, labels)
+    except ValueError as error:  # an empty vocabulary
+        raise ValueError(f"The training sentences hold no words ({error}). Check them.") from error
+    return model, len(words.vocabulary_)
+
+
+def save_bow(model: Any, folder: Path, say: Say) -> str:
+    """Write a scikit-learn pipeline with skops, or with joblib where skops is missing; gives the package used."""
+    try:
+        load_extra("skops.io", extra=EXTRA).dump(model, folder / SKOPS)
+    except UsageError:
+        say(f"skops is not installed: {JOBLIB} is a pickle, and reading it runs what its maker put in it.")
+        load_extra("joblib", extra=EXTRA).dump(model, folder / JOBLIB)
+        return "joblib"
+    return "skops"
+
+
+def _read_bow(folder: Path, say: Say | None) -> Probabilities:
+    load_extra("sklearn", extra=EXTRA)
+    path = folder / (JOBLIB if (folder / JOBLIB).exists() and not (folder / SKOPS).exists() else SKOPS)
+    library = load_extra("skops.io" if path.name == SKOPS else "joblib", extra=EXTRA)
+    if say and path.name == JOBLIB:
+        say(f"{path.name} is a pickle: reading it runs what its maker put in it.")
+    try:
+        strange = library.get_untrusted_types(file=path) if path.name == SKOPS else []
+        model: Any = None if strange else library.load(path)
+    except Exception as error:
+        raise _unreadable(path, error) from error
+    if strange:
+        raise UsageError(f"{path.name} holds types that skops does not trust: {', '.join(strange)}. Train it again.")
+
+    def read(texts: list[str]) -> Floats:
+        found = np.asarray(model.predict_proba(texts)[:, 1], dtype=np.float64)
+        found[[not text.strip() for text in texts]] = np.nan
+        return found
+
+    return read
+
+
+def _read_bilstm(folder: Path, batch_size: int) -> Probabilities:
+    from swapbias.scorers.bilstm import SentimentLstm
+
+    try:
+        model = SentimentLstm.load(folder)
+    except Exception as error:
+        raise _unreadable(folder, error) from error
+    return lambda texts: model.probabilities(texts, batch_size=batch_size)
+
+
+def _unreadable(path: Path, error: Exception) -> ValueError:
+    reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+    return ValueError(f"{path.name} cannot be read ({reason}). Train the model again.")

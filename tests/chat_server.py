@@ -1,0 +1,136 @@
+"""A real HTTP server that speaks chat completions, with faults by plan and a record of what it was asked."""
+
+import json
+import socket
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+PATH = "/v1/chat/completions"
+
+
+class ChatServer:
+    """Answers ``answer(prompt)``, unless ``fault(prompt, n)`` names a fault for the n-th request of a prompt.
+
+    Faults: a status ("429", "500"), one with a wait ("429 after 0.2"), "slow" (no answer until the server closes),
+    "cut" (the connection ends within the answer), "half" (malformed JSON), "empty" (no choices), "other" (a JSON
+    list), "null" (no content).
+    ``meet`` requests must be under way at once before any is answered.
+    """
+
+    def __init__(self, answer, *, fault=None, key=None, model="tiny", meet=1, pause=0.0, port=0):
+        self.answer, self.fault, self.key, self.model = answer, fault or (lambda prompt, n: None), key, model
+        self.requests = []  # bodies, in the order of arrival
+        self.authorizations = set()
+        self.now = self.most_at_once = 0
+        self.closing = threading.Event()
+        self.pause, self.port = pause, port
+        self.lock = threading.Lock()
+        self.meeting = threading.Barrier(meet, timeout=10)
+
+    def asked(self, prompt):
+        """How many requests of a prompt arrived."""
+        return sum(body["messages"][0]["content"] == prompt for body in self.requests)
+
+    @contextmanager
+    def under_way(self, body):
+        with self.lock:
+            self.requests.append(body)
+            self.now += 1
+            self.most_at_once = max(self.most_at_once, self.now)
+        try:
+            yield self.asked(body["messages"][0]["content"])
+        finally:
+            with self.lock:
+                self.now -= 1
+
+    def __enter__(self):
+        handler = type("Handler", (_Handler,), {"chat": self})
+        self.http = _Server(("127.0.0.1", self.port), handler)
+        self.base_url = f"http://127.0.0.1:{self.http.server_port}/v1"
+        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self.closing.set()
+        self.http.shutdown()
+        self.thread.join()
+        self.http.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request, client_address):
+        """Clients that go away are part of the plan."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    chat = None
+
+    def log_message(self, format, *args):
+        """Nothing on stderr."""
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        authorization = self.headers["Authorization"]
+        with self.chat.under_way(body) as n:
+            self.chat.authorizations.add(authorization)
+            self.chat.meeting.wait()
+            self.chat.closing.wait(self.chat.pause)
+            if self.chat.key is not None and authorization != f"Bearer {self.chat.key}":
+                return self.send(401, {"error": {"message": f"wrong key in {authorization}"}})
+            if self.path != PATH or body["model"] != self.chat.model:
+                return self.send(404, {"error": {"message": f"no model {body['model']}"}})
+            prompt = body["messages"][0]["content"]
+            fault = self.chat.fault(prompt, n)
+        return self.fail(fault, prompt) if fault else self.send(200, _completion(self.chat.answer(prompt)))
+
+    def fail(self, fault, prompt):
+        name, _, wait = fault.partition(" after ")
+        if name.isdigit():
+            return self.send(int(name), {"error": f"planned {name}"}, {"Retry-After": wait} if wait else {})
+        if name == "slow":
+            self.chat.closing.wait()
+            self.close_connection = True
+            return None
+        whole = json.dumps(_completion(self.chat.answer(prompt))).encode()
+        if name == "cut":
+            self.head(200, len(whole))
+            self.wfile.write(whole[:20])
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+            return None
+        if name == "half":
+            self.head(200, 20)
+            self.wfile.write(whole[:20])
+            return None
+        other = {"empty": {"choices": []}, "other": ["what"], "null": _completion(None)}
+        return self.send(200, other[name])
+
+    def send(self, status, content, headers=None):
+        encoded = json.dumps(content).encode()
+        self.head(status, len(encoded), headers)
+        self.wfile.write(encoded)
+
+    def head(self, status, length, headers=None):
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+
+
+def _completion(content):
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "tiny",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9},
+    }
