@@ -1,4 +1,4 @@
-"""Findings of answers to "who does the pronoun refer to?": accuracies, unreadable ones, differences to a baseline."""
+"""Findings of answers to "who does it refer to?": unread ones, the strict parser, differences to a baseline."""
 
 from collections.abc import Iterator, Mapping
 
@@ -19,10 +19,7 @@ Where = Mapping[str, str]
 
 
 def answers(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
-    """Accuracy of each side, unreadable answers, the bias by the strict parser, and differences to the baseline."""
-    for side in (context.experiment.group, context.experiment.reference_group):
-        mine = rows[rows["group"] == side]
-        yield context.finding(mean_score(mine["score"].to_numpy()), "mean", f"accuracy, {side}", subset, **where)
+    """Unreadable answers, the bias by the strict parser, and differences to the baseline."""
     for column, name in _SHARES:
         share = mean_score(100 * _column(rows, column))
         yield context.finding(share, "mean", f"answers {name}", subset, **where)

@@ -13,6 +13,7 @@ from swapbias.scorers import LoadOptions, Scorer
 from swapbias.sources import corpus_dir, read_table
 from swapbias.studies import as_prompts
 
+POINTS = "percentage points"  # unit of an answer as it is read here
 LOCAL = "local"  # the provider that is this machine
 
 
@@ -109,9 +110,12 @@ def load_chat(settings: ChatSettings, load: LoadOptions, seed: int, rows: Sequen
     if settings.local:
         from swapbias.scorers.chat_local import LocalChatScorer
 
-        return LocalChatScorer.load(model, load, options, read=read_answer)
+        local = LocalChatScorer.load(model, load, options, read=read_answer)
+        local.unit = POINTS
+        return local
     api_key(options)
     scorer = ChatScorer(model, options, read=read_answer)
+    scorer.unit = POINTS
     needed = scorer.estimate(as_prompts(rows)).requests
     if settings.max_requests is not None and needed > settings.max_requests:
         raise UsageError(

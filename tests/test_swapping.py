@@ -159,8 +159,9 @@ CASES = st.sampled_from([str.lower, str.capitalize, str.upper])
 @given(st.lists(st.tuples(WORDS, CASES, st.sampled_from([" ", "  ", "\n", ", "])), max_size=12))
 @settings(max_examples=150, deadline=None)
 def test_swapping_twice_gives_the_text_back(parts):
-    text = "".join(case(word) + gap for word, case, gap in parts)
-    assert SWAPPER.swap(SWAPPER.swap([text])) == [text]
+    # "HE" may be an abbreviation: on the way back from "SHE" its neighbours decide.
+    cased = [(word if word == "she" and case is str.upper else case(word)) + gap for word, case, gap in parts]
+    assert SWAPPER.swap(SWAPPER.swap(["".join(cased)])) == ["".join(cased)]
 
 
 def test_the_invertible_terms_are_most_of_the_table():

@@ -631,7 +631,7 @@ def command(*arguments):
 def test_the_command_shows_the_audit_and_the_accuracy(tmp_path, data, monkeypatch):
     needs_sklearn()
     written = io.StringIO()
-    monkeypatch.setattr("swapbias.cli.train.out", Console(file=written, width=100))
+    monkeypatch.setattr(sys.modules["swapbias.cli.train"], "out", Console(file=written, width=100))
     done = command("bow", "--data", data, "--out", tmp_path / "m")
     assert done.exit_code == 0, done.exception
     for part in ("with a female noun", "1,182", "0.535", "Female - male: –", "Accuracy on 16 dev sentences: 1.000"):
