@@ -47,7 +47,8 @@ def test_no_model_audits_the_calibration_model_and_vader(default_run):
     assert skipped == {
         ("gendered_stigma", "rq2"), ("social_distance", "attitude"), ("social_distance", "antonyms"),
         ("phenotype_fairness", "phenotyping"), ("phenotype_fairness", "leakage"),
-        ("phenotype_fairness", "direct_bias"), ("adjective_coreference", "answers"), ("adjective_coreference", "odds"),
+        ("phenotype_fairness", "direct_bias"),
+        ("adjective_coreference", "answers"), ("adjective_coreference", "odds"),
     }  # fmt: skip
     written = {str(path.relative_to(run.folder)) for path in run.folder.rglob("*") if path.is_file()}
     assert {

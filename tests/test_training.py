@@ -6,6 +6,7 @@ import math
 import random
 import sys
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -631,7 +632,8 @@ def command(*arguments):
 def test_the_command_shows_the_audit_and_the_accuracy(tmp_path, data, monkeypatch):
     needs_sklearn()
     written = io.StringIO()
-    monkeypatch.setattr(sys.modules["swapbias.cli.train"], "out", Console(file=written, width=100))
+    # The package names the command itself "train", which hides the module of that name.
+    monkeypatch.setattr(import_module("swapbias.cli.train"), "out", Console(file=written, width=100))
     done = command("bow", "--data", data, "--out", tmp_path / "m")
     assert done.exit_code == 0, done.exception
     for part in ("with a female noun", "1,182", "0.535", "Female - male: –", "Accuracy on 16 dev sentences: 1.000"):
