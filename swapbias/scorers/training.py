@@ -13,23 +13,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from torch.nn.functional import cross_entropy
-from torch.nn.utils import clip_grad_norm_
-from torch.nn.utils.rnn import pad_sequence
 
 from swapbias.errors import UsageError
 from swapbias.prompts import PROMPT_COLUMNS, Prompt
 from swapbias.scorers import DEVICES, Progress
-from swapbias.scorers.bilstm import EPOCHS, RATE, Words, fit_lstm, shuffled_batches
+from swapbias.scorers.bilstm import EPOCHS, RATE, Words, fit_lstm
 from swapbias.scorers.classifier import TextClassifierScorer
+from swapbias.scorers.encoder_tuning import NewHead, TuningPlan, encoded, tune
 from swapbias.scorers.features import SUFFIXES, StaticVectors
-from swapbias.scorers.loading import length_limit, load_model, model_name, pick_device
-from swapbias.scorers.sentiment_models import LABELS, fit_bow, save_bow, write_record
+from swapbias.scorers.loading import load_model, model_name, pick_device
+from swapbias.scorers.sentiment_models import fit_bow, save_bow, write_record
 from swapbias.sst2 import GenderAudit, Labelled, SentimentData, gender_audit, load_sentiment_data
 
 KINDS = ("bow", "bilstm", "encoder")
 ENCODER, ENCODER_EPOCHS, ENCODER_RATE = "bert-base-uncased", 3, 2e-5
-WARM_UP, DECAY, CLIP = 0.1, 0.01, 1.0  # share of the steps, weight decay, largest norm of a gradient
 
 Say = Callable[[str], None]
 Bar = Callable[[str, int], Progress]  # title and total -> called with how many more are done
@@ -215,12 +212,12 @@ def _fit_encoder(settings: TrainSettings, data: SentimentData, folder: Path, say
     name, epochs, rate = settings.encoder or ENCODER, settings.epochs or ENCODER_EPOCHS, settings.rate or ENCODER_RATE
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        model, tokenizer, pin = load_model(name, _NewHead, device=settings.device, dtype="float32")
-        ids, cut = _encoded(tokenizer, model, _texts(data.train))
+        model, tokenizer, pin = load_model(name, NewHead, device=settings.device, dtype="float32")
+        ids, cut = encoded(tokenizer, model, _texts(data.train))
         labels = [row.label for row in data.train]
         order = torch.Generator().manual_seed(settings.seed)
-        plan = _Plan(epochs, settings.batch_size, rate, tokenizer.pad_token_id)
-        _tune(model, ids, labels, plan, order, bar("Training encoder", epochs))
+        plan = TuningPlan(epochs, settings.batch_size, rate, tokenizer.pad_token_id)
+        tune(model, ids, labels, plan, order, bar("Training encoder", epochs))
     scorer = TextClassifierScorer(model, tokenizer, model_id="", identity={})
     blank = Prompt(**dict.fromkeys(PROMPT_COLUMNS, ""))
     scored = scorer.score([replace(blank, text=row.text) for row in data.dev])
@@ -228,71 +225,6 @@ def _fit_encoder(settings: TrainSettings, data: SentimentData, folder: Path, say
     tokenizer.save_pretrained(folder)
     facts = {"encoder": model_name(name), **pin, "batch_size": settings.batch_size, "rate": rate, "train_cut": cut}
     return _Fitted(np.array([one.score for one in scored]), epochs, facts, ("torch", "transformers"))
-
-
-class _NewHead:
-    """What ``load_model`` calls: the encoder under a new head for two labels; only the encoder must have weights."""
-
-    @staticmethod
-    def from_pretrained(
-        model: str, *, config: Any, dtype: Any, trust_remote_code: bool, output_loading_info: bool
-    ) -> tuple[Any, dict[str, Any]]:
-        from transformers import AutoModelForSequenceClassification
-
-        config.id2label, config.label2id = dict(enumerate(LABELS)), {name: at for at, name in enumerate(LABELS)}
-        loaded, info = AutoModelForSequenceClassification.from_pretrained(
-            model, config=config, dtype=dtype, trust_remote_code=trust_remote_code, output_loading_info=True,
-            ignore_mismatched_sizes=True,
-        )  # fmt: skip
-        body = f"{loaded.base_model_prefix}."
-        missing = [key for key in info["missing_keys"] if key.startswith(body) and "pooler" not in key]
-        return loaded, {**info, "missing_keys": missing}
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    epochs: int
-    batch_size: int
-    rate: float
-    padding: int
-
-
-def _encoded(tokenizer: Any, model: Any, texts: list[str]) -> tuple[list[list[int]], int]:
-    """Token ids of each text, cut to what the model reads, and how many texts were cut."""
-    if tokenizer.pad_token_id is None:
-        raise UsageError("The encoder's tokenizer has no padding token. Give another one with --encoder.")
-    limit = length_limit(tokenizer, model.config)
-    whole = [len(one) for one in tokenizer(texts, verbose=False)["input_ids"]]
-    ids = tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
-    return ids, sum(length > limit for length in whole)
-
-
-def _tune(
-    model: Any, ids: list[list[int]], labels: list[int], plan: _Plan, order: torch.Generator, on_progress: Progress
-) -> None:
-    """AdamW with a rate that rises over the first tenth of the steps and falls to 0 at the end."""
-    steps = plan.epochs * math.ceil(len(ids) / plan.batch_size)
-    warm = max(1, round(WARM_UP * steps))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=plan.rate, weight_decay=DECAY)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warm, (steps - step) / max(1, steps - warm))
-    )
-    model.train()
-    for _ in range(plan.epochs):
-        for members in shuffled_batches([len(one) for one in ids], plan.batch_size, order):
-            rows = [torch.tensor(ids[at]) for at in members]
-            padded = pad_sequence(rows, batch_first=True, padding_value=plan.padding)
-            read = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
-            truth = torch.tensor([labels[at] for at in members], device=model.device)
-            logits = model(input_ids=padded.to(model.device), attention_mask=read.to(model.device)).logits
-            loss = cross_entropy(logits, truth)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            clip_grad_norm_(model.parameters(), CLIP)
-            optimizer.step()
-            schedule.step()
-            on_progress(len(members) / len(ids))
-    model.eval()
 
 
 _FITS = {"bow": _fit_bow, "bilstm": _fit_bilstm, "encoder": _fit_encoder}
