@@ -1,15 +1,16 @@
 """What the authors of adjective_coreference released: answers of a chat model in five trials, and the keys."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from swapbias.answers import CLASSES, answer_class, trial_biases
+from swapbias.answers import CLASSES, answer_class, difference_of_biases, trial_biases
 from swapbias.builders._adjective_coreference_sentences import FOLDER, SIDES
 from swapbias.declaring import Released
 from swapbias.sources import read_table
 
 MODEL = "gpt-3.5-turbo"
+BASELINE = "baseline"
 TRIALS = (1, 2, 3, 4, 5)
 KEYS = {"correct": "answers/coranswers.txt.test", "incorrect": "answers/incanswers.txt.test"}
 ROWS = 395  # an older edit of WinoBias's type 1 test sentences
@@ -72,19 +73,32 @@ def _bias(files: Files, trial: int, condition: str) -> float:
 
 
 def _facts(trial: int, files: Files) -> Iterator[Fact]:
-    """The bias of each condition in a trial, and the shares of the classes in the baseline, in percent."""
+    """The bias of each condition in a trial, its difference to the baseline, the shares of the answers in percent."""
+    biases = {condition: _bias(files, trial, condition) for condition in CODES}
+    for condition, bias in biases.items():
+        yield f"trial {trial}", "answer_bias", condition, bias
+        if condition != BASELINE:
+            yield f"trial {trial}", "bias_difference", condition, bias - biases[BASELINE]
     for condition in CODES:
-        yield f"trial {trial}", "answer_bias", condition, _bias(files, trial, condition)
-    for side in SIDES:
-        found = classes(files, trial, side, "baseline")
-        for name in CLASSES:
-            yield f"trial {trial}", "answer_share", f"baseline: {side} {name}", 100 * found.count(name) / ROWS
+        for side in SIDES:
+            found = classes(files, trial, side, condition)
+            for name in CLASSES:
+                yield f"trial {trial}", "answer_share", f"{condition}: {side} {name}", 100 * found.count(name) / ROWS
 
 
-def _means(files: Files) -> Iterator[Fact]:
-    for condition in CODES:
-        biases = [_bias(files, trial, condition) for trial in TRIALS]
-        yield MEAN, "answer_bias", condition, sum(biases) / len(biases)
+def trial_facts(trials: Sequence[int], subset: str, files: Files) -> Iterator[Fact]:
+    """Over several trials: mean bias of each condition, its difference to the baseline, and the published p-value.
+
+    As published: means rounded to one decimal, a pooled t-test over the trials' biases, one-sided in the direction
+    that was seen.
+    """
+    biases = {condition: [_bias(files, trial, condition) for trial in trials] for condition in CODES}
+    for condition, found in biases.items():
+        yield subset, "answer_bias", condition, sum(found) / len(found)
+        if condition != BASELINE:
+            difference = difference_of_biases(found, biases[BASELINE], decimals=1)
+            yield subset, "bias_difference", condition, difference.estimate.value
+            yield subset, "p_one_sided", condition, difference.p_one_sided
 
 
 def _files(*trials: int) -> tuple[str, ...]:
@@ -102,4 +116,6 @@ def released() -> Iterator[Released]:
     whole = partial(Released, model=MODEL, experiment="answers", rows=_nothing)
     for trial in TRIALS:
         yield whole(files=_files(trial), counts=partial(_facts, trial))
-    yield whole(files=_files(*TRIALS), counts=_means)
+    for some in (TRIALS[:2], TRIALS):  # what two trials give is printed nowhere: it shows how far two go
+        subset = MEAN if some == TRIALS else f"mean of trials {some[0]} and {some[-1]}"
+        yield whole(files=_files(*some), counts=partial(trial_facts, some, subset))

@@ -58,11 +58,13 @@ def print_reproduced(out: Console, rows: Sequence[Reproduced], missing: Sequence
     table = Table("model", "number", "published", "recomputed", "match", "file")
     for row in rows:
         note = f"{row.match}: {row.note}" if row.match == "explained" else row.match
-        table.add_row(row.model, f"{row.study} {row.number}", row.published, f"{row.recomputed:.6g}", note, row.file)
+        printed = row.published or "–"  # no paper prints it: there is nothing to match
+        table.add_row(row.model, f"{row.study} {row.number}", printed, f"{row.recomputed:.6g}", note or "–", row.file)
     out.print(table)
     for one in missing:
         what = f"Skipped: {one.study} {one.experiment} of {one.model}: {one.reason}"
         out.print(what, soft_wrap=True, markup=False)
+    rows = [row for row in rows if row.published]
     wrong = sum(row.match == "no" for row in rows)
     explained = sum(row.match == "explained" for row in rows)
     out.print(

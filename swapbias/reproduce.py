@@ -15,13 +15,15 @@ from swapbias.published import Published, published_for
 from swapbias.sources import upstream_file
 from swapbias.studies import load_corpus, load_study
 
+COUNT = "count"  # the unit of a fact that is no comparison of groups
+
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
     """One published number beside the recomputed one.
 
-    ``match`` is ``yes`` (equal to the last printed decimal), ``no``, or ``explained`` (different, with a written
-    explanation of the paper's own fault in ``note``).
+    ``match`` is ``yes`` (equal to the last printed decimal), ``no``, ``explained`` (different, with a written
+    explanation of the paper's own fault in ``note``), or blank: a number that no paper prints.
     """
 
     study: str
@@ -61,10 +63,13 @@ def reproduce(study_name: str) -> Iterator[Reproduced | NotAtHand]:
         except UpstreamMissingError as error:
             yield NotAtHand(study.name, released.model, released.experiment, str(error))
             continue
-        files = ", ".join(path.rsplit("/", 1)[-1] for path in released.files)
+        names = [path.rsplit("/", 1)[-1] for path in released.files]
+        files = ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
         for finding in found:
             if finding.published:
                 yield from _compare(finding, finding.published, files)
+            elif finding.unit == COUNT:
+                yield _unprinted(finding, files)
 
 
 def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Finding]:
@@ -83,7 +88,7 @@ def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Findin
             subset=subset,
             slice_by="all",
             slice_value="",
-            unit="count",
+            unit=COUNT,
             direction="",
             robust="",
             estimate=Estimate(number),
@@ -92,6 +97,20 @@ def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Findin
         published = known.get(counted.key())
         found.append(replace(counted, published=published))
     return found
+
+
+def _unprinted(finding: Finding, files: str) -> Reproduced:
+    return Reproduced(
+        study=finding.study,
+        model=finding.model_id,
+        number=describe(finding, "value"),
+        published="",
+        recomputed=finding.estimate.value,
+        match="",
+        file=files,
+        source="",
+        note="",
+    )
 
 
 def _compare(finding: Finding, published: Published, files: str) -> Iterator[Reproduced]:
@@ -133,6 +152,9 @@ def describe(finding: Finding, quantity: str) -> str:
     """One finding's quantity in words, e.g. ``rq1 mental_health: female - male by phase=action, effect_size``."""
     where = "" if finding.slice_by == "all" else f" by {finding.slice_by}"
     where += f"={finding.slice_value}" if finding.slice_value else ""
-    kind = {"mean": "mean ", "gap_difference": "gap difference ", "correlation": "r "}.get(finding.measure, "")
+    kind = {
+        "mean": "mean ", "gap_difference": "gap difference ", "correlation": "r ", "answer_bias": "bias ",
+        "bias_difference": "bias minus baseline's ", "p_one_sided": "one-sided p ",
+    }.get(finding.measure, "")  # fmt: skip
     subset = f" {finding.subset}" if finding.subset else ""
     return f"{finding.experiment}{subset}: {kind}{finding.contrast}{where}, {quantity}"

@@ -251,22 +251,26 @@ def test_a_line_that_is_no_sentence_of_winobias_is_named(lines, said, tmp_path):
 
 def test_the_numbers_of_the_trials_at_hand_follow_from_the_released_answers(upstream):
     found = list(reproduce(NAME))
-    rows = [one for one in found if isinstance(one, Reproduced)]
+    every = [one for one in found if isinstance(one, Reproduced)]
+    rows = [one for one in every if one.published]
     assert {one.match for one in rows} == {"yes"}
-    recomputed = {one.number: one.recomputed for one in rows}
-    assert recomputed["answers trial 1: baseline, value"] == 26.6
-    assert recomputed["answers trial 2: baseline, value"] == 29.4
-    # Of a trial: a bias for each of 16 conditions, and the shares of 4 classes on 2 sides in the baseline.
-    at_hand = {one.number.split(":")[0] for one in rows}
-    assert len(rows) == 24 * len(at_hand - {"answers mean of 5 trials"}) + 16 * (
-        "answers mean of 5 trials" in at_hand
-    )
+    recomputed = {one.number: one.recomputed for one in every}
+    assert recomputed["answers trial 1: bias baseline, value"] == 26.6
+    assert recomputed["answers trial 2: bias baseline, value"] == 29.4
+    # Of a trial: a bias for each of 16 conditions, 15 differences, and the shares of 4 classes on 2 sides.
+    trials = [one for one in rows if one.number.startswith("answers trial")]
+    assert len(trials) == 39 * len({one.number.split(":")[0] for one in trials})
+    # Two trials give means, differences and p-values as well, which nobody printed: dry/bubbly 35.7 and 46.3.
+    of_two = "answers mean of trials 1 and 2: "
+    assert recomputed[f"{of_two}bias dry/bubbly, value"] == pytest.approx((35.7 + 46.3) / 2)
+    assert recomputed[f"{of_two}bias minus baseline's dry/bubbly, value"] == pytest.approx(41.0 - 28.0)
+    assert 0 < recomputed[f"{of_two}one-sided p dry/bubbly, value"] < 0.5
 
 
 def test_the_mean_of_five_trials_is_not_compared_where_trials_are_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
     found = list(reproduce(NAME))
-    assert len(found) == 6
+    assert len(found) == 7  # five trials, two of them, all of them
     assert all(isinstance(one, NotAtHand) for one in found)
     assert len(load_corpus(NAME).released[-1].files) == 2 + 5 * 16 * 2
 
@@ -287,10 +291,14 @@ def fake_trials(folder):
 def test_with_all_five_trials_the_mean_is_that_of_rounded_trials(tmp_path):
     files = fake_trials(tmp_path)
     facts = list(load_corpus(NAME).released[-1].counts(files))
-    assert len(facts) == 16
+    assert len(facts) == 16 + 15 + 15  # biases, differences, p-values
     # Pro 199 ... 195 of 395: 50.4, 50.1, 49.9, 49.6, 49.4; anti 25.3: biases 25.1, 24.8, 24.6, 24.3, 24.1.
     assert facts[0][:3] == ("mean of 5 trials", "answer_bias", "baseline")
     assert facts[0][3] == pytest.approx((25.1 + 24.8 + 24.6 + 24.3 + 24.1) / 5)
+    # Every condition has the same trials: no difference, and half of the distribution lies above it.
+    by_measure = {(measure, condition): value for _, measure, condition, value in facts}
+    assert by_measure["bias_difference", "dry/bubbly"] == 0
+    assert by_measure["p_one_sided", "dry/bubbly"] == pytest.approx(0.5)
     files[outputs.KEYS["correct"]].write_text("cook\n")
     with pytest.raises(ValueError, match="1 words, expected 395"):
         list(load_corpus(NAME).released[0].counts(files))
