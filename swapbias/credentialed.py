@@ -26,11 +26,12 @@ def is_credentialed(path: Path) -> bool:
     for folder in (place, *place.parents):
         if (folder / FILE).exists() or _said(folder / "manifest.json") or _said(folder / "swap.json"):
             return True
-    return any(_is_mimic(one) for one in (place, *(place.iterdir() if place.is_dir() else ())))
+    return any(is_mimic_name(one.name) for one in (place, *(place.iterdir() if place.is_dir() else ())))
 
 
-def _is_mimic(file: Path) -> bool:
-    return file.name.lower() in ("noteevents.csv", "noteevents.csv.gz")
+def is_mimic_name(path: str) -> bool:
+    """Whether a file has the name of a table of MIMIC's notes (MIMIC-III, MIMIC-IV-Note)."""
+    return Path(path).name.lower().removesuffix(".gz") in ("noteevents.csv", "discharge.csv", "radiology.csv")
 
 
 def _said(file: Path) -> bool:

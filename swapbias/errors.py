@@ -7,3 +7,7 @@ class UsageError(ValueError):
 
 class UpstreamMissingError(ValueError):
     """A file that the package reads from a study's own repository is not reachable."""
+
+
+class HubError(ValueError):
+    """The Hub refused, could not be reached, or holds something that cannot be read."""

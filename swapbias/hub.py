@@ -1,0 +1,279 @@
+"""The Hub: the only file that talks to it. What goes out passes the gate; what fails becomes one sentence."""
+
+import glob
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from swapbias import outgoing
+from swapbias.errors import HubError, UsageError
+from swapbias.hub_files import Change, check_names, difference, matching
+from swapbias.hub_trouble import sentence
+
+__all__ = ["Change", "Commit", "Hub", "PullRequest", "Repo", "State", "difference"]
+
+READ_LIMIT = 64 * 2**20  # bytes of a file that is read into memory
+_WRITING = ("write", "admin", "contributor")  # roles in an organisation
+
+
+@dataclass(frozen=True, slots=True)
+class Repo:
+    """A repository: ``model``, ``dataset`` or ``space``, and its name ``owner/name``."""
+
+    kind: str
+    name: str
+
+    def __post_init__(self) -> None:
+        """Refuse a name that cannot be one.
+
+        Raises:
+            UsageError: it is not ``owner/name``.
+        """
+        from huggingface_hub.errors import HFValidationError
+        from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+        try:
+            validate_repo_id(self.name)
+            whole = self.name.count("/") == 1
+        except HFValidationError:
+            whole = False
+        if not whole:
+            raise UsageError(f"{self.name!r} is no name of a repository, expected OWNER/NAME. Correct it.")
+
+    @property
+    def owner(self) -> str:
+        """The user or organisation."""
+        return self.name.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a repository holds at a commit.
+
+    ``files`` maps paths to what tells their content: ``sha256:...`` where the Hub keeps them as large files,
+    ``git:...`` else. ``tags`` maps names to commits.
+    """
+
+    repo: Repo
+    commit: str
+    private: bool
+    files: Mapping[str, str]
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What a push made: the commit, its page, and the pull request's page if it is one."""
+
+    commit: str
+    url: str
+    pull_request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """A pull request; ``ref`` is the revision that holds it, ``status`` open, draft, merged or closed."""
+
+    number: int
+    title: str
+    status: str
+    author: str
+    ref: str
+
+
+class Hub:
+    """The Hub, as one user sees it.
+
+    Args:
+        endpoint: its address; ``HF_ENDPOINT`` by default.
+        token: a user's token; ``HF_TOKEN`` or the stored login by default.
+
+    Every method raises HubError, with one sentence, when the Hub refuses, cannot be reached or holds something
+    unreadable.
+    """
+
+    def __init__(self, *, endpoint: str | None = None, token: str | None = None) -> None:
+        from huggingface_hub import HfApi
+
+        from swapbias import __version__
+
+        self._api: Any = HfApi(endpoint=endpoint, token=token, library_name="swapbias", library_version=__version__)
+
+    @cached_property
+    def _whoami(self) -> dict[str, Any]:
+        with self._told("log in"):
+            return dict(self._api.whoami())
+
+    @property
+    def user(self) -> str:
+        """Whose token it is."""
+        return str(self._whoami["name"])
+
+    def owners(self) -> tuple[str, ...]:
+        """The user and the organisations that the token may write to."""
+        access = self._whoami.get("auth", {}).get("accessToken", {})
+        if access.get("role") == "read":
+            raise HubError("The token may only read. Make one with write access and log in with hf auth login.")
+        orgs = [one for one in self._whoami.get("orgs", []) if one.get("roleInOrg", "write") in _WRITING]
+        return (self.user, *(str(one["name"]) for one in orgs))
+
+    def url(self, repo: Repo, *, commit: str = "", path: str = "") -> str:
+        """The page of a repository, or of a folder in it at a commit."""
+        kind = "" if repo.kind == "model" else f"{repo.kind}s/"
+        place = f"/tree/{commit}/{path}".rstrip("/") if commit else ""
+        return f"{self._api.endpoint}/{kind}{repo.name}{place}"
+
+    def state(self, repo: Repo, *, revision: str = "main") -> State | None:
+        """What a repository holds, or None where it is not there (or not to be seen with this token)."""
+        from huggingface_hub.errors import RepositoryNotFoundError
+
+        with self._told(f"read {repo.name}"):
+            try:
+                info = self._api.repo_info(repo.name, repo_type=repo.kind, revision=revision)
+            except RepositoryNotFoundError:
+                return None
+            entries = self._api.list_repo_tree(repo.name, recursive=True, revision=info.sha, repo_type=repo.kind)
+            files = {
+                one.path: f"sha256:{one.lfs.sha256}" if one.lfs else f"git:{one.blob_id}"
+                for one in entries
+                if hasattr(one, "blob_id")  # folders have none
+            }
+            tags = {
+                one.name: one.target_commit for one in self._api.list_repo_refs(repo.name, repo_type=repo.kind).tags
+            }
+        return State(repo, str(info.sha), bool(info.private), files, tags)
+
+    def repos(self, owner: str, kind: str) -> list[str]:
+        """Names of an owner's repositories of a kind, sorted."""
+        listed = {"model": self._api.list_models, "dataset": self._api.list_datasets, "space": self._api.list_spaces}
+        with self._told(f"list what {owner} has"):
+            return sorted(str(one.id) for one in listed[kind](author=owner))
+
+    def read(self, repo: Repo, path: str, *, revision: str) -> bytes:
+        """A file's content, of up to ``READ_LIMIT`` bytes."""
+        with tempfile.TemporaryDirectory() as folder:
+            only = (glob.escape(path),)
+            return self.download(repo, Path(folder), revision=revision, only=only, limit=READ_LIMIT)[0].read_bytes()
+
+    def download(
+        self, repo: Repo, folder: Path, *, revision: str, only: tuple[str, ...] = (), limit: int | None = None
+    ) -> list[Path]:
+        """Fetch files into a folder, all or those that match a pattern.
+
+        Refused before anything is fetched: names that leave the folder, and files of more than ``limit`` bytes.
+        """
+        with self._told(f"read {repo.name}"):
+            tree = self._api.list_repo_tree(repo.name, recursive=True, revision=revision, repo_type=repo.kind)
+            sizes = {one.path: one.size for one in tree if hasattr(one, "blob_id")}
+            chosen = matching(sizes, only)
+            if not chosen:
+                raise HubError(
+                    f"{repo.name} holds no {' or '.join(only) or 'file'} at {revision}. Look at its files."
+                )
+            check_names(repo.name, chosen)
+            large = [name for name in chosen if limit is not None and sizes[name] > limit]
+            if large:
+                raise HubError(f"{repo.name}: {large[0]} has {sizes[large[0]]:,} bytes, expected at most {limit:,}.")
+            for name in chosen:
+                self._api.hf_hub_download(repo.name, name, repo_type=repo.kind, revision=revision, local_dir=folder)
+        shutil.rmtree(folder / ".cache", ignore_errors=True)  # what the client notes down for itself
+        return [folder / name for name in chosen]
+
+    def create(self, repo: Repo, *, private: bool, sdk: str | None = None) -> None:
+        """Make a repository; nothing happens where it is there, and its visibility stays."""
+        with self._told(f"create {repo.name}"):
+            self._api.create_repo(repo.name, repo_type=repo.kind, private=private, exist_ok=True, space_sdk=sdk)
+
+    def publish_openly(self, repo: Repo) -> None:
+        """Let everybody see a repository."""
+        with self._told(f"make {repo.name} public"):
+            self._api.update_repo_settings(repo.name, repo_type=repo.kind, private=False)
+
+    def commit(
+        self,
+        repo: Repo,
+        change: Change,
+        message: str,
+        *,
+        parent: str,
+        revision: str = "main",
+        description: str = "",
+        create_pr: bool = False,
+        never: Iterable[str] = (),
+    ) -> Commit:
+        """Write a change as one commit, or not at all.
+
+        Args:
+            parent: the commit it was made from; where another one came in between nothing is written.
+            create_pr: propose it as a pull request.
+            never: strings that no file may hold, besides keys and credentialed text.
+
+        Raises:
+            UsageError: a file holds what must not leave this machine.
+        """
+        from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+        outgoing.check(change.write, never=(*never, *self._tokens()))
+        operations: list[Any] = [
+            *(CommitOperationAdd(path, content) for path, content in change.write.items()),
+            *(CommitOperationDelete(path, is_folder=False) for path in change.delete),
+        ]
+        with self._told(f"write to {repo.name}"):
+            done = self._api.create_commit(
+                repo.name,
+                operations,
+                commit_message=message,
+                commit_description=description,
+                repo_type=repo.kind,
+                revision=revision,
+                parent_commit=parent,
+                create_pr=create_pr,
+            )
+        return Commit(str(done.oid), str(done.commit_url), str(done.pr_url or ""))
+
+    def tag(self, repo: Repo, name: str, *, commit: str) -> None:
+        """Name a commit."""
+        with self._told(f"tag {repo.name}"):
+            self._api.create_tag(repo.name, tag=name, revision=commit, repo_type=repo.kind)
+
+    def pull_requests(self, repo: Repo, *, title: str) -> list[PullRequest]:
+        """This user's pull requests of that title, newest first."""
+        with self._told(f"read the pull requests of {repo.name}"):
+            found = self._api.get_repo_discussions(
+                repo.name, author=self.user, discussion_type="pull_request", repo_type=repo.kind
+            )
+            mine = [
+                PullRequest(one.num, one.title, one.status, one.author, one.git_reference or f"refs/pr/{one.num}")
+                for one in found
+                if one.is_pull_request and one.author == self.user and one.title == title
+            ]
+        return sorted(mine, key=lambda one: -one.number)
+
+    def _tokens(self) -> Iterator[str]:
+        from huggingface_hub import get_token
+
+        yield from (one for one in (self._api.token, get_token()) if isinstance(one, str) and one)
+
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        """Turn whatever the client raises into one sentence; its own chatter stays unsaid."""
+        chatter = logging.getLogger("huggingface_hub")
+        level = chatter.level
+        chatter.setLevel(logging.ERROR)
+        try:
+            yield
+        except (HubError, UsageError):
+            raise
+        except Exception as error:
+            told = sentence(error, doing)
+            if told is None:
+                raise
+            raise HubError(told) from error
+        finally:
+            chatter.setLevel(level)
