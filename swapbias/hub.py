@@ -4,6 +4,7 @@ import glob
 import logging
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -190,11 +191,6 @@ class Hub:
         with self._told(f"create {repo.name}"):
             self._api.create_repo(repo.name, repo_type=repo.kind, private=private, exist_ok=True, space_sdk=sdk)
 
-    def publish_openly(self, repo: Repo) -> None:
-        """Let everybody see a repository."""
-        with self._told(f"make {repo.name} public"):
-            self._api.update_repo_settings(repo.name, repo_type=repo.kind, private=False)
-
     def commit(
         self,
         repo: Repo,
@@ -267,7 +263,9 @@ class Hub:
         level = chatter.level
         chatter.setLevel(logging.ERROR)
         try:
-            yield
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
         except (HubError, UsageError):
             raise
         except Exception as error:

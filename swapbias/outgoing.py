@@ -38,6 +38,7 @@ def check(files: Files, *, never: Iterable[str] = ()) -> None:
 
     Raises:
         UsageError: naming the file and the kind of thing: credentialed text, a key, something of this machine.
+        ValueError: a table that cannot be looked into.
     """
     names = _environment_keys()
     banned = [text.encode() for text in never if len(text) > 3]
@@ -93,7 +94,10 @@ def _parquet_texts(path: str, content: bytes | Path) -> Iterator[bytes]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(content if isinstance(content, Path) else io.BytesIO(content))
+    try:
+        file = pq.ParquetFile(content if isinstance(content, Path) else io.BytesIO(content))
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path} is no Parquet that can be read, so nothing was published. Make it again.") from error
     yield repr(file.schema_arrow).encode() + repr(file.metadata.metadata).encode()
     for batch in file.iter_batches(batch_size=10_000):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):

@@ -91,6 +91,11 @@ def test_a_file_from_a_marked_folder_is_refused_whatever_it_holds(tmp_path):
         check({"a.txt": file})
 
 
+def test_a_table_that_cannot_be_looked_into_does_not_pass():
+    with pytest.raises(ValueError, match="no Parquet that can be read"):
+        check({"a.parquet": b"PAR1" * 9})
+
+
 def test_rows_that_say_they_are_not_credentialed_pass():
     check({"a.parquet": parquet(HELD.head(1)), "a.csv": HELD.head(1).to_csv(index=False).encode()})
     check({"manifest.json": b'{"credentialed": false}'})
