@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import http.client
 import io
 import json
 import os
@@ -137,7 +138,7 @@ def _fetch(pin: Mapping[str, str], target: Path) -> None:
     try:
         with urllib.request.urlopen(url, timeout=30) as answer:
             content = answer.read()
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
         raise UpstreamMissingError(
             f"{pin['repository']}/{pin['path']} could not be fetched ({getattr(error, 'reason', error)}). "
             "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online."

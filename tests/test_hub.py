@@ -193,7 +193,7 @@ def test_a_strangers_file_name_cannot_leave_the_folder(hub, tmp_path, path, trou
 
 
 def test_a_file_too_large_to_read_is_refused_before_it_is_fetched(hub, monkeypatch):
-    monkeypatch.setattr("swapbias.hub.READ_LIMIT", 5)
+    monkeypatch.setattr("swapbias.hub.client.READ_LIMIT", 5)
     put(Hub())
     with pytest.raises(HubError, match="has 10 bytes, expected at most 5"):
         Hub().read(DATA, "note.txt", revision="main")

@@ -248,6 +248,15 @@ def test_pull_requests_are_listed_by_status_and_author_over_pages(hub, bob):
     assert hub.commits("dataset", "alice/d")[0][1] == "n3 (#4)"
 
 
+def test_a_merged_pull_request_deletes_and_leaves_what_came_since(hub, bob):
+    commit(bob, "alice/d", [CommitOperationDelete("a/b.csv"), add("n.txt", b"1")], create_pr=True)
+    hub.push("dataset", "alice/d", {"since.txt": b"2"})
+    assert hub.pull_requests("dataset", "alice/d")[0][4] == ["a/b.csv", "n.txt"]
+    hub.merge_pull_request("dataset", "alice/d", 1)
+    assert list(hub.files("dataset", "alice/d")) == ["README.md", "n.txt", "since.txt"]
+    assert hub.pull_requests("dataset", "alice/d")[0][2] == "merged"
+
+
 def test_listings_come_in_pages(hub, alice):
     hub.page_size = 2
     commit(alice, "alice/d", [add(f"{n}.txt", b"x") for n in range(5)])

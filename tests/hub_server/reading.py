@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 import yaml
 
 from .access import at, openable, visible
-from .accounts import header
+from .accounts import FRONT, header
 from .answers import Answer, Refused, Request, as_json, page
 from .repositories import Commit, Repository
 
@@ -37,10 +37,17 @@ def info(hub: "LocalHub", request: Request, repo: Repository, revision: str = "m
     return as_json(_info(repo, at(repo, revision)))
 
 
+def _written_out(readme: str) -> str:
+    """A README whose header repeats nothing by reference; else none, since JSON would write every repetition out."""
+    found = FRONT.match(readme)
+    events = yaml.parse(found[1], Loader=yaml.SafeLoader) if found else ()
+    return "" if any(isinstance(one, yaml.AliasEvent) for one in events) else readme
+
+
 def _info(repo: Repository, commit: Commit) -> dict[str, Any]:
     readme = commit.files.get("README.md")
     try:
-        card = header(readme.data.decode(errors="replace")) if readme else {}
+        card = header(_written_out(readme.data.decode(errors="replace"))) if readme else {}
     except yaml.YAMLError:
         card = {}
     card = card if isinstance(card, dict) else {}

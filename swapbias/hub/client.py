@@ -1,4 +1,4 @@
-"""The Hub: the only file that talks to it. What goes out passes the gate; what fails becomes one sentence."""
+"""The only file that talks to the Hub. What goes out passes the gate; what fails becomes one sentence."""
 
 import glob
 import logging
@@ -14,10 +14,8 @@ from typing import Any
 
 from swapbias import outgoing
 from swapbias.errors import HubError, UsageError
-from swapbias.hub_files import Change, check_names, difference, matching
-from swapbias.hub_trouble import sentence
-
-__all__ = ["Change", "Commit", "Hub", "PullRequest", "Repo", "State", "difference"]
+from swapbias.hub.files import Change, check_names, matching
+from swapbias.hub.trouble import sentence
 
 READ_LIMIT = 64 * 2**20  # bytes of a file that is read into memory
 _WRITING = ("write", "admin", "contributor")  # roles in an organisation
