@@ -2,18 +2,19 @@
 
 import argparse
 import sys
+from http.client import HTTPException
 
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.sources import pinned_files, upstream_file
 from swapbias.studies import corpora, load_corpus
 
 
-def main() -> int:
-    """0 when every pinned file is at hand with its sha256, 1 otherwise, 2 for an unknown corpus."""
+def main(arguments: list[str] | None = None) -> int:
+    """0 when every pinned file is at hand with its sha256, 1 otherwise, 2 for an unknown corpus, 130 when stopped."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpus", nargs="*", help="corpora; all by default")
     parser.add_argument("--check", action="store_true", help="look at what is at hand, fetch nothing")
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     try:
         names = [load_corpus(name).name for name in chosen.corpus or corpora()]
     except UsageError as error:
@@ -24,10 +25,17 @@ def main() -> int:
         for path in pinned_files(name):
             try:
                 upstream_file(name, path, download=not chosen.check)
-                print(f"{name}: {path}: ok")
+                told = "ok"
             except (UpstreamMissingError, ValueError) as error:
                 missing += 1
-                print(f"{name}: {path}: {error}")
+                told = str(error)
+            except (HTTPException, OSError) as error:  # a download that broke off, a disk that is full
+                missing += 1
+                told = f"{error}. Nothing of it was kept; run the command again."
+            except KeyboardInterrupt:
+                print("pull_sources: stopped; what was complete is kept.", file=sys.stderr)
+                return 130
+            print(f"{name}: {path}: {told}", flush=True)
     return 1 if missing else 0
 
 

@@ -1,0 +1,74 @@
+"""Fetch what was published: python scripts/pull.py {datasets,metrics,results} ... --out DIR."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from swapbias.errors import UsageError
+from swapbias.hub import Hub
+from swapbias.publishing.pulling import DATASET, METRIC, RESULTS, pull, wanted_repos
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0 when everything asked for is there and sound, 1 otherwise, 2 for a command that cannot be meant."""
+    chosen = _arguments(arguments)
+    try:
+        return _pull_all(chosen, Hub())
+    except UsageError as error:
+        return _failed(error, 2)
+    except (ValueError, OSError) as error:
+        return _failed(error, 1)
+    except KeyboardInterrupt:
+        return _failed("stopped; what was complete is kept. Run the command again to go on.", 130)
+    except Exception as error:  # noqa: BLE001 - the last resort before a traceback
+        return _failed(f"{type(error).__name__}: {error}. This is a fault of swapbias.", 1)
+
+
+def _arguments(given: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="{datasets,metrics,results}")
+    for kind, name, what in (("datasets", "CORPUS", "corpora"), ("metrics", "METRIC", "measures")):
+        one = kinds.add_parser(kind, help=f"{what} of a namespace, as folders")
+        one.add_argument("namespace", metavar="NS", help="user or organisation on the Hub")
+        one.add_argument("names", nargs="*", metavar=name, help=f"{what}; all that are there by default")
+    results = kinds.add_parser("results", help="runs that somebody shared, as folders")
+    results.add_argument("names", nargs="+", metavar="NS/REPO", help="repositories of results")
+    for one in kinds.choices.values():
+        one.add_argument("--revision", default="main", help="a tag (v1.0.0) or commit; the newest by default")
+        one.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
+    return parser.parse_args(given)
+
+
+def _pull_all(chosen: argparse.Namespace, hub: Hub) -> int:
+    """Pull one repository after the other; trouble of one does not stop the others."""
+    kind = {"datasets": DATASET, "metrics": METRIC, "results": RESULTS}[chosen.kind]
+    repos = chosen.names if kind == RESULTS else wanted_repos(hub, kind, chosen.namespace, chosen.names)
+    codes = [
+        _pull_one(lambda name=name: pull(hub, kind, name, chosen.out, revision=chosen.revision).told())
+        for name in repos
+    ]
+    if kind == RESULTS and not all(codes):
+        print("Reports and figures are files of their owners: open them as you would a page of a stranger's.")
+    if any(codes):
+        print(f"pull: {sum(map(bool, codes))} of {len(codes)} could not be pulled", file=sys.stderr)
+    return max(codes)
+
+
+def _pull_one(work: Callable[[], str]) -> int:
+    try:
+        print(work(), flush=True)
+        return 0
+    except UsageError as error:
+        return _failed(error, 2)
+    except (ValueError, OSError) as error:
+        return _failed(error, 1)
+
+
+def _failed(error: object, code: int) -> int:
+    print(f"pull: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

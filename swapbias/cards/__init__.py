@@ -1,0 +1,1 @@
+"""Cards: the README.md of a repo on the Hub, as text."""

@@ -1,0 +1,107 @@
+"""A part of a Markdown file between two comments, put in, replaced and taken out; the rest stays byte for byte."""
+
+import re
+from dataclasses import dataclass
+
+from swapbias.cards.header import newline, split
+
+LIMIT = 5_000_000  # characters; the Hub's longest cards have a tenth
+_LINE_END = re.compile(r"\r\n?|\n")  # as Markdown counts lines
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From the first character of the marker that begins to after the last one of the marker that ends."""
+
+    start: int
+    end: int
+
+
+def replaced(text: str, part: str, *, begin: str, end: str) -> str:
+    """The text with the part where its markers stand, or at its end after a blank line.
+
+    Args:
+        text: a README.md.
+        part: from marker to marker, with plain line ends; it gets those of the text.
+        begin, end: the markers, HTML comments of one line.
+
+    Raises:
+        ValueError: markers that make no pair, or Markdown that swallows what follows it.
+    """
+    line_end = newline(text)
+    ours = part.replace("\n", line_end)
+    span = find(text, begin=begin, end=end)
+    if span is not None:
+        return text[: span.start] + ours + text[span.end :]
+    open_ended = text + _gap(text, line_end)
+    # Asked with nothing between the markers: a code block of the part would close one that the text left open.
+    if find(f"{open_ended}{begin}{line_end}{end}{line_end}", begin=begin, end=end) is None:
+        raise ValueError("README.md ends within a code block. Close it (a line of ``` or ~~~) first.")
+    return open_ended + ours + line_end
+
+
+def removed(text: str, *, begin: str, end: str) -> str:
+    """The text without the markers, what stands between them, and one blank line before.
+
+    Raises:
+        ValueError: markers that make no pair.
+    """
+    span = find(text, begin=begin, end=end)
+    if span is None:
+        return text
+    after = _LINE_END.match(text, span.end)
+    before = text[: span.start]
+    for line_end in ("\r\n", "\n"):
+        if before.endswith(line_end * 2):
+            before = before.removesuffix(line_end)
+            break
+    return before + text[after.end() if after else span.end :]
+
+
+def find(text: str, *, begin: str, end: str) -> Span | None:
+    """Where the markers are, or None where there are none.
+
+    Raises:
+        ValueError: they make no pair, naming the line.
+    """
+    if len(text) > LIMIT:
+        raise ValueError(f"README.md has {len(text)} characters, at most {LIMIT} are read. Shorten it.")
+    if begin not in text and end not in text:
+        return None
+    found = _markers(text, begin, end)
+    if not found:
+        return None
+    names = [name for name, _ in found]
+    if names == [begin, end]:
+        return Span(found[0][1], found[1][1] + len(end))
+    line = len(_LINE_END.findall(text[: found[0][1]])) + 1
+    raise ValueError(
+        f"README.md:{line}: {names.count(begin)} lines of {begin} and {names.count(end)} of {end}, expected one of "
+        "each in this order. Remove the markers that are too many, with what stands between them."
+    )
+
+
+def _markers(text: str, begin: str, end: str) -> list[tuple[str, int]]:
+    """The markers in their order, with the place of each: lines of HTML that stand in nothing else."""
+    from markdown_it import MarkdownIt
+
+    parts = split(text)
+    closing = _LINE_END.search(parts.after) if parts.has_header else None
+    offset = len(parts.before) + len(parts.header) + (closing.end() if closing else 0)
+    body = text[offset:] if closing or not parts.has_header else ""
+    lines = [0, *(found.end() for found in _LINE_END.finditer(body)), len(body)]
+    found = []
+    for token in MarkdownIt("commonmark").disable("inline").parse(body):
+        if token.type == "html_block" and token.level == 0 and token.map:
+            for number in range(token.map[0], min(token.map[1], len(lines) - 1)):
+                line = body[lines[number] : lines[number + 1]]
+                if line.strip() in (begin, end):
+                    found.append((line.strip(), offset + lines[number] + line.index("<")))
+    return found
+
+
+def _gap(text: str, line_end: str) -> str:
+    """What makes the next thing stand after a blank line."""
+    if not text or re.search(r"(?:\A|\n)[ \t]*\r?\n\Z", text):
+        return ""
+    return line_end if text.endswith("\n") else line_end * 2

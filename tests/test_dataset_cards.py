@@ -1,0 +1,233 @@
+"""Dataset cards: every corpus says what it holds, where it comes from and what it is for, in a form the Hub reads."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from swapbias import building, studies
+from swapbias.cards import columns, dataset_card, provenance
+from swapbias.prompts import PROMPT_COLUMNS
+from swapbias.sources import corpus_dir, pinned_files
+from swapbias.writing import Part, Written
+
+PARTS = (
+    "## Where it comes from",
+    "## Use and misuse",
+    "## Citation",
+    "## How to load",
+    "## Rows",
+    "## Features",
+    "## Sources and licences",
+    "## BibTeX",
+    "## Version",
+)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """All corpora, built once; configs that need upstream files are there where those are at hand."""
+    out = tmp_path_factory.mktemp("built")
+    rows = {
+        (one.corpus, one.config): one.rows
+        for name in studies.corpora()
+        for one in building.build(name, out)
+        if not one.left_out
+    }
+    return out, rows
+
+
+def read(folder):
+    _, header, body = (folder / "README.md").read_text().split("---\n", 2)
+    return yaml.safe_load(header), body
+
+
+def native(value):
+    if isinstance(value, dict):
+        return all(type(key) is str and native(inner) for key, inner in value.items())
+    if isinstance(value, list):
+        return all(map(native, value))
+    return type(value) in (str, int, bool)
+
+
+def of_one_split(*configs):
+    """Configs of prompts that are taken to be written, with 7 rows each."""
+    return {name: Written(PROMPT_COLUMNS, {"test": Part(7, 70, 7)}) for name in configs}
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_every_card_has_every_part_once_and_a_header_of_plain_values(corpus, built):
+    header, body = read(built[0] / corpus)
+    assert native(header)
+    assert [title for title in PARTS if body.count(f"\n{title}\n") != 1] == []
+    assert body.lstrip().startswith(f"# {corpus}\n")
+    assert {"pretty_name", "license", "language", "size_categories", "tags", "configs", "dataset_info"} <= set(header)
+    assert header["language"] == ["en"]
+    assert "swapbias" in header["tags"]
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_every_card_tells_rows_and_columns_of_every_config_that_was_built(corpus, built):
+    out, rows = built
+    header, body = read(out / corpus)
+    mine = {config: count for (name, config), count in rows.items() if name == corpus}
+    assert [one["config_name"] for one in header["configs"]] == list(mine)
+    told = re.findall(r"^\| `([\w-]+)` \| `\w+` \| ([\d,]+) \|", columns.section(body, "Rows"), re.MULTILINE)
+    counted = {}
+    for config, count in told:
+        counted[config] = counted.get(config, 0) + int(count.replace(",", ""))
+    assert counted == mine
+    features = columns.section(body, "Features")
+    for config in mine:
+        table = features.partition(f"`{config}`")[2].partition("\n\n| column")[2].partition("\n\n")[0]
+        meanings = re.findall(r"^\| `(\w+)` \| (.+) \|$", table, re.MULTILINE)
+        assert tuple(name for name, _ in meanings) == studies.load_corpus(corpus).config(config).columns
+        assert all(len(meaning) > 8 for _, meaning in meanings)
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_a_built_folder_loads_by_config_with_the_rows_of_load_prompts(corpus, built, tmp_path):
+    import datasets
+
+    out, rows = built
+    mine = [config for name, config in rows if name == corpus]
+    for config in dict.fromkeys((mine[0], mine[-1])):
+        loaded = datasets.load_dataset(str(out / corpus), config, cache_dir=str(tmp_path))
+        assert sum(len(split) for split in loaded.values()) == rows[corpus, config]
+        split = next(iter(loaded.values()))
+        assert split.column_names == list(studies.load_corpus(corpus).config(config).columns)
+        assert split[0] == studies.load_prompts(corpus, config)[0]
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_every_pinned_repository_is_told_with_commit_licence_and_use(corpus, built):
+    table = columns.section(read(built[0] / corpus)[1], "Sources and licences")
+    for pin in pinned_files(corpus).values():
+        row = next(line for line in table.splitlines() if pin["repository"] in line)
+        assert f"https://github.com/{pin['repository']}/tree/{pin['commit']}" in row
+        assert f"| {pin['licence']} |" in row
+        assert pin["used_for"] in row
+
+
+def test_a_card_names_the_licence_of_upstream_files_that_are_in_its_rows(built):
+    # gender_lexicon holds ten pairs of an MIT repository as a table of its own; clinical_notes is all ours.
+    assert read(built[0] / "gender_lexicon")[0]["license"] == ["apache-2.0", "mit"]
+    assert read(built[0] / "clinical_notes")[0]["license"] == "apache-2.0"
+
+
+def test_tasks_follow_from_the_kinds_of_models_that_the_study_asks(built):
+    assert read(built[0] / "social_distance")[0]["task_categories"] == [
+        "fill-mask", "text-classification", "text-generation",
+    ]  # fmt: skip
+    assert read(built[0] / "clinical_notes")[0]["task_categories"] == ["text-classification"]
+    assert "task_categories" not in read(built[0] / "gender_lexicon")[0]
+
+
+@pytest.mark.parametrize(("rows", "size"), [(999, "n<1K"), (1_000, "1K<n<10K"), (54_000, "10K<n<100K")])
+def test_the_size_category_counts_all_configs(rows, size):
+    corpus = studies.load_corpus("occupation_sentiment")
+    written = {
+        "sentences": Written(PROMPT_COLUMNS, {"test": Part(rows - 7, 1, 1)}),
+        "control": Written(PROMPT_COLUMNS, {"test": Part(7, 1, 1)}),
+    }
+    card = dataset_card.dataset_card(corpus, written)
+    assert yaml.safe_load(card.split("---\n")[1])["size_categories"] == [size]
+
+
+def test_a_published_card_differs_from_a_local_one_in_the_namespace_alone():
+    corpus, written = studies.load_corpus("occupation_sentiment"), of_one_split("sentences", "control")
+    mine = dataset_card.dataset_card(corpus, written)
+    published = dataset_card.dataset_card(corpus, written, namespace="lab")
+    assert 'load_dataset("lab/occupation_sentiment", "sentences", split="test", revision="v1.0.0")' in published
+    assert published.replace('"lab/', '"NS/') == mine
+
+
+def test_every_reference_of_a_readme_is_printed_as_bibtex(built):
+    body = read(built[0] / "adjective_coreference")[1]
+    bibtex = columns.section(body, "BibTeX")
+    assert re.findall(r"@\w+\{(.+),", bibtex) == ["briegel-chen-2023-adjectives", "zhao-etal-2018-gender"]
+    assert bibtex.count("{") == bibtex.count("}")
+
+
+@pytest.fixture
+def leaf(tmp_path, monkeypatch):
+    """The folder of a corpus ``toy`` with one upstream file; gives a function that pins it under a licence."""
+    folder = tmp_path / "leaf" / "toy"
+    folder.mkdir(parents=True)
+    (folder / "README.md").write_text("# toy\n\nReferences: `nobody-2020`\n")
+    (folder.parent / "references.bib").write_text("@misc{somebody-2020,\n  title = {A}\n}\n")
+    for module in (provenance, columns, dataset_card):
+        monkeypatch.setattr(module, "corpus_dir", lambda name: folder)
+    monkeypatch.setattr("swapbias.sources.corpus_dir", lambda name: folder)
+
+    def pinned(licence, used_for="more"):
+        (folder / "sources.csv").write_text(
+            f"path,repository,commit,sha256,bytes,licence,used_for\na.csv,o/r,c0ffee,00,1,{licence},{used_for}\n"
+        )
+        first, second = studies.load_corpus("occupation_sentiment").configs
+        configs = (replace(first, name="own"), replace(second, name="more", upstream=("a.csv",)))
+        return replace(studies.load_corpus("occupation_sentiment"), name="toy", configs=configs)
+
+    return pinned
+
+
+@pytest.mark.parametrize("licence", ["not stated", "CC-BY-NC-4.0", "CC-BY-ND-4.0", "GPL-3.0", "mit?", "proprietary"])
+def test_a_config_of_files_that_may_not_be_passed_on_is_not_published(leaf, licence):
+    assert provenance.withheld_configs(leaf(licence)) == {"more": [licence]}
+
+
+@pytest.mark.parametrize("licence", ["MIT", "Apache-2.0", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0"])
+def test_a_config_of_files_that_may_be_passed_on_is_published(leaf, licence):
+    assert provenance.withheld_configs(leaf(licence)) == {}
+
+
+def test_a_table_taken_from_upstream_is_not_published_where_its_licence_forbids(leaf):
+    # The config "own" reads no upstream file, but its rows were copied from one.
+    assert provenance.withheld_configs(leaf("not stated", "own: copied")) == {
+        "own": ["not stated"],
+        "more": ["not stated"],
+    }
+
+
+def test_a_reference_that_is_nowhere_is_refused(leaf):
+    leaf("MIT")
+    with pytest.raises(ValueError, match=r"reference 'nobody-2020' is not in references\.bib"):
+        provenance.references_section("toy")
+
+
+def test_a_column_that_nobody_explains_is_refused(leaf):
+    corpus = leaf("MIT")
+    odd = replace(corpus.configs[0], columns=(*PROMPT_COLUMNS, "mood"))
+    with pytest.raises(ValueError, match="column 'mood' of config 'own' has no meaning"):
+        columns.features_section(replace(corpus, configs=(odd,)), ["own"])
+
+
+def test_the_card_says_how_to_build_what_is_not_published():
+    corpus = studies.load_corpus("occupation_sentiment")
+    card = dataset_card.dataset_card(corpus, of_one_split("sentences"), withheld={"control": ["not stated"]})
+    left_out = columns.section(card, "Not published")
+    assert "`control`: the licence of its upstream files (not stated)" in left_out
+    assert "swapbias build occupation_sentiment" in left_out
+
+
+def test_what_a_prompt_column_means_is_said_where_prompts_are_made():
+    meanings = columns.prompt_meanings()
+    assert list(meanings) == list(PROMPT_COLUMNS)
+    assert meanings["pair_id"] == "shared by the rows that are compared with each other"
+    assert "right\\|wrong" in meanings["candidates"]  # a bare bar would end the cell
+
+
+def test_the_notes_of_a_folder_of_ones_own_are_not_described_by_the_published_readme(tmp_path):
+    notes = tmp_path / "notes.csv"
+    notes.write_text("text,label,gender\n" + "".join(f"She has pain {i}.,{i % 2},female\n" for i in range(12)))
+    list(building.build("clinical_notes", tmp_path / "built", data=notes))
+    header, body = read(tmp_path / "built" / "clinical_notes")
+    assert header["license"] == "other"
+    assert "synthetic" not in body
+    assert "load_dataset" not in body
+
+
+def test_no_readme_of_a_corpus_is_left_without_references():
+    for corpus in studies.corpora():
+        assert "\nReferences: `" in (corpus_dir(corpus) / "README.md").read_text(), corpus
