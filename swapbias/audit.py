@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -14,18 +14,16 @@ import pandas as pd
 from swapbias import __version__, credentialed
 from swapbias.errors import UsageError
 from swapbias.explaining import explain
-from swapbias.findings import Finding, disaggregate, findings_table
+from swapbias.findings import Finding, disaggregate
+from swapbias.locking import locked
 from swapbias.planning import Settings, Task, default_folder, fingerprints, plan
 from swapbias.reading import Bar, Say, identities, load_readers
-from swapbias.report.clinical_figures import explanation_figures
-from swapbias.report.figures import draw_figures
-from swapbias.report.page import Page, render
+from swapbias.results import Results, write_results
 from swapbias.runs import Run
 from swapbias.scorers import HasCoverage, HasLog, Scorer
 from swapbias.scorers.answers import AnswerLog
-from swapbias.scorers.explain import Explained
 from swapbias.scoring import CHUNK_ROWS, chunks, score_rows
-from swapbias.studies import load_lexicon, load_study
+from swapbias.studies import load_lexicon
 
 ANSWERS = "answers.jsonl"  # of a chat model, each as it arrives
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")
@@ -50,23 +48,31 @@ def start(settings: Settings, folder: Path, *, say: Say, bar: Bar) -> tuple[Run,
         "skipped": [asdict(one) for one in skipped],
         "credentialed": held(tasks),
     }
-    return _work(Run.create(folder, manifest), settings.seed, tasks, readers, say, bar)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        return _work(Run.create(folder, manifest), settings.seed, tasks, readers, say, bar)
 
 
 def resume(folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
     """Go on with a run that was killed; what is on disk is not scored again.
 
     Raises:
-        UsageError: the folder holds no run, or the corpora or the model are not what the run began with.
+        UsageError: the folder holds no run, another process works on it, or the corpora or the model are not what
+            the run began with.
     """
     run = Run.open(folder)
+    with locked(folder):
+        return _go_on(run, say=say, bar=bar)
+
+
+def _go_on(run: Run, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
     manifest = run.manifest()
     run.sweep()
     settings = Settings.from_manifest(manifest["settings"])
     tasks, _ = plan(settings)
     if manifest["swapbias"] != __version__ or manifest["corpora"] != fingerprints(tasks):
         raise UsageError(
-            f"{folder} was begun with swapbias {manifest['swapbias']} and other corpora than this one "
+            f"{run.folder} was begun with swapbias {manifest['swapbias']} and other corpora than this one "
             f"({__version__}) has. Start a new run."
         )
     return _work(run, settings.seed, tasks, load_readers(settings, tasks, say=say, bar=bar), say, bar)
@@ -95,7 +101,7 @@ def _work(
     found = _with_units(found, tasks, readers)
     explained = explain(tasks, readers, items, seed=seed, say=say)
     manifest |= {"status": "complete", "finished": _now()}
-    _write_results(run, manifest, found, items, _coverage(tasks, readers), explained)
+    write_results(run, Results(manifest, found, items, _coverage(tasks, readers), explained))
     run.write_manifest(manifest)  # last: a run that says complete has all its files
     return run, found
 
@@ -155,46 +161,6 @@ def _coverage(tasks: Sequence[Task], readers: Sequence[Scorer]) -> pd.DataFrame:
                 rows += [asdict(one) for one in reader.coverage(load_lexicon(name))]
                 seen.add((reader.model_id, name))
     return pd.DataFrame(rows)
-
-
-def _write_results(
-    run: Run,
-    manifest: Mapping[str, Any],
-    found: list[Finding],
-    items: Mapping[str, pd.DataFrame],
-    coverage: pd.DataFrame,
-    explained: Sequence[Explained],
-) -> None:
-    table = findings_table(found)
-    run.write_csv("findings.csv", table)
-    run.write_json("results.json", {"swapbias": __version__, "findings": table.to_dict("records")})
-    for study, table in phrase_tables(items):
-        run.write_parquet(f"phrases/{study}.parquet", table)
-    if len(coverage):
-        run.write_csv("lexicon_coverage.csv", coverage)
-    if explained:
-        run.write_json("explanations.json", [asdict(one) for one in explained])
-    figures = [*draw_figures(found, items), *explanation_figures(explained)]
-    for figure in figures:
-        run.write(f"figures/{figure.name}.svg", figure.svg)
-        run.write(f"figures/{figure.name}.png", figure.png)
-    run.write("report.html", render(Page(manifest, found, items, figures, coverage)).encode())
-
-
-def phrase_tables(items: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """For each study that reads phrases, a long table: a row per phrase with its probability and group."""
-    for study, frame in items.items():
-        reading = {one.name for one in load_study(study).experiments if one.reading == "phrases"}
-        rows = frame[frame["experiment"].isin(reading)]
-        if len(rows):
-            phrases = rows.assign(pairs=rows["top_tokens"].map(json.loads)).explode("pairs").dropna(subset="pairs")
-            names = ["prompt_id", "pair_id", "group", "construct", "condition", "label", "template", "model_id"]
-            yield (
-                study,
-                phrases[names].assign(
-                    phrase=[pair[0] for pair in phrases["pairs"]], probability=[pair[1] for pair in phrases["pairs"]]
-                ),
-            )
 
 
 def _versions() -> dict[str, str]:

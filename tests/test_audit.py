@@ -8,9 +8,9 @@ import re
 import pandas as pd
 import pytest
 
-from swapbias import audit
 from swapbias.audit import Settings, resume, start
 from swapbias.errors import UsageError
+from swapbias.report.page import Page, render
 from swapbias.runs import Run
 from swapbias.scorers import LoadOptions
 from swapbias.scorers import calibration as tiny_model
@@ -120,7 +120,7 @@ def test_what_comes_from_outside_is_escaped(tmp_path, quiet):
     manifest = run.manifest()
     manifest["models"][0]["model_id"] = hostile
     items = {"occupation_sentiment": run.items("occupation_sentiment").replace({"He is a doctor.": hostile})}
-    page = audit.render(audit.Page(manifest, found, items, [], pd.DataFrame()))
+    page = render(Page(manifest, found, items, [], pd.DataFrame()))
     assert hostile not in page
     assert "&lt;script&gt;" in page
 

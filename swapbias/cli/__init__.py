@@ -11,6 +11,7 @@ from rich.table import Table
 
 from swapbias.cli.audit import audit
 from swapbias.cli.lexicon import lexicon
+from swapbias.cli.share import report, share, shared
 from swapbias.cli.swap import swap
 from swapbias.cli.terminal import err, out
 from swapbias.cli.train import train
@@ -26,6 +27,9 @@ app.add_typer(lexicon, name="lexicon")
 app.command("audit")(audit)
 app.command("swap")(swap)
 app.command("train")(train)
+app.command("report")(report)
+app.command("share")(share)
+app.command("shared")(shared)
 
 Names = Annotated[list[str] | None, typer.Argument(show_default=False)]
 

@@ -1,0 +1,92 @@
+"""swapbias share, shared and report: results that others read, others' results, and a report drawn again."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from swapbias.cli.terminal import out, say
+from swapbias.errors import UsageError
+
+
+def share(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    results: Annotated[str, typer.Option(help="Your results repository, OWNER/NAME; made, private, if need be.")],
+    model: Annotated[str | None, typer.Option(help="The audited model on the Hub, OWNER/NAME.")] = None,
+    commit: Annotated[bool, typer.Option("--commit", help="Write to the card of your own model.")] = False,
+    create_pr: Annotated[bool, typer.Option("--create-pr", help="Propose it to the model's owners.")] = False,
+    audited: Annotated[str | None, typer.Option(help="The model's name in the run, where it is another one.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Everybody may read the results.")] = False,
+    findings_only: Annotated[
+        bool, typer.Option("--findings-only", help="No scored prompts, answers or explained notes.")
+    ] = False,
+    name: Annotated[str | None, typer.Option(help="Name of the run in the repository.")] = None,
+    namespace: Annotated[str, typer.Option(help="Who publishes the corpora on the Hub.")] = "swapbias",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")] = False,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="With --dry-run: put what would be published here.")
+    ] = None,
+) -> None:
+    """Share a run: its results in a repository of yours, and what a model's page says of it."""
+    from swapbias.hub import Hub
+    from swapbias.sharing.proposing import COMMIT, PULL_REQUEST
+    from swapbias.runs import Run
+    from swapbias.sharing.share import Wanted
+    from swapbias.sharing.share import share as shared_run
+
+    if commit and create_pr:
+        raise UsageError("--commit and --create-pr are both given, expected one. Drop the other.")
+    if (commit or create_pr or audited) and not model:
+        raise UsageError(
+            "--commit, --create-pr and --audited are about a model, and none is given. Name it with --model."
+        )
+    if folder and not dry_run:
+        raise UsageError("--out belongs to --dry-run. Add it, or drop --out.")
+    wanted = Wanted(
+        results=results,
+        model=model,
+        how=COMMIT if commit else PULL_REQUEST if create_pr else "",
+        audited=audited,
+        public=public,
+        findings_only=findings_only,
+        name=name,
+        namespace=namespace,
+        dry_run=dry_run,
+        out=folder,
+    )
+    for one in shared_run(Run.open(run), wanted, Hub(), say=say):
+        out.print(f"{one.repo.name}: {one.status}. {one.url}", soft_wrap=True, markup=False)
+    if dry_run:
+        out.print("Dry run: nothing was published.")
+
+
+def shared(
+    repos: Annotated[list[str], typer.Argument(metavar="OWNER/NAME...", help="Results repositories.")],
+    revision: Annotated[str, typer.Option(help="Branch, tag or commit.")] = "main",
+    table: Annotated[Path | None, typer.Option("--out", help="Write the comparison to this CSV file.")] = None,
+) -> None:
+    """List shared runs side by side: a comparison, not a ranking."""
+    from swapbias.hub import Hub
+    from swapbias.sharing.shared import load_shared, print_shared, shared_table, side_by_side
+    from swapbias.sources import write_whole
+
+    hub, runs, broken = Hub(), [], []
+    for name in dict.fromkeys(repos):
+        found, unreadable = load_shared(hub, name, revision=revision)
+        runs += found
+        broken += unreadable
+    if not runs:
+        raise UsageError(f"No run can be read: {broken[0].reason}")
+    comparison = side_by_side(runs)
+    print_shared(out, comparison, broken)
+    if table:
+        write_whole(table, shared_table(comparison).to_csv(index=False, lineterminator="\n").encode())
+        out.print(f"Comparison: {table}", soft_wrap=True, markup=False)
+
+
+def report(run: Annotated[Path, typer.Argument(help="Folder of a finished run.")]) -> None:
+    """Draw the figures and the report of a run again."""
+    from swapbias.results import rebuild_report
+    from swapbias.runs import Run
+
+    out.print(f"Report: {rebuild_report(Run.open(run))}", soft_wrap=True, markup=False)
