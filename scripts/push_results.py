@@ -1,0 +1,54 @@
+"""Share several runs: python scripts/push_results.py RUN [RUN ...] --results OWNER/NAME [--public] [--dry-run]."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from swapbias.errors import UsageError
+from swapbias.hub import Hub
+from swapbias.runs import Run
+from swapbias.sharing.share import Wanted, share
+
+
+def main() -> int:
+    """0 when every run is on the Hub, 1 when one failed, 2 for what cannot be meant. Model pages: swapbias share."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", nargs="+", type=Path, help="folders of finished runs")
+    parser.add_argument("--results", required=True, help="your results repository; made, private, if need be")
+    parser.add_argument("--public", action="store_true", help="everybody may read the results")
+    parser.add_argument("--findings-only", action="store_true", help="no scored prompts or answers")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be written, write nothing")
+    chosen = parser.parse_args()
+    wanted = Wanted(
+        results=chosen.results,
+        public=chosen.public,
+        findings_only=chosen.findings_only,
+        dry_run=chosen.dry_run,
+    )
+    code = 0
+    for folder in dict.fromkeys(chosen.run):
+        try:
+            for done in share(Run.open(folder), wanted, Hub(), say=_say):
+                _say(f"{folder}: {done.repo.name} {done.status}. {done.url}")
+        except KeyboardInterrupt:
+            _complain("stopped. What is on the Hub stays; run it again.")
+            return 130
+        except OSError as error:
+            _complain(f"{folder}: {error.strerror or error}. Check the place and its free space.")
+            code = 1
+        except ValueError as error:
+            _complain(str(error))
+            code = max(code, 2 if isinstance(error, UsageError) else 1)
+    return code
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _complain(sentence: str) -> None:
+    print(f"push_results: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
