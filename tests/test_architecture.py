@@ -1,6 +1,7 @@
 """The house holds: imports point downward, heavy libraries stay where they belong, importing is light."""
 
 import ast
+import re
 import subprocess
 import sys
 
@@ -10,12 +11,12 @@ from tests.conftest import ROOT
 
 # Bottom to top: a module may import those above it in this list, never those below.
 LAYERS = [
-    "swapbias", "errors", "credentialed", "outgoing", "hub", "sources", "prompts", "lexicons", "published", "declaring", "studies",
+    "swapbias", "errors", "credentialed", "outgoing", "hub", "sources", "locking", "prompts", "lexicons", "published", "declaring", "studies",
     "resampling", "alignment", "intervals", "significance", "estimates", "gaps", "rates", "answer_parsing",
     "answers", "direction", "measures", "sst2", "scorers", "swapping", "notes", "baselines", "scoring", "runs",
     "finding", "result_files", "public", "answer_findings", "predictions", "slicing", "findings", "reproduce",
-    "rating", "comparing", "fairness", "report", "cards", "results", "writing", "building", "phenotyping",
-    "chatting", "planning", "reading", "explaining", "audit", "publishing", "sharing", "printing", "cli", "__main__",
+    "rating", "comparing", "fairness", "report", "writing", "cards", "results", "building", "phenotyping",
+    "chatting", "planning", "dry_running", "reading", "explaining", "audit", "publishing", "sharing", "printing", "cli", "__main__",
 ]  # fmt: skip
 # Third-party modules that a part may import when it is imported (not inside a function).
 ALLOWED = {
@@ -55,6 +56,8 @@ ALLOWED = {
     "report": {"jinja2", "matplotlib", "numpy", "pandas"},
     "credentialed": set(),
     "outgoing": set(),
+    "locking": set(),
+    "dry_running": set(),
     "hub": set(),
     "result_files": set(),
     "public": set(),
@@ -146,3 +149,20 @@ def test_listing_needs_no_heavy_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip().endswith("[]")
+
+
+def test_the_version_is_the_same_wherever_it_stands():
+    import tomllib
+
+    import yaml
+
+    from swapbias import __version__
+
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
+
+
+def test_only_one_file_writes_to_the_hub():
+    writing = re.compile(r"\.(create_commit|upload_\w+|create_repo|create_tag|push_to_hub|update_repo_settings)\(")
+    found = [path.relative_to(ROOT).as_posix() for path in FILES if writing.search(path.read_text())]
+    assert found == ["swapbias/hub/client.py"]
