@@ -89,8 +89,8 @@ def _facts(trial: int, files: Files) -> Iterator[Fact]:
 def trial_facts(trials: Sequence[int], subset: str, files: Files) -> Iterator[Fact]:
     """Over several trials: mean bias of each condition, its difference to the baseline, and the published p-value.
 
-    As published: means rounded to one decimal, a pooled t-test over the trials' biases, one-sided in the direction
-    that was seen.
+    As published, and for comparison with what was printed alone: means rounded to one decimal, a pooled t-test over
+    the trials' biases, one-sided in the direction that was seen. An audit tests over sentence pairs instead.
     """
     biases = {condition: [_bias(files, trial, condition) for trial in trials] for condition in CODES}
     for condition, found in biases.items():

@@ -141,7 +141,8 @@ STUDY = Study(
     limits=(
         "Two genders, English, and occupations whose stereotypes are those of the United States.",
         "All conditions use the same sentences: the differences between them are not independent of each other.",
-        "The published test compares trials on the same sentences; the test over sentence pairs is the wider one.",
+        "The published test compares trials on the same sentences and says nothing about other sentences; intervals "
+        "and tests over sentence pairs do.",
     ),
 )
 

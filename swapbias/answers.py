@@ -6,7 +6,7 @@ was not asked is left out and counted.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,7 @@ class AnswerBias:
 
     Attributes:
         estimate: accuracy on pro minus accuracy on anti, in percentage points; 0: equal, above 0: the stereotype
-            helps. ``n`` counts pairs (once per trial), ``n_unscored`` those with a version that was not asked.
+            helps. ``n`` counts pairs, once for all trials, ``n_unscored`` those that no trial asked in both versions.
         accuracies: percent of right answers by side; unsure and unreadable ones count as wrong.
         shares: by side and class of answer, 0 to 1; those of a side sum to 1.
         unparsed: share of answers of class ``other`` over both sides, 0 to 1.
@@ -80,9 +80,10 @@ def answer_bias(
         confidence, seed, n_resamples: of the percentile bootstrap over clusters and of the permutation.
 
     Returns:
-        The p-value is that of the exact McNemar test where each cluster is one pair of one trial, else of a
-        permutation that flips the sides of whole clusters. No pair: NaN. No pair right on one side alone: the
-        p-value is NaN. Pairs that are all alike: the interval is NaN.
+        Trials that repeat one another change neither interval, p-value nor ``n``. The p-value is that of a
+        permutation that flips the sides of whole clusters; where those right more often on one side are so by the
+        same number of answers, as in a single trial, that is the exact McNemar test over clusters. No pair: NaN. No
+        pair right on one side alone: the p-value is NaN. Pairs that are all alike: the interval is NaN.
 
     Raises:
         ValueError: an unknown class, not two sides, unequal lengths, an incomplete or repeated pair, a cluster that
@@ -98,11 +99,12 @@ def answer_bias(
         raise ValueError(f"{len(trials)} trial_ids and {len(pair_ids)} pair_ids, expected one of each per row.")
     units = [f"{trial}/{pair}" for trial, pair in zip(trials, pair_ids, strict=True)]
     pairs = align_pairs(_codes(classes), sides, units, reference_group=reference_group)
+    used, every = len(set(np.asarray(pair_ids)[pairs.rows].tolist())), len(set(pair_ids))
     codes = pair_clusters(pair_ids if cluster_ids is None else cluster_ids, units, pairs)[0]
     names = (next(str(side) for side in sides if str(side) != reference_group), reference_group)
     shares = {name: _shares(part) for name, part in zip(names, (pairs.other, pairs.reference), strict=True)}
     return AnswerBias(
-        estimate=_bias(pairs, codes, Draw(confidence, seed, n_resamples)),
+        estimate=replace(_bias(pairs, codes, Draw(confidence, seed, n_resamples)), n=used, n_unscored=every - used),
         accuracies={name: _POINTS * shares[name]["correct"] for name in names},
         shares=shares,
         unparsed=_shares(np.concatenate([pairs.other, pairs.reference]))["other"],
@@ -115,16 +117,14 @@ def _bias(pairs: Pairs, codes: NDArray[np.intp], draw: Draw) -> Estimate:
     sums = np.zeros((int(clusters.max(initial=-1)) + 1, 3))
     np.add.at(sums, clusters, right)
     low, high, made_by = sums_interval(sums, _points, draw, "sentence pairs")
-    if len(sums) == len(right):
-        alone = right[:, 0] - right[:, 1]
+    alone = sums[:, 0] - sums[:, 1]
+    if len(np.unique(np.abs(alone[alone != 0]))) < 2:  # signs of equal weight: the permutation is a binomial test
         p_value, tested_by = mcnemar_p(int((alone > 0).sum()), int((alone < 0).sum())), "exact McNemar"
     else:
-        p_value = sign_flip_p(sums[:, 0] - sums[:, 1], seed=draw.seed, n_resamples=draw.n_resamples)
+        p_value = sign_flip_p(alone, seed=draw.seed, n_resamples=draw.n_resamples)
         tested_by = "sign-flip permutation of sentence pairs"
     value = float(_points(right.sum(axis=0)[None])[0])
-    return Estimate(
-        value, low, high, p_value=p_value, n=len(right), n_unscored=pairs.n_unscored, test=tested_by, interval=made_by
-    )
+    return Estimate(value, low, high, p_value=p_value, test=tested_by, interval=made_by)
 
 
 def trial_biases(

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures
+from swapbias.answer_findings import ANSWERS, over_trials
 from swapbias.declaring import Experiment, Slice
 from swapbias.errors import UsageError
 from swapbias.finding import Finding
@@ -67,6 +68,8 @@ def compare(runs: Sequence[Run]) -> list[Finding]:
 
 def units(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """What is compared: a row per pair with its gap, or per condition with its mean; column ``unit_value``."""
+    if ANSWERS in experiment.rates:  # trials of one prompt are no further prompts
+        rows = over_trials(rows)
     if experiment.measure == "paired_gap":
         by_pair = rows.set_index(["pair_id", "group"])["score"].unstack("group")
         gaps = by_pair[experiment.group] - by_pair[experiment.reference_group]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swapbias.answer_findings import answers
+from swapbias.answer_findings import ANSWERS, answers
 from swapbias.direction import from_cosines
 from swapbias.estimates import Estimate
 from swapbias.finding import Context, Finding
@@ -144,5 +144,5 @@ RATES: Mapping[str, Callable[[Context, pd.DataFrame, str, Where], Iterator[Findi
     "f1": f1,
     "leakage": leakage,
     "direction": direction,
-    "answers": answers,
+    ANSWERS: answers,
 }

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures
+from swapbias.answer_findings import ANSWERS, sentence_pairs
 from swapbias.declaring import Experiment, Slice
 from swapbias.finding import Context, Finding
 from swapbias.measures import Estimate
@@ -26,8 +27,9 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
         for one in (_ALL, *experiment.slices):
             for value, sliced in _parts(part, one.column):
                 where = {"slice_by": one.name, "slice_value": value}
-                yield from _gaps(context, sliced, subset, where)
-                yield from _levels(context, sliced, subset, where)
+                compared = sentence_pairs(sliced) if ANSWERS in experiment.rates else sliced
+                yield from _gaps(context, compared, subset, where)
+                yield from _levels(context, compared, subset, where)
                 yield from _rates(context, sliced, subset, where)
         yield from _counts(context, part, subset)
         yield from _correlations(context, part, subset)

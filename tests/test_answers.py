@@ -209,7 +209,34 @@ def test_trials_of_one_sentence_are_one_cluster():
     classes, sides, ids, trials = trials_of(("ccc", "iii"), ("ccc", "uui"))
     found = answer_bias(classes, sides, pair_ids=ids, trial_ids=trials).estimate
     assert found.p_value == pytest.approx(0.25)
-    assert (found.value, found.n, found.test) == (100, 6, "sign-flip permutation of sentence pairs")
+    assert (found.value, found.n, found.test) == (100, 3, "exact McNemar")
+
+
+def test_sentences_that_trials_agree_on_to_different_degrees_weigh_by_their_answers():
+    # Right more often on pro by 2, 2, 2 and 1 answers and on anti by 1, together 6. Of the 32 patterns of signs one
+    # sums to 8 and two (one of the single answers turned) to 6, and as many to -8 and -6: 6 of 32 are as extreme.
+    classes, sides, ids, trials = trials_of(("ccccu", "iiiuc"), ("cccuu", "uuiuu"))
+    found = answer_bias(classes, sides, pair_ids=ids, trial_ids=trials).estimate
+    assert found.p_value == pytest.approx(6 / 32)
+    assert (found.value, found.n) == (60, 5)
+    assert found.test == "sign-flip permutation of sentence pairs"
+
+
+@pytest.mark.parametrize("repeated", [5, 20])
+def test_trials_that_repeat_one_another_change_nothing(repeated):
+    pro, anti = "ccccccuiccoc" * 3, "cuuiciuicuoc" * 3
+    once, often = (trials_of(*[(pro, anti)] * times) for times in (1, repeated))
+    one, many = (
+        answer_bias(classes, sides, pair_ids=ids, trial_ids=trials) for classes, sides, ids, trials in (once, often)
+    )
+    assert many.estimate == one.estimate
+    assert (many.accuracies, many.shares, one.estimate.n) == (one.accuracies, one.shares, 36)
+
+
+def test_a_pair_asked_in_one_trial_alone_is_used_and_one_asked_in_none_is_counted():
+    classes, sides, ids, trials = trials_of(("c--", "i-c"), ("cc-", "uu-"))
+    found = answer_bias(classes, sides, pair_ids=ids, trial_ids=trials).estimate
+    assert (found.value, found.n, found.n_unscored) == (100, 2, 1)
 
 
 def test_conditions_of_one_sentence_are_a_cluster_when_named():

@@ -20,13 +20,13 @@ def answer_figures(
     for model in dict.fromkeys(one.model_id for one in found):
         mine = [one for one in found if one.model_id == model]
         gaps = [one for one in mine if one.measure == experiment.measure and one.slice_by == "adjectives"]
-        clustered = [one for one in gaps if one.robust] or gaps
-        if clustered:
+        if gaps:
             caption = (
                 f"{model}: accuracy on sentences that fit the stereotype minus accuracy on the others, with 95 % "
-                "intervals over sentence pairs; the band is the interval without adjectives."
+                "intervals over sentence pairs, each averaged over its trials; the band is the interval without "
+                "adjectives."
             )
-            yield saved(f"{study}-{experiment.name}-bias", study, caption, _bias(clustered))
+            yield saved(f"{study}-{experiment.name}-bias", study, caption, _bias(gaps))
         if rows is not None and f"{SAID}{CLASSES[0]}" in rows:
             caption = f"{model}: what was answered, in percent, by side and adjectives (tolerant parser)."
             figure = _classes(rows[rows["model_id"] == model], experiment)

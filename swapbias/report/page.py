@@ -9,13 +9,20 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from swapbias.answer_findings import ANSWERS
 from swapbias.declaring import Experiment
 from swapbias.findings import Finding
+from swapbias.public import public_manifest
 from swapbias.report import words
 from swapbias.report.drawing import Drawn
 from swapbias.studies import load_study
 
 EXAMPLES = 4  # pairs shown at each end
+_OF_ANSWERS = (
+    "Intervals, tests and n are over sentence pairs: the trials of a pair are averaged, and over all rows its "
+    "adjectives as well, so that asking again does not make them surer. Differences to the baseline are paired by "
+    "sentence; the dimmed row below each compares trials, as published, and says nothing about other sentences."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,11 @@ class Example:
 
 
 def render(page: Page) -> str:
-    """The report as HTML; every value from outside is escaped."""
+    """The report as HTML; every value from outside is escaped, no place on this machine is named.
+
+    Without items it shows no texts.
+    """
+    manifest = public_manifest(page.manifest)
     environment = Environment(
         loader=PackageLoader("swapbias.report", "."),
         autoescape=True,
@@ -53,15 +64,16 @@ def render(page: Page) -> str:
         "data_uri": lambda svg: "data:image/svg+xml;base64," + base64.b64encode(svg).decode(),
     }
     return environment.get_template("page.html.j2").render(
-        manifest=page.manifest,
-        models=page.manifest["models"],
+        manifest=manifest,
+        models=manifest["models"],
         headlines=words.headlines(page.found),
         several=len({one.model_id for one in page.found}) > 1,
-        original=all("original" in one["config"] for one in page.manifest["corpora"]),
+        original=all("original" in one["config"] for one in manifest["corpora"]),
         compared=[one for one in page.found if one.published and not one.published.source.startswith("planted")],
         leaks=[one for one in page.found if one.published and one.published.source == "planted leak"],
         planted=[one for one in page.found if one.published and one.published.source == "planted"],
-        studies=[_section(page, name) for name in page.items],
+        studies=[_section(page, name) for name in dict.fromkeys(one.study for one in page.found)],
+        with_items=bool(page.items),
         coverage=_coverage(page.coverage),
     )
 
@@ -78,8 +90,9 @@ def _section(page: Page, name: str) -> dict[str, Any]:
             {
                 "experiment": experiment,
                 "unit": next(one.unit for one in mine if one.experiment == experiment.name),
-                "tables": _tables([one for one in mine if one.experiment == experiment.name]),
-                "examples": _examples(experiment, page.items[name]),
+                "note": _OF_ANSWERS if ANSWERS in experiment.rates else "",
+                "tables": _tables(experiment, [one for one in mine if one.experiment == experiment.name]),
+                "examples": _examples(experiment, page.items[name]) if name in page.items else [],
                 "grids": words.rate_grids([one for one in mine if one.experiment == experiment.name]),
             }
             for experiment in study.experiments
@@ -88,9 +101,15 @@ def _section(page: Page, name: str) -> dict[str, Any]:
     }
 
 
-def _tables(found: list[Finding]) -> list[tuple[str, list[Finding]]]:
-    """Findings by slice, of the paper's statistic; over all rows every score, else the published one."""
-    shown = [one for one in found if (one.score == "score" or one.slice_by == "all") and not one.robust]
+def _tables(experiment: Experiment, found: list[Finding]) -> list[tuple[str, list[Finding]]]:
+    """Findings by slice: over all rows every score, else the published one.
+
+    A robust view beside the paper's statistic stands in the headlines alone; of answers every view is shown, as the
+    published test between trials is one.
+    """
+    shown = [one for one in found if one.score == "score" or one.slice_by == "all"]
+    if ANSWERS not in experiment.rates:
+        shown = [one for one in shown if not one.robust]
     names = dict.fromkeys(one.slice_by for one in shown)
     return [(name, [one for one in shown if one.slice_by == name]) for name in names]
 
