@@ -59,7 +59,7 @@ def load_sentiment_data(source: str) -> SentimentData:
         source: ``sst2`` (from the Hub: phrases and sentences) or a folder with ``stsa.binary.train`` and
             ``stsa.binary.dev`` (lines like ``1 a fine film``), ``train.tsv`` and ``dev.tsv`` (columns sentence and
             label, or four columns without header: index, label, a mark, sentence), or ``train.csv`` and ``dev.csv``
-            (columns text or sentence, and label).
+            (columns text or sentence, and label). Empty rows of a table are passed over.
 
     Raises:
         UsageError: no such folder, or one without such files.
@@ -139,24 +139,28 @@ def _table_rows(name: str, text: str) -> Iterator[Labelled]:
 
 
 def _cells_rows(name: str, reader: Any, tabs: bool) -> Iterator[Labelled]:
-    header: list[str] = next(reader, [])
+    filled: Iterator[list[str]] = (cells for cells in reader if any(map(str.strip, cells)))
+    header = next(filled, [])
+    place = f"{name}:{max(reader.line_num, 1)}"
     if tabs and len(header) == _UNNAMED and header[1] in _LABELS:
         text_at, label_at, width = 3, 1, _UNNAMED
-        yield _labelled(header[text_at], header[label_at], f"{name}:1")
+        yield _labelled(header[text_at], header[label_at], place)
     else:
-        text_at, label_at, width = *_columns(name, header), len(header)
-    for cells in reader:
+        text_at, label_at, width = *_columns(place, header), len(header)
+    for cells in filled:
         where = f"{name}:{reader.line_num}"
         if len(cells) != width:
             raise ValueError(f"{where}: {len(cells)} cells, expected {width}. Quote or add cells.")
         yield _labelled(cells[text_at], cells[label_at], where)
 
 
-def _columns(name: str, header: Sequence[str]) -> tuple[int, int]:
-    texts = [one for one in ("sentence", "text") if one in header]
-    if not header or not texts or "label" not in header:
-        raise ValueError(f"{name}:1: columns {list(header)}, expected sentence and label. Fix the header.")
-    return header.index(texts[0]), header.index("label")
+def _columns(place: str, header: Sequence[str]) -> tuple[int, int]:
+    """Where sentence (or text) and label stand; upper case does not matter."""
+    names = [name.strip().lower() for name in header]
+    text = next((one for one in ("sentence", "text") if one in names), "sentence")
+    if names.count(text) != 1 or names.count("label") != 1:
+        raise ValueError(f"{place}: columns {list(header)}, expected sentence and label. Fix the header.")
+    return names.index(text), names.index("label")
 
 
 def _labelled(text: str, label: str, where: str) -> Labelled:

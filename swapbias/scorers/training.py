@@ -27,6 +27,7 @@ from swapbias.sst2 import GenderAudit, Labelled, SentimentData, gender_audit, lo
 
 KINDS = ("bow", "bilstm", "encoder")
 ENCODER, ENCODER_EPOCHS, ENCODER_RATE = "bert-base-uncased", 3, 2e-5
+MAX_SEED = 2**32 - 1  # the largest that every library here takes
 
 Say = Callable[[str], None]
 Bar = Callable[[str, int], Progress]  # title and total -> called with how many more are done
@@ -43,7 +44,7 @@ class TrainSettings:
         vectors: the file of word vectors of a bilstm (any dimension; 300 in the study).
         encoder: the Hub id or folder an encoder starts from; bert-base-uncased where None.
         epochs: of an encoder (3 where None), or the most of a bilstm (30), which stops early.
-        seed: of the order of sentences, the new weights and dropout.
+        seed: of the order of sentences, the new weights and dropout; 0 to ``MAX_SEED``.
         device: ``auto``, ``cpu`` or ``cuda``; on cuda a seed does not fix the last digits.
         batch_size: sentences per step.
         rate: learning rate; None: 1e-3 (bilstm) or 2e-5 (encoder).
@@ -90,8 +91,10 @@ class _Fitted:
 def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Trained:
     """Train a model into a new folder, with a record of how in ``training.json``.
 
-    The folder appears whole at the end: an error or a stop leaves nothing. Accuracy counts P(positive) above .5
-    as positive. A bilstm chooses its epoch on the dev sentences, so its accuracy there is a little too high.
+    The folder appears whole at the end: an error or a stop leaves nothing; a process that is killed outright
+    leaves a hidden folder beside it (``.NAME.`` and a random ending), which can be deleted. Accuracy counts
+    P(positive) above .5 as positive. A bilstm chooses its epoch on the dev sentences, so its accuracy there is a
+    little too high.
 
     Raises:
         UsageError: options that do not fit, a folder that holds something, a missing package.
@@ -145,6 +148,8 @@ def _check(settings: TrainSettings, out: Path) -> None:
         raise UsageError(f"{settings.vectors.name}: expected a file of word vectors ({', '.join(SUFFIXES)}).")
     if min(settings.batch_size, settings.epochs or 1) < 1 or settings.epochs == 0:
         raise UsageError(f"{settings.epochs} epochs, batch size {settings.batch_size}: expected 1 or more of each.")
+    if not 0 <= settings.seed <= MAX_SEED:
+        raise UsageError(f"Seed {settings.seed}: expected 0 to {MAX_SEED}. Choose a smaller one with --seed.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} is a file or a folder that holds something. Choose a new folder with --out.")
 
