@@ -7,11 +7,15 @@ them. A refusal names the file and what kind of thing was found, never the thing
 import base64
 import binascii
 import csv
+import html
 import io
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from swapbias import credentialed
 from swapbias.errors import UsageError
@@ -20,9 +24,13 @@ Files = Mapping[str, bytes | Path]  # path in the repository -> its content, or 
 
 SHORTEST_KEY = 8  # of a value in the environment: shorter ones are words
 _KEY_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
+# Access keys by how they begin: Hugging Face, OpenAI and its like, AWS, GitHub, GitLab, Slack, Google, Groq, xAI,
+# Replicate, NVIDIA; and whatever says of itself that it is one.
 _KEYS = re.compile(
-    rb"\bhf_[A-Za-z]{30,}|\bsk-[A-Za-z0-9_-]{20,}|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}|\bxox[abprs]-[\w-]{10,}"
-    rb"|\bAIza[\w-]{35}|-----BEGIN [A-Z ]*PRIVATE KEY-----|\bBearer\s+[A-Za-z0-9._~+/-]{20,}"
+    rb"\b(hf|api_org)_[A-Za-z0-9]{30,}|\bsk-[A-Za-z0-9_-]{20,}|\bA[KS]IA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}"
+    rb"|\bgithub_pat_\w{30,}|\bglpat-[\w-]{20,}|\bxox[abprs]-[\w-]{10,}|\bAIza[\w-]{35}|\bgsk_[A-Za-z0-9]{30,}"
+    rb"|\bxai-[A-Za-z0-9]{30,}|\br8_[A-Za-z0-9]{30,}|\bnvapi-[\w-]{30,}|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    rb"|\bBearer\s+[A-Za-z0-9._~+/-]{20,}"
 )
 _HELD = re.compile(rb'"credentialed"\s*:\s*(true|"True")', re.IGNORECASE)
 _EMBEDDED = re.compile(rb"data:[\w/+.-]+;base64,([A-Za-z0-9+/=]+)")
@@ -41,7 +49,7 @@ def check(files: Files, *, never: Iterable[str] = ()) -> None:
         ValueError: a table that cannot be looked into.
     """
     names = _environment_keys()
-    banned = [text.encode() for text in never if len(text) > 3]
+    banned = [form for text in never if len(text) > 3 for form in _written(text)]
     home = f"{Path.home()}/".encode()
     for path, content in files.items():
         if isinstance(content, Path):
@@ -53,9 +61,9 @@ def check(files: Files, *, never: Iterable[str] = ()) -> None:
                 _stop(path, "holds or comes from credentialed clinical data", "Keep it on this machine")
             if _KEYS.search(piece):
                 _stop(path, "holds what looks like an access key", "Take it out, and revoke the key")
-            for name, value in names.items():
-                if value in piece:
-                    _stop(path, f"holds the value of {name}", "Take it out")
+            for name, forms in names.items():
+                if any(form in piece for form in forms):
+                    _stop(path, f"holds the value of {name}", f"Take it out, or unset {name} if it is no secret")
             if (len(home) > 2 and home in piece) or any(text in piece for text in banned):
                 _stop(path, "names a place of this machine or a private address", "Take it out")
 
@@ -64,11 +72,18 @@ def _stop(path: str, what: str, step: str) -> None:
     raise UsageError(f"{path} {what}: nothing was published. {step}.")
 
 
-def _environment_keys() -> dict[str, bytes]:
+def _environment_keys() -> dict[str, set[bytes]]:
     return {
-        name: value.encode()
+        name: _written(value)
         for name, value in os.environ.items()
         if _KEY_NAME.search(name) and len(value) >= SHORTEST_KEY
+    }
+
+
+def _written(text: str) -> set[bytes]:
+    """A text as plain, JSON, HTML and address bytes."""
+    return {
+        one.encode() for one in (text, json.dumps(text)[1:-1], html.escape(text), quote(text), quote(text, safe=""))
     }
 
 
@@ -91,22 +106,42 @@ def _pieces(path: str, content: bytes | Path) -> Iterator[bytes]:
 
 def _parquet_texts(path: str, content: bytes | Path) -> Iterator[bytes]:
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     try:
         file = pq.ParquetFile(content if isinstance(content, Path) else io.BytesIO(content))
     except pa.ArrowInvalid as error:
-        raise ValueError(f"{path} is no Parquet that can be read, so nothing was published. Make it again.") from error
-    yield repr(file.schema_arrow).encode() + repr(file.metadata.metadata).encode()
+        raise ValueError(
+            f"{path} is no Parquet that can be read, so nothing was published. Make it again."
+        ) from error
+    yield _metadata(file.schema_arrow)
     for batch in file.iter_batches(batch_size=10_000):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            if _is_number(column.type):
                 continue
-            texts = [text for text in pc.unique(column).to_pylist() if text]
-            if name == "credentialed" and "True" in texts:
+            held = {str(one) for one in column.to_pylist() if one is not None}
+            if name == "credentialed" and held & {"True", "true", "1"}:
                 _stop(path, "holds credentialed clinical notes", "Keep it on this machine")
-            yield "\n".join(texts).encode()
+            yield "\n".join(held).encode(errors="replace")
+
+
+def _metadata(schema: Any) -> bytes:
+    """Names, types and whatever else stands in a schema, of fields as well."""
+    parts = [str(schema).encode(), *_items(schema.metadata)]
+    for field in schema:
+        parts += [field.name.encode(), *_items(field.metadata)]
+    return b"\n".join(parts)
+
+
+def _items(metadata: Mapping[bytes, bytes] | None) -> Iterator[bytes]:
+    for key, value in (metadata or {}).items():
+        yield key + b" " + value
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_floating(kind) or pa.types.is_null(kind))
 
 
 def _refuse_held_rows(path: str, data: bytes) -> None:

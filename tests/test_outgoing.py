@@ -5,6 +5,8 @@ import io
 import json
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from swapbias import credentialed
@@ -18,6 +20,12 @@ HELD = pd.DataFrame({"text": ["", ""], "credentialed": ["False", "True"]})
 def parquet(table):
     buffer = io.BytesIO()
     table.to_parquet(buffer)
+    return buffer.getvalue()
+
+
+def written(table):
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
     return buffer.getvalue()
 
 
@@ -46,6 +54,61 @@ def test_a_key_is_found_wherever_it_stands_and_not_repeated(place):
     with pytest.raises(UsageError, match="looks like an access key") as refused:
         check(PLACES[place](KEY))
     assert KEY not in str(refused.value)
+
+
+COLUMNS = {
+    "categories": lambda text: pa.array([text, "b", text]).dictionary_encode(),
+    "lists": lambda text: pa.array([[text], [], None]),
+    "structs": lambda text: pa.array([{"a": text}, None]),
+    "bytes": lambda text: pa.array([text.encode()]),
+    "views": lambda text: pa.array([text], pa.string_view()),
+    "large texts": lambda text: pa.array([text], pa.large_string()),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_key_is_found_in_columns_of_every_type(kind):
+    with pytest.raises(UsageError, match="looks like an access key"):
+        check({"a.parquet": written(pa.table({"c": COLUMNS[kind](f"x {KEY} y")}))})
+
+
+def test_a_key_is_found_in_the_metadata_of_a_table_and_of_a_field():
+    for schema in (
+        pa.schema([("n", pa.int64())], metadata={"note": "x" * 500 + f" {KEY}"}),
+        pa.schema([pa.field("n", pa.int64(), metadata={"note": "x" * 500 + f" {KEY}"})]),
+    ):
+        with pytest.raises(UsageError, match="looks like an access key"):
+            check({"a.parquet": written(pa.table({"n": [1]}, schema=schema))})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "hf_" + "a1B2" * 9,
+        "api_org_" + "aB" * 17,
+        "github_pat_" + "a1_B" * 10,
+        "glpat-" + "a1B2" * 5,
+        "gsk_" + "a1B2" * 10,
+        "xai-" + "a1B2" * 10,
+        "ASIA" + "A1B2" * 4,
+        "nvapi-" + "a1-B" * 10,
+    ],
+    ids=lambda key: key.split("_")[0][:6],
+)
+def test_keys_of_many_services_are_known(key):
+    with pytest.raises(UsageError, match="looks like an access key"):
+        check({"a.txt": f"x {key} y".encode()})
+
+
+def test_a_secret_is_found_as_other_formats_write_it(monkeypatch):
+    monkeypatch.setenv("MY_SECRET", 'gr\u00fc"n & blau')
+    for content in (
+        json.dumps({"a": 'gr\u00fc"n & blau'}),
+        "gr\u00fc&quot;n &amp; blau",
+        "?k=gr%C3%BC%22n%20%26%20blau",
+    ):
+        with pytest.raises(UsageError, match="holds the value of MY_SECRET"):
+            check({"a.txt": content.encode()})
 
 
 @pytest.mark.parametrize("place", PLACES)
