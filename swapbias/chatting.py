@@ -15,6 +15,8 @@ from swapbias.studies import as_prompts
 
 POINTS = "percentage points"  # unit of an answer as it is read here
 LOCAL = "local"  # the provider that is this machine
+MOST_TRIALS = 1_000  # beyond them, the rows alone fill a memory
+SERVICE_ONLY = ("base_url", "max_requests", "price_in", "price_out")  # settings of a service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +53,29 @@ class ChatSettings:
         return self.base_url is None and self.model is not None and Path(self.model).is_dir()
 
     def check(self) -> None:
-        """Refuse settings that name no model.
+        """Refuse settings that name no model, or that the way it is asked would leave unheard.
 
         Raises:
-            UsageError: settings of a chat model without one.
+            UsageError: settings of a chat model without one, of a service for a model that runs here, too many
+                trials.
         """
         if self.model is None and self != ChatSettings():
             raise UsageError("Settings of a chat model are given and no model is. Name it with --chat.")
+        if not 1 <= self.trials <= MOST_TRIALS:
+            raise UsageError(f"trials is {self.trials}, expected 1 to {MOST_TRIALS:,}. Change --trials.")
+        if self.local:
+            self._check_local()
+
+    def _check_local(self) -> None:
+        if self.provider not in (None, LOCAL):
+            raise UsageError(
+                f"{self.model} is a folder, which runs on this machine, and provider {self.provider!r} is given. "
+                "Drop --provider, or give the name of the model there."
+            )
+        given = [f"--{name.replace('_', '-')}" for name in SERVICE_ONLY if getattr(self, name) is not None]
+        if given:
+            told = " and ".join(given)
+            raise UsageError(f"{self.model} runs on this machine, and {told} is for models of a service. Drop it.")
 
 
 def asked_rows(rows: Sequence[dict[str, str]], trials: int) -> list[dict[str, str]]:
@@ -101,10 +119,11 @@ def load_chat(settings: ChatSettings, load: LoadOptions, seed: int, rows: Sequen
     """The scorer of a chat model, once it is known that these rows may be asked.
 
     Raises:
-        UsageError: no key, more requests than allowed, a value that cannot be meant.
+        UsageError: no key, an unknown provider, more requests than allowed, a value that cannot be meant.
         ValueError: a local model that cannot be loaded.
     """
-    from swapbias.scorers.chat import ChatScorer, api_key
+    from swapbias.scorers.chat import ChatScorer
+    from swapbias.scorers.chat_options import api_key, check_provider
 
     model, options = settings.model or "", _options(settings, seed)
     if settings.local:
@@ -113,6 +132,7 @@ def load_chat(settings: ChatSettings, load: LoadOptions, seed: int, rows: Sequen
         local = LocalChatScorer.load(model, load, options, read=read_answer)
         local.unit = POINTS
         return local
+    check_provider(options)
     api_key(options)
     scorer = ChatScorer(model, options, read=read_answer)
     scorer.unit = POINTS
@@ -126,17 +146,26 @@ def load_chat(settings: ChatSettings, load: LoadOptions, seed: int, rows: Sequen
 
 
 def planned_requests(rows: Sequence[Mapping[str, Any]], settings: ChatSettings, seed: int) -> str:
-    """What asking these rows takes, in words; nothing is sent and no key is needed."""
+    """What asking these rows takes, in words; nothing is sent and no key is needed.
+
+    Raises:
+        UsageError: an unknown provider, a value that cannot be meant.
+    """
     from swapbias.scorers.answers import by_key
     from swapbias.scorers.chat import answer_key, plan
+    from swapbias.scorers.chat_options import check_provider
 
     options, prompts = _options(settings, seed), as_prompts(rows)
+    check_provider(options)
     keys = [answer_key(prompt, model=settings.model or "", options=options) for prompt in prompts]
-    return plan(by_key(prompts, keys), (), options).sentence()
+    needed = plan(by_key(prompts, keys), (), options)
+    if settings.max_requests is not None and needed.requests > settings.max_requests:
+        return f"{needed.sentence()} That is more than --max-requests allows: {settings.max_requests:,}."
+    return needed.sentence()
 
 
 def _options(settings: ChatSettings, seed: int) -> Any:
-    from swapbias.scorers.chat import ChatOptions
+    from swapbias.scorers.chat_options import ChatOptions
 
     values = asdict(settings)
     del values["model"]

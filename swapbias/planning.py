@@ -83,8 +83,12 @@ class Skipped:
     reason: str
 
 
-def plan(settings: Settings) -> tuple[list[Task], list[Skipped]]:
+def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], list[Skipped]]:
     """Which experiments run on which model and rows, and which do not fit.
+
+    Args:
+        settings: what to audit and how.
+        kind: of the model, where that is known already; found from the model where None.
 
     Raises:
         UsageError: an unknown study, config or kind, or a model that fits nothing.
@@ -95,7 +99,8 @@ def plan(settings: Settings) -> tuple[list[Task], list[Skipped]]:
     settings.chat.check()
     named = settings.studies or _asked_for(settings)
     chosen = [_study_and_config(name) for name in named]
-    kind = None if settings.model is None else model_kind(settings.model, settings.kind)
+    if kind is None and settings.model is not None:
+        kind = model_kind(settings.model, settings.kind)
     tasks: list[Task] = []
     skipped: list[Skipped] = []
     notes = cache(lambda: load_notes(settings.notes, settings.seed))
@@ -135,6 +140,8 @@ def plan(settings: Settings) -> tuple[list[Task], list[Skipped]]:
         raise UsageError(
             f"--embedding, --classifier, --data and --plausible are read by {NOTE_STUDY}. Name it as well."
         )
+    if settings.chat.model is not None and not any(task.experiment.kind == CHAT for task in tasks):
+        raise UsageError(f"--chat {_short(settings.chat.model)} is asked by {CHAT_STUDY} alone. Name it as well.")
     return tasks, skipped
 
 
@@ -217,7 +224,7 @@ def _no_embedding(experiment: Experiment, kind: str | None, settings: Settings) 
 def _study_and_config(name: str) -> tuple[Study, str]:
     study_name, _, config = name.partition(":")
     study = load_study(study_name)
-    known = [config for one in study.experiments for config in (*one.configs, *one.alternatives)]
+    known = dict.fromkeys(config for one in study.experiments for config in (*one.configs, *one.alternatives))
     if config and config not in known:
         raise UsageError(f"Unknown config {config!r} of {study_name}: expected one of {', '.join(known)}.")
     return study, config

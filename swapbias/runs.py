@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
+from swapbias.locking import LOCK
 from swapbias.sources import TEMPORARY, write_whole
 
 MANIFEST = "manifest.json"
@@ -37,7 +38,7 @@ class Run:
         """
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file, expected a folder. Choose another --out.")
-        if folder.exists() and any(folder.iterdir()):
+        if folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
             hint = f"Go on with --resume {folder}, or choose" if (folder / MANIFEST).exists() else "Choose"
             raise UsageError(f"{folder} is not empty. {hint} another --out.")
         existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())

@@ -4,9 +4,27 @@ import json
 import socket
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PATH = "/v1/chat/completions"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A whole reply, in place of an answer or a named fault."""
+
+    body: object
+    status: int = 200
+    headers: dict = field(default_factory=dict)
+
+
+def cut_off(content=None, **message):
+    """What comes of a model that reached the most tokens; further parts of its message by name."""
+    whole = _completion(content)
+    whole["choices"][0]["message"] |= message
+    whole["choices"][0]["finish_reason"] = "length"
+    return Reply(whole)
 
 
 class ChatServer:
@@ -14,7 +32,7 @@ class ChatServer:
 
     Faults: a status ("429", "500"), one with a wait ("429 after 0.2"), "slow" (no answer until the server closes),
     "cut" (the connection ends within the answer), "half" (malformed JSON), "empty" (no choices), "other" (a JSON
-    list), "null" (no content).
+    list), "null" (no content); or a Reply.
     ``meet`` requests must be under way at once before any is answered.
     """
 
@@ -90,6 +108,8 @@ class _Handler(BaseHTTPRequestHandler):
         return self.fail(fault, prompt) if fault else self.send(200, _completion(self.chat.answer(prompt)))
 
     def fail(self, fault, prompt):
+        if isinstance(fault, Reply):
+            return self.send(fault.status, fault.body, fault.headers)
         name, _, wait = fault.partition(" after ")
         if name.isdigit():
             return self.send(int(name), {"error": f"planned {name}"}, {"Retry-After": wait} if wait else {})

@@ -16,7 +16,7 @@ from swapbias.findings import disaggregate
 from swapbias.prompts import PROMPT_COLUMNS, Prompt
 from swapbias.studies import config_rows
 from tests import tiny
-from tests.chat_server import ChatServer
+from tests.chat_server import ChatServer, cut_off
 from tests.test_cli import refused, swapbias
 
 STUDY = ("adjective_coreference",)
@@ -57,7 +57,7 @@ def test_a_planted_bias_is_found_with_its_figures_and_every_answer_kept(rows, tm
     for condition, share in planted.items():
         assert gaps[condition].estimate.value == pytest.approx(share)
     paired = next(
-        one for one in found if (one.slice_value, one.measure) == ("dry/bubbly", "bias_difference") and one.robust
+        one for one in found if (one.slice_value, one.measure) == ("dry/bubbly", "bias_difference") and not one.robust
     )
     assert paired.estimate.value == pytest.approx(planted["dry/bubbly"] - planted["baseline"])
     assert paired.estimate.p_value < 0.05
@@ -112,6 +112,60 @@ def test_a_provider_without_a_key_is_refused_before_anything_is_written(tmp_path
     assert not (tmp_path / "run").exists()
 
 
+def test_a_thinking_model_stops_early_and_is_asked_with_more_tokens(rows, tmp_path):
+    # Ten tokens are all thought; with more there is an answer.
+    def fault(prompt, n):
+        return cut_off(reasoning_content="The clerk") if server.requests[-1]["max_tokens"] <= 10 else None
+
+    with ChatServer(biased(rows), fault=fault) as server:
+        common = ("audit", "--study", "adjective_coreference", "--base-url", server.base_url, "--chat", "tiny")
+        common += ("--trials", "1", "--limit", "64")
+        done = swapbias(*common, "--max-tokens", "10", "--out", tmp_path / "a")
+        refused(done, 2, "cut off at 10 tokens before they said anything", "--max-tokens")
+        stopped = len(server.requests)
+        assert stopped < 20
+        done = swapbias(*common, "--max-tokens", "2048", "--out", tmp_path / "b")
+        assert done.returncode == 0, done.stderr
+        assert len(server.requests) == stopped + 64
+    items = pd.read_parquet(tmp_path / "b" / "items" / "adjective_coreference.parquet")
+    assert (items["truncated"] == 0).all()
+
+
+def test_truncated_answers_are_marked(rows, tmp_path, quiet):
+    with ChatServer(biased(rows), fault=lambda prompt, n: cut_off("The mechanic and")) as server:
+        run, _ = start(Settings(studies=STUDY, limit=8, chat=chat(server, trials=1)), tmp_path / "run", **quiet)
+    assert (run.items("adjective_coreference")["truncated"] == 1).all()
+    kept = [json.loads(line) for line in (run.folder / "answers.jsonl").read_text().splitlines()]
+    assert {one["finish_reason"] for one in kept} == {"length"}
+
+
+def test_more_trials_of_one_answer_do_not_make_it_more_certain(rows):
+    # Temperature 0: each sentence and side has one answer, whatever the trial.
+    answer = biased(rows)
+    found = []
+    for trials in (1, 4):
+        frame = pd.DataFrame(asked_rows(list(rows.values()), trials)).assign(experiment="answers", model_id="fixed")
+        right = np.array(
+            [row["correct"].endswith(answer(row["text"]).lower()[:-1]) for row in frame.to_dict("records")]
+        )
+        shares = dict.fromkeys(("said_unsure", "said_other", "strict_other"), 0.0)
+        frame = frame.assign(score=100.0 * right, strict_correct=right.astype(float), **shares)
+        found.append(disaggregate(frame, "adjective_coreference", expected={}))
+    fields = ("value", "ci_low", "ci_high", "p_value", "n")
+    once, often = (
+        {
+            (one.measure, one.contrast, one.slice_value, one.robust): [getattr(one.estimate, name) for name in fields]
+            for one in findings
+            if "as published" not in one.robust  # the published test is between trials
+        }
+        for findings in found
+    )
+    assert once.keys() == often.keys()
+    assert len(once) > 16
+    for key, values in once.items():
+        assert often[key] == pytest.approx(values, nan_ok=True), key
+
+
 def test_a_dry_run_tells_requests_tokens_and_cost_and_sends_nothing(rows, tmp_path):
     with ChatServer(biased(rows)) as server:
         done = swapbias(
@@ -153,7 +207,7 @@ def test_prompts_that_a_model_cannot_read_are_counted(tmp_path, quiet):
     settings = Settings(studies=STUDY, limit=16, chat=ChatSettings(model=str(folder), trials=1))
     _, found = start(settings, tmp_path / "run", **quiet)
     gap = next(one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
-    assert (gap.estimate.n, gap.estimate.n_unscored) == (0, 8)
+    assert (gap.estimate.n, gap.estimate.n_unscored) == (0, 1)  # 8 sets of adjectives of one sentence
     assert all(math.isnan(one.estimate.value) for one in found)
 
 
@@ -194,7 +248,7 @@ def test_trials_are_told_apart_and_differences_use_them():
     found = disaggregate(frame, "adjective_coreference", expected={})
     difference = next(one for one in found if one.measure == "bias_difference" and not one.robust)
     assert difference.estimate.value == pytest.approx(50)
-    assert difference.estimate.n == 4
+    assert difference.estimate.n == 1  # sentences, not trials
     gap = next(one for one in found if one.measure == "paired_gap" and one.slice_value == "old")
     assert gap.estimate.value == pytest.approx(100)
     assert math.isnan(gap.estimate.p_value)  # nothing varies

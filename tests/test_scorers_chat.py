@@ -20,7 +20,8 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.prompts import Prompt
 from swapbias.scorers.answers import Answer, AnswerLog
-from swapbias.scorers.chat import ChatOptions, ChatScorer
+from swapbias.scorers.chat import ChatScorer
+from swapbias.scorers.chat_options import ChatOptions
 from tests import tiny
 from tests.chat_server import ChatServer
 from tests.conftest import ROOT
@@ -32,7 +33,8 @@ SCRIPT = """
 import asyncio, sys
 from pathlib import Path
 from swapbias.scorers.answers import AnswerLog
-from swapbias.scorers.chat import ChatOptions, ChatScorer
+from swapbias.scorers.chat import ChatScorer
+from swapbias.scorers.chat_options import ChatOptions
 from tests.test_scorers_chat import rows
 scorer = ChatScorer("tiny", ChatOptions(base_url=sys.argv[1], concurrency=4), backoff=0.01)
 scorer.log = AnswerLog(Path(sys.argv[2]))
@@ -136,7 +138,7 @@ def test_the_reading_of_an_answer_becomes_the_score_and_its_parts():
         found = scorer_of(server, read=read).score(rows(2))
         plain = scorer_of(server).score(rows(2))
     assert [one.score for one in found] == [0.0, 1.0]
-    assert found[0].parts == {"tokens": 9.0, "length": 6.0}
+    assert found[0].parts == {"tokens": 9.0, "truncated": 0.0, "length": 6.0}
     assert all(math.isnan(one.score) for one in plain)
 
 
@@ -209,22 +211,6 @@ def test_a_wait_that_the_service_asks_for_is_kept_by_every_request(monkeypatch):
     with ChatServer(upper, fault=first("429 after 300", "text 0")) as server:
         scorer_of(server, concurrency=1).score(rows(3))
     assert [wait > 200 for wait in waits] == [False, True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [("120", 120), ("0.5", 0.5), ("-3", 0), ("", 0), ("soon", 0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0)],
-)
-def test_retry_after_is_read_as_seconds_or_a_date(header, seconds):
-    from swapbias.scorers.asking import _retry_after
-
-    assert _retry_after(header) == seconds
-
-
-def test_retry_after_of_a_coming_date_is_the_time_until_then():
-    from swapbias.scorers.asking import _retry_after
-
-    assert _retry_after("Wed, 21 Oct 2415 07:28:00 GMT") > 1e9
 
 
 @pytest.mark.parametrize(
@@ -325,6 +311,8 @@ def test_the_estimate_counts_what_is_left():
     [
         {"trials": 0}, {"max_tokens": 0}, {"attempts": 0}, {"concurrency": 0}, {"concurrency": 101}, {"timeout": 0.0},
         {"temperature": -0.1}, {"temperature": math.nan}, {"price_in": 1.0}, {"base_url": "localhost:8000"},
+        {"price_in": math.inf, "price_out": 1.0}, {"price_in": 1.0, "price_out": math.nan},
+        {"price_in": -1.0, "price_out": 1.0},
         {"base_url": "ftp://host/v1"}, {"base_url": "http://host:port/v1"}, {"base_url": "http://me:key@host/v1"},
         {"base_url": "https://host/v1?api-key=x"}, {"base_url": "http://host/v1", "provider": "together"},
     ],
@@ -573,7 +561,7 @@ def test_a_prompt_too_long_for_the_model_is_not_scored(chat_model):
     scorer.read = lambda prompt, text: (1.0, {"correct": 1.0})
     found = scorer.score([row("long/t1", "nurse " * 300), row("s/t1", "She")], told.append)
     assert math.isnan(found[0].score)
-    assert set(found[0].parts) == set(found[1].parts) == {"tokens", "correct"}
+    assert set(found[0].parts) == set(found[1].parts) == {"tokens", "truncated", "correct"}
     assert all(math.isnan(value) for value in found[0].parts.values())
     assert found[1].score == 1.0
     assert sum(told) == 2
@@ -583,9 +571,8 @@ def test_a_prompt_too_long_for_the_model_is_not_scored(chat_model):
 def test_an_answer_ends_at_the_end_token_of_the_model(chat_model):
     scorer = local(chat_model)
     scorer.model.generation_config.eos_token_id = [5, 6]
-    text, tokens = scorer._decoded([40, 41, 6, 42], scorer._ends())
-    assert (text, tokens) == (scorer.tokenizer.decode([40, 41]), 3)
-    assert scorer._decoded([40, 41], scorer._ends())[1] == 2
+    assert scorer._decoded([40, 41, 6, 42], scorer._ends()) == (scorer.tokenizer.decode([40, 41]), 3, "stop")
+    assert scorer._decoded([40, 41], scorer._ends())[1:] == (2, "length")
 
 
 # Answer odds

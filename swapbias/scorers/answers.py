@@ -6,14 +6,20 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 
+from swapbias.errors import UsageError
 from swapbias.prompts import Prompt
 from swapbias.scorers import Scored
 
 Read = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]  # prompt and raw answer -> score and its parts
 
+CUT_OFF = "length"  # why an answer ended that reached the most tokens
+FIRST_ANSWERS = 10  # are enough to see that the others would be cut off as well
+
 _TRIAL = re.compile(r"/t(\d+)$")
+_THINKING = re.compile(r"\s*<(think|thinking|reasoning)>(?!.*</\1>)", re.DOTALL)  # and not done with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +43,16 @@ class Answer:
     usage: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     time: str = ""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether it reached the most tokens."""
+        return self.finish_reason == CUT_OFF
+
+    @property
+    def unsaid(self) -> bool:
+        """Whether it reached the most tokens before any text, or while the model was still thinking."""
+        return self.truncated and (not self.answer.strip() or _THINKING.match(self.answer) is not None)
 
 
 class AnswerLog:
@@ -119,8 +135,38 @@ def unread(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     return math.nan, {}
 
 
+def mostly_unsaid(log: AnswerLog) -> bool:
+    """Whether more than half of the first answers were cut off before they said anything."""
+    first = list(islice(log.known.values(), FIRST_ANSWERS))
+    return 2 * sum(answer.unsaid for answer in first) > len(first)
+
+
+def refuse_cut_off(log: AnswerLog, expected: int, max_tokens: int) -> None:
+    """Stop where asking on would be paid for nothing; fewer than the first answers tell nothing yet.
+
+    Args:
+        log: what was answered.
+        expected: answers that all prompts need.
+        max_tokens: of an answer.
+
+    Raises:
+        UsageError: most of the first answers were cut off before they said anything.
+    """
+    if len(log) < min(FIRST_ANSWERS, expected) or not mostly_unsaid(log):
+        return
+    raise UsageError(
+        f"Most of the first answers were cut off at {max_tokens} tokens before they said anything, as happens with "
+        "models that think first. Start a new run with a larger --max-tokens, such as 2048."
+    )
+
+
 def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
-    """The answer as read; ``tokens`` beside it are those of its request, NaN where the service does not count."""
+    """The answer as read.
+
+    Beside it stand the ``tokens`` of its request, NaN where the service does not count, and whether the answer was
+    ``truncated`` at the most tokens (1 or 0; NaN where the service does not say why it ended).
+    """
     score, parts = read(prompt, answer.answer)
     tokens = float(answer.usage.get("total_tokens", math.nan))
-    return Scored(score, answer.answer, parts={"tokens": tokens, **parts})
+    truncated = float(answer.truncated) if answer.finish_reason else math.nan
+    return Scored(score, answer.answer, parts={"tokens": tokens, "truncated": truncated, **parts})

@@ -3,96 +3,18 @@
 import hashlib
 import json
 import math
-import os
 import sys
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from swapbias.errors import UsageError
 from swapbias.prompts import Prompt
 from swapbias.scorers import Progress, Scored
-from swapbias.scorers.answers import AnswerLog, Read, as_scored, by_key, trial_of, unread
+from swapbias.scorers.answers import AnswerLog, Read, as_scored, by_key, refuse_cut_off, trial_of, unread
+from swapbias.scorers.chat_options import ChatOptions, api_key, settings
 
 CHARACTERS_PER_TOKEN = 4  # of English text, for the estimate alone: each service counts in its own way
-NO_KEY = "none"  # sent where no key is set, so that the client does not look for a saved one and send that
-MOST_AT_ONCE = 100  # connections that the HTTP client keeps open
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatOptions:
-    """How a chat model is asked.
-
-    Attributes:
-        base_url: any OpenAI-compatible endpoint (``http://host:port/v1``); None: Hugging Face Inference Providers.
-        provider: which inference provider; None leaves the choice to the service.
-        temperature: 0 gives the likeliest answer.
-        seed: trial t is asked with seed + t.
-        trials: how often each prompt is asked; the rows say which trial they are (``prompt_id`` ends in ``/t3``).
-        max_tokens: most tokens of an answer.
-        concurrency: most requests at once.
-        max_requests: most requests that may be needed; None: any number. Retries are not counted.
-        timeout: seconds that one attempt may take.
-        attempts: how often a request is tried before the run stops.
-        price_in, price_out: currency units per million tokens, for the estimate.
-
-    Raises:
-        UsageError: a value that cannot be meant.
-    """
-
-    base_url: str | None = None
-    provider: str | None = None
-    temperature: float = 1.0
-    seed: int = 0
-    trials: int = 5
-    max_tokens: int = 16
-    concurrency: int = 8
-    max_requests: int | None = None
-    timeout: float = 60.0
-    attempts: int = 6
-    price_in: float | None = None
-    price_out: float | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
-        for name in ("trials", "max_tokens", "attempts"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}, expected 1 or more. Give a whole number.")
-        if not 1 <= self.concurrency <= MOST_AT_ONCE:
-            raise UsageError(f"concurrency is {self.concurrency}, expected 1 to {MOST_AT_ONCE}. Ask fewer at once.")
-        if not (self.timeout > 0 and 0 <= self.temperature < math.inf):
-            found = f"timeout {self.timeout} and temperature {self.temperature}"
-            raise UsageError(f"{found}: expected a timeout above 0 and a temperature of 0 or more. Change them.")
-        if (self.price_in is None) != (self.price_out is None):
-            raise UsageError("One of price_in and price_out is given, expected both or none. Add the other.")
-        if self.base_url is not None:
-            self._check_url(self.base_url)
-
-    def _check_url(self, url: str) -> None:
-        if self.provider is not None:
-            raise UsageError("base_url and provider are both given, expected one of them. Drop one.")
-        if not _is_address(url):
-            raise UsageError(f"base_url is {url!r}, expected http://host:port/v1. Give the whole address.")
-        parts = urlsplit(url)
-        if parts.username or parts.password or parts.query:
-            raise UsageError(
-                f"base_url of {parts.hostname} holds a user, a password or a query, expected none: files of the run "
-                "name it. Put the key into SWAPBIAS_API_KEY."
-            )
-
-    @property
-    def host(self) -> str:
-        """Host and port of ``base_url``; blank where none is given."""
-        return urlsplit(self.base_url).netloc if self.base_url else ""
-
-
-def _is_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, a bracket that is not closed
-        return False
 
 
 def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
@@ -142,29 +64,6 @@ def plan(groups: Mapping[str, Sequence[Prompt]], known: Container[str], options:
     return ChatPlan(len(texts), len(groups) - len(texts), tokens_in, tokens_out, cost)
 
 
-def settings(options: ChatOptions) -> dict[str, Any]:
-    """What pins the asking down, for the manifest."""
-    names = ("temperature", "seed", "trials", "max_tokens")
-    return {name: getattr(options, name) for name in names}
-
-
-def api_key(options: ChatOptions) -> str:
-    """From the environment alone, and read anew for each pass, so that no object holds it.
-
-    A saved Hugging Face token never goes to another service.
-    """
-    names = ("SWAPBIAS_API_KEY", "OPENAI_API_KEY" if options.base_url else "HF_TOKEN")
-    for name in names:
-        key = os.environ.get(name, "").strip()
-        if key and not (key.isascii() and key.isprintable()):
-            raise UsageError(f"{name} holds characters that no key has. Copy the key again.")
-        if key:
-            return key
-    if options.base_url:
-        return NO_KEY
-    raise UsageError(f"Inference providers need a key, and neither {' nor '.join(names)} is set. Set one of them.")
-
-
 class ChatScorer:
     """Score: what ``read`` makes of the answer; NaN where it makes nothing of it. ``answer`` is the raw text.
 
@@ -203,7 +102,8 @@ class ChatScorer:
         """One Scored per prompt, in order.
 
         Raises:
-            UsageError: no or a wrong key, an unknown model, or more requests than ``max_requests``.
+            UsageError: no or a wrong key, an unknown model, more requests than ``max_requests``, or answers that are
+                cut off before any text.
             ValueError: the service refuses a request, or does not answer one in all attempts.
         """
         keys = self._keys(prompts)
@@ -212,9 +112,11 @@ class ChatScorer:
         report = on_progress or (lambda done: None)
         if len(left) < len(groups):
             report(len(prompts) - sum(map(len, left.values())))
+        refuse_cut_off(self.log, len(groups), self.options.max_tokens)  # known answers: of a run that goes on
         if left:
             self._refuse_many(len(left))
             self._ask(left, report)
+            refuse_cut_off(self.log, len(groups), self.options.max_tokens)
         return [as_scored(one, self.log.known[key], self.read) for one, key in zip(prompts, keys, strict=True)]
 
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:

@@ -8,8 +8,9 @@ from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor
 
 from swapbias.prompts import Prompt
 from swapbias.scorers import LoadOptions, Progress, Scored
-from swapbias.scorers.answers import Answer, AnswerLog, Read, as_scored, by_key, unread
-from swapbias.scorers.chat import ChatOptions, answer_key, settings
+from swapbias.scorers.answers import CUT_OFF, Answer, AnswerLog, Read, as_scored, by_key, refuse_cut_off, unread
+from swapbias.scorers.chat import answer_key
+from swapbias.scorers.chat_options import ChatOptions, settings
 from swapbias.scorers.loading import length_batches, length_limit, load_model, model_name
 
 
@@ -58,7 +59,11 @@ class LocalChatScorer:
         )  # fmt: skip
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt, in order."""
+        """One Scored per prompt, in order.
+
+        Raises:
+            UsageError: most of the first answers are cut off before any text.
+        """
         pinned = " ".join([self.model_id, *(str(self.identity.get(name, "")) for name in ("sha256", "revision"))])
         keys = [answer_key(prompt, model=f"local {pinned}", options=self.options) for prompt in prompts]
         groups = by_key(prompts, keys)
@@ -70,20 +75,27 @@ class LocalChatScorer:
         return [self._scored(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
 
     def _ask(self, groups: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
-        keys = list(groups)
+        keys, known = list(groups), len(self.log)
         encoded = [self._encode(groups[key][0].text) for key in keys]
         most = length_limit(self.tokenizer, self.model.config) - self.options.max_tokens
         fits = [index for index, ids in enumerate(encoded) if len(ids) <= most]
         if len(fits) < len(keys):
             report(sum(len(groups[keys[index]]) for index in set(range(len(keys))).difference(fits)))
+        expected = known + len(fits)
+        refuse_cut_off(self.log, expected, self.options.max_tokens)  # known answers: of a run that goes on
         for batch in length_batches([len(encoded[index]) for index in fits], self.batch_size):
             members = [fits[index] for index in batch]
             answers = self._generate([encoded[index] for index in members], [keys[index] for index in members])
-            for index, (text, tokens) in zip(members, answers, strict=True):
+            for index, (text, tokens, reason) in zip(members, answers, strict=True):
                 rows = groups[keys[index]]
                 usage = {"completion_tokens": tokens, "total_tokens": tokens + len(encoded[index])}
-                self.log.add(Answer(key=keys[index], prompt_id=rows[0].prompt_id, answer=text, usage=usage))
+                self.log.add(
+                    Answer(
+                        key=keys[index], prompt_id=rows[0].prompt_id, answer=text, finish_reason=reason, usage=usage
+                    )
+                )  # fmt: skip
                 report(len(rows))
+            refuse_cut_off(self.log, expected, self.options.max_tokens)
 
     def _encode(self, text: str) -> list[int]:
         """The prompt as one turn of the user; a model without a chat template reads the text and a line end."""
@@ -94,8 +106,8 @@ class LocalChatScorer:
         ids: list[int] = encoded["input_ids"]
         return ids
 
-    def _generate(self, encoded: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[str, int]]:
-        """Text and number of tokens for each of the prompts, which are equally long."""
+    def _generate(self, encoded: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[str, int, str]]:
+        """Text, number of tokens and why it ended, for each of the prompts, which are equally long."""
         ids = torch.tensor(encoded, device=self.model.device)
         ends = self._ends()
         chosen = GenerationConfig(  # type: ignore[no-untyped-call]
@@ -118,10 +130,11 @@ class LocalChatScorer:
         found = self.tokenizer.eos_token_id if found is None else found
         return [] if found is None else [found] if isinstance(found, int) else list(found)
 
-    def _decoded(self, row: list[int], ends: Sequence[int]) -> tuple[str, int]:
+    def _decoded(self, row: list[int], ends: Sequence[int]) -> tuple[str, int, str]:
         stop = next((place for place, token in enumerate(row) if token in ends), len(row))
+        reason = CUT_OFF if stop == len(row) else "stop"
         text = self.tokenizer.decode(row[:stop], skip_special_tokens=True)
-        return text.encode(errors="replace").decode(), min(stop + 1, len(row))
+        return text.encode(errors="replace").decode(), min(stop + 1, len(row)), reason
 
     def _scored(self, prompt: Prompt, key: str) -> Scored:
         answer = self.log.known.get(key)
