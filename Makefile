@@ -3,7 +3,7 @@ VENV   ?= .venv
 PYTHON ?= python3
 READY  := $(VENV)/.ready
 
-.PHONY: setup audit test lint types clean
+.PHONY: setup audit test bench lint types clean
 
 setup: $(READY)
 
@@ -17,6 +17,10 @@ audit: $(READY)
 
 test: $(READY)
 	$(VENV)/bin/python -m pytest
+
+# make bench BENCH="masked --scale 0.1": names and options as in benchmarks/README.md; all at full size by default.
+bench: $(READY)
+	$(VENV)/bin/python -m benchmarks $(BENCH)
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .

@@ -7,8 +7,26 @@ from numpy.typing import ArrayLike
 
 from swapbias.alignment import align_pairs, cluster_codes, pair_clusters, two_groups
 from swapbias.estimates import Estimate
-from swapbias.intervals import Draw, cohens_d, difference_error, interval_of, mean_error, mean_of, ratio, spread_of
-from swapbias.significance import group_test, paired_test
+from swapbias.intervals import (
+    Draw,
+    Floats,
+    bootstrap_intervals,
+    by_number_scored,
+    cohens_d,
+    difference_error,
+    interval_of,
+    mean_error,
+    mean_of,
+    ratio,
+    ratios,
+    spread_of,
+    spreads_of,
+    t_ends_of,
+    table_of,
+)
+from swapbias.significance import group_test, paired_test, t_ps
+
+_CELLS = 100_000  # scores of each group compared at once: 800 kB, so that a core keeps them near
 
 
 def paired_gap(
@@ -74,6 +92,74 @@ def paired_gap(
         test=tested_by,
         interval=made_by,
     )
+
+
+def paired_gaps(
+    other: ArrayLike,
+    reference: ArrayLike,
+    *,
+    interval: str = "t",
+    confidence: float = 0.95,
+    seed: int = 0,
+    n_resamples: int = 9_999,
+) -> list[Estimate]:
+    """``paired_gap`` of many tests over equally many pairs at once, each by the paired t test.
+
+    Args:
+        other: scores of the other group, shape (tests, pairs), any unit; NaN where one could not be scored.
+        reference: scores of the reference group, the same shape: one row a test, one column a pair.
+        interval: ``t`` (paired t) or ``bootstrap`` (percentile, pairs resampled).
+        confidence, seed, n_resamples: as in ``paired_gap``.
+
+    Returns:
+        One estimate a test, in order: what ``paired_gap`` gives for its pairs alone, to rounding.
+
+    Raises:
+        ValueError: arrays of other or unequal shapes, an infinite score, an interval that does not exist.
+
+    Example:
+        >>> [round(gap.value, 3) for gap in paired_gaps([[0.3, 0.5], [0.2, 0.2]], [[0.1, 0.2], [0.1, 0.3]])]
+        [0.25, 0.0]
+    """
+    draw = Draw(confidence, seed, n_resamples)
+    one, two = table_of(other), table_of(reference)
+    if one.shape != two.shape:
+        raise ValueError(f"scores of shapes {one.shape} and {two.shape}, expected the same pairs for both groups.")
+    if interval not in ("t", "bootstrap"):
+        raise ValueError(f"interval {interval!r}, expected 't' or 'bootstrap'.")
+    value, spread, d, d_z = moments = np.full((4, len(one)), np.nan)
+    numbers = np.zeros(len(one), dtype=np.intp)
+    step = max(1, _CELLS // max(1, one.shape[1]))
+    for start in range(0, len(one), step):
+        for rows, (mine, theirs) in by_number_scored(one[start : start + step], two[start : start + step]):
+            numbers[start + rows] = mine.shape[1]
+            moments[:, start + rows] = _moments_of(mine, theirs)
+    error = np.where(spread > 0, spread, np.nan) / np.sqrt(np.maximum(numbers, 1))
+    if interval == "t":
+        ends, made_by = t_ends_of(value, error, numbers - 1, draw.confidence), "paired t"
+    else:
+        varied = np.where(spread[:, None] > 0, one - two, np.nan)
+        ends = bootstrap_intervals(varied, confidence=confidence, seed=seed, n_resamples=n_resamples)
+        made_by = "bootstrap percentile"
+    p_value, lost = t_ps(value, error, numbers - 1), one.shape[1] - numbers
+    columns = (value, *ends, d, d_z, p_value, numbers, lost)
+    return [
+        Estimate(gap, low, high, size, size_z, p, n, n_unscored, "paired t", made_by)
+        for gap, low, high, size, size_z, p, n, n_unscored in zip(*(made.tolist() for made in columns), strict=True)
+    ]
+
+
+def _moments_of(other: Floats, reference: Floats) -> Floats:
+    """Mean and SD of the differences, d and d_z (four rows) of complete pairs, one column a test."""
+    if not other.shape[1]:
+        return np.full((4, len(other)), np.nan)
+    difference = other - reference
+    mean, mean_other, mean_reference = (values.mean(axis=1) for values in (difference, other, reference))
+    largest_other, largest_reference = (np.abs(values).max(axis=1) for values in (other, reference))
+    spread = spreads_of(difference, mean, np.maximum(largest_other, largest_reference))
+    squares = spreads_of(other, mean_other, largest_other) ** 2
+    squares += spreads_of(reference, mean_reference, largest_reference) ** 2
+    return np.stack([mean, spread, ratios(mean_other - mean_reference, np.sqrt(squares / 2)), ratios(mean, spread)])
 
 
 def group_gap(

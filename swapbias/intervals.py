@@ -1,13 +1,14 @@
 """Spread, standard errors (plain and cluster-robust) and intervals of means and their differences."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from swapbias.resampling import bootstrap_interval
+from swapbias.resampling import bootstrap_ends, bootstrap_interval
 
 Floats = NDArray[np.float64]
 Clusters = tuple[NDArray[np.intp], ...] | None
@@ -125,3 +126,84 @@ def interval_of(
         samples, clusters, confidence=draw.confidence, seed=draw.seed, n_resamples=draw.n_resamples
     )
     return low, high, name
+
+
+# --- many samples at once, one a row ------------------------------------------------------------------
+
+
+def bootstrap_intervals(
+    samples: ArrayLike, *, confidence: float = 0.95, seed: int = 0, n_resamples: int = 9_999
+) -> tuple[Floats, Floats]:
+    """Bootstrap percentile intervals of the means of many samples, in the unit of the values.
+
+    Args:
+        samples: shape (samples, units); NaN where a unit could not be scored.
+        confidence: coverage of each interval.
+        seed, n_resamples: of the resampling. Samples with equally many scored units share their draws: each
+            interval is what it is alone, but errors of different intervals are not independent of each other.
+
+    Returns:
+        Lower and upper ends, each of shape (samples,); NaN where nothing was scored.
+
+    Raises:
+        ValueError: another shape, an infinite value, a confidence that is no share.
+
+    Example:
+        >>> low, high = bootstrap_intervals([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]])
+        >>> [round(float(end), 1) for end in (low[1], high[1])]
+        [5.0, 5.0]
+    """
+    Draw(confidence, seed, n_resamples)
+    values = table_of(samples)
+    ends = np.full((2, len(values)), np.nan)
+    for rows, (scored,) in by_number_scored(values):
+        if scored.shape[1]:
+            ends[:, rows] = bootstrap_ends(scored, confidence=confidence, seed=seed, n_resamples=n_resamples)
+    return ends[0], ends[1]
+
+
+def table_of(values: ArrayLike) -> Floats:
+    """Finite numbers or NaN as an array of two dimensions."""
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2:
+        raise ValueError(f"values of shape {table.shape}, expected one row per sample and one column per unit.")
+    if not np.all(np.isfinite(table.sum(axis=1))) and np.any(np.isinf(table)):
+        raise ValueError("values hold an infinite number, expected finite ones or NaN for what could not be scored.")
+    return table
+
+
+def by_number_scored(*tables: Floats) -> Iterator[tuple[NDArray[np.intp], tuple[Floats, ...]]]:
+    """Rows with equally many columns that no table lacks (not NaN), and those columns of each table closed up."""
+    lacking = np.flatnonzero(np.isnan(sum(table.sum(axis=1) for table in tables)))
+    if not len(lacking):  # as usual: nothing is looked for in the columns
+        yield np.arange(len(tables[0])), tables
+        return
+    scored = ~np.any([np.isnan(table) for table in tables], axis=0)
+    counts = scored.sum(axis=1)
+    for count in np.unique(counts):
+        rows = np.flatnonzero(counts == count)
+        kept = scored[rows]
+        yield rows, tuple(table[rows][kept].reshape(len(rows), count) for table in tables)
+
+
+def spreads_of(values: Floats, means: Floats, largest: Floats) -> Floats:
+    """``spread_of`` of each row, given its mean and the largest number it was made from."""
+    if values.shape[1] < 2:
+        return np.full(len(values), np.nan)
+    centred = values - means[:, None]
+    spread = np.sqrt(np.vecdot(centred, centred) / (values.shape[1] - 1))
+    return np.where(spread <= _FLAT * largest, 0.0, spread)
+
+
+def ratios(values: Floats, spreads: Floats) -> Floats:
+    """``ratio`` of each pair."""
+    found = np.full(len(values), np.nan)
+    np.divide(values, spreads, out=found, where=spreads > 0)
+    return found
+
+
+def t_ends_of(values: Floats, errors: Floats, freedoms: NDArray[np.intp], confidence: float) -> tuple[Floats, Floats]:
+    """``t_ends`` of each value; NaN where the error is."""
+    known, codes = np.unique(freedoms, return_inverse=True)  # mostly one: quantiles are dear
+    half: Floats = stats.t.ppf(0.5 + confidence / 2, known)[codes] * errors
+    return values - half, values + half

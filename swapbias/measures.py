@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from swapbias.estimates import Estimate
-from swapbias.gaps import group_gap, paired_gap
-from swapbias.intervals import mean_error, mean_of, spread_of, t_ends
+from swapbias.gaps import group_gap, paired_gap, paired_gaps
+from swapbias.intervals import bootstrap_intervals, mean_error, mean_of, spread_of, t_ends
 
 Floats = NDArray[np.float64]
 
 __all__ = [
-    "Estimate", "adjust", "correlation", "group_gap", "label_masses", "mean_score", "paired_gap", "share_above",
+    "Estimate", "adjust", "bootstrap_intervals", "correlation", "group_gap", "label_masses", "mean_score",
+    "paired_gap", "paired_gaps", "share_above",
 ]  # fmt: skip
 
 

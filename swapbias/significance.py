@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from swapbias.intervals import Clusters, Draw, Floats
@@ -12,6 +13,11 @@ from swapbias.resampling import label_permutation_p, sign_flip_p
 def t_p(value: float, error: float, freedom: float) -> float:
     """Two-sided p-value of a t statistic; NaN without a standard error."""
     return float(2 * stats.t.sf(abs(value / error), freedom)) if error > 0 else math.nan
+
+
+def t_ps(values: Floats, errors: Floats, freedoms: NDArray[np.intp]) -> Floats:
+    """``t_p`` of each value; NaN where the error is."""
+    return np.asarray(2 * stats.t.sf(np.abs(values / errors), freedoms), dtype=np.float64)
 
 
 def paired_test(

@@ -23,6 +23,7 @@ _ALL = Slice("", "all")
 
 def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     experiment = context.experiment
+    rows = _read_columns(context, rows)
     for subset, part in _parts(rows, experiment.subset):
         for one in (_ALL, *experiment.slices):
             for value, sliced in _parts(part, one.column):
@@ -35,6 +36,17 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
         yield from _correlations(context, part, subset)
     if experiment.contrast and set(experiment.contrast) <= set(rows[experiment.subset]):
         yield from _contrasts(context, rows)
+
+
+def _read_columns(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
+    """The columns that are read here: most of the time goes into cutting slices out of the others, as the texts."""
+    experiment = context.experiment
+    if experiment.rates:  # these read columns of their own
+        return rows
+    columns = {"group", "label", "pair_id", context.score, experiment.subset, experiment.cluster}
+    columns |= {experiment.contrast_cluster, *experiment.aggregate, *(one.column for one in experiment.slices)}
+    columns |= {one.column for one in experiment.covariates}
+    return rows[[name for name in rows if name in columns]]
 
 
 def _rates(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:

@@ -5,12 +5,20 @@ import math
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from swapbias.measures import adjust, correlation, group_gap, mean_score, paired_gap
+from swapbias.measures import (
+    adjust,
+    bootstrap_intervals,
+    correlation,
+    group_gap,
+    mean_score,
+    paired_gap,
+    paired_gaps,
+)
 
 NAN = math.nan
 
@@ -219,6 +227,32 @@ def test_the_label_permutation_by_hand():
     assert found.p_value == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize(("n_other", "n_reference"), [(4, 5), (12, 20)])  # 126 ways: all of them; too many: drawn
+def test_the_label_permutation_is_that_of_scipy(n_other, n_reference):
+    rng = np.random.default_rng(11)
+    other, reference = np.round(rng.normal(0.4, 1, n_other), 1), np.round(rng.normal(0, 1, n_reference), 1)  # ties
+    groups = ["f"] * n_other + ["m"] * n_reference
+    slow = stats.permutation_test(
+        (other, reference),
+        lambda x, y, axis: x.mean(axis=axis) - y.mean(axis=axis),
+        n_resamples=500,
+        vectorized=True,
+        rng=np.random.default_rng(3),
+    )
+    options = {"reference_group": "m", "test": "permutation", "seed": 3, "n_resamples": 500}
+    found = group_gap([*other, *reference], groups, **options)
+    assert found.p_value == pytest.approx(slow.pvalue)
+    assert 0.01 < found.p_value < 0.9
+
+
+def test_a_permutation_test_in_blocks_is_the_same(monkeypatch):
+    rows = ([*range(9), 3.5, 4.5], ["f"] * 4 + ["m"] * 7)  # 330 ways
+    wanted = [group_gap(*rows, reference_group="m", test="permutation", n_resamples=n).p_value for n in (100, 1000)]
+    monkeypatch.setattr("swapbias.resampling._CELLS", 400)
+    found = [group_gap(*rows, reference_group="m", test="permutation", n_resamples=n).p_value for n in (100, 1000)]
+    assert found == wanted
+
+
 def test_the_bootstrap_is_seeded_and_close_to_the_slow_loop():
     other, reference = planted(n=40)
     rows = pairs(other, reference)
@@ -252,6 +286,113 @@ def test_the_cluster_bootstrap_is_as_wide_as_the_cluster_robust_interval():
     )
     assert bootstrap.ci_high - bootstrap.ci_low == pytest.approx(t.ci_high - t.ci_low, rel=0.1)
     assert naive.ci_high - naive.ci_low < 0.6 * (bootstrap.ci_high - bootstrap.ci_low)
+
+
+# --- many tests at once -------------------------------------------------------------------------------
+
+
+def alone(other, reference, **options):
+    return [paired_gap(*pairs(*two), reference_group="m", **options) for two in zip(other, reference, strict=True)]
+
+
+def numbers_of(estimates):
+    names = ("value", "ci_low", "ci_high", "effect_size", "effect_size_z", "p_value", "n", "n_unscored")
+    return np.array([[getattr(one, name) for name in names] for one in estimates])
+
+
+def awkward_scores():
+    """Rows that are plain, lack pairs here and there, lack all or all but one, do not vary, and are equal."""
+    rng = np.random.default_rng(7)
+    reference = rng.uniform(0.1, 0.9, (9, 30))
+    other = reference + rng.normal(0.1, 0.1, reference.shape)
+    other[1, 3] = reference[1, 8] = other[2, 0] = reference[3, [4, 5]] = NAN  # rows 2 and 1, 3 differ in number
+    other[4] = NAN
+    reference[5, 1:] = NAN
+    other[6] = reference[6] + 0.1
+    other[7] = reference[7] = 0.5
+    reference[8] = 0.25  # one group does not vary
+    return other, reference
+
+
+@pytest.mark.parametrize("interval", ["t", "bootstrap"])
+def test_many_tests_at_once_are_each_test_alone(interval):
+    options = {"interval": interval, "seed": 3, "n_resamples": 200}
+    many = paired_gaps(*awkward_scores(), **options)
+    single = alone(*awkward_scores(), **options)
+    assert numbers_of(many) == pytest.approx(numbers_of(single), abs=1e-9, nan_ok=True)
+    assert [(one.test, one.interval) for one in many] == [(one.test, one.interval) for one in single]
+    assert [one.n for one in many] == [30, 28, 29, 28, 0, 1, 30, 30, 30]
+
+
+def test_many_tests_in_several_blocks_are_each_test_alone(monkeypatch):
+    monkeypatch.setattr("swapbias.gaps._CELLS", 90)  # three tests of 30 pairs
+    assert numbers_of(paired_gaps(*awkward_scores())) == pytest.approx(
+        numbers_of(alone(*awkward_scores())), abs=1e-9, nan_ok=True
+    )
+
+
+def test_many_tests_equal_scipy():
+    rng = np.random.default_rng(1)
+    other, reference = rng.normal(0.1, 1, (50, 40)), rng.normal(0, 1, (50, 40))
+    slow = stats.ttest_rel(other, reference, axis=1)
+    assert [one.p_value for one in paired_gaps(other, reference)] == pytest.approx(slow.pvalue.tolist(), rel=1e-9)
+
+
+def test_swapping_the_sides_flips_the_sign_of_every_test():
+    other, reference = awkward_scores()
+    one, swapped = paired_gaps(other, reference), paired_gaps(reference, other)
+    assert [gap.value for gap in one] == pytest.approx([-gap.value for gap in swapped], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("other", "reference", "sentence"),
+    [
+        ([0.1, 0.2], [0.1, 0.2], r"shape \(2,\), expected one row per sample"),
+        ([[0.1, 0.2]], [[0.1]], "expected the same pairs"),
+        ([[0.1, math.inf]], [[0.1, 0.2]], "infinite"),
+        ([[0.1, math.inf]], [[NAN, math.inf]], "infinite"),
+    ],
+)
+def test_arrays_that_are_no_pairs_are_refused(other, reference, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        paired_gaps(other, reference)
+
+
+def test_unknown_intervals_of_many_tests_are_refused():
+    with pytest.raises(ValueError, match="'exact'"):
+        paired_gaps([[0.1, 0.2]], [[0.1, 0.3]], interval="exact")
+    with pytest.raises(ValueError, match="confidence"):
+        bootstrap_intervals([[0.1, 0.2]], confidence=95)
+
+
+def test_no_tests_are_no_estimates():
+    assert paired_gaps(np.empty((0, 5)), np.empty((0, 5))) == []
+    assert [end.tolist() for end in bootstrap_intervals(np.empty((0, 5)))] == [[], []]
+
+
+@pytest.mark.parametrize("cells", [50, 700, 4_000_000])
+@pytest.mark.parametrize("held", [0, 16_000_000])
+def test_many_intervals_are_the_quantiles_of_the_resampled_means(monkeypatch, cells, held):
+    # The slow definition: draw units with replacement, take means, take quantiles; in whatever blocks it is done.
+    rng = np.random.default_rng(8)
+    values = rng.normal(size=(7, 20))
+    values[3, [1, 2]] = values[5, 7] = NAN
+    values[6] = NAN
+    monkeypatch.setattr("swapbias.resampling._CELLS", cells)
+    monkeypatch.setattr("swapbias.resampling._HELD", held)
+    low, high = bootstrap_intervals(values, confidence=0.9, seed=4, n_resamples=101)
+    for row, sample in enumerate(values[:6]):
+        scored = sample[~np.isnan(sample)]
+        drawn = np.random.default_rng(4).integers(len(scored), size=(101, len(scored)))
+        expected = np.quantile(scored[drawn].mean(axis=1), [0.05, 0.95])
+        assert (low[row], high[row]) == pytest.approx(tuple(expected), abs=1e-12)
+    assert math.isnan(low[6])
+    assert math.isnan(high[6])
+
+
+def test_one_resample_is_both_ends():
+    low, high = bootstrap_intervals([[1.0, 2.0, 4.0]], n_resamples=1)
+    assert low[0] == high[0]
 
 
 # --- group_gap --------------------------------------------------------------------------------------
@@ -322,6 +463,7 @@ def test_holm_by_hand():
     assert adjust([0.01, 0.04, 0.03]).tolist() == pytest.approx([0.03, 0.06, 0.06])
 
 
+@settings(max_examples=25, deadline=None)  # statsmodels collects garbage in every call, which takes long
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_corrections_equal_statsmodels(p_values):
     for ours, theirs in (("holm", "holm"), ("bonferroni", "bonferroni"), ("bh", "fdr_bh")):

@@ -1,0 +1,107 @@
+"""``python -m benchmarks [NAME ...] [--scale F] [--repeat N] [--out DIR]``."""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import frame, measuring, table
+from swapbias.errors import UsageError
+
+HERE = frame.FOLDER
+CHART = HERE.parent / "docs" / "speed.png"
+out = Console(highlight=False, soft_wrap=True)
+
+
+def main() -> int:
+    """Run what is named (everything by default); 2 for a wrong name, 1 where outputs are not equal."""
+    options = _options()
+    try:
+        if options.side:
+            _side_alone(options.names[0], options.side, options.scale)
+        else:
+            _run(options)
+    except UsageError as error:
+        out.print(f"benchmarks: {error}", markup=False)
+        return 2
+    except ValueError as error:
+        out.print(f"benchmarks: {error}", markup=False)
+        return 1
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure speed beside what people use.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(frame.names())}; all by default")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for the size; other than 1 is not kept")
+    parser.add_argument("--repeat", type=int, default=5, help="rounds; the median counts")
+    parser.add_argument("--memory", action="store_true", help="peak memory of every side, each in its own process")
+    parser.add_argument("--out", type=Path, help="folder for results, page and chart, at any scale")
+    parser.add_argument("--side", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if not (math.isfinite(options.scale) and options.scale > 0) or options.repeat < 1:
+        parser.error("--scale must be above 0 and --repeat at least 1")
+    return options
+
+
+def _run(options: argparse.Namespace) -> None:
+    kept = options.out or (HERE if options.scale == 1 else None)
+    for one in frame.find(options.names):
+        if isinstance(one, frame.Workload):
+            done: table.Result | table.Steps = _workload(one, options)
+        else:
+            done = _series(one, options)
+        out.print(table.body([done]), markup=False)
+        if done.foreign > table.BUSY:
+            out.print(f"Others used {done.foreign:.0%} of the machine: run {one.name} again when it is idle.")
+        if kept:
+            table.write(done, kept / "results")
+            _publish(kept)
+    if not kept:
+        out.print("Nothing was written: the scale is not 1 and there is no --out.")
+
+
+def _publish(folder: Path) -> None:
+    """The page and the chart again, from all results of the folder."""
+    from benchmarks.drawing import draw
+
+    found = table.read(folder / "results")
+    (folder / "results.md").write_text(table.page(found), encoding="utf-8")
+    draw([one for one in found if isinstance(one, table.Result)], CHART if folder == HERE else folder / CHART.name)
+
+
+def _workload(workload: frame.Workload, options: argparse.Namespace) -> table.Result:
+    prepared = workload.prepare(options.scale)
+    measured = frame.measure(prepared, repeat=options.repeat, foreign=measuring.watch_others)
+    asked = workload.memory or options.memory
+    peaks = {side.name: _peak(workload, side.name, options.scale) for side in prepared.sides} if asked else {}
+    return table.result(workload, prepared, measured, scale=options.scale, peaks=peaks, machine=measuring.machine())
+
+
+def _series(series: frame.Series, options: argparse.Namespace) -> table.Steps:
+    since = measuring.watch_others()
+    rows = series.rows(options.scale, options.repeat)
+    return table.steps(series, rows, scale=options.scale, foreign=since(), machine=measuring.machine())
+
+
+def _peak(workload: frame.Workload, side: str, scale: float) -> float:
+    """MB that a side needs at most, with its inputs, in a process that runs nothing else."""
+    _, said = measuring.timed_process(["-m", "benchmarks", workload.name, "--side", side, "--scale", str(scale)])
+    told: Mapping[str, float] = json.loads(said.splitlines()[-1])
+    return told["peak"]
+
+
+def _side_alone(name: str, side_name: str, scale: float) -> None:
+    workload = next(one for one in frame.find([name]) if isinstance(one, frame.Workload) and one.name == name)
+    prepared = workload.prepare(scale)
+    side = next(one for one in prepared.sides if one.name == side_name)
+    before, peak = measuring.peak_of(side.run)
+    out.print(json.dumps({"before": before, "peak": peak}), markup=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

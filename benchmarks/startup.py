@@ -1,0 +1,104 @@
+"""Start-up: importing, listing, and an audit until its first batch besides loading weights.
+
+``python -m benchmarks startup``; the audit alone is ``python -m benchmarks.startup BEGUN FOLDER``.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rich.console import Console
+
+from benchmarks.frame import Scale, Series
+from benchmarks.measuring import timed_process
+
+GOALS = {"import swapbias": 0.3, "swapbias list": 1.0, "swapbias audit, first batch": 3.0}
+
+
+class _Reached(BaseException):
+    """The first batch is about to be scored."""
+
+
+def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """One row a step: what, the median of its seconds, what is wanted, whether it is met. ``scale`` means nothing."""
+    with tempfile.TemporaryDirectory() as place:
+        _save_model(Path(place))
+        steps: dict[str, Callable[[], float]] = {
+            "python": lambda: timed_process(["-c", "pass"])[0],
+            "import swapbias": lambda: timed_process(["-c", "import swapbias"])[0],
+            "swapbias list": lambda: timed_process(["-m", "swapbias", "list"])[0],
+            "swapbias audit, first batch": lambda: _first_batch(Path(place)),
+        }
+        taken: dict[str, list[float]] = {name: [] for name in steps}
+        for number in range(repeat + 1):  # the first brings the files into memory
+            for name, run in steps.items():
+                seconds = run()
+                if number:
+                    taken[name].append(seconds)
+    rows: list[tuple[str, ...]] = []
+    for name, each in taken.items():
+        median = statistics.median(each)
+        goal = GOALS.get(name)
+        met = "" if goal is None else "yes" if median < goal else "no"
+        rows.append((name, f"{median:.2f}", "" if goal is None else f"under {goal:g}", met))
+    return rows
+
+
+def _save_model(folder: Path) -> None:
+    from tests.tiny import save
+
+    save("roberta", folder)  # type: ignore[no-untyped-call]
+
+
+def _first_batch(folder: Path) -> float:
+    """Seconds from starting Python to the first batch, less those in which weights were read."""
+    _, said = timed_process(["-m", "benchmarks.startup", repr(time.time()), str(folder)])
+    told: dict[str, float] = json.loads(said.splitlines()[-1])
+    return told["until"] - told["weights"]
+
+
+def _main() -> None:
+    begun, folder = float(sys.argv[1]), sys.argv[2]
+    from swapbias.cli import app
+
+    weights = _watched()
+    try:
+        with tempfile.TemporaryDirectory() as place:
+            app(["audit", folder, "--no-cache", "--out", str(Path(place) / "run")], standalone_mode=False)
+    except _Reached:
+        told = {"until": time.time() - begun, "weights": sum(weights)}
+        Console(soft_wrap=True, highlight=False).print(json.dumps(told), markup=False)
+
+
+def _watched() -> list[float]:
+    """Have the reading of weights timed and the first batch raise; both load torch first, as the audit would."""
+    from swapbias.scorers import loading
+    from swapbias.scorers.masked import MaskedScorer
+
+    taken: list[float] = []
+    read = loading._quietly
+
+    def timed(*arguments: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return read(*arguments)
+        finally:
+            taken.append(time.perf_counter() - start)
+
+    def reached(*_: Any) -> NoReturn:
+        raise _Reached
+
+    loading._quietly = timed  # type: ignore[assignment]
+    MaskedScorer.score = reached  # type: ignore[method-assign,assignment]
+    return taken
+
+
+SERIES = Series("startup", "Start-up", ("what", "seconds", "wanted", "met"), _rows)
+
+if __name__ == "__main__":
+    _main()

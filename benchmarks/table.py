@@ -1,0 +1,238 @@
+"""Results as files: one JSON a workload, and one table of all of them."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.frame import Measured, Prepared, Series, Workload
+
+BUSY = 0.10  # others used more than this share of the machine: the seconds are not to be trusted
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One side: its seconds for the whole of the work, and the least that the hardware needs where that is known."""
+
+    name: str
+    seconds: float
+    rounds: tuple[float, ...]
+    share: float
+    limit_seconds: float | None = None
+    limit: str = ""
+    peak_mb: float | None = None
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of what the hardware can do was reached."""
+        return None if self.limit_seconds is None else self.limit_seconds / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How many times faster one side is than another, beside the goal where there is one."""
+
+    ours: str
+    against: str
+    ratio: float
+    goal: float | None
+
+    @property
+    def met(self) -> str:
+        """``yes``, ``no``, or blank without a goal."""
+        return "" if self.goal is None else "yes" if self.ratio >= self.goal else "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything known about one run of one workload."""
+
+    name: str
+    title: str
+    size: str
+    scale: float
+    equality: str
+    foreign: float
+    timed: tuple[Timed, ...]
+    compared: tuple[Compared, ...]
+    machine: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Everything known about one run of a series."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    scale: float
+    foreign: float
+    machine: Mapping[str, Any]
+
+
+def result(
+    workload: Workload,
+    prepared: Prepared,
+    measured: Measured,
+    *,
+    scale: float,
+    peaks: Mapping[str, float],
+    machine: Mapping[str, Any],
+) -> Result:
+    """Medians, limits and ratios: each of ours beside each peer, and whatever else has a goal."""
+    timed = []
+    for index, side in enumerate(prepared.sides):
+        limit = side.limit or (prepared.limit if index == 0 else None)
+        least, what = limit() if limit else (None, "")
+        rounds = measured.seconds[side.name]
+        timed.append(
+            Timed(side.name, measured.median(side.name), rounds, side.share, least, what, peaks.get(side.name))
+        )
+    pairs = [(one.name, peer.name) for one in prepared.ours for peer in prepared.peers]
+    known = {side.name for side in prepared.sides}
+    for pair in workload.goals:
+        if not set(pair) <= known:
+            raise ValueError(f"{workload.name} has a goal for {pair}, but its sides are {sorted(known)}.")
+    compared = [
+        Compared(one, other, measured.median(other) / measured.median(one), workload.goals.get((one, other)))
+        for one, other in dict.fromkeys([*pairs, *workload.goals])
+    ]
+    return Result(
+        workload.name,
+        workload.title,
+        prepared.size,
+        scale,
+        measured.equality,
+        measured.foreign,
+        tuple(timed),
+        tuple(compared),
+        machine,
+    )
+
+
+def steps(series: Series, rows: Sequence[Sequence[str]], *, scale: float, foreign: float, machine: Any) -> Steps:
+    """The rows of a series as they are kept.
+
+    Raises:
+        ValueError: a row that does not fit the columns.
+    """
+    for row in rows:
+        if len(row) != len(series.columns):
+            raise ValueError(f"{series.name} has a row of {len(row)} cells for {len(series.columns)} columns.")
+    kept = tuple(tuple(row) for row in rows)
+    return Steps(series.name, series.title, series.columns, kept, scale, foreign, machine)
+
+
+def write(one: Result | Steps, folder: Path) -> Path:
+    """``<folder>/<name>.json``."""
+    path = folder / f"{one.name}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {**asdict(one), "foreign": None if math.isnan(one.foreign) else round(one.foreign, 3)}
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def read(folder: Path) -> list[Result | Steps]:
+    """Every result of a folder, by name.
+
+    Raises:
+        ValueError: a file that is none.
+    """
+    return [_read(path) for path in sorted(folder.glob("*.json"))]
+
+
+def _read(path: Path) -> Result | Steps:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        found["foreign"] = math.nan if found["foreign"] is None else found["foreign"]
+        if "rows" in found:
+            found["rows"] = tuple(tuple(row) for row in found["rows"])
+            return Steps(**{**found, "columns": tuple(found["columns"])})
+        found["timed"] = tuple(Timed(**{**one, "rounds": tuple(one["rounds"])}) for one in found["timed"])
+        found["compared"] = tuple(Compared(**one) for one in found["compared"])
+        return Result(**found)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is no result of a benchmark ({error}). Delete it and run it again.") from error
+
+
+# --- the page -----------------------------------------------------------------------------------------
+
+_HEAD = ("workload", "ours", "beside", "times faster", "goal", "met", "seconds", "limit (s)", "of the limit", "equal")
+
+
+def page(found: Sequence[Result | Steps]) -> str:
+    """All results as one Markdown page."""
+    return (
+        "# Measured speed\n\nWritten by `python -m benchmarks`; [README.md](README.md) says how to read it. "
+        f"Seconds are ours / beside.\n\n{body(found)}"
+    )
+
+
+def body(found: Sequence[Result | Steps]) -> str:
+    """The tables: what has a peer in one, then each series, then what they were taken on."""
+    results = [one for one in found if isinstance(one, Result)]
+    parts = []
+    if results:
+        parts.append(_table(_HEAD, [row for one in results for row in _rows(one)]))
+        parts.append("\n".join(_note(one) for one in results) + "\n")
+    for one in found:
+        if isinstance(one, Steps):
+            parts.append(f"## {one.title}\n\n{_table(one.columns, one.rows)}\n{_circumstances(one)}.\n")
+    parts.append("\n".join(dict.fromkeys(_taken_on(one.machine) for one in found)) + "\n")
+    return "\n".join(parts)
+
+
+def _rows(one: Result) -> list[tuple[str, ...]]:
+    by_name = {timed.name: timed for timed in one.timed}
+    rows: list[tuple[str, ...]] = []
+    for number, pair in enumerate(one.compared):
+        ours, against = by_name[pair.ours], by_name[pair.against]
+        rows.append(
+            (
+                "" if number else one.title,
+                pair.ours,
+                pair.against,
+                f"{pair.ratio:.1f}",
+                "" if pair.goal is None else f"{pair.goal:g}",
+                pair.met,
+                f"{ours.seconds:.3g} / {against.seconds:.3g}",
+                "" if ours.limit_seconds is None else f"{ours.limit_seconds:.3g}",
+                "" if ours.fraction is None else f"{ours.fraction:.0%}",
+                "" if number else one.equality,
+            )
+        )
+    return rows
+
+
+def _note(one: Result) -> str:
+    limits = [f"{timed.name}: {timed.limit}" for timed in one.timed if timed.limit]
+    slices = [f"{timed.name} ran {timed.share:.2%} of it" for timed in one.timed if timed.share < 1]
+    memory = [f"{timed.name} {timed.peak_mb:,.0f} MB" for timed in one.timed if timed.peak_mb is not None]
+    facts = [
+        one.size,
+        f"limit: {'; '.join(limits)}" if limits else "",
+        f"extrapolated: {'; '.join(slices)}" if slices else "",
+        f"peak memory: {', '.join(memory)}" if memory else "",
+        _circumstances(one),
+    ]
+    return f"- {one.title} (`{one.name}`): {'. '.join(fact for fact in facts if fact)}."
+
+
+def _circumstances(one: Result | Steps) -> str:
+    unknown = math.isnan(one.foreign)
+    others = "unknown" if unknown else f"{one.foreign:.0%}" + (" (too much)" if one.foreign > BUSY else "")
+    return f"Load of others: {others}" + ("" if one.scale == 1 else f"; at {one.scale:g} of the size")
+
+
+def _taken_on(machine: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    cores = f"{machine['cores']} cores, {machine['system']}, Python {machine['python']}"
+    return f"Taken on {machine['date']}: {machine['cpu']}, {cores}, {versions}."
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines) + "\n"

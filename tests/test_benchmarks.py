@@ -1,0 +1,222 @@
+"""The frame of the benchmarks, with workloads whose seconds are known: nothing here is timed."""
+
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import frame, measuring, table
+from benchmarks.frame import Prepared, Series, Side, Workload, measure
+from swapbias.errors import UsageError
+from tests.conftest import ROOT
+
+MACHINE = {"cpu": "a cpu", "cores": 2, "system": "Linux", "python": "3.11", "versions": {"numpy": "2"}, "date": "d"}
+
+
+class Work:
+    """A clock that only work moves on, and what ran in which order."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.order = []
+
+    def side(self, name, seconds, *, share=1.0, limit=None):
+        taken = iter(seconds)
+
+        def run():
+            self.order.append(name)
+            self.now += next(taken)
+            return name.upper()
+
+        return Side(name, run, share, limit)
+
+    def clock(self):
+        return self.now
+
+
+def equal(outputs):
+    return f"equal: {sorted(outputs.values())}"
+
+
+def finished(ours, peer, goals, **more):
+    """The result of a workload whose sides take these seconds, warm-up first."""
+    work = Work()
+    prepared = Prepared((work.side("ours", ours, **more),), (work.side("peer", peer),), equal, size="3 prompts")
+    workload = Workload("fake", "Fake", goals, lambda scale: prepared)
+    measured = measure(prepared, repeat=len(ours) - 1, clock=work.clock)
+    return table.result(workload, prepared, measured, scale=1.0, peaks={}, machine=MACHINE)
+
+
+def test_the_sides_run_in_turns_after_a_warm_up_of_each():
+    work = Work()
+    prepared = Prepared((work.side("a", [1] * 4),), (work.side("b", [1] * 4), work.side("c", [1] * 4)), equal)
+    measure(prepared, repeat=3, clock=work.clock)
+    assert work.order == ["a", "b", "c"] * 4
+
+
+def test_the_median_of_the_rounds_counts_and_the_warm_up_does_not():
+    # Rounds of ours: 1, 9, 2 (median 2), of the peer: 30, 10, 20 (median 20): ten times faster. The first run of
+    # each, 100 s, is the warm-up.
+    one = finished([100, 1, 9, 2], [100, 30, 10, 20], {("ours", "peer"): 9.0})
+    assert [timed.seconds for timed in one.timed] == [2, 20]
+    assert one.timed[0].rounds == (1, 9, 2)
+    assert one.compared[0].ratio == 10
+    assert one.compared[0].met == "yes"
+
+
+def test_a_goal_that_is_not_met_is_marked():
+    one = finished([0, 5.0], [0, 20.0], {("ours", "peer"): 4.5})  # 4 times
+    assert one.compared[0].met == "no"
+    assert "| 4.0 | 4.5 | no |" in table.page([one])
+
+
+def test_a_slice_of_a_peer_is_extrapolated_by_its_share():
+    # A tenth of the work in 3 s is all of it in 30 s.
+    work = Work()
+    prepared = Prepared((work.side("ours", [1, 1]),), (work.side("peer", [3, 3], share=0.1),), equal)
+    assert measure(prepared, repeat=1, clock=work.clock).seconds["peer"] == pytest.approx((30,))
+
+
+def test_unequal_outputs_stop_before_anything_is_timed():
+    def unequal(outputs):
+        raise ValueError("ours and peer differ")
+
+    work = Work()
+    prepared = Prepared((work.side("ours", [1, 1]),), (work.side("peer", [1, 1]),), unequal)
+    with pytest.raises(ValueError, match="differ"):
+        measure(prepared, repeat=1, clock=work.clock)
+    assert work.order == ["ours", "peer"]
+
+
+def test_the_check_sees_the_output_of_each_side():
+    work = Work()
+    prepared = Prepared((work.side("ours", [1, 1]),), (work.side("peer", [1, 1]),), equal)
+    assert measure(prepared, repeat=1, clock=work.clock).equality == "equal: ['OURS', 'PEER']"
+
+
+@pytest.mark.parametrize(
+    ("share", "repeat", "names"), [(0.0, 1, "ab"), (1.5, 1, "ab"), (1.0, 0, "ab"), (1.0, 1, "aa")]
+)
+def test_sides_that_make_no_sense_are_refused(share, repeat, names):
+    work = Work()
+    prepared = Prepared((work.side(names[0], [1]),), (work.side(names[1], [1], share=share),), equal)
+    with pytest.raises(ValueError, match="expected"):
+        measure(prepared, repeat=repeat, clock=work.clock)
+    assert work.order == []
+
+
+def test_the_limit_of_the_hardware_gives_the_fraction_reached():
+    # The hardware needs 1.5 s, we needed 2 s: 75 %. The peer has no limit of its own.
+    one = finished([0, 2.0], [0, 4.0], {}, limit=lambda: (1.5, "products alone"))
+    assert [timed.fraction for timed in one.timed] == [0.75, None]
+    assert "75%" in table.page([one])
+
+
+def test_a_goal_between_two_of_ours_is_compared_too():
+    work = Work()
+    prepared = Prepared((work.side("one", [0, 4.0]), work.side("two", [0, 2.0])), (), equal)
+    workload = Workload("fake", "Fake", {("two", "one"): 1.8}, lambda scale: prepared)
+    measured = measure(prepared, repeat=1, clock=work.clock)
+    one = table.result(workload, prepared, measured, scale=1.0, peaks={"one": 9.0}, machine=MACHINE)
+    assert [(pair.ours, pair.against, pair.ratio, pair.met) for pair in one.compared] == [("two", "one", 2.0, "yes")]
+    assert [timed.peak_mb for timed in one.timed] == [9.0, None]
+
+
+def test_a_goal_for_a_side_that_is_not_there_is_an_error():
+    with pytest.raises(ValueError, match="its sides are"):
+        finished([0, 1.0], [0, 1.0], {("ours", "another"): 2.0})
+
+
+def test_results_survive_being_written_and_read(tmp_path):
+    one = finished([0, 2.0], [0, 4.0], {("ours", "peer"): 3.0}, limit=lambda: (1.5, "products alone"))
+    series = Series("growth", "Growth", ("step", "seconds"), lambda scale, repeat: [("1x", "2")])
+    kept = table.steps(series, series.rows(1.0, 1), scale=1.0, foreign=math.nan, machine=MACHINE)
+    for result in (one, kept):
+        table.write(result, tmp_path)
+    assert json.loads((tmp_path / "growth.json").read_text())["foreign"] is None  # strict JSON has no NaN
+    back = table.read(tmp_path)
+    assert back[0] == one
+    assert back[1].rows == (("1x", "2"),)
+    assert table.page(back) == table.page([one, kept])
+    assert "| 1x | 2 |" in table.page(back)
+
+
+def test_a_file_that_is_no_result_is_named(tmp_path):
+    (tmp_path / "fake.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"fake\.json is no result"):
+        table.read(tmp_path)
+
+
+def test_the_load_of_others_is_said_and_too_much_is_marked():
+    work = Work()
+    prepared = Prepared((work.side("ours", [0, 1.0]),), (), equal)
+    measured = measure(prepared, repeat=1, clock=work.clock, foreign=lambda: lambda: 0.25)
+    one = table.result(Workload("fake", "Fake", {}, lambda scale: prepared), prepared, measured, scale=0.5, peaks={},
+                       machine=MACHINE)  # fmt: skip
+    assert "Load of others: 25% (too much); at 0.5 of the size" in table.page([one])
+
+
+def test_work_of_this_process_and_its_children_is_not_of_others():
+    since = measuring.watch_others()
+    subprocess.run([sys.executable, "-c", "sum(range(3_000_000))"], check=True)
+    sum(range(3_000_000))
+    assert 0 <= since() <= 1
+
+
+def test_names_are_found_without_importing(tmp_path):
+    (tmp_path / "fast.py").write_text("raise RuntimeError\nWORKLOAD = 1\n")
+    (tmp_path / "steps.py").write_text("SERIES: Series = 1\n")
+    (tmp_path / "frame.py").write_text("x = 'WORKLOAD'\n")
+    assert frame.names(tmp_path) == ["fast", "steps"]
+
+
+def test_an_unknown_name_is_one_sentence_before_anything_runs():
+    with pytest.raises(UsageError, match=r"no benchmark 'speeed'\. Choose from: .*statistics"):
+        list(frame.find(["statistics", "speeed"]))
+
+
+def test_every_benchmark_is_called_after_its_file():
+    for name in frame.names():
+        for one in frame.find([name]):
+            assert one.name.split("-")[0] == name
+
+
+def test_a_row_that_does_not_fit_the_columns_is_an_error():
+    series = Series("growth", "Growth", ("step", "seconds"), lambda scale, repeat: [("1x",)])
+    with pytest.raises(ValueError, match="1 cells for 2 columns"):
+        table.steps(series, series.rows(1.0, 1), scale=1.0, foreign=0.0, machine=MACHINE)
+
+
+def test_the_machine_is_told_once_for_all_that_was_taken_on_it():
+    one = finished([0, 2.0], [0, 4.0], {})
+    assert table.page([one, one]).count("Taken on d: a cpu, 2 cores") == 1
+
+
+def test_the_peak_of_a_process_is_that_of_its_own_work():
+    before, most = measuring.peak_of(lambda: bytearray(50_000_000))
+    assert most - before > 40  # MB
+
+
+def test_a_process_that_fails_says_why():
+    with pytest.raises(ValueError, match="no such thing"):
+        measuring.timed_process(["-c", "raise SystemExit('no such thing')"])
+
+
+def test_a_chart_has_a_bar_for_each_goal(tmp_path):
+    from benchmarks.drawing import draw
+
+    draw([finished([0, 2.0], [0, 4.0], {})], tmp_path / "none.png")
+    assert not (tmp_path / "none.png").exists()
+    draw([finished([0, 2.0], [0, 4.0], {("ours", "peer"): 3.0})], tmp_path / "one.png")
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_refuses_a_wrong_name_in_one_sentence():
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "speeed"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 2
+    assert done.stdout.startswith("benchmarks: no benchmark 'speeed'.")
+    assert done.stderr == ""
