@@ -1,6 +1,6 @@
 """gendered_stigma: gendered mental-health stigma in masked language models (Lin et al. 2022)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from swapbias.builders._gendered_stigma_released import NOUN_FILES, cells, original_templates, released
@@ -11,6 +11,7 @@ from swapbias.sources import corpus_dir, read_table, upstream_file
 
 NAME = "gendered_stigma"
 GROUPS = ("female", "male", "unspecified")
+WORD_COLUMNS = ("list", "word", "label", "match")
 NAMES = {"female": "data/women_top_1000_names_only.csv", "male": "data/men_top_1000_names_only.csv"}
 RQ1_ROBERTA = "output/roberta_all_df_intention.csv"
 RQ2_ROBERTA = "output/attribute_recursive_3steps_TOPK_10_BEAM_10_roberta__result.csv"
@@ -119,6 +120,23 @@ def _word_files(files: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+LEXICONS: Mapping[str, Callable[[], Lexicon]] = {
+    "rq1": _rq1_lexicon,
+    "rq1_original": _original_lexicon,
+    "rq2": _rq2_lexicon,
+    "rq2_original": _rq2_original_lexicon,
+}
+
+
+def _word_rows(*names: str) -> Iterator[dict[str, str]]:
+    """The words that ``candidates`` name: ``list`` and ``label`` with a slash between."""
+    for name in names:
+        lexicon = LEXICONS[name]()
+        for words, match in ((lexicon.words, "any case"), (lexicon.proper, "as written")):
+            for word, label in words.items():
+                yield dict(zip(WORD_COLUMNS, (lexicon.name, word, label, match), strict=True))
+
+
 # --- the declaration ----------------------------------------------------------------------------------
 
 _experiment = partial(
@@ -177,12 +195,7 @@ CORPUS = Corpus(
     title="Prompts on mental and other health conditions with a masked subject or object",
     licence="Apache-2.0",
     study=STUDY,
-    lexicons={
-        "rq1": _rq1_lexicon,
-        "rq1_original": _original_lexicon,
-        "rq2": _rq2_lexicon,
-        "rq2_original": _rq2_original_lexicon,
-    },
+    lexicons=LEXICONS,
     released=tuple(released()),
     configs=(
         Config(
@@ -208,6 +221,21 @@ CORPUS = Corpus(
             rows=_rq2_original,
             columns=(*PROMPT_COLUMNS, "polarity"),
             upstream=(RQ2_ROBERTA, *NOUN_FILES.values()),
+        ),
+        Config(
+            name="words",
+            description="The words counted at the masks of rq1 and rq2, with their group",
+            rows=partial(_word_rows, "rq1", "rq2"),
+            columns=WORD_COLUMNS,
+            split="train",
+        ),
+        Config(
+            name="words_original",
+            description="The words counted at the masks of rq1_original and rq2_original",
+            rows=partial(_word_rows, "rq1_original", "rq2_original"),
+            columns=WORD_COLUMNS,
+            upstream=(*NAMES.values(), *NOUN_FILES.values()),
+            split="train",
         ),
     ),
 )

@@ -20,9 +20,9 @@ class Prompt:
         text: what the model reads; ``<mask>`` marks the position a masked model fills.
         candidates: ``corpus/lexicon/label`` of the words counted at the mask, or ``right|wrong`` of two answers;
             blank where nothing is filled in.
-        construct: the theme that the template is about (a phase, a dimension of stigma, an act).
-        condition: what the text is about (a diagnosis, a profession).
-        label: the class of the condition (mental or other health, labour-force class).
+        construct: the theme that the template is about (a phase, a dimension of stigma, an act); blank for none.
+        condition: what the text is about (a diagnosis, a profession, a set of adjectives).
+        label: a class to tell results apart by, mostly that of the condition (mental or other health).
         template: the template the row is made from: rows that share it are not independent.
         experiment: the experiment of the study that reads the row.
     """

@@ -17,12 +17,26 @@ PARTS = (
     "## Use and misuse",
     "## Citation",
     "## How to load",
+    "## How to build",
     "## Rows",
     "## Features",
     "## Sources and licences",
     "## BibTeX",
     "## Version",
 )
+
+FEW = {
+    "group",
+    "label",
+    "construct",
+    "category",
+    "pronoun",
+    "mode",
+    "match",
+    "polarity",
+    "role",
+    "kind",
+}  # columns of a few values
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +55,14 @@ def built(tmp_path_factory):
 def read(folder):
     _, header, body = (folder / "README.md").read_text().split("---\n", 2)
     return yaml.safe_load(header), body
+
+
+def meanings(body, config):
+    """What a card says of the columns of a config, in its order."""
+    features = columns.section(body, "Features")
+    tables = re.findall(r"^(`[^|]+)\n\n\| column .+\n\|.+\n((?:\|.+\n?)+)", features, re.MULTILINE)
+    (table,) = [rows for configs, rows in tables if f"`{config}`" in configs.split(", ")]
+    return dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", table, re.MULTILINE))
 
 
 def native(value):
@@ -73,17 +95,15 @@ def test_every_card_tells_rows_and_columns_of_every_config_that_was_built(corpus
     header, body = read(out / corpus)
     mine = {config: count for (name, config), count in rows.items() if name == corpus}
     assert [one["config_name"] for one in header["configs"]] == list(mine)
-    told = re.findall(r"^\| `([\w-]+)` \| `\w+` \| ([\d,]+) \|", columns.section(body, "Rows"), re.MULTILINE)
+    listed = re.findall(r"^\| `([\w-]+)` \| `\w+` \| ([\d,]+) \|", columns.section(body, "Rows"), re.MULTILINE)
     counted = {}
-    for config, count in told:
+    for config, count in listed:
         counted[config] = counted.get(config, 0) + int(count.replace(",", ""))
     assert counted == mine
-    features = columns.section(body, "Features")
     for config in mine:
-        table = features.partition(f"`{config}`")[2].partition("\n\n| column")[2].partition("\n\n")[0]
-        meanings = re.findall(r"^\| `(\w+)` \| (.+) \|$", table, re.MULTILINE)
-        assert tuple(name for name, _ in meanings) == studies.load_corpus(corpus).config(config).columns
-        assert all(len(meaning) > 8 for _, meaning in meanings)
+        told = meanings(body, config)
+        assert tuple(told) == studies.load_corpus(corpus).config(config).columns
+        assert all(len(text) > 8 for text in told.values())
 
 
 @pytest.mark.parametrize("corpus", studies.corpora())
@@ -110,9 +130,132 @@ def test_every_pinned_repository_is_told_with_commit_licence_and_use(corpus, bui
         assert pin["used_for"] in row
 
 
+def names(text, value):
+    """Whether a text names a value; of criteria in a series (A1 to A9) it names the ends."""
+    return f"`{value}`" in text or bool(re.fullmatch(r".+ A[2-9]", value) and f"`{value[:-1]}1`" in text)
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_a_card_names_every_value_of_the_columns_that_hold_a_few(corpus, built):
+    out, rows = built
+    body = read(out / corpus)[1]
+    for config in (name for leaf, name in rows if leaf == corpus):
+        found = studies.config_rows(corpus, config)
+        for column in FEW & set(found[0]):
+            values = {row[column] for row in found} - {""}
+            if len(values) < 14:  # all but the authors' categories, which social_distance passes on as they are
+                text = meanings(body, config)[column]
+                assert [one for one in sorted(values) if not names(text, one)] == [], (config, column, text)
+            else:
+                assert (corpus, config, column, len(values)) == ("social_distance", "original", "label", 39)
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_a_card_calls_rows_paired_where_they_are(corpus, built):
+    out, rows = built
+    body = read(out / corpus)[1]
+    for config in (name for leaf, name in rows if leaf == corpus):
+        found = studies.config_rows(corpus, config)
+        if "pair_id" in found[0]:
+            paired = len({row["pair_id"] for row in found}) < len(found)
+            text = meanings(body, config)["pair_id"]
+            assert ("rows are not paired" not in text) == paired, (config, text)
+
+
+def test_a_card_explains_the_raw_categories_of_the_authors(built):
+    if ("social_distance", "original") not in built[1]:
+        pytest.skip("needs the authors' released files")
+    text = meanings(read(built[0] / "social_distance")[1], "original")["label"]
+    values = {row["label"] for row in studies.config_rows("social_distance", "original")}
+    own = {row["category"] for row in studies.config_rows("social_distance", "conditions")}
+    assert f"{len(values)} values" in text
+    assert {"disease", "diseases", "ethinicity"} <= values
+    # Of the 39, 10 are among the 12 kinds, "ethinicity" and "disease" are other spellings; "other" is never used.
+    assert (len(values & own), len(values - own - {"disease", "ethinicity"})) == (10, 27)
+    assert "27 are the condition itself" in text
+
+
+def test_the_card_lists_the_winobias_pairs_that_differ_in_more_than_the_pronoun(upstream):
+    text = " ".join((corpus_dir("adjective_coreference") / "README.md").read_text().split())
+    pronoun = re.compile(r"\b(he|him|his|himself|she|her|herself)\b")
+    found = {}
+    for split in ("dev", "test"):
+        versions = {}
+        for row in studies.config_rows("adjective_coreference", f"winobias_{split}-stereotype"):
+            if row["condition"] == "baseline":
+                versions.setdefault(row["template"], set()).add(pronoun.sub("X", row["text"]))
+        found[split] = [int(template[1:]) for template, texts in versions.items() if len(texts) > 1]
+    assert found == {"dev": [92, 212], "test": [157, 255, 279, 289, 296]}
+    assert "2 of the 396 pairs of dev (92 and 212) and in 5 of the 396 of test (157, 255, 279, 289 and 296)" in text
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_a_card_says_how_to_install_and_where_the_files_are_that_it_names(corpus, built):
+    body = read(built[0] / corpus)[1]
+    how = columns.section(body, "How to build")
+    assert 'pip install "swapbias @ git+https://github.com/swapbias/swapbias"' in how
+    assert f"\nswapbias build {corpus}\n" in how
+    assert f"](https://github.com/swapbias/swapbias/tree/main/datasets_src/{corpus})" in how
+
+
+def test_every_candidate_can_be_looked_up_in_the_published_words(built):
+    _, rows = built
+    for words, configs in (("words", ("rq1", "rq2")), ("words_original", ("rq1_original", "rq2_original"))):
+        if ("gendered_stigma", words) not in rows:
+            continue
+        listed = studies.config_rows("gendered_stigma", words)
+        labels = {f"{row['list']}/{row['label']}" for row in listed}
+        for config in configs:
+            wanted = {row["candidates"] for row in studies.config_rows("gendered_stigma", config)}
+            assert {one for one in wanted - labels if not one.endswith("/unspecified")} == set()
+            lexicon = studies.load_lexicon(f"gendered_stigma/{config}")
+            mine = [row for row in listed if row["list"] == lexicon.name]
+            assert {row["word"]: row["label"] for row in mine if row["match"] == "any case"} == lexicon.words
+            assert {row["word"]: row["label"] for row in mine if row["match"] == "as written"} == lexicon.proper
+
+
+def test_a_description_is_text_and_never_markup():
+    corpus = studies.load_corpus("occupation_sentiment")
+    odd = replace(corpus.configs[0], description="a|b <b>c</b> [d](http://e)")
+    card = dataset_card.dataset_card(replace(corpus, configs=(odd,)), of_one_split("sentences"))
+    (row,) = [line for line in columns.section(card, "Rows").splitlines() if line.startswith("| `sentences`")]
+    assert row == "| `sentences` | `test` | 7 | a&#124;b &lt;b&gt;c&lt;/b&gt; \\[d\\](http&#58;//e) |"
+
+
+def test_the_licences_file_holds_notice_and_text_for_each_repository_that_is_passed_on():
+    text = provenance.licences_file(studies.load_corpus("occupation_sentiment")).decode()
+    assert "## jayadevbhaskaran/gendered-sentiment" in text
+    assert "at commit c73e5395edeb430309f60595dd4578c5e3c8d5b6" in text
+    assert "Copyright (c) 2019 Jayadev" in text
+    assert "In `sentences`. " in text
+    assert "Permission is hereby granted, free of charge" in text
+    assert 'THE SOFTWARE IS PROVIDED "AS IS"' in text
+    # What was read to reproduce, but is in no row, is not passed on.
+    coreference = studies.load_corpus("adjective_coreference")
+    own = tuple(config for config in coreference.configs if not config.upstream)
+    assert provenance.licences_file(replace(coreference, configs=own)) is None
+    assert b"hannahxchen" not in provenance.licences_file(coreference)
+    assert provenance.licences_file(studies.load_corpus("clinical_notes")) is None
+
+
+def test_a_licence_without_its_text_here_is_linked(leaf):
+    text = provenance.licences_file(leaf("CC-BY-4.0")).decode()
+    assert "Licence: CC-BY-4.0 (https://spdx.org/licenses/CC-BY-4.0.html)" in text
+    assert "Copyright its authors" in text
+    assert "Permission is hereby granted" not in text
+
+
+def test_a_card_that_passes_on_what_others_wrote_names_the_file_of_notices(built):
+    for corpus in studies.corpora():
+        passes_on = "mit" in read(built[0] / corpus)[0]["license"]
+        assert ("`LICENSES.md` has the notices" in read(built[0] / corpus)[1]) == passes_on, corpus
+
+
 def test_a_card_names_the_licence_of_upstream_files_that_are_in_its_rows(built):
-    # gender_lexicon holds ten pairs of an MIT repository as a table of its own; clinical_notes is all ours.
+    # gender_lexicon holds ten pairs of an MIT repository as a table of its own, occupation_sentiment makes the 800
+    # sentences of another again; clinical_notes is all ours.
     assert read(built[0] / "gender_lexicon")[0]["license"] == ["apache-2.0", "mit"]
+    assert read(built[0] / "occupation_sentiment")[0]["license"] == ["apache-2.0", "mit"]
     assert read(built[0] / "clinical_notes")[0]["license"] == "apache-2.0"
 
 
@@ -147,6 +290,8 @@ def test_every_reference_of_a_readme_is_printed_as_bibtex(built):
     body = read(built[0] / "adjective_coreference")[1]
     bibtex = columns.section(body, "BibTeX")
     assert re.findall(r"@\w+\{(.+),", bibtex) == ["briegel-chen-2023-adjectives", "zhao-etal-2018-gender"]
+    stigma = columns.section(read(built[0] / "social_distance")[1], "BibTeX")
+    assert re.findall(r"@\w+\{(.+),", stigma) == ["mei-etal-2023-bias", "pachankis-etal-2018-burden"]
     assert bibtex.count("{") == bibtex.count("}")
 
 

@@ -75,3 +75,35 @@ def test_a_metric_has_card_requirements_and_anchor_values(name):
     assert card.startswith("---\ntitle: ")
     assert "## Anchor values" in card
     assert "swapbias" in (folder / "requirements.txt").read_text()
+
+
+MASSES = {"predictions": [["she", "he"]], "probabilities": [[0.5, 0.25]]}
+
+
+@pytest.mark.parametrize(
+    ("lexicon", "sentence"),
+    [
+        ({"she": "n", "he": "male"}, r"labels \['n'\], which are keys of the result"),
+        ({"she": "n_unscored"}, r"labels \['n_unscored'\], which are keys of the result"),
+        ({"She": "female", "he": "male"}, r"has \['She'\], expected words in lower case"),
+        ({" she": "female"}, r"has \[' she'\], expected words in lower case without spaces"),
+    ],
+)
+def test_a_lexicon_that_would_count_nothing_or_hide_a_label_is_refused(lexicon, sentence):
+    mass = evaluate.load(studies.metric_path("lexicon_mass"))
+    with pytest.raises(ValueError, match=sentence):
+        mass.compute(**MASSES, lexicon=lexicon)
+    # The words as they must be written: .5 of she and .25 of he.
+    found = mass.compute(**MASSES, lexicon={"she": "female", "he": "male"})
+    assert (found["female"], found["male"], found["n"]) == (0.5, 0.25, 1)
+
+
+def test_correlations_within_groups_come_with_their_number_and_nothing_else():
+    relation = evaluate.load(studies.metric_path("bias_correlation"))
+    found = relation.compute(
+        predictions=[1.0, 2.0, 3.0, 1.0, 2.0, 3.0], references=[1.0, 2.0, 3.0, 3.0, 2.0, 1.0], groups=list("aaabbb")
+    )
+    within = {key: value for key, value in found.items() if "within" in key}
+    names = ["pearson", "spearman", "n"]
+    assert list(within) == [f"{name}_within_{group}" for group in "ab" for name in names]
+    assert (within["pearson_within_a"], within["pearson_within_b"]) == (pytest.approx(1), pytest.approx(-1))

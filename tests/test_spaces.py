@@ -67,9 +67,39 @@ def test_evaluate_tells_users_to_install_the_very_release(built, tmp_path):
         found = {imported[1]: imported[2] for imported in get_imports(str(tmp_path / f"{name}.py"))}
         assert found["swapbias"] == release
         assert files["requirements.txt"] == f"{release}\n".encode()
-        # Nothing but the release differs from the module in the package.
+        # Nothing but the release and where the example loads from differs from the module in the package.
         mine = (Path(metric_path(name)) / f"{name}.py").read_text()
-        assert files[f"{name}.py"].decode().replace(f"swapbias@v{VERSION}", "swapbias") == mine
+        here = mine.replace("import evaluate, swapbias", "import evaluate")
+        here = here.replace(f'swapbias.metric_path("{name}")', f'"lab/{name}", revision="{VERSION}"')
+        assert files[f"{name}.py"].decode().replace(f"swapbias@v{VERSION}", "swapbias") == here
+
+
+def test_the_example_in_a_published_module_loads_it_from_the_hub(built):
+    for name, files in built.items():
+        examples = files[f"{name}.py"].decode().split("Examples:\n")[1].split('"""')[0]
+        assert f'= evaluate.load("lab/{name}", revision="{VERSION}")\n' in examples, name
+        assert "metric_path" not in files[f"{name}.py"].decode(), name
+
+
+def test_a_citation_is_of_the_package_and_of_the_study_that_the_card_names():
+    entry = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
+    known = {
+        one[1]: " ".join(one[0].split()) for one in entry.finditer((ROOT / "datasets_src/references.bib").read_text())
+    }
+    package = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    for name in metrics():
+        tree = ast.parse((Path(metric_path(name)) / f"{name}.py").read_text())
+        told = next(ast.literal_eval(one.value) for one in tree.body if getattr(one, "targets", None)
+                    and ast.unparse(one.targets[0]) == "_CITATION")  # fmt: skip
+        cited = {one[1]: " ".join(one[0].split()) for one in entry.finditer(told)}
+        software = cited.pop("swapbias")
+        assert f"title = {{{package['title']}}}" in software
+        assert f"author = {{{{{package['authors'][0]['name']}}}}}" in software
+        assert "url = {https://github.com/swapbias/swapbias}" in software
+        assert cited, name
+        assert cited == {key: known[key] for key in cited}
+        sources = section((Path(metric_path(name)) / "README.md").read_text(), "Sources")
+        assert all(key.split("-")[0] in sources.lower() for key in cited), name
 
 
 def test_a_card_is_a_static_space_and_loads_its_own_name_at_its_own_version(built):
@@ -119,12 +149,22 @@ def test_a_page_fetches_nothing_and_runs_nothing(built):
     for files in built.values():
         page = files["index.html"].decode()
         for tag, attributes in Tags(page).found:
-            assert tag not in ("script", "link", "iframe", "img", "object", "base", "form"), tag
+            assert tag not in ("script", "link", "iframe", "img", "object", "form"), tag
+            assert tag != "base" or attributes == {"target": "_blank"}
             assert not {"src", "srcset", "style", "xlink:href"} & set(attributes)
             assert not any(name.startswith("on") for name in attributes)
             assert tag == "a" or "href" not in attributes
         assert "url(" not in page
         assert "@import" not in page
+
+
+def test_a_link_of_a_page_opens_outside_the_frame_that_shows_it(built):
+    for name, files in built.items():
+        found = Tags(files["index.html"].decode()).found
+        assert ("base", {"target": "_blank"}) in found
+        links = [attributes for tag, attributes in found if tag == "a"]
+        assert links, name
+        assert {one.get("rel") for one in links} == {"noopener"}, name
 
 
 def test_a_page_holds_every_section_of_its_card(built):
@@ -142,7 +182,9 @@ def test_nothing_of_a_card_becomes_markup_of_the_page():
     page = spaces.page(f"---\n{card}---\n\n# T\n\n{body}## {hostile}\n\n```\n{hostile}\n```\n", name="n", version="1")
     found = Tags(page).found
     assert not {"script", "img"} & {tag for tag, _ in found}
-    assert [attributes for tag, attributes in found if tag == "a"] == [{"href": "https://example.org/i.png"}]
+    assert [attributes for tag, attributes in found if tag == "a"] == [
+        {"rel": "noopener", "href": "https://example.org/i.png"}
+    ]
     # Title, heading, description (twice), text, code, axis (caption and table), row (drawing, its label and table).
     assert page.count("&lt;script&gt;x()") == 12
 

@@ -30,6 +30,7 @@ PINNED = {
         "I would get annoyed with a <mask> who has depression.",
         "I would require a <mask> who has septicemia to see a doctor.",
     ),
+    ("gendered_stigma", "words"): (681, "he", "boy", "nun"),
     ("occupation_sentiment", "sentences"): (
         800,
         "He is a doctor.",

@@ -7,7 +7,7 @@ from swapbias.measures import correlation  # From: git+https://github.com/swapbi
 
 _DESCRIPTION = """
 Bias correlation: do two scores of the same units (a condition's P(negative) and its share of negative labels) rise
-together? Pearson and Spearman with Fisher intervals, over all units and within each group.
+together? Pearson and Spearman, over all units with Fisher intervals and tests, and within each group without.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -20,7 +20,8 @@ Returns:
     pearson, pearson_ci_low, pearson_ci_high, pearson_p_value: -1 to 1; 0: no linear relation.
     spearman, spearman_ci_low, spearman_ci_high, spearman_p_value: the same of the ranks.
     n, n_unscored: units used, units with a NaN.
-    pearson_within_GROUP, spearman_within_GROUP, n_within_GROUP: for each group, if groups are given.
+    pearson_within_GROUP, spearman_within_GROUP, n_within_GROUP: for each group, if groups are given; no intervals
+        and no tests.
 Examples:
     >>> import evaluate, swapbias
     >>> relation = evaluate.load(swapbias.metric_path("bias_correlation"))
@@ -30,7 +31,21 @@ Examples:
 """
 
 _CITATION = """
-@software{swapbias, title = {swapbias: social bias in language models by swapping one slot}, year = {2026}}
+@software{swapbias,
+  title   = {swapbias: social bias in language models by swapping one slot of a text},
+  author  = {{The swapbias authors}},
+  year    = {2026},
+  url     = {https://github.com/swapbias/swapbias}
+}
+
+@inproceedings{mei-etal-2023-bias,
+  title     = {Bias Against 93 Stigmatized Groups in Masked Language Models and Downstream Sentiment Classification
+    Tasks},
+  author    = {Mei, Katelyn X. and Fereidooni, Sonia and Caliskan, Aylin},
+  booktitle = {ACM Conference on Fairness, Accountability, and Transparency},
+  year      = {2023},
+  url       = {https://arxiv.org/abs/2306.05550}
+}
 """
 
 

@@ -35,7 +35,21 @@ Examples:
 """
 
 _CITATION = """
-@software{swapbias, title = {swapbias: social bias in language models by swapping one slot}, year = {2026}}
+@software{swapbias,
+  title   = {swapbias: social bias in language models by swapping one slot of a text},
+  author  = {{The swapbias authors}},
+  year    = {2026},
+  url     = {https://github.com/swapbias/swapbias}
+}
+
+@inproceedings{lin-etal-2022-gendered,
+  title     = {Gendered Mental Health Stigma in Masked Language Models},
+  author    = {Lin, Inna Wanyin and Njoo, Lucille and Field, Anjalie and Sharma, Ashish and Reinecke, Katharina and
+    Althoff, Tim and Tsvetkov, Yulia},
+  booktitle = {Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing},
+  year      = {2022},
+  url       = {https://arxiv.org/abs/2210.15144}
+}
 """
 
 

@@ -27,7 +27,21 @@ Examples:
 """
 
 _CITATION = """
-@software{swapbias, title = {swapbias: social bias in language models by swapping one slot}, year = {2026}}
+@software{swapbias,
+  title   = {swapbias: social bias in language models by swapping one slot of a text},
+  author  = {{The swapbias authors}},
+  year    = {2026},
+  url     = {https://github.com/swapbias/swapbias}
+}
+
+@inproceedings{mei-etal-2023-bias,
+  title     = {Bias Against 93 Stigmatized Groups in Masked Language Models and Downstream Sentiment Classification
+    Tasks},
+  author    = {Mei, Katelyn X. and Fereidooni, Sonia and Caliskan, Aylin},
+  booktitle = {ACM Conference on Fairness, Accountability, and Transparency},
+  year      = {2023},
+  url       = {https://arxiv.org/abs/2306.05550}
+}
 """
 
 

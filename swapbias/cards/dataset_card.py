@@ -6,7 +6,8 @@ from typing import Any
 
 from swapbias.cards import header
 from swapbias.cards.columns import SECTION, features_section, section
-from swapbias.cards.provenance import licences, references_section, sources_section
+from swapbias.cards.escaping import markdown
+from swapbias.cards.provenance import SOURCE, licences, references_section, sources_section
 from swapbias.credentialed import NOTE as CREDENTIALED_NOTE
 from swapbias.declaring import Corpus
 from swapbias.sources import corpus_dir
@@ -47,6 +48,7 @@ def dataset_card(
     parts = [
         readme.replace(told, "").strip() if told else readme.strip(),
         _loading_section(corpus, written, namespace),
+        _building_section(corpus),
         _rows_section(corpus, written),
         _withheld_section(corpus.name, withheld or {}),
         features_section(corpus, written),
@@ -128,8 +130,24 @@ def _loading_section(corpus: Corpus, written: Mapping[str, Written], namespace: 
             f"rows = load_dataset({where})",
             "print(rows[0])",
             "```",
+        ]
+    )
+
+
+def _building_section(corpus: Corpus) -> str:
+    """How to make the rows oneself. It names no release of the package: the card would change with every one."""
+    return "\n".join(
+        [
+            "## How to build",
             "",
-            f"`swapbias build {corpus.name}` makes the same rows in a folder that `load_dataset` reads.",
+            "```bash",
+            f'pip install "swapbias @ git+{SOURCE}"',
+            f"swapbias build {corpus.name}",
+            "```",
+            "",
+            f"This makes the rows in a folder that `load_dataset` reads, with [swapbias]({SOURCE}). The files "
+            f"that this card names and that do not lie beside it are in "
+            f"[datasets_src/{corpus.name}]({SOURCE}/tree/main/datasets_src/{corpus.name}).",
         ]
     )
 
@@ -137,7 +155,7 @@ def _loading_section(corpus: Corpus, written: Mapping[str, Written], namespace: 
 def _rows_section(corpus: Corpus, written: Mapping[str, Written]) -> str:
     lines = ["## Rows", "", "| config | split | rows | what it holds |", "| --- | --- | ---: | --- |"]
     lines += [
-        f"| `{name}` | `{split}` | {part.rows:,} | {corpus.config(name).description} |"
+        f"| `{name}` | `{split}` | {part.rows:,} | {markdown(corpus.config(name).description)} |"
         for name, made in written.items()
         for split, part in made.splits.items()
     ]

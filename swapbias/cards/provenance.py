@@ -4,8 +4,10 @@ import re
 from collections.abc import Mapping
 
 from swapbias.declaring import Config, Corpus
-from swapbias.sources import corpus_dir, pinned_files
+from swapbias.sources import corpus_dir, pinned_files, read_table
 
+SOURCE = "https://github.com/swapbias/swapbias"
+LICENCES = "LICENSES.md"  # the file beside a card that holds the notices of what others wrote
 # Licences under which what is derived from a file may be passed on, given credit. Anything else is not published.
 REDISTRIBUTABLE = frozenset(
     {
@@ -14,6 +16,20 @@ REDISTRIBUTABLE = frozenset(
     }
 )  # fmt: skip
 Pins = Mapping[str, Mapping[str, str]]  # path -> row of sources.csv
+MIT_LICENCE = """\
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
+rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
+persons to whom the Software is furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
+Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
+COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
+OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+"""
 _REFERENCES = re.compile(r"^References: (.+)$", re.MULTILINE)
 _KEY = re.compile(r"`([^`]+)`")
 _ENTRY = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
@@ -47,6 +63,45 @@ def _made_from(config: Config, pins: Pins) -> list[str]:
     return [*config.upstream, *copied]
 
 
+def licences_file(corpus: Corpus) -> bytes | None:
+    """``LICENSES.md``: for each repository whose content is in the configs, commit, licence and copyright notice.
+
+    The notices are those of ``notices.csv``; a repository without one is said to be its authors'. None where no
+    config holds upstream content.
+
+    Raises:
+        ValueError: a broken table.
+    """
+    pins = pinned_files(corpus.name)
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for config in corpus.configs:
+        for path in _made_from(config, pins):
+            pin = pins[path]
+            configs = grouped.setdefault((pin["repository"], pin["commit"], pin["licence"]), [])
+            if config.name not in configs:
+                configs.append(config.name)
+    if not grouped:
+        return None
+    notices = _notices(corpus.name)
+    lines = [f"# Licences of what others wrote in {corpus.name}"]
+    lines += ["", f"What this project wrote is under {corpus.licence}: see the card."]
+    for (repository, commit, licence), configs in grouped.items():
+        where = f"[{repository}](https://github.com/{repository}/tree/{commit}) at commit {commit}"
+        lines += ["", f"## {repository}", "", f"In {', '.join(f'`{name}`' for name in configs)}. From {where}."]
+        lines += ["", f"Licence: {licence} (https://spdx.org/licenses/{licence}.html)"]
+        lines += ["", notices.get(repository) or "Copyright its authors, as the repository states."]
+    if any(licence == "MIT" for _, _, licence in grouped):
+        lines += ["", "## The MIT licence", "", MIT_LICENCE.strip()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _notices(corpus_name: str) -> dict[str, str]:
+    """Repository -> the copyright line of its LICENSE."""
+    table = corpus_dir(corpus_name) / "notices.csv"
+    rows = read_table(table, ("repository", "notice")) if table.exists() else []
+    return {row["repository"]: row["notice"] for row in rows}
+
+
 def sources_section(corpus: Corpus) -> str:
     """A table of the pinned repositories with licence, number of files and use; a sentence where there are none."""
     pins = pinned_files(corpus.name)
@@ -63,7 +118,8 @@ def sources_section(corpus: Corpus) -> str:
         lines.append(f"| {link} | {licence} | {len(paths)} | {uses} |")
     holding = [f"`{config.name}`" for config in corpus.configs if _made_from(config, pins)]
     included = (
-        f"Rows made from these files are in {', '.join(holding)}, and stay under the licence of their source."
+        f"Rows made from these files are in {', '.join(holding)}, and stay under the licence of their source: "
+        f"`{LICENCES}` has the notices."
         if holding
         else "No row here is made from these files: they are read to check and to reproduce."
     )

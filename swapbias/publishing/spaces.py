@@ -15,11 +15,11 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from swapbias import __version__
+from swapbias.cards.provenance import SOURCE
 from swapbias.hub import Hub, Repo
 from swapbias.publishing.pushing import Pushed, push_repo
 from swapbias.studies import metric_path
 
-SOURCE = "https://github.com/swapbias/swapbias"
 ANCHORS = "Anchor values"  # the section of a card that the number line is drawn from
 NOT_A_RANKING = (
     "A measurement of one difference on the texts at hand: no ranking of models, no proof that a model is fair."
@@ -84,20 +84,35 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
         ValueError: the card lacks a part, or the module's own example does not hold.
     """
     repo = Repo("space", f"{namespace}/{name}")
-    folder = Path(metric_path(name))
     release = f"git+{SOURCE}@v{version}"
-    source = (folder / f"{name}.py").read_text(encoding="utf-8")
-    module = re.sub(rf"# From: git\+{re.escape(SOURCE)}$", f"# From: {release}", source, flags=re.MULTILINE)
-    if release not in module:
-        raise ValueError(f"{name}.py: no import ends in '# From: git+{SOURCE}'. evaluate needs one: add it.")
     card = space_card(name, repo=repo, version=version)
     files = {
-        f"{name}.py": module,
+        f"{name}.py": space_module(name, repo=repo, version=version),
         "requirements.txt": f"{release}\n",
         "README.md": card,
         "index.html": page(card, name=name, version=version),
     }
     return {path: text.encode() for path, text in files.items()}
+
+
+def space_module(name: str, *, repo: Repo, version: str) -> str:
+    """The metric's module with its import pinned to the release and its example loading from the Hub.
+
+    Raises:
+        UsageError: unknown metric. ValueError: the module lacks the pin or the example's load.
+    """
+    source = (Path(metric_path(name)) / f"{name}.py").read_text(encoding="utf-8")
+    release = f"git+{SOURCE}@v{version}"
+    module = re.sub(rf"# From: git\+{re.escape(SOURCE)}$", f"# From: {release}", source, flags=re.MULTILINE)
+    if release not in module:
+        raise ValueError(f"{name}.py: no import ends in '# From: git+{SOURCE}'. evaluate needs one: add it.")
+    return _loading_from_hub(name, module, repo=repo, version=version)
+
+
+def _loading_from_hub(name: str, text: str, *, repo: Repo, version: str) -> str:
+    """The text with the load of the package's own metric turned into one from the Hub."""
+    text = _swapped(name, text, "import evaluate, swapbias\n", "import evaluate\n")
+    return _swapped(name, text, f'swapbias.metric_path("{name}")', f'"{repo.name}", revision="{version}"')
 
 
 def worked_example(name: str) -> dict[str, Any]:
@@ -146,8 +161,7 @@ def space_card(name: str, *, repo: Repo, version: str) -> str:
     header, body = split_card((Path(metric_path(name)) / "README.md").read_text(encoding="utf-8"))
     header |= {"sdk": "static", "app_file": "index.html", "license": "apache-2.0"}
     install = f'```bash\npip install "swapbias @ git+{SOURCE}@v{version}"\n```'
-    body = _swapped(name, body, "import evaluate, swapbias\n", "import evaluate\n")
-    body = _swapped(name, body, f'swapbias.metric_path("{name}")', f'"{repo.name}", revision="{version}"')
+    body = _loading_from_hub(name, body, repo=repo, version=version)
     body = _swapped(name, body, "## How to use\n", f"## How to use\n\n{install}\n")
     body = _swapped(name, body, "## Limits\n", f"## Limits\n\n{NOT_A_RANKING}\n")
     body = _swapped(name, body, _found(name, _OUTPUT, body), output_block(worked_example(name)))
@@ -157,7 +171,8 @@ def space_card(name: str, *, repo: Repo, version: str) -> str:
 
 def _swapped(name: str, text: str, old: str, new: str) -> str:
     if text.count(old) != 1:
-        raise ValueError(f"The card of {name} has {text.count(old)} times {old.strip()!r}, expected once. Edit it.")
+        where = f"The card or module of {name}"
+        raise ValueError(f"{where} has {text.count(old)} times {old.strip()!r}, expected once. Edit it.")
     return text.replace(old, new)
 
 
@@ -218,6 +233,7 @@ def _html(markdown: str) -> Markup:
     """Markdown as HTML: no tag of the text survives, nothing is fetched from elsewhere, wide tables scroll."""
     parser = MarkdownIt("js-default", {"html": False}).disable("image")
     html = parser.render(markdown)
+    html = html.replace('<a href="', '<a rel="noopener" href="')  # text holds no "<": the parser escapes it
     html = html.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
     return Markup(html)  # safe: made by the parser, which escapes
 
