@@ -8,16 +8,23 @@ from pathlib import Path
 from swapbias.errors import UsageError
 from swapbias.hub import Hub
 from swapbias.publishing.pulling import DATASET, METRIC, RESULTS, pull, wanted_repos
+from swapbias.publishing.telling import complain, prepare_output, say
+
+_OF_OTHERS = {
+    METRIC: "A metric is code of its owner: read it before you load it.",
+    RESULTS: "Reports and figures are files of their owners: open them as you would a page of a stranger's.",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """0 when everything asked for is there and sound, 1 otherwise, 2 for a command that cannot be meant."""
     chosen = _arguments(arguments)
+    prepare_output()
     try:
         return _pull_all(chosen, Hub())
     except UsageError as error:
         return _failed(error, 2)
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         return _failed(error, 1)
     except KeyboardInterrupt:
         return _failed("stopped; what was complete is kept. Run the command again to go on.", 130)
@@ -45,28 +52,32 @@ def _pull_all(chosen: argparse.Namespace, hub: Hub) -> int:
     kind = {"datasets": DATASET, "metrics": METRIC, "results": RESULTS}[chosen.kind]
     repos = chosen.names if kind == RESULTS else wanted_repos(hub, kind, chosen.namespace, chosen.names)
     codes = [
-        _pull_one(lambda name=name: pull(hub, kind, name, chosen.out, revision=chosen.revision).told())
+        _pull_one(name, lambda name=name: pull(hub, kind, name, chosen.out, revision=chosen.revision).told())
         for name in repos
     ]
-    if kind == RESULTS and not all(codes):
-        print("Reports and figures are files of their owners: open them as you would a page of a stranger's.")
+    if kind in _OF_OTHERS and not all(codes):
+        say(_OF_OTHERS[kind])
     if any(codes):
-        print(f"pull: {sum(map(bool, codes))} of {len(codes)} could not be pulled", file=sys.stderr)
+        complain("pull", f"{sum(map(bool, codes))} of {len(codes)} could not be pulled")
     return max(codes)
 
 
-def _pull_one(work: Callable[[], str]) -> int:
+def _pull_one(name: str, work: Callable[[], str]) -> int:
     try:
-        print(work(), flush=True)
+        say(work())
         return 0
     except UsageError as error:
         return _failed(error, 2)
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         return _failed(error, 1)
+    except OSError as error:
+        return _failed(f"{name}: {error.filename}: {error.strerror or error}. Check the place and its free space.", 1)
+    except Exception as error:  # noqa: BLE001 - what a stranger made must not stop the others
+        return _failed(f"{name}: {type(error).__name__}. Nothing of it was kept. This is a fault of swapbias.", 1)
 
 
 def _failed(error: object, code: int) -> int:
-    print(f"pull: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+    complain("pull", error)
     return code
 
 

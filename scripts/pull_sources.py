@@ -5,6 +5,7 @@ import sys
 from http.client import HTTPException
 
 from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.publishing.telling import complain, prepare_output, say
 from swapbias.sources import pinned_files, upstream_file
 from swapbias.studies import corpora, load_corpus
 
@@ -15,10 +16,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("corpus", nargs="*", help="corpora; all by default")
     parser.add_argument("--check", action="store_true", help="look at what is at hand, fetch nothing")
     chosen = parser.parse_args(arguments)
+    prepare_output()
     try:
         names = [load_corpus(name).name for name in chosen.corpus or corpora()]
     except UsageError as error:
-        print(f"pull_sources: {error}", file=sys.stderr)
+        complain("pull_sources", error)
         return 2
     missing = 0
     for name in names:
@@ -33,9 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
                 missing += 1
                 told = f"{error}. Nothing of it was kept; run the command again."
             except KeyboardInterrupt:
-                print("pull_sources: stopped; what was complete is kept.", file=sys.stderr)
+                complain("pull_sources", "stopped; what was complete is kept.")
                 return 130
-            print(f"{name}: {path}: {told}", flush=True)
+            say(f"{name}: {path}: {told}")
     return 1 if missing else 0
 
 

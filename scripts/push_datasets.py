@@ -7,6 +7,7 @@ from swapbias.errors import UsageError
 from swapbias.hub import Hub
 from swapbias.publishing.datasets import push_dataset
 from swapbias.publishing.pushing import check_namespace, push_each
+from swapbias.publishing.telling import complain, prepare_output, say
 from swapbias.studies import corpora, load_corpus
 
 
@@ -18,6 +19,7 @@ def main() -> int:
     parser.add_argument("--private", action="store_true", help="make new datasets private")
     parser.add_argument("--dry-run", action="store_true", help="say what would be pushed, push nothing")
     chosen = parser.parse_args()
+    prepare_output()
     try:
         names = [load_corpus(name).name for name in chosen.corpus or corpora()]
         hub = Hub()
@@ -31,19 +33,15 @@ def main() -> int:
     return push_each(
         dict.fromkeys(names),
         lambda name: push_dataset(
-            hub, name, namespace=chosen.namespace, private=chosen.private, dry_run=chosen.dry_run, say=_say
+            hub, name, namespace=chosen.namespace, private=chosen.private, dry_run=chosen.dry_run, say=say
         ),
-        say=_say,
+        say=say,
         complain=_complain,
     )
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
-
-
-def _complain(sentence: str) -> None:
-    print(f"push_datasets: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+def _complain(sentence: object) -> None:
+    complain("push_datasets", sentence)
 
 
 if __name__ == "__main__":

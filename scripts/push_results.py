@@ -6,6 +6,7 @@ from pathlib import Path
 
 from swapbias.errors import UsageError
 from swapbias.hub import Hub
+from swapbias.publishing.telling import complain, prepare_output, say
 from swapbias.runs import Run
 from swapbias.sharing.share import Wanted, share
 
@@ -19,6 +20,7 @@ def main() -> int:
     parser.add_argument("--findings-only", action="store_true", help="no scored prompts or answers")
     parser.add_argument("--dry-run", action="store_true", help="show what would be written, write nothing")
     chosen = parser.parse_args()
+    prepare_output()
     wanted = Wanted(
         results=chosen.results,
         public=chosen.public,
@@ -28,26 +30,25 @@ def main() -> int:
     code = 0
     for folder in dict.fromkeys(chosen.run):
         try:
-            for done in share(Run.open(folder), wanted, Hub(), say=_say):
-                _say(f"{folder}: {done.repo.name} {done.status}. {done.url}")
+            for done in share(Run.open(folder), wanted, Hub(), say=say):
+                say(f"{folder}: {done.repo.name} {done.status}. {done.url}")
         except KeyboardInterrupt:
             _complain("stopped. What is on the Hub stays; run it again.")
             return 130
         except OSError as error:
             _complain(f"{folder}: {error.strerror or error}. Check the place and its free space.")
-            code = 1
+            code = max(code, 1)
         except ValueError as error:
-            _complain(str(error))
+            _complain(error)
             code = max(code, 2 if isinstance(error, UsageError) else 1)
+        except Exception as error:  # noqa: BLE001 - the last resort before a traceback
+            _complain(f"{folder}: {type(error).__name__}: {error}. This is a fault of swapbias.")
+            code = max(code, 1)
     return code
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
-
-
-def _complain(sentence: str) -> None:
-    print(f"push_results: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+def _complain(sentence: object) -> None:
+    complain("push_results", sentence)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,18 @@
 """Corpora as folders that ``datasets.load_dataset`` reads, offline or from the Hub."""
 
+import os
+import platform
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from swapbias import credentialed
 from swapbias.cards.dataset_card import NAMESPACE, dataset_card, local_card
+from swapbias.cards.provenance import LICENCES, licences_file
 from swapbias.declaring import Corpus
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.studies import load_corpus, local_corpus
@@ -50,11 +55,10 @@ def write_corpus(
         UsageError, ValueError, OSError: as ``build``.
     """
     target = out / corpus.name
+    recover(target)
     if target.exists() and not (target / MARKER).exists() and any(target.iterdir()):
         raise UsageError(f"{target} holds something else than a built corpus. Choose another --out.")
-    out.mkdir(parents=True, exist_ok=True)
-    making = Path(tempfile.mkdtemp(prefix=f".{corpus.name}.", dir=out))
-    try:
+    with standing_in(target) as making:
         written: dict[str, Written] = {}
         for config in corpus.configs:
             try:
@@ -69,22 +73,93 @@ def write_corpus(
             card = local_card(corpus, written, credentialed=held)
         else:
             card = dataset_card(corpus, written, namespace=namespace, withheld=withheld)
+            kept = tuple(one for one in corpus.configs if one.name in written)
+            _write_licences(making, replace(corpus, configs=kept))
         (making / "README.md").write_text(card, encoding="utf-8")
         origin = f" {LOCAL}" if corpus.licence == OTHER_LICENCE else ""
         (making / MARKER).write_text(f"{corpus.name} {corpus.version}{origin}\n", encoding="utf-8")
         if held:
             credentialed.mark(making)
+
+
+def _write_licences(folder: Path, corpus: Corpus) -> None:
+    """The notices and licence texts of upstream content that the rows hold."""
+    notices = licences_file(corpus)
+    if notices is not None:
+        (folder / LICENCES).write_bytes(notices)
+
+
+@contextmanager
+def standing_in(target: Path) -> Iterator[Path]:
+    """A new folder that takes a folder's place when the block ends well, and is gone when it does not.
+
+    Raises:
+        UsageError: the place is a link or a file, or below one. OSError: it cannot be written.
+    """
+    recover(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(target)
+    making = Path(tempfile.mkdtemp(prefix=f".{target.name}.{_here()}.", dir=target.parent))
+    try:
+        yield making
         making.chmod(0o755)
         put_in_place(making, target)
     finally:
         shutil.rmtree(making, ignore_errors=True)
 
 
+def recover(target: Path) -> None:
+    """Bring the old folder back where a process was killed before the new one stood in its place.
+
+    Raises:
+        UsageError: the place is a link or a file, or below one.
+    """
+    above = next(folder for folder in target.absolute().parents if os.path.lexists(folder))
+    if not above.is_dir():
+        raise UsageError(f"{above} is no folder. Choose another --out.")
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise UsageError(f"{target} is {'a link' if target.is_symlink() else 'a file'}. Choose another --out.")
+    if _aside(target).is_dir() and not target.exists():
+        _aside(target).rename(target)
+
+
 def put_in_place(made: Path, target: Path) -> None:
     """Swap a finished folder in: the old one is moved aside first, and goes only when the new one stands."""
-    aside = target.with_name(f".{target.name}.old")
-    shutil.rmtree(aside, ignore_errors=True)
+    recover(target)
+    aside = _aside(target)
     if target.exists():
+        shutil.rmtree(aside, ignore_errors=True)  # of a process that was killed when the new one stood already
         target.rename(aside)
     made.rename(target)
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.old")
+
+
+def _here() -> str:
+    """This process by number and machine: a shared disk holds folders of other machines too."""
+    return f"{os.getpid()}@{re.sub(r'[^A-Za-z0-9]', '-', platform.node())}"
+
+
+def _sweep(target: Path) -> None:
+    """Remove unfinished folders for the same place that killed processes of this machine have left."""
+    machine = _here().partition("@")[2]
+    left = re.compile(rf"\.{re.escape(target.name)}\.(\d{{1,9}})@{re.escape(machine)}\.\w+")
+    for folder in target.parent.iterdir():
+        found = left.fullmatch(folder.name)
+        if found and _is_gone(int(found[1])):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_gone(process: int) -> bool:
+    if os.name != "posix":  # there, asking with signal 0 would end it
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        pass
+    return False

@@ -105,7 +105,7 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
 
     Looked for in the folder ``SWAPBIAS_UPSTREAM`` (as ``owner/repository/path``), then in the cache, then
     fetched from the pinned commit (unless ``download`` is false, or ``SWAPBIAS_UPSTREAM`` is set: a folder
-    given is a folder meant).
+    given is a folder meant). A file in the cache that is not the pinned one is fetched anew.
 
     Raises:
         UpstreamMissingError: it is in none of them, or a file is there with another sha256; the message says
@@ -118,7 +118,9 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
     local = os.environ.get("SWAPBIAS_UPSTREAM")
     cached = cache_dir() / "upstream" / pin["repository"] / pin["commit"] / path
     found = Path(local) / pin["repository"] / path if local else cached
-    if not found.exists() and download and not local:
+    if found.is_dir():
+        raise UpstreamMissingError(f"{found} is a folder, expected the file of that name. Move it away.")
+    if download and not local and not (found.exists() and file_sha256(found) == pin["sha256"]):
         _fetch(pin, cached)
     if not found.exists():
         raise UpstreamMissingError(

@@ -1,6 +1,8 @@
 """What talks to the Hub: one commit or nothing, one sentence for every fault, no key in any of them."""
 
 import re
+import socket
+from urllib.parse import urlsplit
 
 import pandas as pd
 import pytest
@@ -82,6 +84,52 @@ def test_a_refused_commit_is_one_sentence_and_changes_nothing(hub, status):
     assert "http" not in told
     assert "hf_alice" not in told
     assert hub.commits("dataset", "alice/d") == before
+
+
+PAGE = b"<!doctype html><title>Log in to this network</title>"
+CALLS = {
+    "create": (lambda client: client.create(DATA, private=False), "POST", 409, b""),
+    "state": (lambda client: client.state(DATA), "GET", 200, PAGE),
+    "tree": (lambda client: client.state(DATA), "GET .*/tree/", 200, b'[{"a": 1}]'),
+    "commits": (lambda client: client.commits(DATA), "GET", 200, PAGE),
+    "whoami": (lambda client: client.owners(), "GET", 200, b"{}"),
+    "no name": (lambda client: client.user, "GET", 200, b"[]"),
+    "no token": (lambda client: client.owners(), "GET", 200, b'{"name": "a", "auth": null}'),
+    "no orgs": (lambda client: client.owners(), "GET", 200, b'{"name": "a", "orgs": [{}]}'),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_answer_that_no_hub_gives_is_one_sentence(hub, call):
+    asking, wanted, status, body = CALLS[call]
+    method, _, pattern = wanted.partition(" ")
+    hub.add_repo("dataset", DATA.name, files=FILES)
+    hub.fail(method, pattern or ".*", status=status, times=-1, body=body)
+    with pytest.raises(HubError, match=r"the answer is not that of a Hub\. Check HF_ENDPOINT and the network\.$"):
+        asking(Hub())
+
+
+def test_who_may_not_read_is_not_sent_for_write_access(hub):
+    hub.add_repo("dataset", DATA.name, files=FILES)
+    hub.fail("GET", ".*", status=403, times=-1)
+    with pytest.raises(HubError, match=r"may not read alice/d .*Use one with read access"):
+        Hub().state(DATA)
+    hub.plans.plans.clear()
+    hub.fail("GET", ".*", status=500, times=-1)
+    with pytest.raises(HubError, match=r"\(read alice/d\)\. Run the command again\.$"):
+        Hub().state(DATA)
+
+
+def test_what_is_not_there_comes_with_a_next_step(hub):
+    hub.fail("GET", "whoami", status=404, times=-1)
+    with pytest.raises(HubError, match=r"it is not there \(404.*\)\. Check the name, and HF_ENDPOINT if it is set"):
+        Hub().owners()
+
+
+def test_titles_of_commits_come_newest_first(hub):
+    hub.add_repo("dataset", DATA.name, files=FILES)
+    hub.push("dataset", DATA.name, {"note.txt": b"y"}, "second")
+    assert Hub().commits(DATA) == ["second", "initial commit"]
 
 
 def test_what_the_hub_says_is_repeated_short_and_without_addresses(hub):
@@ -183,6 +231,7 @@ def test_a_name_that_is_none_is_refused(name):
         ("CON.txt", "not every system can keep"),
         ("a/.git/config", "belongs to git"),
         ("README.MD", "by case alone"),
+        ("readme.md/x", "is the folder of another file as well"),
     ],
 )
 def test_a_strangers_file_name_cannot_leave_the_folder(hub, tmp_path, path, trouble):
@@ -209,3 +258,26 @@ def test_a_file_with_a_key_is_never_sent(hub):
     with pytest.raises(UsageError, match=r"note\.txt"):
         client.commit(DATA, difference(state, {"note.txt": b"my token: hf_alice"}), "m", parent=state.commit)
     assert before < asked == len(hub.log)
+
+
+# The local Hub that these tests run against -----------------------------------------------------------------
+
+
+def test_the_local_hub_takes_a_card_that_is_nested_too_deep_for_a_broken_one(hub):
+    deep = b"---\nx: " + b"[" * 3_000 + b"]" * 3_000 + b"\n---\n"
+    hub.add_repo("dataset", DATA.name, files={"README.md": deep})
+    assert set(Hub().state(DATA).files) == {"README.md"}
+    assert hub.broken == []
+
+
+def test_the_local_hub_carries_out_nothing_of_a_client_that_went_away_while_it_sent(hub):
+    hub.add_repo("dataset", DATA.name, files=FILES)
+    before = hub.commits("dataset", DATA.name)
+    address = urlsplit(hub.url)
+    with socket.create_connection((address.hostname, address.port)) as client:
+        head = f"POST /api/datasets/{DATA.name}/commit/main HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n"
+        client.sendall(f"{head}Authorization: Bearer hf_alice\r\n\r\n".encode())
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1_000) == b""
+    assert hub.commits("dataset", DATA.name) == before
+    assert hub.broken == []

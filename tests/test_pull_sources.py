@@ -119,6 +119,34 @@ def test_checking_finds_a_file_that_was_changed_since(host, monkeypatch, tmp_pat
     assert len(host) == 1
 
 
+def test_a_wrong_file_in_the_cache_is_fetched_anew(host, monkeypatch, tmp_path):
+    pinned(monkeypatch, "a.csv")
+    script.main([CORPUS])
+    kept_file = tmp_path / "upstream" / "lab" / "code" / COMMIT / "a.csv"
+    kept_file.write_bytes(WRONG)
+    assert script.main([CORPUS]) == 0
+    assert kept_file.read_bytes() == GOOD
+    assert len(host) == 2
+
+
+def test_a_wrong_file_of_ones_own_is_not_replaced(host, monkeypatch, tmp_path, capsys):
+    pinned(monkeypatch, "a.csv")
+    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path / "mine"))
+    (tmp_path / "mine" / "lab" / "code").mkdir(parents=True)
+    (tmp_path / "mine" / "lab" / "code" / "a.csv").write_bytes(WRONG)
+    assert script.main([CORPUS]) == 1
+    assert "its sha256 is not the pinned" in capsys.readouterr().out
+    assert (tmp_path / "mine" / "lab" / "code" / "a.csv").read_bytes() == WRONG
+    assert host == []
+
+
+def test_a_folder_in_the_place_of_a_file_is_one_sentence(host, monkeypatch, tmp_path, capsys):
+    pinned(monkeypatch, "a.csv")
+    (tmp_path / "upstream" / "lab" / "code" / COMMIT / "a.csv").mkdir(parents=True)
+    assert script.main([CORPUS]) == 1
+    assert capsys.readouterr().out.endswith("a.csv is a folder, expected the file of that name. Move it away.\n")
+
+
 def test_a_folder_that_is_given_is_read_and_nothing_is_fetched(host, monkeypatch, tmp_path):
     pinned(monkeypatch, "a.csv")
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path / "mine"))

@@ -10,10 +10,11 @@ from dataclasses import replace
 import pytest
 
 from swapbias import building, studies
-from swapbias.publishing import datasets as dataset_repos
-from swapbias.publishing.datasets import dataset_files, packed, push_dataset
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
 from swapbias.hub import Hub
+from swapbias.publishing import datasets as dataset_repos
+from swapbias.publishing.datasets import dataset_files, packed, push_dataset
+from swapbias.publishing.ownership import signed
 from tests.conftest import ROOT
 from tests.hub_fixtures import environment, hub  # noqa: F401 - a fixture
 
@@ -58,7 +59,7 @@ def test_a_push_is_one_commit_with_the_built_files_and_the_tag_of_the_version(hu
     here["README.md"] = here["README.md"].replace(b'"NS/', b'"alice/')
     there = hub.files("dataset", NAME)
     assert there.pop(".gitattributes")
-    assert there == here
+    assert there == signed(here, done.repo, "v1.0.0")
     assert f"{SMALL} sentences: 800 rows" in lines
 
 
@@ -143,7 +144,7 @@ def test_a_config_without_a_licence_is_left_out_and_the_card_says_how_to_build_i
     monkeypatch.setattr(dataset_repos, "withheld_configs", lambda corpus: {"control": ["not stated"]})
     lines = []
     files = dataset_files(studies.load_corpus(SMALL), tmp_path, namespace="lab", say=lines.append)
-    assert sorted(files) == ["README.md", "sentences/test-00000-of-00001.parquet"]
+    assert sorted(files) == ["LICENSES.md", "README.md", "sentences/test-00000-of-00001.parquet"]
     card = files["README.md"].read_text()
     assert "config_name: control" not in card
     assert "- `control`: the licence of its upstream files (not stated)" in card
@@ -254,6 +255,17 @@ def test_a_dry_run_of_the_script_lists_paths_sizes_and_the_card_and_creates_noth
     assert "  +# phenotype_fairness" in out
     assert "alice/phenotype_fairness: would be created, v1.0.0" in out
     assert writes(hub) == []
+
+
+def test_a_reader_that_stops_reading_does_not_stop_the_push(hub, tmp_path):  # noqa: F811
+    command = f"'{sys.executable}' scripts/push_datasets.py phenotype_fairness --namespace alice 2>&1 | head -0"
+    done = subprocess.run(
+        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"],
+        env=environment(hub, home=tmp_path / "hf", token="hf_alice"), cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert set(hub.tags("dataset", "alice/phenotype_fairness")) == {"v1.0.0"}
 
 
 def test_stopping_is_told_in_a_sentence(hub, monkeypatch, capsys):  # noqa: F811

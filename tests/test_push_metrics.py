@@ -6,10 +6,13 @@ import sys
 
 import pytest
 
+from scripts import push_metrics
 from swapbias import __version__
-from swapbias.publishing import spaces
 from swapbias.errors import UsageError
-from swapbias.hub import Hub
+from swapbias.hub import Hub, Repo
+from swapbias.publishing import spaces
+from swapbias.publishing.ownership import signed
+from swapbias.publishing.releases import check_release
 from swapbias.studies import metrics
 from tests.conftest import ROOT
 from tests.hub_fixtures import environment, hub
@@ -27,6 +30,11 @@ def push(name=NAME, **options):
     return done, lines
 
 
+def published():
+    """The files as a push writes them."""
+    return signed(spaces.space_files(NAME, namespace="lab", version=__version__), Repo("space", REPO), TAG)
+
+
 def writes(hub):
     return [entry for entry in hub.log if entry[0] not in ("GET", "HEAD")]
 
@@ -37,8 +45,7 @@ def test_a_push_makes_a_static_space_with_one_commit_under_the_tag_of_the_releas
     assert (done.status, hub.repo("space", REPO).sdk, hub.repo("space", REPO).private) == ("created", "static", False)
     assert [title for _, title in commits].count(f"{NAME} of swapbias {__version__}") == 1
     assert hub.tags("space", REPO) == {TAG: commits[0][0]}
-    expected = spaces.space_files(NAME, namespace="lab", version=__version__)
-    assert {path: data for path, data in hub.files("space", REPO).items() if path != ".gitattributes"} == expected
+    assert {path: data for path, data in hub.files("space", REPO).items() if path != ".gitattributes"} == published()
 
 
 def test_a_second_push_writes_nothing(hub):
@@ -69,7 +76,7 @@ def test_a_new_version_is_a_new_commit_and_leaves_the_old_tag_alone(hub, monkeyp
 
 
 def test_content_that_is_there_without_its_tag_is_tagged_only(hub):
-    hub.add_repo("space", REPO, files=spaces.space_files(NAME, namespace="lab", version=__version__), sdk="static")
+    hub.add_repo("space", REPO, files=published(), sdk="static")
     before = hub.commits("space", REPO)
     done, _ = push()
     assert done.status == "tagged"
@@ -109,11 +116,12 @@ def script(hub, tmp_path, *arguments):
 
 
 def test_the_script_pushes_all_metrics_and_says_so(hub, tmp_path):
-    done = script(hub, tmp_path, "--namespace", "lab", "--private")
+    done = script(hub, tmp_path, "--namespace", "lab", "--private", "--untagged")
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(name for _, name in hub.repositories) == [f"lab/{name}" for name in metrics()]
     assert all(hub.tags("space", f"lab/{name}") for name in metrics())
-    assert len(re.findall(rf"^lab/\w+: created, {TAG}", done.stdout, flags=re.MULTILINE)) == 10
+    assert done.stdout.startswith(f"{TAG} is not checked: the pages name a release that may not be there.")
+    assert len(re.findall(rf"^lab/\w+: created \(private\), {TAG}", done.stdout, flags=re.MULTILINE)) == 10
 
 
 @pytest.mark.parametrize("wrong", [["no_such", "--namespace", "lab"], [NAME, "--namespace", "bob"]])
@@ -123,3 +131,52 @@ def test_the_script_refuses_what_cannot_be_meant_before_it_pushes(hub, tmp_path,
     assert done.stderr.startswith("push_metrics: ")
     assert "Traceback" not in done.stderr
     assert writes(hub) == []
+
+
+def git(folder, *arguments):
+    subprocess.run(
+        ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+        check=True,
+        capture_output=True,
+    )
+
+
+def test_metrics_are_pinned_to_a_release_that_is_there(tmp_path):
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics" / "a.py").write_text("1\n")
+    with pytest.raises(UsageError, match=r"is in no git repository that could tell whether v1\.0\.0 is released"):
+        check_release(tmp_path / "metrics", "1.0.0")
+    git(tmp_path, "init")
+    with pytest.raises(UsageError, match="is in no git repository"):  # as in an environment inside of one
+        check_release(tmp_path / "metrics", "1.0.0")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "first")
+    git(tmp_path, "tag", "v0.9.0")
+    with pytest.raises(UsageError, match=r"has no tag v1\.0\.0, which the pages would name"):
+        check_release(tmp_path / "metrics", "1.0.0")
+    git(tmp_path, "tag", "v1.0.0")
+    (tmp_path / "notes.txt").write_text("not of the release")
+    check_release(tmp_path / "metrics", "1.0.0")
+    (tmp_path / "metrics" / "a.py").write_text("2\n")
+    with pytest.raises(UsageError, match=r"has changes that v1\.0\.0 has not"):
+        check_release(tmp_path / "metrics", "1.0.0")
+
+
+def test_the_script_asks_for_the_release_before_it_pushes(hub, monkeypatch, capsys):
+    def untagged(folder, version):
+        raise UsageError(f"{version} is not tagged.")
+
+    monkeypatch.setattr(push_metrics, "check_release", untagged)
+    monkeypatch.setattr(sys, "argv", ["push_metrics.py", NAME, "--namespace", "lab"])
+    assert push_metrics.main() == 2
+    assert capsys.readouterr().err == f"push_metrics: {__version__} is not tagged.\n"
+    assert writes(hub) == []
+
+
+def test_a_terminal_that_knows_few_letters_gets_them_all_the_same(hub, tmp_path):
+    command = [sys.executable, "scripts/push_metrics.py", NAME, "--namespace", "lab", "--dry-run", "--untagged"]
+    env = environment(hub, home=tmp_path / "hf", token="hf_alice") | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"emoji: ?" in done.stdout
+    assert b"  index.html:" in done.stdout

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from swapbias.publishing import spaces
 from swapbias.errors import UsageError
+from swapbias.publishing import spaces
 from swapbias.studies import metric_path, metrics
 from tests.conftest import ROOT
 from tests.hub_fixtures import environment

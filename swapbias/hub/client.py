@@ -15,7 +15,7 @@ from typing import Any
 from swapbias import outgoing
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.files import Change, check_names, matching
-from swapbias.hub.trouble import sentence
+from swapbias.hub.trouble import not_a_hub, sentence
 
 READ_LIMIT = 64 * 2**20  # bytes of a file that is read into memory
 _WRITING = ("write", "admin", "contributor")  # roles in an organisation
@@ -107,7 +107,10 @@ class Hub:
     @cached_property
     def _whoami(self) -> dict[str, Any]:
         with self._told("log in"):
-            return dict(self._api.whoami())
+            told = self._api.whoami()
+            if not isinstance(told, dict) or not isinstance(told.get("name"), str):
+                raise HubError(not_a_hub("log in"))
+            return told
 
     @property
     def user(self) -> str:
@@ -116,11 +119,12 @@ class Hub:
 
     def owners(self) -> tuple[str, ...]:
         """The user and the organisations that the token may write to."""
-        access = self._whoami.get("auth", {}).get("accessToken", {})
-        if access.get("role") == "read":
-            raise HubError("The token may only read. Make one with write access and log in with hf auth login.")
-        orgs = [one for one in self._whoami.get("orgs", []) if one.get("roleInOrg", "write") in _WRITING]
-        return (self.user, *(str(one["name"]) for one in orgs))
+        with self._told("log in"):
+            access = self._whoami.get("auth", {}).get("accessToken", {})
+            if access.get("role") == "read":
+                raise HubError("The token may only read. Make one with write access and log in with hf auth login.")
+            orgs = [one for one in self._whoami.get("orgs", []) if one.get("roleInOrg", "write") in _WRITING]
+            return (self.user, *(str(one["name"]) for one in orgs))
 
     def url(self, repo: Repo, *, commit: str = "", path: str = "") -> str:
         """The page of a repository, or of a folder in it at a commit."""
@@ -147,6 +151,12 @@ class Hub:
                 one.name: one.target_commit for one in self._api.list_repo_refs(repo.name, repo_type=repo.kind).tags
             }
         return State(repo, str(info.sha), bool(info.private), files, tags)
+
+    def commits(self, repo: Repo, *, revision: str = "main") -> list[str]:
+        """Titles of the commits that lead to a revision, newest first."""
+        with self._told(f"read {repo.name}"):
+            found = self._api.list_repo_commits(repo.name, repo_type=repo.kind, revision=revision)
+            return [str(one.title) for one in found]
 
     def repos(self, owner: str, kind: str) -> list[str]:
         """Names of an owner's repositories of a kind, sorted."""
@@ -186,7 +196,7 @@ class Hub:
 
     def create(self, repo: Repo, *, private: bool, sdk: str | None = None) -> None:
         """Make a repository; nothing happens where it is there, and its visibility stays."""
-        with self._told(f"create {repo.name}"):
+        with self._told(f"create {repo.name}", writes=True):
             self._api.create_repo(repo.name, repo_type=repo.kind, private=private, exist_ok=True, space_sdk=sdk)
 
     def commit(
@@ -213,12 +223,12 @@ class Hub:
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-        outgoing.check(change.write, never=(*never, *self._tokens()))
+        outgoing.check(change.write, never=(*never, *self.tokens()))
         operations: list[Any] = [
             *(CommitOperationAdd(path, content) for path, content in change.write.items()),
             *(CommitOperationDelete(path, is_folder=False) for path in change.delete),
         ]
-        with self._told(f"write to {repo.name}"):
+        with self._told(f"write to {repo.name}", writes=True):
             done = self._api.create_commit(
                 repo.name,
                 operations,
@@ -233,11 +243,11 @@ class Hub:
 
     def tag(self, repo: Repo, name: str, *, commit: str) -> None:
         """Name a commit."""
-        with self._told(f"tag {repo.name}"):
+        with self._told(f"tag {repo.name}", writes=True):
             self._api.create_tag(repo.name, tag=name, revision=commit, repo_type=repo.kind)
 
-    def pull_requests(self, repo: Repo, *, title: str) -> list[PullRequest]:
-        """This user's pull requests of that title, newest first."""
+    def pull_requests(self, repo: Repo, *, title: str | None = None) -> list[PullRequest]:
+        """This user's pull requests, newest first; of one title, if it is given."""
         with self._told(f"read the pull requests of {repo.name}"):
             found = self._api.get_repo_discussions(
                 repo.name, author=self.user, discussion_type="pull_request", repo_type=repo.kind
@@ -245,17 +255,18 @@ class Hub:
             mine = [
                 PullRequest(one.num, one.title, one.status, one.author, one.git_reference or f"refs/pr/{one.num}")
                 for one in found
-                if one.is_pull_request and one.author == self.user and one.title == title
+                if one.is_pull_request and one.author == self.user and title in (None, one.title)
             ]
         return sorted(mine, key=lambda one: -one.number)
 
-    def _tokens(self) -> Iterator[str]:
+    def tokens(self) -> Iterator[str]:
+        """Tokens that no file may hold: the one in use and the stored one."""
         from huggingface_hub import get_token
 
         yield from (one for one in (self._api.token, get_token()) if isinstance(one, str) and one)
 
     @contextmanager
-    def _told(self, doing: str) -> Iterator[None]:
+    def _told(self, doing: str, *, writes: bool = False) -> Iterator[None]:
         """Turn whatever the client raises into one sentence; its own chatter stays unsaid."""
         chatter = logging.getLogger("huggingface_hub")
         level = chatter.level
@@ -267,7 +278,7 @@ class Hub:
         except (HubError, UsageError):
             raise
         except Exception as error:
-            told = sentence(error, doing)
+            told = sentence(error, doing, writes=writes)
             if told is None:
                 raise
             raise HubError(told) from error

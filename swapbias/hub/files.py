@@ -79,14 +79,17 @@ def check_names(where: str, names: Collection[str]) -> None:
 
     Raises:
         HubError: a path that is absolute, climbs, holds control characters or backslashes, is too long or reserved,
-            or differs from another one by case alone.
+            differs from another one by case alone, or is the folder of another one as well.
     """
     seen: dict[str, str] = {}
+    folders = {str(folder) for name in names for folder in PurePosixPath(name.casefold()).parents}
     for name in names:
         trouble = next(_troubles(name), "")
         other = seen.setdefault(name.casefold(), name)
         if not trouble and other != name:
             trouble = f"differs from {other!r} by case alone"
+        if not trouble and name.casefold() in folders:
+            trouble = "is the folder of another file as well"
         if trouble:
             raise HubError(f"{where} holds the file {name[:80]!r}, which {trouble}. Nothing was fetched.")
 

@@ -36,7 +36,7 @@ def push_dataset(
             tag=f"v{corpus.version}",
             message=f"{corpus.name} {corpus.version}",
             private=private,
-            raise_hint=f"raise the version of CORPUS in builders/{corpus.name}.py",
+            raise_hint=f"give CORPUS version=... (now {corpus.version}) in builders/{corpus.name}.py",
             dry_run=dry_run,
             say=say,
         )

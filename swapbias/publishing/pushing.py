@@ -10,16 +10,18 @@ from swapbias import outgoing
 from swapbias.errors import HubError, UsageError
 from swapbias.hub import Change, Commit, Hub, Repo, State, difference
 from swapbias.outgoing import Files
-from swapbias.publishing.previewing import show_change
+from swapbias.publishing.ownership import (
+    check_cut,
+    check_newest,
+    check_ours,
+    check_published,
+    check_visibility,
+    is_new,
+    signed,
+)
+from swapbias.publishing.previewing import printable, show_texts
 
-CARD = "README.md"
 Say = Callable[[str], None]
-# What the Hub itself puts into a new repository; a new Space comes with a page that says so.
-_OF_THE_HUB = {
-    "dataset": {".gitattributes"},
-    "model": {".gitattributes"},
-    "space": {".gitattributes", CARD, "index.html", "style.css"},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Pushed:
         commit: the commit that holds the content; blank where a dry run would make one.
         tag: the tag of the version.
         change: what was or would be written and deleted.
+        private: only its owner sees it.
     """
 
     repo: Repo
@@ -40,6 +43,7 @@ class Pushed:
     commit: str
     tag: str
     change: Change
+    private: bool = False
 
 
 def push_repo(
@@ -57,34 +61,42 @@ def push_repo(
 ) -> Pushed:
     """Bring a repository to ``files`` in one commit, tagged ``tag``; what is there already is not pushed again.
 
-    A push that was cut between commit and tag is completed by the next one. With ``dry_run`` nothing is created:
-    ``say`` gets every path with its size, and the difference of the card. ``raise_hint`` says how a version is
-    raised.
+    The card gets a mark in its header (see ``ownership.signed``), by which the next push knows the repository. A push
+    that was cut between commit and tag is completed by the next one. With ``dry_run`` nothing is created: ``say``
+    gets every path with its size, and the difference of every text. ``raise_hint`` says how a version is raised.
 
     Raises:
-        UsageError: the tag is published with other content, the repository is somebody's own, or is public where a
-            private one was asked for; or a file must not leave this machine.
-        HubError: the Hub refused, or could not be reached.
+        UsageError: the tag is published with other content, a newer version is there, the repository is somebody's
+            own, or is public where a private one was asked for; or a file must not leave this machine.
+        HubError: the Hub refused, or could not be reached. ValueError: the files have no card.
     """
+    files = signed(files, repo, tag)
     outgoing.check(files)
     state = hub.state(repo)
     if state is not None:
-        _check_visibility(state, private=private)
-        _check_ours(hub, state)
+        check_visibility(state, private=private)
+        check_ours(hub, state)
+        check_newest(state, tag=tag, raise_hint=raise_hint)
     change = difference(state, files)
+    hidden = state.private if state else private
     tagged = state.tags.get(tag, "") if state else ""
     if state and tagged:
-        _check_published(hub, state, files, change, tag=tag, raise_hint=raise_hint)
-        return Pushed(repo, "unchanged", tagged, tag, change)
+        check_published(hub, state, files, change, tag=tag, raise_hint=raise_hint)
+        return Pushed(repo, "unchanged", tagged, tag, change, hidden)
+    if state:
+        check_cut(hub, state, files, change, message=message, raise_hint=raise_hint)
     if dry_run:
-        return _would_push(hub, repo, state, change, tag, say)
+        say(f"{repo.kind} {repo.name}: {'private' if hidden else 'public'}, tag {tag}, message {message!r}")
+        return _would_push(hub, repo, state, change, tag, hidden, say)
     if state and not change:
         hub.tag(repo, tag, commit=state.commit)
-        return Pushed(repo, "tagged", state.commit, tag, change)
-    new = state is None or _is_new(state)
+        return Pushed(repo, "tagged", state.commit, tag, change, hidden)
+    new = state is None or is_new(hub, state)
     made, change = _commit(hub, repo, state, files, message=message, private=private, sdk=sdk)
+    for path in () if new else change.delete:
+        say(f"  D {printable(path)}")
     hub.tag(repo, tag, commit=made.commit)
-    return Pushed(repo, "created" if new else "updated", made.commit, tag, change)
+    return Pushed(repo, "created" if new else "updated", made.commit, tag, change, hidden)
 
 
 def _commit(
@@ -96,56 +108,22 @@ def _commit(
         state = hub.state(repo)  # the Hub puts files of its own into a new repository
         if state is None:
             raise HubError(f"{repo.name} was created but cannot be seen. Run the push again.")
-        _check_visibility(state, private=private)
+        check_visibility(state, private=private)
+        if not is_new(hub, state):
+            raise HubError(f"{repo.name} was made by somebody else in between. Look at it, then run the push again.")
     change = difference(state, files)
     return hub.commit(repo, change, message, parent=state.commit), change
 
 
-def _is_new(state: State) -> bool:
-    return set(state.files) <= _OF_THE_HUB[state.repo.kind] and not state.tags
-
-
-def _card(hub: Hub, state: State) -> bytes:
-    return hub.read(state.repo, CARD, revision=state.commit) if CARD in state.files else b""
-
-
-def _check_visibility(state: State, *, private: bool) -> None:
-    if private and not state.private:
-        raise UsageError(
-            f"{state.repo.name} is public, and a push does not change that. Make it private on the Hub, or drop "
-            "--private."
-        )
-
-
-def _check_ours(hub: Hub, state: State) -> None:
-    """A repository of the same name that is something else is not overwritten."""
-    if not _is_new(state) and b"swapbias" not in _card(hub, state).lower():
-        raise UsageError(
-            f"{state.repo.name} holds something else: its {CARD} does not name swapbias. Choose another --namespace, "
-            "or rename that repository."
-        )
-
-
-def _check_published(hub: Hub, state: State, files: Files, change: Change, *, tag: str, raise_hint: str) -> None:
-    """A tag that is there holds exactly these files, and so does the branch."""
-    if not change and state.tags[tag] == state.commit:
-        return
-    then = hub.state(state.repo, revision=tag)
-    if then is None or difference(then, files):
-        raise UsageError(f"{state.repo.name}: {tag} is published with other content; {raise_hint}.")
-    if change:
-        raise UsageError(
-            f"{state.repo.name} holds something else than its {tag}, which is what would be pushed: it was changed "
-            f"there, or has a newer version. Revert it there, or {raise_hint}."
-        )
-
-
-def _would_push(hub: Hub, repo: Repo, state: State | None, change: Change, tag: str, say: Say) -> Pushed:
+def _would_push(
+    hub: Hub, repo: Repo, state: State | None, change: Change, tag: str, private: bool, say: Say
+) -> Pushed:
     if state and not change:
-        return Pushed(repo, "would be tagged", state.commit, tag, change)
-    show_change(change, state.files if state else (), _card(hub, state) if state else b"", say)
-    new = state is None or _is_new(state)
-    return Pushed(repo, "would be created" if new else "would be updated", "", tag, change)
+        return Pushed(repo, "would be tagged", state.commit, tag, change, private)
+    there = state.files if state else ()
+    show_texts(change, there, lambda path: hub.read(repo, path, revision=state.commit if state else ""), say)
+    new = state is None or is_new(hub, state)
+    return Pushed(repo, "would be created" if new else "would be updated", "", tag, change, private)
 
 
 def check_namespace(hub: Hub, namespace: str) -> None:
@@ -184,7 +162,8 @@ def push_each(names: Iterable[str], push: Callable[[str], Pushed], *, say: Say, 
         else:
             done.append(pushed)
             at = f" at {pushed.commit[:12]}" if pushed.commit else ""
-            say(f"{pushed.repo.name}: {pushed.status}, {pushed.tag}{at}")
+            hidden = " (private)" if pushed.private else ""
+            say(f"{pushed.repo.name}: {pushed.status}{hidden}, {pushed.tag}{at}")
             continue
         failed.append(name)
     changed = sum(one.status != "unchanged" for one in done)

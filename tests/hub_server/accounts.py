@@ -98,7 +98,10 @@ def validate_yaml(hub: "LocalHub", request: Request) -> Answer:
 def header(content: str) -> Any:
     """The YAML header of a README as read; {} where there is none. `yaml.YAMLError` where it is broken."""
     found = FRONT.match(content)
-    return (yaml.safe_load(found[1]) or {}) if found else {}
+    try:
+        return (yaml.safe_load(found[1]) or {}) if found else {}
+    except RecursionError:
+        raise yaml.YAMLError("nested too deep") from None
 
 
 def faults(content: str) -> list[str]:

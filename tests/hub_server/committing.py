@@ -106,7 +106,9 @@ def commit(hub: "LocalHub", request: Request, repo: Repository, revision: str) -
     user = proposing(request, repo) if opens else _writer(request, repo, revision)
     base = at(repo, revision)
     lines = [json.loads(line) for line in request.body.splitlines() if line.strip()]
-    told = next(line["value"] for line in lines if line["key"] == "header")
+    told = next((line["value"] for line in lines if line["key"] == "header"), None)
+    if told is None:
+        raise Refused(400, "The commit has no header")
     if parent := told.get("parentCommit"):
         if opens:
             base = at(repo, parent)

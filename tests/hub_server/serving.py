@@ -66,7 +66,10 @@ class Handler(BaseHTTPRequestHandler):
         if fault is not None and fault.cut == "request":
             self.rfile.read(min(fault.after_bytes, self.length))
             return self.drop()
-        request = Request(self.command, split.path, dict(parse_qsl(split.query)), self.headers, self.content(), user)
+        content = self.content()
+        if len(content) < self.length:  # the client went away while it sent: nothing is carried out
+            return self.drop()
+        request = Request(self.command, split.path, dict(parse_qsl(split.query)), self.headers, content, user)
         if fault is not None and not fault.cut:
             return self.send(Answer(fault.status, fault.content, fault.headers))
         answer = self.answer(request)
