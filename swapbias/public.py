@@ -7,9 +7,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PureWindowsPath
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
+
+from swapbias.notes.own import SUFFIXES
 
 OWN_ENDPOINT = "own endpoint"  # stands for an address that only the user can reach
+OWN_NOTES = "own notes"  # stands for a file or folder of the user's notes: its name may tell of a ward or a patient
 UNSHARED = ("price_in", "price_out")  # settings that are nobody else's business
 _PLACE = re.compile(r"[/\\~]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")  # how a path of a machine begins
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]", re.IGNORECASE)
@@ -19,6 +22,9 @@ _PRIVATE_ENDINGS = (
 )  # fmt: skip
 Models = Sequence[Mapping[str, Any]]  # what pins each down, as a manifest lists them
 _HOMES = ("home", "Users", "users")  # folders of everybody's home
+_SHORTEST_SECRET = 6  # characters of a part of an address that is looked for alone: shorter ones are words
+_NO_SECRET = re.compile(r"v?\d[\d.-]{0,11}(-preview)?|true|false")  # versions and dates, as addresses ask for them
+_WRITTEN = ("findings.csv", "findings.parquet", "lexicon_coverage.csv")  # names that every run has itself
 
 
 def public_model(name: str) -> str:
@@ -33,15 +39,15 @@ def public_model(name: str) -> str:
 def public_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest without anything of the user's machine; what is public already stays as it is.
 
-    Paths become the name of their last part, an endpoint its host if that is a public https one and ``own
-    endpoint`` else; prices are left out.
+    Paths become the name of their last part, the user's notes ``own notes``, an endpoint its host if that is a
+    public https one and ``own endpoint`` else; prices are left out.
     """
     settings, models = manifest["settings"], manifest.get("models", [])
     endpoint = _endpoint(_part(settings, "chat").get("base_url"))
     public = {**manifest, "settings": _settings(settings, models, endpoint)}
     if models:
         public["models"] = [_model(one, endpoint) for one in models]
-    taken = [pair for pair in _taken_out(manifest) if _tells(pair[0])]
+    taken = list(_telling(manifest))
     taken.sort(key=lambda pair: (-len(pair[0]), pair))
     cleaned: dict[str, Any] = _without(public, taken)
     return cleaned
@@ -52,9 +58,16 @@ def private_strings(manifest: Mapping[str, Any]) -> tuple[str, ...]:
 
     None of them may appear in a file that leaves the machine, nor as JSON or HTML write them.
     """
-    found = {one for private, _ in _taken_out(manifest) for one in (private, *_folders(private)) if _tells(one)}
+    taken = [private for private, _ in _telling(manifest)]
+    found = {*taken, *(folder for private in taken for folder in _folders(private) if _tells(folder))}
     written = {form for one in found for form in (one, json.dumps(one)[1:-1], html.escape(one))}
     return tuple(sorted(written))
+
+
+def own_data(manifest: Mapping[str, Any]) -> str | None:
+    """The file or folder of the user's own notes, or what stands for it; None where there are none."""
+    data = _part(manifest["settings"], "notes").get("data")
+    return str(data) if data else None
 
 
 def _settings(settings: Mapping[str, Any], models: Models, endpoint: str | None) -> dict[str, Any]:
@@ -67,7 +80,7 @@ def _settings(settings: Mapping[str, Any], models: Models, endpoint: str | None)
             **notes,
             "embeddings": [_named(one, models) for one in notes.get("embeddings") or ()],
             "classifier": _reduced(notes.get("classifier"), models),
-            "data": _last(notes["data"]) if notes.get("data") else None,
+            "data": OWN_NOTES if notes.get("data") else None,
         }
     if chat:
         kept = {key: value for key, value in chat.items() if key not in UNSHARED}
@@ -81,8 +94,14 @@ def _model(model: Mapping[str, Any], endpoint: str | None) -> dict[str, Any]:
     return {**public, "host": endpoint} if endpoint and public.get("host") else public
 
 
+def _telling(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each private string that can be looked for in a text, with what stands for it."""
+    yield from (pair for pair in _taken_out(manifest) if _tells(pair[0]))
+    yield from _secrets(_part(manifest["settings"], "chat").get("base_url"))
+
+
 def _taken_out(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each private string with what stands for it."""
+    """Each private string with what stands for it, be it so short that it might stand in any text."""
     settings, models = manifest["settings"], manifest.get("models", [])
     notes, chat = _part(settings, "notes"), _part(settings, "chat")
     for name in (settings.get("model"), notes.get("classifier"), chat.get("model")):
@@ -94,8 +113,11 @@ def _taken_out(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for embedding in notes.get("embeddings") or ():
         if _named(embedding, models) != embedding:
             yield _parts(embedding)[1], _last(embedding)
-    if notes.get("data") and notes["data"] != _last(notes["data"]):
-        yield notes["data"], _last(notes["data"])
+    if notes.get("data") and notes["data"] != OWN_NOTES:
+        yield notes["data"], OWN_NOTES
+        file = _last(notes["data"])
+        if file.lower().endswith(SUFFIXES) and file not in _WRITTEN:
+            yield file, OWN_NOTES
     yield from _address_parts(chat.get("base_url"))
 
 
@@ -106,9 +128,27 @@ def _address_parts(address: str | None) -> Iterator[tuple[str, str]]:
         return
     yield address, endpoint
     if endpoint == OWN_ENDPOINT and "://" in address:
-        host = re.split(r"[/?#]", address.partition("://")[2])[0]
+        host = re.split(r"[/?#]", address.partition("://")[2])[0].rpartition("@")[2]
         yield host, OWN_ENDPOINT
         yield re.sub(r":[0-9]*$", "", host), OWN_ENDPOINT
+
+
+def _secrets(address: str | None) -> Iterator[tuple[str, str]]:
+    """What gives access in an address: who logs in and how, and the values of its query; each as it is written there
+    and as it is meant.
+    """
+    if not address or address == OWN_ENDPOINT:
+        return
+    place = address.partition("://")[2] or address
+    login = re.split(r"[/?#]", place)[0].rpartition("@")[0]
+    name, colon, password = login.partition(":")
+    query = place.partition("#")[0].partition("?")[2]
+    values = [part.partition("=")[2] or part for part in re.split(r"[&;]", query)]
+    # A name without a password is a token; beside one it is a word that may stand in any text.
+    for one in (login, password if colon else name, *values):
+        for form in dict.fromkeys((one, unquote(one))):
+            if len(form) >= _SHORTEST_SECRET and not _NO_SECRET.fullmatch(form):
+                yield form, OWN_ENDPOINT
 
 
 def _without(value: Any, taken: list[tuple[str, str]]) -> Any:

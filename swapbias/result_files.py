@@ -32,18 +32,21 @@ _PUBLISHED = tuple(one.name for one in fields(Published))
 _ESTIMATE = {one.name: one.type for one in fields(Estimate)}
 _KEYS = frozenset((*_TEXTS, *_ESTIMATE, *(f"published_{name}" for name in _PUBLISHED)))
 _SHARES = ("p_value", "p_adjusted")
+_OWN = "slice_value"  # the one text of a finding that a user's own notes give
 # Control characters, line and paragraph separators, what turns the direction of writing, halves of characters.
 _UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LINES = re.compile("[\t\r\n]")
 _FAULTY = "Take a file that swapbias wrote."
 
 
-def parse_results(content: bytes, where: str) -> list[Finding]:
+def parse_results(content: bytes, where: str, *, own_names: bool = False) -> list[Finding]:
     """The findings of a ``results.json``, exactly as they were written; null is NaN again.
 
     Args:
         content: the bytes of the file, which nobody needs to trust.
         where: names the file in errors.
+        own_names: the run is the user's own and of notes of their own, whose phenotypes (values of slices) may have
+            any name: long ones, and of several lines.
 
     Raises:
         ValueError: it is not what ``Run.write_json`` makes of findings; the sentence names file, finding and key,
@@ -59,7 +62,8 @@ def parse_results(content: bytes, where: str) -> list[Finding]:
     if len(rows) > MOST_FINDINGS:
         raise ValueError(f"{where}: {len(rows)} findings, expected at most {MOST_FINDINGS}. {_FAULTY}")
     known = frozenset(studies())
-    return [_finding(row, f"{where}: finding {number}", known) for number, row in enumerate(rows, start=1)]
+    numbered = enumerate(rows, start=1)
+    return [_finding(row, f"{where}: finding {number}", known, own_names) for number, row in numbered]
 
 
 def parse_manifest(content: bytes, where: str) -> dict[str, Any]:
@@ -122,7 +126,7 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-def _finding(row: Any, where: str, known_studies: frozenset[str]) -> Finding:
+def _finding(row: Any, where: str, known_studies: frozenset[str], own_names: bool) -> Finding:
     if not isinstance(row, dict):
         raise ValueError(f"{where}: it is no object. {_FAULTY}")
     for key in (*_TEXTS, *_ESTIMATE, *(f"published_{name}" for name in _PUBLISHED)):
@@ -130,7 +134,8 @@ def _finding(row: Any, where: str, known_studies: frozenset[str]) -> Finding:
             raise ValueError(f"{where}: {key!r} is missing. {_FAULTY}")
     if len(row) != len(_KEYS):
         raise ValueError(f"{where}: it has {len(row)} keys, expected {len(_KEYS)}. {_FAULTY}")
-    texts = {name: _text(row[name], f"{where}: {name!r}") for name in _TEXTS}
+    free = _OWN if own_names and isinstance(row[_OWN], str) else ""
+    texts = {name: row[name] if name == free else _text(row[name], f"{where}: {name!r}") for name in _TEXTS}
     if texts["study"] not in known_studies:
         raise ValueError(f"{where}: 'study' is none that this version knows. Install the version that wrote it.")
     if texts["measure"] not in MEASURES:

@@ -10,10 +10,7 @@ import pandas as pd
 
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, findings_table
-from swapbias.public import public_manifest, public_model
-from swapbias.report.clinical_figures import explanation_figures
-from swapbias.report.figures import draw_figures
-from swapbias.report.page import Page, render
+from swapbias.public import own_data, public_manifest, public_model
 from swapbias.runs import Run
 from swapbias.scorers.explain import Explained
 from swapbias.studies import load_study
@@ -61,6 +58,10 @@ def write_results(run: Run, results: Results) -> None:
 
 def write_report(run: Run, results: Results) -> None:
     """Draw the figures and write the report; neither names a place on this machine."""
+    from swapbias.report.clinical_figures import explanation_figures  # drawing takes long to import
+    from swapbias.report.figures import draw_figures
+    from swapbias.report.page import Page, render
+
     shown = as_public(results)
     figures = [*draw_figures(shown.found, shown.items), *explanation_figures(shown.explained)]
     for figure in figures:
@@ -93,7 +94,8 @@ def read_results(run: Run) -> Results:
         )
     from swapbias.result_files import parse_results
 
-    found = parse_results(_needed(run, FINDINGS_JSON).read_bytes(), str(run.folder / FINDINGS_JSON))
+    path = _needed(run, FINDINGS_JSON)
+    found = parse_results(path.read_bytes(), str(path), own_names=own_data(manifest) is not None)
     items = {study: _items(run, study) for study in dict.fromkeys(one.study for one in found)}
     return Results(manifest, found, items, _coverage(run), _explained(run))
 

@@ -1,97 +1,78 @@
 """The section of a model card: what it says, and that nothing outside its markers moves."""
 
 import contextlib
-import math
+import re
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from swapbias.cards.audited import Audited, AuditRow, Figure, audited
 from swapbias.cards.header import split
-from swapbias.cards.model_card import (
-    BEGIN,
-    END,
-    Audited,
-    AuditRow,
-    Figure,
-    audited,
-    section,
-    with_section,
-    without_section,
-)
-from swapbias.cards.model_index import entries
-from swapbias.finding import Finding
-from swapbias.measures import Estimate
+from swapbias.cards.model_card import BEGIN, END, part, with_parts, without_section
+from tests.card_findings import FOUND, MANIFEST, URL, finding
 
-MANIFEST = {
-    "swapbias": "0.1.0",
-    "finished": "2026-11-20T22:49:35+00:00",
-    "settings": {"limit": None, "seed": 0, "kind": None},
-    "skipped": [{"study": "social_distance", "experiment": "antonyms", "reason": "not asked for"}],
-}
 HOSTILE = "<script>|x [y](javascript:z) <!-- swapbias:end -->\n# T"
-URL = "https://hf.co/datasets/ns/results/tree/abc"
+ROW = AuditRow(HOSTILE, HOSTILE, HOSTILE, "1", "2", "3", "4", HOSTILE, HOSTILE, HOSTILE)
+PART = "<!-- swapbias:begin a -->\n\n### A\n\n```bash\nswapbias\n```\n\n<!-- swapbias:end a -->"
+OTHER = "<!-- swapbias:begin b -->\n\n### B\n\n<!-- swapbias:end b -->"
 
 
-def finding(
-    value=0.25, *, robust="", subset="mental_health", measure="paired_gap", model="m", ci=(0.2, 0.3), score="score"
-):
-    return Finding(
-        study="gendered_stigma", experiment="rq1", model_id=model, score=score, measure=measure,
-        contrast="female - male", subset=subset, slice_by="all", slice_value="", unit="probability mass at the mask",
-        direction="above zero is more female", robust=robust,
-        estimate=Estimate(value, *ci, p_value=0.0001, p_adjusted=0.02, n=187, n_unscored=3, test="paired t"),
-    )  # fmt: skip
+def section_of(*parts):
+    """The section of a README that holds nothing else."""
+    return with_parts("", {re.search("begin ([a-z_]+)", one)[1]: one for one in parts}).rstrip("\n")
 
 
-FOUND = [
-    finding(),
-    finding(robust="clustered by template", ci=(0.1, 0.4)),
-    finding(-0.5, subset="other_health"),
-    finding(0.6, measure="mean"),
-    finding(0.9, score="closed_list_mass"),
-]
-ROW = AuditRow(HOSTILE, HOSTILE, HOSTILE, HOSTILE, "1", "2", "3", "4", HOSTILE, HOSTILE, HOSTILE)
-SECTION = f"{BEGIN}\n\n## Bias audit\n\n```bash\nswapbias\n```\n\n{END}"
+SECTION = section_of(PART)
+
+
+def with_section(readme, text=PART):
+    return with_parts(readme, {"a": text})
+
+
+def told(manifest=MANIFEST, *, model_name="owner/model", **more):
+    (about,) = audited(FOUND, manifest, model_name=model_name, **more)
+    return part(about)
 
 
 def said(**more):
-    return section(audited(FOUND, MANIFEST, model_name="owner/model", results_url=URL, **more))
+    return told(results_url=URL, **more)
 
 
 def test_the_table_has_the_paper_statistic_and_the_robust_interval_beside_it():
-    rows = [line for line in said().splitlines() if line.startswith("| gendered")]
+    rows = [line for line in said().splitlines() if line.startswith("| rq1")]
     # Of the five findings two are comparisons by the published score and the plain statistic.
     assert rows == [
-        "| gendered\\_stigma rq1 | gap, female − male | mental health | +0.250 | \\[+0.200, +0.300\\] "
+        "| rq1 | gap, female − male | mental health | +0.250 | \\[+0.200, +0.300\\] "
         "| \\[+0.100, +0.400\\] (clustered by template) | 0.020 | 187 (+3 unscored) |",
-        "| gendered\\_stigma rq1 | gap, female − male | other health | −0.500 | \\[+0.200, +0.300\\] "
-        "| – | 0.020 | 187 (+3 unscored) |",
+        "| rq1 | gap, female − male | other health | −0.500 | \\[+0.200, +0.300\\] | – | 0.020 | 187 (+3 unscored) |",
     ]
 
 
 def test_the_section_says_how_to_read_it_and_where_the_rest_is():
-    text = said(results_private=True, figure=Figure("swapbias/gap.png", "Gaps by template"))
-    for part in (
+    text = said(results_private=True, figures={"gendered_stigma": Figure("swapbias/gap.png", "Gaps by template")})
+    for words in (
         "in probability mass at the mask: above zero is more female",
-        "not a ranking",
-        "no proof that the model is fair",
         f"]({URL}) (not public",
         "![Gaps by template](swapbias/gap.png)",
         "swapbias audit owner/model --study gendered_stigma\n",
-        "social\\_distance antonyms",
+        "Not run: rq2.",
         "Gender is read off word lists",
         "2026-11-20",
     ):
-        assert part in text
+        assert words in text
     assert "not public" not in said()
+    assert "antonyms" not in text  # another study has a part of its own
+    assert "not a ranking" in section_of(text)
+    assert "no proof that the model is fair" in section_of(text)
 
 
 def test_a_part_of_the_prompts_is_said_to_be_one():
-    manifest = {**MANIFEST, "settings": {"limit": 20, "seed": 1, "kind": "masked"}}
-    text = section(audited(FOUND, manifest, model_name="owner/model"))
-    assert "Only the first 20 rows" in text
+    text = told({**MANIFEST, "settings": {"limit": 20, "seed": 1, "kind": "masked"}})
+    assert "Read: at most 20 rows of each table." in text
+    assert "not all of its usual ones" in text
+    assert "at most" not in said()
     assert "--kind masked --limit 20 --seed 1\n" in text
 
 
@@ -104,41 +85,43 @@ def test_findings_of_two_models_or_of_none_make_no_section():
 
 def test_nothing_from_outside_becomes_markup():
     about = Audited(
-        HOSTILE, HOSTILE, HOSTILE, (ROW,), ((HOSTILE, HOSTILE, "https://x.example/a"),), "swapbias audit MODEL",
-        Figure("a.png", HOSTILE), URL, True, (HOSTILE,), (HOSTILE,),
+        "a", HOSTILE, "https://x.example/a", HOSTILE, HOSTILE, HOSTILE, (ROW,), "swapbias audit MODEL",
+        ((HOSTILE, HOSTILE),), False, Figure("a.png", HOSTILE), URL, True, (HOSTILE,), (HOSTILE,),
     )  # fmt: skip
-    text = section(about)
+    text = section_of(part(about))
     found = MarkdownIt("commonmark").enable("table").parse(text)
     inner = [child for token in found for child in token.children or []]
-    assert [token.content.strip() for token in found if token.type == "html_block"] == [BEGIN, END]
+    assert [token.content.strip() for token in found if token.type == "html_block"] == [
+        BEGIN, "<!-- swapbias:begin a -->", "<!-- swapbias:end a -->", END,
+    ]  # fmt: skip
     assert not [token for token in inner if token.type == "html_inline"]
     assert [token.attrs["href"] for token in inner if token.type == "link_open"] == ["https://x.example/a", URL]
-    assert [token.type for token in found].count("heading_open") == 1
+    assert [token.type for token in found].count("heading_open") == 2
     assert [token.type for token in found].count("td_open") == 8
-    assert with_section(with_section("", text), text) == f"{text}\n"
+    assert with_section(f"{text}\n", part(about)) == f"{text}\n"
 
 
 def test_a_model_name_that_means_something_to_a_shell_is_not_in_the_command():
-    text = section(audited(FOUND, MANIFEST, model_name="a/b; rm -rf ~\n```"))
+    text = told(model_name="a/b; rm -rf ~\n```")
     assert "swapbias audit MODEL --study gendered_stigma\n```\n" in text
 
 
 @pytest.mark.parametrize("path", ["../a.png", "a b.png", "a.png)", "/a.png", "http://x/a.png"])
 def test_a_figure_is_a_plain_path_in_the_repo(path):
     with pytest.raises(ValueError, match="no path of a figure"):
-        said(figure=Figure(path, "x"))
+        said(figures={"gendered_stigma": Figure(path, "x")})
 
 
 def test_the_section_goes_to_the_end_after_a_blank_line():
-    assert with_section("", SECTION) == f"{SECTION}\n"
+    assert with_section("") == f"{SECTION}\n"
     for readme in ("# A", "# A\n", "# A\n\n"):
-        assert with_section(readme, SECTION) == f"# A\n\n{SECTION}\n"
-    assert with_section("---\na: 1\n---", SECTION) == f"---\na: 1\n---\n\n{SECTION}\n"
+        assert with_section(readme) == f"# A\n\n{SECTION}\n"
+    assert with_section("---\na: 1\n---") == f"---\na: 1\n---\n\n{SECTION}\n"
 
 
 def test_the_section_is_replaced_where_it_stands_with_the_line_ends_of_the_file():
     before, after = "# A\r\n\r\n", "\r\n\r\nmore \n\ttext"
-    old = with_section(f"{before}{BEGIN}\nold{END}\n{END}{after}".replace(f"old{END}", "old"), SECTION)
+    old = with_section(f"{before}{BEGIN}\nold{END}\n{END}{after}".replace(f"old{END}", "old"))
     assert old == before + SECTION.replace("\n", "\r\n") + after
     assert without_section(old) == "# A\r\n\r\nmore \n\ttext"
 
@@ -157,9 +140,9 @@ def test_the_section_is_replaced_where_it_stands_with_the_line_ends_of_the_file(
     ],
 )
 def test_markers_that_are_only_shown_are_no_markers(documented):
-    made = with_section(documented, SECTION)
+    made = with_section(documented)
     assert made == f"{documented}\n{SECTION}\n"
-    assert with_section(made, SECTION) == made
+    assert with_section(made) == made
     assert without_section(documented) == documented
 
 
@@ -178,7 +161,7 @@ def test_markers_that_are_only_shown_are_no_markers(documented):
 )
 def test_markers_that_make_no_pair_are_refused(readme, message):
     with pytest.raises(ValueError, match=message):
-        with_section(readme, SECTION)
+        with_section(readme)
 
 
 PIECES = [
@@ -205,9 +188,9 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 def put_or_none(readme):
     """The README with the section; None where it ends within a code block."""
     if "`" not in readme and "~" not in readme:
-        return with_section(readme, SECTION)
+        return with_section(readme)
     with contextlib.suppress(ValueError):
-        return with_section(readme, SECTION)
+        return with_section(readme)
     return None
 
 
@@ -218,47 +201,26 @@ def test_nothing_outside_the_markers_moves(readme, more):
     assume(made is not None)
     assert made.startswith(readme)
     assert made.count(BEGIN) == 1
-    assert with_section(made, SECTION) == made
+    assert with_section(made) == made
     # Text that somebody adds below stays, too.
     longer = f"{made}\n{more}"
     assume(split(longer).before == split(made).before)  # a rule below can make a header of what stands above it
-    updated = with_section(longer, SECTION.replace("bash", "sh"))
+    updated = with_section(longer, PART.replace("bash", "sh"))
     assert updated[: updated.index(BEGIN)] == longer[: longer.index(BEGIN)]
     assert updated[updated.index(END) :] == longer[longer.index(END) :]
     assert "```sh" in updated
 
 
-def test_entries_are_what_the_hub_reads_as_results():
-    from huggingface_hub import ModelCardData
-    from huggingface_hub.repocard_data import model_index_to_eval_results
-
-    made = entries(
-        [*FOUND, finding(math.nan, subset="x")], model_name="o/m", results_url=URL, dataset_namespace="ns",
-        revisions={"gendered_stigma": "v1.0.0"},
-    )  # fmt: skip
-    name, results = model_index_to_eval_results([{"name": "m", "results": made}])
-    assert name == "m"
-    assert [(one.metric_type, one.metric_value) for one in results] == [("paired_gap", 0.25), ("paired_gap", -0.5)]
-    first = results[0]
-    assert (first.task_type, first.dataset_type, first.dataset_config) == ("fill-mask", "ns/gendered_stigma", "rq1")
-    assert (first.dataset_revision, first.dataset_split, first.source_url) == ("v1.0.0", "test", URL)
-    arguments = first.metric_args
-    assert (arguments["ci_low"], arguments["ci_high"], arguments["p_adjusted"], arguments["n"]) == (
-        0.2,
-        0.3,
-        0.02,
-        187,
-    )
-    assert (arguments["robust"], arguments["robust_ci_low"]) == ("clustered by template", 0.1)
-    assert "robust" not in results[1].metric_args
-    card = ModelCardData(model_name="m", eval_results=results)
-    assert model_index_to_eval_results(card.to_dict()["model-index"]) == (name, results)
+def test_a_study_is_replaced_alone_and_the_order_does_not_hang_on_time():
+    readme = "# A\r\n"
+    both = with_parts(with_parts(readme, {"b": OTHER}), {"a": PART})
+    assert both == with_parts(readme, {"a": PART, "b": OTHER})
+    assert "\n" not in both.replace("\r\n", "")
+    changed = with_parts(both, {"b": OTHER.replace("### B", "### C")})
+    assert changed == both.replace("### B", "### C")
 
 
-def test_what_is_not_finite_is_left_out_of_entries():
-    (made,) = entries(
-        [finding(ci=(math.nan, math.inf))], model_name="m", results_url=URL, dataset_namespace="ns", revisions={}
-    )
-    assert not {"ci_low", "ci_high"} & set(made["metrics"][0]["args"])
-    assert "revision" not in made["dataset"]
-    assert entries([finding(math.nan)], model_name="m", results_url=URL, dataset_namespace="ns", revisions={}) == []
+def test_a_study_that_lost_a_marker_is_not_thrown_away():
+    both = with_parts("", {"a": PART, "b": OTHER})
+    with pytest.raises(ValueError, match=r"o/m/README\.md: in the section on bias, <!-- swapbias:begin b -->"):
+        with_parts(both.replace("<!-- swapbias:end b -->", ""), {"a": PART}, where="o/m/README.md")

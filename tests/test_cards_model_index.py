@@ -1,10 +1,13 @@
 """Our results in the YAML header of a model's README.md: put in, updated and taken out, all else byte for byte."""
 
+import re
+
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swapbias.cards import header, header_places
 from swapbias.cards.header import load, split
 from swapbias.cards.model_index import with_entries, without_entries
 
@@ -40,6 +43,9 @@ HEADERS = {
     "no results in brackets": "model-index:\n- name: m\n  results: []\nlicense: mit\n",
     "no results": "model-index:\n- name: m\n  results:\nlicense: mit\n",
     "no models": "model-index:\nlicense: mit\n",
+    "no models, in a word": "model-index: null  # none yet\nlicense: mit\n",
+    "no models, in a sign": "model-index: ~\n",
+    "no results, in a word": "model-index:\n- name: m\n  results: null\nlicense: mit\n",
     "no models in brackets": "model-index: []\n",
     "brackets": "model-index: [{name: m, results: [{task: {type: x}, dataset: {type: d, name: D}, metrics: []}]}]\n",
     "a last comma": "model-index:\n- name: m\n  results: [\n    {task: {type: x}}, # why\n  ]\n",
@@ -100,7 +106,8 @@ def test_our_results_come_in_and_go_out_again_without_a_trace(readme, line_end):
     assert ours(made) == [entry(), entry(-1.5, "another")]
     assert made.count("\n") == made.count(line_end if before else "\n")
     assert put(made, entry(), entry(-1.5, "another")) == made
-    assert take(made) == before
+    # A null that stands for an empty list becomes an empty value, which means the same.
+    assert take(made) == re.sub(r"(?<=(?:index|sults): )(?:null|~)", "", before)
     assert take(before) == before
 
 
@@ -154,7 +161,6 @@ def test_results_that_lost_their_comments_are_replaced(name, flow):
         ("a: 1\nmodel-index: text\n", "README.md:3: its model-index is no list"),
         ("model-index:\n- name: m\n", "no list of models with a name and a list of results"),
         ("model-index:\n- name: m\n  results: [1]\n", "no list of models"),
-        ("model-index:\n- name: m\n  results: null\n", "no list of models"),
         ("a: [1\n", "README.md:3: YAML that cannot be parsed"),
         ("- a\n", "README.md:2: its YAML is no mapping"),
         ("# swapbias:begin\na: 1\n", "README.md:2: its comments .* make no pair"),
@@ -167,6 +173,40 @@ def test_results_that_lost_their_comments_are_replaced(name, flow):
 def test_a_header_that_cannot_be_edited_safely_is_refused_in_one_sentence(header, message):
     with pytest.raises(ValueError, match=message):
         put(f"---\n{header}---\n")
+
+
+def test_results_of_another_study_stay():
+    def of(study, value):
+        made = entry(value)
+        made["metrics"][0]["args"]["study"] = study
+        return made
+
+    def share(readme, study, value):
+        return with_entries(readme, [of(study, value)], model_name="o/m", where="README.md", studies=[study])
+
+    both = share(share("", "b", 0.5), "a", 0.25)
+    assert ours(both) == [of("a", 0.25), of("b", 0.5)]
+    assert both == share(share("", "a", 0.25), "b", 0.5)
+    assert ours(share(both, "b", 0.75)) == [of("a", 0.25), of("b", 0.75)]
+    without = with_entries(both, [], model_name="o/m", where="README.md", studies=["a"])  # now of own notes
+    assert ours(without) == [of("b", 0.5)]
+    assert with_entries(without, [], model_name="o/m", where="README.md", studies=["b"]) == ""
+
+
+def test_a_header_that_the_hub_does_not_see_is_not_written_into():
+    with pytest.raises(ValueError, match=r"README\.md: spaces follow the first ---"):
+        put("---  \nlicense: mit\n---\n")
+
+
+def test_a_header_is_parsed_once_before_and_once_after(monkeypatch):
+    seen = []
+    compose = header.compose
+    for module in (header, header_places):
+        monkeypatch.setattr(module, "compose", lambda *given, **more: seen.append(1) or compose(*given, **more))
+    first = put("---\nlicense: mit\n---\n")
+    assert len(seen) == 2
+    put(first, entry(0.5))
+    assert len(seen) == 4
 
 
 def test_results_of_others_between_our_comments_are_not_lost():

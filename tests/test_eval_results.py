@@ -7,7 +7,7 @@ import pytest
 import yaml
 from huggingface_hub import parse_eval_result_entries
 
-from swapbias.cards.eval_results import PATH, entries, merged
+from swapbias.cards.eval_results import PATH, entries, merged, settings_note
 from swapbias.errors import UsageError
 from swapbias.estimates import Estimate
 from swapbias.finding import Finding
@@ -131,13 +131,33 @@ def test_two_models_are_not_mixed():
         made(finding(), finding(FLIPS, model="another"))
 
 
+def audited(*models, corpora=(), **settings):
+    return {"settings": {"seed": 3, "limit": None} | settings, "models": list(models), "corpora": list(corpora)}
+
+
+def test_the_settings_tell_what_a_number_depends_on():
+    chat = {"model_id": "c", "trials": 5, "temperature": 1.0, "seed": 0}
+    weights = {"model_id": "w", "dtype": "bfloat16"}
+    assert settings_note(audited({"model_id": "vader"})) == "seed 3"
+    assert settings_note(audited(weights, chat), "c") == "seed 3, 5 trials at temperature 1"
+    assert settings_note(audited(weights, chat), "w") == "seed 3, weights in bfloat16"
+    assert settings_note(audited(chat, weights, limit=40)) == (
+        "seed 3, at most 40 prompts of each config, weights in bfloat16, 5 trials at temperature 1"
+    )
+    read = [{"corpus": "clinical_notes", "config": "pairs", "training": "ab"}]
+    assert "--plausible" in settings_note(audited(corpora=read, notes={"plausible": True}))
+    assert "--plausible" not in settings_note(audited(corpora=read, notes={"plausible": False}))
+    assert "--plausible" not in settings_note(audited(weights, notes={"plausible": True}))  # it read no notes
+
+
 # --- merging --------------------------------------------------------------------------------------------
 
 
 def test_merging_twice_changes_nothing():
     once = merged(THEIRS, made(), PATH)
     assert merged(once, made(), PATH) == once
-    assert merged(None, made(), PATH) == merged(b"", made(), PATH) == merged(b"# nothing yet\n", made(), PATH)
+    assert merged(None, made(), PATH) == merged(b"", made(), PATH)
+    assert merged(b"# nothing yet", made(), PATH) == b"# nothing yet\n" + merged(None, made(), PATH)
 
 
 def test_what_holds_the_entries_already_is_kept_with_its_comments():
@@ -147,6 +167,7 @@ def test_what_holds_the_entries_already_is_kept_with_its_comments():
 
 
 def test_entries_of_others_are_kept_as_they_are():
+    assert merged(THEIRS, made(), PATH) == THEIRS + merged(None, made(), PATH)
     after = yaml.safe_load(merged(THEIRS, made(), PATH))
     assert after[:2] == yaml.safe_load(THEIRS)
     assert after[0]["date"] == date(2025, 1, 15)
@@ -157,6 +178,51 @@ def test_ours_is_replaced_in_place_and_the_order_kept():
     before = merged(merged(None, made(), PATH), made(finding(FLIPS, 0.2, 0.1, 0.3)), PATH)
     after = merged(before, made(finding(value=0.5, low=0.4, high=0.6)), PATH)
     assert keys(after) == [("me/gendered_stigma", "rq1", 0.5), ("me/clinical_notes", "phenotyping", 0.8)]
+
+
+def indented(entries, by):
+    return "".join(f"{by}{line}\n" for line in yaml.safe_dump(entries, sort_keys=False, width=118).splitlines())
+
+
+@pytest.mark.parametrize("gap", ["\n", "\r\n"])
+@pytest.mark.parametrize("by", ["", "  "])
+def test_an_update_replaces_our_lines_alone(gap, by):
+    old, new = made(finding(value=0.5, low=0.4, high=0.6)), made()
+    theirs = f"# head\n{by}- dataset: {{id: a/b}}  # theirs\n{by}  value: .nan\n# between\n"
+    last = f"# after ours\n{by}- dataset: {{id: c/d}} # and\n{by}  value: 'x'\n# foot\n"
+    before, after = (f"{theirs}{indented(one, by)}{last}".replace("\n", gap).encode() for one in (old, new))
+    assert merged(before, new, PATH) == after
+    second = made(finding(FLIPS, 0.2, 0.1, 0.3))
+    foot = f"# foot{gap}".encode()
+    wanted = after.removesuffix(foot) + indented(second, by).replace("\n", gap).encode() + foot
+    assert merged(before, new + second, PATH) == wanted
+
+
+def test_a_last_line_without_an_end_and_ours_twice_keep_the_others_too():
+    old, new = made(finding(value=0.5, low=0.4, high=0.6)), made()
+    theirs = b"- {dataset: {id: a/b}, value: 1} # theirs"
+    assert merged(theirs, new, PATH) == theirs + b"\n" + merged(None, new, PATH)
+    ours = indented(old, "").encode()
+    assert merged(ours + theirs + b"\n" + ours, new, PATH) == merged(None, new, PATH) + theirs + b"\n"
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        "[{dataset: {id: a/b}, value: 1}, OURS]",  # within brackets
+        "-\n  dataset: {id: a/b}\n  value: 1\n- OURS\n",  # the dash on a line of its own
+        "- dataset: {id: a/b}\n  value: 1\n  again: *ours\n",  # what an alias stands for is replaced
+    ],
+)
+def test_a_file_that_cannot_be_edited_by_lines_means_the_same_after(theirs):
+    old, new = made(finding(value=0.5, low=0.4, high=0.6)), made()
+    written = yaml.safe_dump(old[0], default_flow_style=True, width=9_999, sort_keys=False).strip()
+    text = theirs.replace("OURS", written)
+    if "*ours" in text:
+        text = f"- {written.replace('{id', '&ours {id', 1)}\n{text}"
+    before, after = yaml.safe_load(text), yaml.safe_load(merged(text.encode(), new, PATH))
+    assert len(before) == len(after) == 2
+    assert [new[0] if "source" in one else one for one in before] == after
 
 
 @pytest.mark.parametrize("change", [{"source": {"user": "you"}}, {"source": {"name": "other"}}, {"source": None}])

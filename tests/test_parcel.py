@@ -1,7 +1,6 @@
 """What of a run leaves the machine: public results whole, private texts never, the same bytes every time."""
 
 import json
-import shutil
 from dataclasses import replace
 
 import pyarrow as pa
@@ -15,28 +14,11 @@ from swapbias.cards.results_card import results_card
 from swapbias.chatting import ChatSettings
 from swapbias.errors import UsageError
 from swapbias.sharing.parcel import pack, run_name
-from swapbias.phenotyping import NoteSettings
-from swapbias.runs import Run
 from tests import tiny
 from tests.chat_server import ChatServer
+from tests.parcel_runs import ASKED, QUIET, content, copy, edited, own_parcel, own_run, texts
 
-QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
-ASKED = Settings(model="tests.test_parcel:sentiment", studies=("occupation_sentiment:sentences",), limit=40)
-SECRETS = ("Zebulon", "Quillfeather")  # words of the user's own notes
-OWN = (
-    "text,label,gender,phenotype\nAfter falls he was tired in Zebulon.,1,M,falls\n"
-    "She is well in Zebulon.,0,F,falls\nHe met Quillfeather and falls.,1,M,falls\nShe met Quillfeather.,0,F,falls\n"
-)
-
-
-def sentiment(texts):
-    """A sentiment system that scores sentences about women .1 lower."""
-    return [0.6 - 0.1 * text.startswith(("She", "The woman", "My mother")) for text in texts]
-
-
-def faller(texts):
-    """A user's classifier: a man who falls is positive."""
-    return [0.9 if "falls" in text and " he " in f" {text.lower()} " else 0.2 for text in texts]
+__all__ = ["own_parcel", "own_run"]  # fixtures
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +34,6 @@ def masked_run(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def own_run(tmp_path_factory):
-    """An audit of the user's own notes."""
-    folder = tmp_path_factory.mktemp("own")
-    (folder / "ward.csv").write_text(OWN)
-    return audit_own(folder / "ward.csv", folder / "run")
-
-
-@pytest.fixture(scope="module")
 def classifier_parcel(classifier_run):
     return pack(classifier_run)
 
@@ -67,41 +41,6 @@ def classifier_parcel(classifier_run):
 @pytest.fixture(scope="module")
 def masked_parcel(masked_run):
     return pack(masked_run)
-
-
-@pytest.fixture(scope="module")
-def own_parcel(own_run):
-    return pack(own_run, findings_only=True)
-
-
-def audit_own(data, folder):
-    notes = NoteSettings(classifier="tests.test_parcel:faller", data=str(data))
-    return start(Settings(studies=("phenotype_fairness",), notes=notes), folder, **QUIET)[0]
-
-
-def copy(run, folder):
-    shutil.copytree(run.folder, folder)
-    return Run(folder)
-
-
-def edited(run, folder, **changes):
-    run = copy(run, folder)
-    run.write_manifest(run.manifest() | changes)
-    return run
-
-
-def content(parcel, path):
-    found = parcel.files[f"runs/{parcel.name}/{path}"]
-    return found if isinstance(found, bytes) else found.read_bytes()
-
-
-def texts(parcel):
-    """Everything readable in a parcel: bytes, and the strings within Parquet."""
-    for path in parcel.files:
-        data = content(parcel, path.split("/", 2)[2])
-        yield data.decode(errors="replace")
-        if path.endswith(".parquet"):
-            yield str(pq.read_table(pa.BufferReader(data)).to_pylist())
 
 
 def test_a_public_run_leaves_whole(masked_run, masked_parcel):
@@ -130,7 +69,7 @@ def test_packing_twice_gives_the_same_bytes(masked_run, masked_parcel):
 
 def test_auditing_the_same_again_is_the_same_run_and_other_settings_are_another(classifier_parcel, tmp_path):
     name = classifier_parcel.name
-    assert name.startswith("tests-test-parcel-sentiment-")
+    assert name.startswith("tests-parcel-runs-sentiment-")
     again, _ = start(ASKED, tmp_path / "again", **QUIET)
     later = again.manifest() | {"started": "2031-01-01T00:00:00+00:00", "swapbias": "9.9", "versions": {}}
     later["settings"]["load"] |= {"device": "cuda", "batch_size": 7}
@@ -139,6 +78,28 @@ def test_auditing_the_same_again_is_the_same_run_and_other_settings_are_another(
         settings = later["settings"] | change
         assert run_name(later | {"settings": settings}) != name
     assert run_name(later | {"models": [{"model_id": "other"}]}) != name
+    corpora = [{**one, "sha256": "00" * 32} for one in later["corpora"]]
+    assert run_name(later | {"corpora": corpora}) == name  # a later version of the corpus is shared in its place
+
+
+def test_two_folders_or_files_of_one_name_are_two_runs_and_a_later_revision_is_the_same(masked_run, own_run):
+    first = masked_run.manifest()
+    assert "sha256" in first["models"][0]
+    other = [{**first["models"][0], "sha256": "00" * 32}]
+    assert run_name(first | {"models": other}) != run_name(first)
+    revised = [[{"model_id": "a/m", "revision": one, "sha256": one}] for one in ("ab", "cd")]
+    assert len({run_name(first | {"models": one}) for one in revised}) == 1
+    nested = [[{"model_id": "v+svm", "features": {"sha256": one}}] for one in ("ab", "cd")]  # vectors from a file
+    assert len({run_name(first | {"models": one}) for one in nested}) == 2
+    own = own_run.manifest()
+    for key in ("sha256", "training"):  # as from another ward.csv
+        corpora = [{**one, key: "00" * 32} for one in own["corpora"]]
+        assert run_name(own | {"corpora": corpora}) != run_name(own)
+
+
+def test_a_run_has_one_name_before_and_after_it_was_shared(classifier_parcel, masked_parcel, own_parcel):
+    for parcel in (classifier_parcel, masked_parcel, own_parcel):
+        assert run_name(parcel.manifest) == parcel.name
 
 
 def test_a_name_of_ones_own_is_checked(classifier_run):
@@ -172,42 +133,6 @@ def test_credentialed_runs_stay_however_they_are_known(own_run, classifier_run, 
                 pack(run, findings_only=findings_only)
 
 
-def test_own_texts_stay_and_the_error_says_what_can_be_shared(own_run):
-    with pytest.raises(UsageError, match=r"ward\.csv.*private.*--findings-only"):
-        pack(own_run)
-
-
-def test_findings_of_own_notes_leave_without_a_word_of_them(own_run, own_parcel):
-    parcel = own_parcel
-    assert any(SECRETS[0] in text for text in read(own_run))  # the run does hold them
-    whole = "\n".join(texts(parcel))
-    assert not [word for word in (*SECRETS, "After falls", str(own_run.folder.parent)) if word in whole]
-    names = {path.split("/", 2)[2] for path in parcel.files}
-    fixed = {"findings.csv", "findings.parquet", "results.json", "manifest.json", "report.html"}
-    assert {name for name in names if not name.startswith("figures/")} == fixed
-    assert not [name for name in names if "explained" in name]
-    assert "items/phenotype_fairness.parquet" in parcel.withheld
-    assert parcel.found != []
-    assert parcel.studies == ()
-    assert "falls" in content(parcel, "findings.csv").decode()  # the phenotype's name
-    assert parcel.manifest["settings"]["notes"]["data"] == "ward.csv"
-
-
-def read(run):
-    path = run.folder / "items" / "phenotype_fairness.parquet"
-    return pq.read_table(path)["text"].to_pylist()
-
-
-@pytest.mark.filterwarnings("ignore:constrained_layout")  # of so long a name
-def test_a_phenotype_that_may_be_a_text_stays(tmp_path):
-    long = "the patient of room seven, who was seen at night and fell again"  # 63 characters
-    (tmp_path / "ward.csv").write_text(OWN.replace(",falls\n", f',"{long}"\n'))
-    run = audit_own(tmp_path / "ward.csv", tmp_path / "run")
-    with pytest.raises(UsageError, match="more than 60 characters") as error:
-        pack(run, findings_only=True)
-    assert "room seven" not in str(error.value)
-
-
 def test_without_the_scored_prompts_a_public_run_has_no_text_either(masked_run, masked_parcel):
     parcel = pack(masked_run, findings_only=True)
     prompt = pq.read_table(masked_run.folder / "items" / "gendered_stigma.parquet")["text"][0].as_py()
@@ -233,6 +158,27 @@ def test_what_no_audit_writes_stays(classifier_run, classifier_parcel, tmp_path)
     parcel = pack(run)
     assert set(parcel.withheld) == {*strangers, "link.csv"}
     assert set(parcel.files) == set(classifier_parcel.files)
+
+
+def test_columns_that_no_audit_writes_stay(classifier_run, classifier_parcel, tmp_path):
+    run = copy(classifier_run, tmp_path / "run")
+    path = run.folder / "items" / "occupation_sentiment.parquet"
+    rows = pq.read_table(path).to_pandas()
+    rows.assign(patient="Smith", age=81.0).to_parquet(path)  # as pandas writes it: other types, notes of its own
+    parcel = pack(run)
+    items = "items/occupation_sentiment.parquet"
+    assert content(parcel, items) == content(classifier_parcel, items)
+    assert {f"{items}, column 'patient'", f"{items}, column 'age'"} <= set(parcel.withheld)
+    assert not [text for text in texts(parcel) if "Smith" in text]
+
+
+def test_a_number_that_is_none_stays(classifier_run, tmp_path):
+    run = copy(classifier_run, tmp_path / "run")
+    path = run.folder / "items" / "occupation_sentiment.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("truncated", pa.array(["Smith"] * len(table))), path)
+    with pytest.raises(ValueError, match=r"another kind than an audit writes"):
+        pack(run)
 
 
 def test_what_was_edited_by_hand_is_made_anew(classifier_run, classifier_parcel, tmp_path):

@@ -44,6 +44,16 @@ def test_writing_what_was_read_gives_the_same_bytes():
     assert results(parse_results(content, "here")) == content
 
 
+def test_a_run_of_ones_own_notes_may_name_phenotypes_in_any_way_and_a_strangers_may_not():
+    odd = replace(GAP, slice_by="phenotype", slice_value="falls\nat night, " + "very long " * 300)
+    assert parse_results(results([odd]), "here", own_names=True) == [odd]
+    with pytest.raises(ValueError, match=r"'slice_value' has 3016 characters"):
+        parse_results(results([odd]), "here")
+    for content in (results([replace(GAP, unit="a\nb")]), changed(slice_value=3)):  # that field alone, and a text
+        with pytest.raises(ValueError, match=r"holds control characters|is no text"):
+            parse_results(content, "here", own_names=True)
+
+
 def test_a_real_run_comes_back_byte_for_byte(tmp_path, quiet):
     pytest.importorskip("vaderSentiment")
     settings = Settings(model="vader", studies=("occupation_sentiment", "social_distance"), limit=40)

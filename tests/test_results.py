@@ -170,11 +170,12 @@ def test_paths_become_the_name_of_their_last_part():
     assert shown["settings"]["model"] == "tuned"
     assert shown["settings"]["notes"]["embeddings"] == ["mine=pub.bin", "own.txt", "v.txt"]
     assert shown["settings"]["notes"]["classifier"] == "c.joblib"
-    assert shown["settings"]["notes"]["data"] == "notes.csv"
+    assert shown["settings"]["notes"]["data"] == "own notes"
     assert shown["settings"]["seed"] == 7
     assert shown["models"] == whole["models"]
     private = private_strings(whole)
     assert {"/home/alice/models/tuned", "/home/alice", "/srv/vectors", "/mnt/ward/notes.csv"} <= set(private)
+    assert "notes.csv" in private  # the name alone may tell of a ward or a patient
     assert {"C:\\Users\\bob", "C:\\\\Users\\\\bob\\\\v.txt"} <= set(private)  # as it is, and as JSON writes it
     assert not {"/", "/home", "/srv", "/mnt", "C:"} & set(private)
     assert not [one for one in private if one in json.dumps(shown)]
@@ -238,6 +239,37 @@ def test_an_endpoint_is_named_by_a_public_host_or_not_at_all(address, shown):
     assert address in private_strings(whole)
     telling = "." in netloc or ":" in netloc  # a bare name is too short to look for
     assert (netloc in private_strings(whole)) == (shown == OWN_ENDPOINT and telling)
+
+
+@pytest.mark.parametrize("data", ["/mnt/ward7/smith.csv", "smith.csv", "smith", "ward7/smith.jsonl"])
+def test_the_users_notes_have_no_name(data):
+    whole = manifest(notes={"data": data})
+    whole["skipped"] = [{"study": "s", "experiment": "e", "reason": f"{data} has too few notes"}]
+    shown = public_manifest(whole)
+    assert shown["settings"]["notes"]["data"] == "own notes"
+    if data.endswith((".csv", ".jsonl")):  # a bare word might stand in any text
+        assert "smith" not in json.dumps(shown).replace("ward7/smith.jsonl", "")
+        assert data.rpartition("/")[2] in private_strings(whole)
+    assert public_manifest(shown) == shown
+    assert private_strings(shown) == ()
+
+
+def test_notes_that_are_called_as_a_file_of_every_run_do_not_stop_it():
+    assert "findings.csv" not in private_strings(manifest(notes={"data": "/mnt/ward/findings.csv"}))
+
+
+def test_what_gives_access_in_an_address_is_taken_out_alone_as_well():
+    address = "https://alice:hunter%2122@gpu.lab.internal:8000/v1?key=SECRET&api-version=2024-02-01&x=1"
+    whole = manifest(chat={"model": "m", "base_url": address}, models=[{"model_id": "m", "host": "gpu.lab.internal"}])
+    whole["skipped"] = [{"study": "s", "experiment": "e", "reason": "401 for key SECRET of alice:hunter%2122"}]
+    private = set(private_strings(whole))
+    assert {address, "alice:hunter%2122", "hunter%2122", "hunter!22", "SECRET", "gpu.lab.internal"} <= private
+    assert not {"alice", "2024-02-01", "1"} & private  # they may stand in any text
+    reason = public_manifest(whole)["skipped"][0]["reason"]
+    assert reason == "401 for key own endpoint of own endpoint"
+    public = "https://hf_token99@api.example.com/v1?a=b&token=abc/def?ghi#frag"
+    assert {"hf_token99", "abc/def?ghi"} <= set(private_strings(manifest(chat={"base_url": public})))
+    assert private_strings(manifest(chat={"base_url": OWN_ENDPOINT})) == ()
 
 
 def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(tmp_path, quiet):

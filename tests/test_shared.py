@@ -8,15 +8,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from swapbias.errors import HubError, UsageError
+from swapbias.errors import UsageError
 from swapbias.estimates import Estimate
-from swapbias.hub import Hub
-from swapbias.sharing.shared import Broken, inert, load_shared, print_shared, shared_table, side_by_side
+from swapbias.sharing.shared import Broken, inert, print_shared, shared_table, side_by_side
 from swapbias.sharing.side_by_side import SharedRun, shown
-from tests.hub_fixtures import hub
-from tests.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED, shared
-
-__all__ = ["hub"]  # a fixture
+from tests.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED
 
 COMMIT = "c0ffee" * 6 + "0000"
 
@@ -152,6 +148,54 @@ def test_many_runs_fit_a_narrow_terminal():
     assert all(f"model-{index}" in text for index in range(7))
 
 
+def test_of_a_run_with_too_many_models_or_quantities_the_first_are_shown_and_the_rest_is_said():
+    models = [replace(GAP, model_id=f"m{number:02}") for number in range(26)]
+    comparison = side_by_side([run("-", 0, name="many", found=models), run("b", 0.1)])
+    assert [one.model_id for one in comparison.columns] == ["b", *(f"m{number:02}" for number in range(24))]
+    assert comparison.footnotes == ("Of ann/results, run many, only the first 24 of 26 models are shown.",)
+    long = [replace(GAP, contrast=f"c{number}") for number in range(402)]
+    comparison = side_by_side([run("lab/small", 0, name="long", found=long), run("b", 0.1)])
+    assert len(comparison.rows) == 400 + 1
+    assert comparison.footnotes == ("Of ann/results, run long, only the first 400 of 402 quantities are shown.",)
+    assert "first 400 of 402" in printed(comparison)
+
+
+def test_what_would_fill_the_memory_is_refused():
+    found = [replace(GAP, contrast=f"c{number}", model_id=f"m{number % 24}") for number in range(400)]
+    # 60 runs of 24 models with 400 quantities that no other has: 24,000 rows of 1,440 columns
+    runs = [
+        run("-", 0, name=f"r{number}", found=found, corpora=[{**RQ1, "sha256": f"{number:064}"}])
+        for number in range(60)
+    ]
+    with pytest.raises(UsageError, match=r"24,000 rows and 1,440 columns.*Name fewer repositories"):
+        side_by_side(runs)
+
+
+def test_no_more_is_printed_than_anybody_reads(monkeypatch):
+    monkeypatch.setattr("swapbias.sharing.shared.MOST_CELLS", 10)
+    text = printed(side_by_side([run(f"model-{number:02}", 0.1) for number in range(20)]), width=100)
+    # 100 - 32 characters hold two columns of 24, so five tables of two cells are printed
+    assert [f"model-{number:02}" in text for number in range(20)] == [True] * 10 + [False] * 10
+    assert "more than is printed here" in text
+    assert "--out" in text
+    assert "not a ranking" in text
+
+
+def test_a_row_is_printed_only_beside_columns_that_have_it():
+    found = [replace(GAP, contrast="rare", model_id="a")]
+    text = printed(
+        side_by_side([run("a", 0, found=found), *(run(f"b{number}", 0.1) for number in range(4))]), width=60
+    )
+    assert text.count("rare") == 1
+
+
+def test_columns_of_one_title_are_numbered():
+    found = [replace(GAP, model_id=f"gpt2{letter}") for letter in ("\u200b", "\u200c", "\u200d")]
+    titles = [one.title for one in side_by_side([run("-", 0, name="r", found=found)]).columns]
+    first = "gpt2\ufffd @ ann/results (r) at c0ffeec0"
+    assert titles == [f"{first} [1]", f"{first} [2]", f"{first} [3]"]
+
+
 @pytest.mark.parametrize(
     "name", ["[bold red]x[/]", "\x1b[2Jx", "a\u202eb", "gpt\u200b2", "[link=http://x]y[/link]", "[/]"]
 )
@@ -189,62 +233,3 @@ def test_the_csv_has_numbers_in_full_and_no_formulas():
 @pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", " =1", "\t=1", "＝1"])
 def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe(text):
     assert inert(text) == f"'{text}"
-
-
-# --- from the Hub -------------------------------------------------------------------------------------
-
-
-def test_runs_are_read_at_one_commit_and_broken_ones_are_named(hub):
-    twice = shared("twice", found=[GAP, replace(GAP, direction="again")])
-    files = {
-        **shared("good"),
-        **shared("unfinished", status="running"),
-        **shared("held", credentialed=True),
-        **twice,
-        "runs/alone/results.json": b"{}",
-        "runs/torn/manifest.json": shared("torn")["runs/torn/manifest.json"],
-        "runs/torn/results.json": b'{"swapbias": "0.1.0", "findings": [',
-        "runs/deep/in/results.json": b"{}",
-        "README.md": b"# results\n",
-    }
-    hub.add_repo("dataset", "alice/results", files=files)
-    runs, broken = load_shared(Hub(), "alice/results")
-    assert [one.name for one in runs] == ["good"]
-    assert runs[0].found[0] == GAP
-    assert runs[0].commit == hub.commits("dataset", "alice/results")[0][0]
-    reasons = {one.name: one.reason for one in broken}
-    assert set(reasons) == {"unfinished", "held", "alone", "torn", "twice"}
-    assert "manifest.json is missing" in reasons["alone"]
-    assert "results.json: it is no JSON from line 1" in reasons["torn"]
-    assert "not complete" in reasons["unfinished"]
-    assert "credentialed" in reasons["held"]
-    assert "stands twice" in reasons["twice"]
-
-
-def test_a_run_that_changes_while_it_is_read_is_read_as_it_was(hub):
-    hub.add_repo("dataset", "alice/results", files=shared("one"))
-    later = shared("one", found=[replace(GAP, model_id="later")])
-    hub.on("GET", r".*manifest\.json", lambda *_: hub.push("dataset", "alice/results", later))
-    runs, _ = load_shared(Hub(), "alice/results")
-    assert len(hub.commits("dataset", "alice/results")) == 2
-    assert {one.model_id for one in runs[0].found} == {"lab/small"}
-
-
-def test_no_repository_and_no_runs_are_one_sentence(hub):
-    with pytest.raises(UsageError, match="is no dataset repository that can be seen"):
-        load_shared(Hub(), "alice/nothing")
-    hub.add_repo("dataset", "alice/other", files={"README.md": b"x"})
-    with pytest.raises(UsageError, match="holds no runs/NAME"):
-        load_shared(Hub(), "alice/other")
-    hub.add_repo("dataset", "bob/secret", files=shared("one"), private=True)
-    with pytest.raises(UsageError, match="is no dataset repository that can be seen"):
-        load_shared(Hub(), "bob/secret")
-    with pytest.raises(UsageError, match="OWNER/NAME"):
-        load_shared(Hub(), "../etc")
-
-
-def test_a_hub_in_trouble_is_an_error_and_not_an_empty_table(hub):
-    hub.add_repo("dataset", "alice/results", files=shared("one"))
-    hub.fail("GET", r".*", status=500, times=50)
-    with pytest.raises(HubError):
-        load_shared(Hub(), "alice/results")

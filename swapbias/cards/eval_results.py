@@ -4,12 +4,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from textwrap import indent
 from typing import Any
 
 import yaml
 
 from swapbias import __version__
 from swapbias.cards import header
+from swapbias.cards.header_places import item_lines
 from swapbias.errors import UsageError
 from swapbias.fairness import Oriented, experiment_of, headline, oriented
 from swapbias.finding import Finding
@@ -87,8 +89,9 @@ def merged(existing: bytes | None, new: Sequence[Entry], where: str) -> bytes:
     """The file with new entries in it: each replaces ours of the same dataset and task, or goes to the end.
 
     Ours are those with this package's source name and the same source user. All others stay as they are, and so do
-    ours of tasks that are not among the new ones. A file that holds the new entries already is returned byte for
-    byte, with its comments.
+    ours of tasks that are not among the new ones: byte for byte, with their comments, where the file is a list of a
+    dash and lines for each entry (what the Hub's own client writes), else in what they mean. A file that holds the
+    new entries already is returned as it is.
 
     Args:
         existing: what is there, or None.
@@ -103,19 +106,90 @@ def merged(existing: bytes | None, new: Sequence[Entry], where: str) -> bytes:
     if len(waiting) < len(new) or () in waiting:
         raise ValueError("New entries must be ours, one for each dataset and task. Make them with entries().")
     before = [] if existing is None else _read(existing, where)
+    instead: list[Entry | None] = []  # of each entry that is there: the new one, itself, or nothing
     replaced: set[tuple[str, ...]] = set()
-    after = []
     for one in before:
         key = _key(one)
-        if key in replaced:
-            continue  # ours a second time
-        after.append(waiting.pop(key, one))
-        if after[-1] is not one:
+        instead.append(None if key in replaced else waiting.get(key, one))  # None: ours a second time
+        if key in waiting:
             replaced.add(key)
-    after += waiting.values()
+    added = [one for key, one in waiting.items() if key not in replaced]
+    after = [*(one for one in instead if one is not None), *added]
     if existing is not None and after == before:
         return existing
-    return yaml.safe_dump(after, sort_keys=False, allow_unicode=True, width=118).encode()
+    text = None if existing is None else _edited(header.decode(existing, where), before, instead, added, where)
+    if text is not None and _means(text, after, where):
+        return text.encode()
+    return _dump(after).encode()
+
+
+def settings_note(manifest: Mapping[str, Any], model_id: str | None = None) -> str:
+    """How an audit was made, in a few words for ``entries``: what a number depends on besides model and prompts.
+
+    Args:
+        manifest: of the run.
+        model_id: the model that the entries are of; all of the run by default.
+
+    Returns:
+        Seed, and where they matter the most prompts of a config, number format of the weights, trials and
+        temperature of a chat model, and that only notes without gender-specific clinical terms were read.
+    """
+    settings = manifest["settings"]
+    models = [one for one in manifest.get("models", []) if model_id in (None, one["model_id"])]
+    formats = sorted({str(one["dtype"]) for one in models if one.get("dtype")})
+    chats = sorted(
+        {f"{one['trials']} trials at temperature {_number(one['temperature'])}" for one in models if "trials" in one}
+    )
+    parts = [f"seed {settings.get('seed', 0)}"]
+    parts += [f"at most {settings['limit']} prompts of each config"] if settings.get("limit") else []
+    parts += [f"weights in {' and '.join(formats)}"] if formats else []
+    parts += chats
+    if (settings.get("notes") or {}).get("plausible") and any(_reads_notes(one) for one in manifest["corpora"]):
+        parts.append("notes with gender-specific clinical terms left out (--plausible)")
+    return ", ".join(parts)
+
+
+def _reads_notes(corpus: Mapping[str, Any]) -> bool:
+    return "training" in corpus
+
+
+def _edited(
+    text: str, before: Sequence[Entry], instead: Sequence[Entry | None], added: Sequence[Entry], where: str
+) -> str | None:
+    """The file with the lines of changed entries replaced and new ones after the last; None where that cannot be."""
+    root = header.compose(text, where)
+    end, pad, edits = len(text), 0, []
+    if isinstance(root, yaml.SequenceNode) and root.value and not root.flow_style:
+        try:
+            places = [item_lines(text, item, where) for item in root.value]
+        except ValueError:  # an entry that does not begin on the line of its dash
+            return None
+        for (start, after, column), old, new in zip(places, before, instead, strict=True):
+            if new is not old:
+                edits.append((start, after, "" if new is None else _dump([new], column)))
+        _, end, pad = places[-1]
+    elif root is not None:
+        return None
+    if added:
+        edits.append((end, end, _dump(added, pad)))
+    gap = header.newline(text)
+    for start, after, lines in sorted(edits, reverse=True):
+        begun = "" if start == 0 or text[start - 1] == "\n" else gap  # the last line may have no end
+        text = text[:start] + begun + lines.replace("\n", gap) + text[after:]
+    return text
+
+
+def _means(text: str, wanted: Sequence[Entry], where: str) -> bool:
+    """Whether a file says just that: an alias of what was replaced, say, has lost its meaning."""
+    try:
+        return _dump(_read(text.encode(), where)) == _dump(wanted)  # as text: .nan is not equal to itself
+    except ValueError:
+        return False
+
+
+def _dump(entries: Sequence[Entry], pad: int = 0) -> str:
+    written = yaml.safe_dump(list(entries), sort_keys=False, allow_unicode=True, width=118)
+    return indent(written, " " * pad)
 
 
 def _check(namespace: str, revisions: Mapping[str, str], source_url: str, date: str) -> None:

@@ -54,7 +54,7 @@ class Index:
 
 
 def index(header: str, where: str, first_line: int) -> Index:
-    """The nodes of a header.
+    """The nodes of a header; a model-index that is null counts as an empty one.
 
     Raises:
         ValueError: YAML that cannot be read, or a model-index of another shape than the Hub's.
@@ -76,6 +76,16 @@ def index(header: str, where: str, first_line: int) -> Index:
         _listed(listed, where, line)
         results.append(Results(of_model, listed))
     return Index(root, key, models, tuple(results))
+
+
+def written_nulls(found: Index) -> list[tuple[int, int]]:
+    """Where ``null`` or ``~`` stands for an empty list: nothing can be added behind it."""
+    nodes = [found.models, *(one.listed for one in found.results)]
+    return [
+        (node.start_mark.index, node.end_mark.index)
+        for node in nodes
+        if node is not None and _is_null(node) and node.value
+    ]
 
 
 def is_ours(result: yaml.Node) -> bool:
@@ -194,11 +204,15 @@ def _pair(node: yaml.Node, name: str) -> tuple[yaml.Node | None, yaml.Node | Non
 
 def _listed(node: yaml.Node, where: str, line: int) -> list[yaml.Node]:
     """The items of a list of mappings; none for an empty value."""
-    if isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null") and not node.value:
+    if _is_null(node):
         return []
     if not isinstance(node, yaml.SequenceNode) or not all(isinstance(one, yaml.MappingNode) for one in node.value):
         raise _shape(where, line)
     return list(node.value)
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null")
 
 
 def _shape(where: str, line: int) -> ValueError:

@@ -17,36 +17,37 @@ class Span:
     end: int
 
 
-def replaced(text: str, part: str, *, begin: str, end: str) -> str:
+def replaced(text: str, part: str, *, begin: str, end: str, where: str = "README.md") -> str:
     """The text with the part where its markers stand, or at its end after a blank line.
 
     Args:
         text: a README.md.
         part: from marker to marker, with plain line ends; it gets those of the text.
         begin, end: the markers, HTML comments of one line.
+        where: names the file in errors.
 
     Raises:
         ValueError: markers that make no pair, or Markdown that swallows what follows it.
     """
     line_end = newline(text)
     ours = part.replace("\n", line_end)
-    span = find(text, begin=begin, end=end)
+    span = find(text, begin=begin, end=end, where=where)
     if span is not None:
         return text[: span.start] + ours + text[span.end :]
     open_ended = text + _gap(text, line_end)
     # Asked with nothing between the markers: a code block of the part would close one that the text left open.
-    if find(f"{open_ended}{begin}{line_end}{end}{line_end}", begin=begin, end=end) is None:
-        raise ValueError("README.md ends within a code block. Close it (a line of ``` or ~~~) first.")
+    if find(f"{open_ended}{begin}{line_end}{end}{line_end}", begin=begin, end=end, where=where) is None:
+        raise ValueError(f"{where} ends within a code block. Close it (a line of ``` or ~~~) first.")
     return open_ended + ours + line_end
 
 
-def removed(text: str, *, begin: str, end: str) -> str:
+def removed(text: str, *, begin: str, end: str, where: str = "README.md") -> str:
     """The text without the markers, what stands between them, and one blank line before.
 
     Raises:
         ValueError: markers that make no pair.
     """
-    span = find(text, begin=begin, end=end)
+    span = find(text, begin=begin, end=end, where=where)
     if span is None:
         return text
     after = _LINE_END.match(text, span.end)
@@ -58,14 +59,14 @@ def removed(text: str, *, begin: str, end: str) -> str:
     return before + text[after.end() if after else span.end :]
 
 
-def find(text: str, *, begin: str, end: str) -> Span | None:
+def find(text: str, *, begin: str, end: str, where: str = "README.md") -> Span | None:
     """Where the markers are, or None where there are none.
 
     Raises:
         ValueError: they make no pair, naming the line.
     """
     if len(text) > LIMIT:
-        raise ValueError(f"README.md has {len(text)} characters, at most {LIMIT} are read. Shorten it.")
+        raise ValueError(f"{where} has {len(text)} characters, at most {LIMIT} are read. Shorten it.")
     if begin not in text and end not in text:
         return None
     found = _markers(text, begin, end)
@@ -75,10 +76,18 @@ def find(text: str, *, begin: str, end: str) -> Span | None:
     if names == [begin, end]:
         return Span(found[0][1], found[1][1] + len(end))
     line = len(_LINE_END.findall(text[: found[0][1]])) + 1
-    raise ValueError(
-        f"README.md:{line}: {names.count(begin)} lines of {begin} and {names.count(end)} of {end}, expected one of "
-        "each in this order. Remove the markers that are too many, with what stands between them."
-    )
+    raise ValueError(f"{where}:{line}: {_unpaired(names, begin, end)}")
+
+
+def _unpaired(names: list[str], begin: str, end: str) -> str:
+    """What is wrong with markers that are no pair, and what to do."""
+    begun, ended = names.count(begin), names.count(end)
+    told = f"{begun} lines of {begin} and {ended} of {end}, expected one of each in this order."
+    if not ended:
+        return f"{told} Put {end} back after what belongs to it, or remove {begin} with it."
+    if not begun:
+        return f"{told} Put {begin} back before what belongs to it, or remove {end} with it."
+    return f"{told} Remove the markers that are too many, with what stands between them."
 
 
 def _markers(text: str, begin: str, end: str) -> list[tuple[str, int]]:

@@ -1,69 +1,29 @@
 """Results of an audit as model-index metadata, put into the YAML header of a README.md that stays as it is."""
 
-import math
 import re
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import yaml
 
 from swapbias.cards import header_places as places
-from swapbias.cards.escaping import url, visible
-from swapbias.cards.header import LIMIT, load, native, newline, split
+from swapbias.cards.escaping import visible
+from swapbias.cards.header import LIMIT, Split, load, native, newline, split
 from swapbias.cards.header_places import KEY, SOURCE, Gap
-from swapbias.finding import Finding
-from swapbias.report import words
-from swapbias.studies import load_study
 
-TASKS = {
-    "masked": ("fill-mask", "Fill-Mask"),
-    "classifier": ("text-classification", "Text Classification"),
-    "causal": ("text-generation", "Text Generation"),
-    "chat": ("text-generation", "Text Generation"),
-    "embedding": ("feature-extraction", "Feature Extraction"),
-}
 # "header": there was none before, so that it goes when our results go.
 _MARKER = re.compile(r"^( *)# swapbias:(begin header|begin|end)[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 
 
-def entries(
-    found: Sequence[Finding],
+def with_entries(
+    readme: str,
+    entries: Sequence[Mapping[str, Any]],
     *,
     model_name: str,
-    results_url: str,
-    dataset_namespace: str,
-    revisions: Mapping[str, str],
-) -> list[dict[str, Any]]:
-    """The headline findings of a model as a model-index has them: a result for each experiment, a metric for each.
-
-    The value is the raw one, in its unit and with its sign; its interval, unit and direction are arguments of the
-    metric. What is not finite is left out.
-
-    Args:
-        found: findings of one model.
-        model_name: the model's name on the Hub, for errors.
-        results_url: the full results at a commit, the source of each number.
-        dataset_namespace: who publishes the corpora on the Hub.
-        revisions: the commit or tag of each corpus there, where known.
-
-    Raises:
-        ValueError: findings of several models, or an address that is none.
-    """
-    if len({one.model_id for one in found}) > 1:
-        raise ValueError(f"Findings of several models for {visible(model_name)[:80]}, expected one. Choose one.")
-    shown = [one for one in words.headlines(list(found)) if one.score == "score" and not one.robust]
-    robust = {(one.study, *one.key()): one for one in found if one.robust and one.score == "score"}
-    made = []
-    for study, name in dict.fromkeys((one.study, one.experiment) for one in shown):
-        mine = [one for one in shown if (one.study, one.experiment) == (study, name)]
-        metrics = [_metric(one, robust.get((study, *one.key()))) for one in mine if math.isfinite(one.estimate.value)]
-        if metrics:
-            described = _described(study, name, dataset_namespace, revisions)
-            made.append({**described, "metrics": metrics, "source": {"name": SOURCE, "url": url(results_url)}})
-    return [native(one) for one in made]
-
-
-def with_entries(readme: str, entries: Sequence[Mapping[str, Any]], *, model_name: str, where: str) -> str:
+    where: str,
+    studies: Collection[str] | None = None,
+) -> str:
     """The README with these results in its header; all else in the file stays byte for byte.
 
     They stand between the comments ``# swapbias:begin`` and ``# swapbias:end``: where these are already, else after
@@ -72,24 +32,35 @@ def with_entries(readme: str, entries: Sequence[Mapping[str, Any]], *, model_nam
 
     Args:
         readme: the whole file; blank where there is none.
-        entries: as ``entries`` gives them; none takes ours out.
+        entries: as ``model_entries.entries`` gives them; none takes ours out.
         model_name: names the model where the header has no model-index yet.
         where: names the file in errors.
+        studies: whose results are replaced; those of other studies stay. None: all of ours are.
 
     Raises:
         ValueError: a header that cannot be read or edited safely, in one sentence; nothing is changed.
     """
-    if not entries:
+    if not entries and studies is None:
         return without_entries(readme, where=where)
     parts = split(readme)
-    line_end = newline(readme)
-    header, gap, label = _without(parts.header, where, parts.first_line)
+    found = places.index(parts.header, where, parts.first_line)
+    if not entries and not any(places.is_ours(item) for one in found.results for item in one.items):
+        return readme
+    header, gap, label = _without(parts.header, found, where, parts.first_line)
     if gap is None:
-        gap = places.usual(header, places.index(header, where, parts.first_line), where)
+        header, gap = _usual(header, found if header == parts.header else None, where, parts.first_line)
         label = "begin" if parts.has_header else "begin header"
-    written = _written([native(one) for one in entries], gap, visible(model_name), label).replace("\n", line_end)
+    others, ours = _parted(_built(parts.header, found, where, parts.first_line), where)
+    kept = [one for one in ours if studies is not None and _study(one) and _study(one) not in studies]
+    # In the order of their names, so that it does not hang on which study was shared last.
+    wanted = sorted((native(one) for one in [*kept, *entries]), key=_study)
+    if not wanted:
+        return without_entries(readme, where=where)
+    _refuse_unseen(parts, where)
+    line_end = newline(readme)
+    written = _written(wanted, gap, visible(model_name), label).replace("\n", line_end)
     made = header[: gap.at] + written + header[gap.at :]
-    _verify(parts.header, made, list(entries), where, parts.first_line)
+    _verify(others, made, wanted, where, parts.first_line)
     if parts.has_header:
         return parts.before + made + parts.after
     mark = "\ufeff" if readme.startswith("\ufeff") else ""
@@ -103,59 +74,33 @@ def without_entries(readme: str, *, where: str) -> str:
         ValueError: as ``with_entries``.
     """
     parts = split(readme)
-    header, _, label = _without(parts.header, where, parts.first_line)
+    found = places.index(parts.header, where, parts.first_line)
+    header, _, label = _without(parts.header, found, where, parts.first_line)
     if header == parts.header:
         return readme
-    _verify(parts.header, header, [], where, parts.first_line)
+    others, _ = _parted(_built(parts.header, found, where, parts.first_line), where)
+    _verify(others, header, [], where, parts.first_line)
     if label == "begin header" and not header.strip():
         mark = "\ufeff" if readme.startswith("\ufeff") else ""
         return mark + re.sub(r"\A---[ \t]*(?:\r?\n|\Z)", "", parts.after)
     return parts.before + header + parts.after
 
 
-def _described(study: str, name: str, namespace: str, revisions: Mapping[str, str]) -> dict[str, Any]:
-    declared = load_study(study)
-    experiment = next(one for one in declared.experiments if one.name == name)
-    corpus = experiment.corpus or study
-    kind, title = TASKS.get(experiment.kind, TASKS["classifier"])
-    dataset = {"type": f"{namespace}/{corpus}", "name": f"{declared.title}: {name}"}
-    if len(experiment.configs) == 1:
-        dataset["config"] = experiment.configs[0]
-    dataset["split"] = "test"
-    if corpus in revisions:
-        dataset["revision"] = revisions[corpus]
-    return {"task": {"type": kind, "name": title}, "dataset": {key: visible(text) for key, text in dataset.items()}}
+def _refuse_unseen(parts: Split, where: str) -> None:
+    """The Hub sees no header where spaces follow the dashes that open it: what is put in there would not count."""
+    if re.search(r"---[ \t]+\r?\n\Z", parts.before):
+        raise ValueError(f"{where}: spaces follow the first ---, so that the Hub sees no header there. Remove them.")
 
 
-def _metric(finding: Finding, robust: Finding | None) -> dict[str, Any]:
-    estimate = finding.estimate
-    arguments: dict[str, Any] = {
-        "unit": finding.unit,
-        "direction": finding.direction,
-        "contrast": finding.contrast,
-        "rows": words.where(finding),
-        "ci_low": estimate.ci_low,
-        "ci_high": estimate.ci_high,
-        "p_value": estimate.p_value,
-        "p_adjusted": estimate.p_adjusted,
-        "n": estimate.n,
-        "n_unscored": estimate.n_unscored,
-        "test": estimate.test,
-    }
-    if robust is not None:
-        arguments |= {
-            "robust": robust.robust,
-            "robust_ci_low": robust.estimate.ci_low,
-            "robust_ci_high": robust.estimate.ci_high,
-            "robust_p_value": robust.estimate.p_value,
-        }
-    told = {key: visible(value) if isinstance(value, str) else native(value) for key, value in arguments.items()}
-    return {
-        "type": visible(finding.measure),
-        "value": native(estimate.value),
-        "name": visible(f"{words.quantity(finding)} ({words.where(finding)})"),
-        "args": {key: value for key, value in told.items() if value is not None and value != ""},
-    }
+def _usual(header: str, found: places.Index | None, where: str, first_line: int) -> tuple[str, Gap]:
+    """The usual place, in the header without a ``null`` that stands for an empty list."""
+    found = found or places.index(header, where, first_line)
+    nulls = places.written_nulls(found)
+    for start, end in reversed(nulls):
+        header = header[:start] + header[end:]
+    if nulls:
+        found = places.index(header, where, first_line)
+    return header, places.usual(header, found, where)
 
 
 def _written(entries: list[Any], gap: Gap, model: str, label: str) -> str:
@@ -177,11 +122,9 @@ def _yaml(value: Any, *, flow: bool) -> str:
     return text.strip("\n")
 
 
-def _without(header: str, where: str, first_line: int) -> tuple[str, Gap | None, str]:
+def _without(header: str, found: places.Index, where: str, first_line: int) -> tuple[str, Gap | None, str]:
     """The header without results of ours, the place where comments held them, and what the first comment says."""
-    found = places.index(header, where, first_line)
-    spans = places.scalars(found.root)
-    markers = [one for one in _MARKER.finditer(header) if not any(a <= one.start(2) < b for a, b in spans)]
+    markers = _markers(header, found)
     if not markers:
         return _without_nodes(header, found, where), None, "begin"
     if [one[2].split()[0] for one in markers] != ["begin", "end"]:
@@ -196,8 +139,24 @@ def _without(header: str, where: str, first_line: int) -> tuple[str, Gap | None,
         spaces = header[after : after + gap.pad]
         start, after = gap.at, after + len(spaces) - len(spaces.lstrip(" "))
     rest = header[:start] + header[after:]
-    cleaned = _without_nodes(rest, places.index(rest, where, first_line), where)
-    return cleaned, gap if cleaned == rest else None, begin[2]
+    ours = [item.start_mark.index for one in found.results for item in one.items if places.is_ours(item)]
+    if all(start <= at < after for at in ours):
+        return rest, gap, begin[2]
+    return _without_nodes(rest, places.index(rest, where, first_line), where), None, begin[2]
+
+
+def _markers(header: str, found: places.Index) -> list[re.Match[str]]:
+    """Our comments; what looks like one within a text is none."""
+    if "# swapbias:" not in header:
+        return []
+    spans = sorted(places.scalars(found.root))
+    starts = [start for start, _ in spans]
+    markers = []
+    for one in _MARKER.finditer(header):
+        before = bisect_right(starts, one.start(2)) - 1
+        if before < 0 or one.start(2) >= spans[before][1]:
+            markers.append(one)
+    return markers
 
 
 def _held(header: str, found: places.Index, begin: re.Match[str], end: re.Match[str]) -> Gap | None:
@@ -240,25 +199,47 @@ def _without_nodes(header: str, found: places.Index, where: str) -> str:
     return header
 
 
-def _verify(before: str, after: str, entries: list[Any], where: str, first_line: int) -> None:
+def _verify(others: dict[Any, Any], after: str, entries: list[Any], where: str, first_line: int) -> None:
     """Stop unless the edit changed our results and nothing else."""
-    try:
-        others_before, _ = _parted(load(before, where, first_line=first_line))
-        others_after, ours = _parted(load(after, where, first_line=first_line))
-    except (AttributeError, TypeError) as error:
-        raise ValueError(f"{where}: its {KEY} has a shape that is not the Hub's. Correct it.") from error
-    if repr(others_before) != repr(others_after) or repr(ours) != repr([native(one) for one in entries]):
+    others_after, ours = _parted(load(after, where, first_line=first_line), where)
+    if repr(others) != repr(others_after) or repr(ours) != repr(entries):
         raise ValueError(f"{where}: its {KEY} is written in a way that cannot be edited safely. Edit it by hand.")
 
 
-def _parted(data: dict[Any, Any]) -> tuple[dict[Any, Any], list[Any]]:
-    """The metadata without results of ours and what they leave empty, and ours."""
+def _built(header: str, found: places.Index, where: str, first_line: int) -> dict[Any, Any]:
+    """The metadata of nodes that are not needed any more: building takes merged keys out of them."""
+    if found.root is None:
+        return {}
+    try:
+        made: dict[Any, Any] = yaml.SafeLoader("").construct_document(found.root)
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, AttributeError, KeyError):
+        return load(header, where, first_line=first_line)  # says where and what
+    return made
+
+
+def _study(entry: Mapping[str, Any]) -> str:
+    """The study that a result of ours says it is of; blank where it says none."""
+    metrics = entry.get("metrics")
+    first = metrics[0] if isinstance(metrics, list) and metrics else None
+    arguments = first.get("args") if isinstance(first, dict) else None
+    return str(arguments.get("study", "")) if isinstance(arguments, dict) else ""
+
+
+def _parted(data: dict[Any, Any], where: str) -> tuple[dict[Any, Any], list[Any]]:
+    """The metadata without results of ours and what they leave empty, and ours.
+
+    Raises:
+        ValueError: a model-index of another shape than the Hub's.
+    """
     ours: list[Any] = []
     models = []
-    for model in data.get(KEY) or []:
-        results = model.get("results") or []
-        mine = [one for one in results if (one.get("source") or {}).get("name") == SOURCE]
-        ours += mine
-        rest = [one for one in results if one not in mine]
-        models += [{**model, "results": rest}] if rest else []
+    try:
+        for model in data.get(KEY) or []:
+            results = model.get("results") or []
+            mine = [(one.get("source") or {}).get("name") == SOURCE for one in results]
+            ours += [one for one, is_mine in zip(results, mine, strict=True) if is_mine]
+            rest = [one for one, is_mine in zip(results, mine, strict=True) if not is_mine]
+            models += [{**model, "results": rest}] if rest else []
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"{where}: its {KEY} has a shape that is not the Hub's. Correct it.") from error
     return {**{key: value for key, value in data.items() if key != KEY}, **({KEY: models} if models else {})}, ours

@@ -5,14 +5,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from swapbias.cards import marked
 from swapbias.cards.escaping import markdown, url
-from swapbias.cards.header import dump
+from swapbias.cards.header import load, split
+from swapbias.cards.header_keys import with_keys
+from swapbias.cards.prompts_read import PromptsRead, prompts_read
 from swapbias.declaring import Study
 from swapbias.finding import Finding
 from swapbias.report import words
 from swapbias.studies import corpora, load_corpus, load_study
 
 FINDINGS = "findings"  # the config of every run's findings
+BEGIN, END = "<!-- swapbias:begin results -->", "<!-- swapbias:end results -->"
+TAGS = ("bias", "fairness", "swapbias")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")  # of a run: a folder, and part of a config's name
 _REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
@@ -33,31 +38,33 @@ class SharedRun(Protocol):
         """Every finding."""
 
 
-def results_card(repo: str, runs: Iterable[SharedRun], items: Mapping[str, Sequence[str]]) -> str:
+def results_card(
+    repo: str, runs: Iterable[SharedRun], items: Mapping[str, Sequence[str]], *, existing: str = ""
+) -> str:
     """The README of a results repository, the same for the same runs in any order.
+
+    What its owner wrote stays byte for byte: everything outside the markers ``BEGIN`` and ``END``, and every key of
+    the header but ``configs``, ``tags`` (to which ours are added) and ``pretty_name`` (where there is none).
 
     Args:
         repo: ``owner/name``.
         runs: every run that the repository will hold.
         items: by the name of a run, the studies whose scored prompts are there as well.
+        existing: the README that is there; blank for none.
 
     Raises:
-        ValueError: a name of a repository or of a run that cannot be one.
+        ValueError: a name of a repository or of a run that cannot be one, or a README that cannot be added to.
     """
+    where = f"{repo}/README.md"
     ordered = sorted(runs, key=lambda run: run.name)
     if not _REPO.fullmatch(repo):
         raise ValueError(f"{repo!r} is no name of a repository, expected OWNER/NAME. Correct it.")
     for run in ordered:
-        if not _NAME.fullmatch(run.name):
+        if not is_run_name(run.name):
             raise ValueError(f"{run.name!r} is no name of a run, expected a-z, 0-9, dots and dashes. Rename it.")
-    header = {
-        "pretty_name": f"Bias audits in {repo}",
-        "tags": ["bias", "fairness", "swapbias"],
-        "configs": _configs(ordered, items),
-    }
     studies = [load_study(name) for name in sorted({one.study for run in ordered for one in run.found})]
     parts = [
-        f"---\n{dump(header)}---",
+        BEGIN,
         *_opening(repo, ordered),
         *_loading(repo, ordered, items),
         "## Headline findings",
@@ -70,13 +77,53 @@ def results_card(repo: str, runs: Iterable[SharedRun], items: Mapping[str, Seque
         _licences(ordered),
         "Please cite the studies that were audited:\n\n"
         + "\n".join(f"- {markdown(study.title)}: <{url(study.url)}>" for study in studies),
+        END,
     ]
-    return "\n\n".join(parts) + "\n"
+    card = marked.replaced(existing, "\n\n".join(parts), begin=BEGIN, end=END, where=where)
+    return _with_header(repo, card, _configs(ordered, items), where)
+
+
+def is_ours(readme: str, *, where: str) -> bool:
+    """Whether a README has the markers of a card that ``results_card`` made.
+
+    Raises:
+        ValueError: it has some of them, which make no pair.
+    """
+    return marked.find(readme, begin=BEGIN, end=END, where=where) is not None
+
+
+def is_run_name(name: str) -> bool:
+    """Whether a folder below ``runs`` has a name that a shared run can have."""
+    return bool(_NAME.fullmatch(name))
 
 
 def item_config(run: str, study: str) -> str:
     """The config that holds the scored prompts of a study of a run."""
     return f"{run}-{study}"
+
+
+def _with_header(repo: str, card: str, configs: list[dict[str, Any]], where: str) -> str:
+    """The card with our keys in its header, beside those of its owner."""
+    parts = split(card)
+    there = load(parts.header, where, first_line=parts.first_line)
+    held = there.get("tags")
+    tags = held if isinstance(held, list) else [held] if held else []
+    added = [tag for tag in TAGS if tag not in tags]
+    values: dict[str, Any] = {} if there.get("pretty_name") else {"pretty_name": f"Bias audits in {repo}"}
+    if added:
+        values["tags"] = [*tags, *added]
+    configs_there = there.get("configs")
+    kept = [one for one in configs_there if not _names_runs(one)] if isinstance(configs_there, list) else []
+    made = with_keys(card, {**values, "configs": [*configs, *kept]}, where=where)
+    return made if parts.has_header else made.replace("---\n<!--", "---\n\n<!--", 1)
+
+
+def _names_runs(config: Any) -> bool:
+    """Whether a config of the header reads files of runs: those are ours, and made anew."""
+    files = config.get("data_files") if isinstance(config, Mapping) else None
+    listed = files if isinstance(files, list) else [files]
+    paths = [one.get("path") if isinstance(one, Mapping) else one for one in listed]
+    return all(str(path).startswith("runs/") for path in paths)
 
 
 def _configs(runs: Sequence[SharedRun], items: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
@@ -112,11 +159,24 @@ def _opening(repo: str, runs: Sequence[SharedRun]) -> Iterator[str]:
             ", ".join(markdown(name) for name in sorted({one.study for one in run.found})),
             markdown(str(run.manifest.get("started", ""))[:10]),
             markdown(str(run.manifest["swapbias"])),
+            markdown(_prompts(run)),
             str(len(run.found)),
         )
         for run in runs
     ]
-    yield _table(("run", "models", "studies", "date", "swapbias", "findings"), rows, numbers=1)
+    yield _table(("run", "models", "studies", "date", "swapbias", "prompts", "findings"), rows, numbers=1)
+
+
+def _prompts(run: SharedRun) -> str:
+    """Which prompts it read: the studies' own, or what in their place."""
+    read = _read(run)
+    told = dict.fromkeys(f"{study}: {one.told()}" for (study, _), one in read.items() if one.told())
+    return "; ".join(told) or "the studies' own"
+
+
+def _read(run: SharedRun) -> dict[tuple[str, str], PromptsRead]:
+    pairs = dict.fromkeys((one.study, one.experiment) for one in run.found)
+    return {pair: prompts_read(run.manifest, *pair) for pair in sorted(pairs)}
 
 
 def _models(run: SharedRun) -> str:
@@ -188,11 +248,15 @@ def _limits(study: Study) -> str:
 
 
 def _licences(runs: Sequence[SharedRun]) -> str:
-    read = {one["corpus"] for run in runs for one in run.manifest["corpora"]} & set(corpora())
-    named = ", ".join(f"{markdown(name)} ({markdown(load_corpus(name).licence)})" for name in sorted(read))
-    return (
-        f"The prompts stand under the licences of their corpora: {named or 'none'}. What a model answered may be "
-        "bound by the terms of that model. The numbers, tables and figures are facts about them."
+    read = [one for run in runs for one in _read(run).values()]
+    public = sorted({one.corpus for one in read if not one.own} & set(corpora()))
+    named = ", ".join(f"{markdown(name)} ({markdown(load_corpus(name).licence)})" for name in public)
+    told = f"The prompts stand under the licences of their corpora: {named or 'none'}. "
+    if any(one.own for one in read):
+        told += "Notes of the user's own are not here; their licence is their owner's matter. "
+    return told + (
+        "What a model answered may be bound by the terms of that model. The numbers, tables and figures are facts "
+        "about them."
     )
 
 

@@ -22,6 +22,10 @@ def share(
     ] = False,
     name: Annotated[str | None, typer.Option(help="Name of the run in the repository.")] = None,
     namespace: Annotated[str, typer.Option(help="Who publishes the corpora on the Hub.")] = "swapbias",
+    phenotype: Annotated[
+        list[str] | None, typer.Option(help="A phenotype of your own notes whose name may leave; repeatable.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Propose what its owners closed or took out.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")] = False,
     folder: Annotated[
         Path | None, typer.Option("--out", help="With --dry-run: put what would be published here.")
@@ -29,8 +33,8 @@ def share(
 ) -> None:
     """Share a run: its results in a repository of yours, and what a model's page says of it."""
     from swapbias.hub import Hub
-    from swapbias.sharing.proposing import COMMIT, PULL_REQUEST
     from swapbias.runs import Run
+    from swapbias.sharing.proposing import COMMIT, PULL_REQUEST
     from swapbias.sharing.share import Wanted
     from swapbias.sharing.share import share as shared_run
 
@@ -40,6 +44,8 @@ def share(
         raise UsageError(
             "--commit, --create-pr and --audited are about a model, and none is given. Name it with --model."
         )
+    if again and not create_pr:
+        raise UsageError("--again is about a pull request. Add --create-pr, or drop --again.")
     if folder and not dry_run:
         raise UsageError("--out belongs to --dry-run. Add it, or drop --out.")
     wanted = Wanted(
@@ -50,6 +56,8 @@ def share(
         public=public,
         findings_only=findings_only,
         name=name,
+        phenotypes=tuple(phenotype or ()),
+        again=again,
         namespace=namespace,
         dry_run=dry_run,
         out=folder,
@@ -67,14 +75,10 @@ def shared(
 ) -> None:
     """List shared runs side by side: a comparison, not a ranking."""
     from swapbias.hub import Hub
-    from swapbias.sharing.shared import load_shared, print_shared, shared_table, side_by_side
+    from swapbias.sharing.shared import load_all_shared, print_shared, shared_table, side_by_side
     from swapbias.sources import write_whole
 
-    hub, runs, broken = Hub(), [], []
-    for name in dict.fromkeys(repos):
-        found, unreadable = load_shared(hub, name, revision=revision)
-        runs += found
-        broken += unreadable
+    runs, broken = load_all_shared(Hub(), list(dict.fromkeys(repos)), revision=revision)
     if not runs:
         raise UsageError(f"No run can be read: {broken[0].reason}")
     comparison = side_by_side(runs)

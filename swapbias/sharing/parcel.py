@@ -1,35 +1,32 @@
 """What of a run may leave the machine, made anew from what was scored and found: nothing is copied unseen."""
 
-import hashlib
-import io
-import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from swapbias import credentialed
-from swapbias.cards.escaping import slug
 from swapbias.errors import UsageError
+from swapbias.fairness import experiment_of
 from swapbias.findings import Finding, findings_table
 from swapbias.notes.folder import OWN, kind_of_folder
-from swapbias.public import private_strings, public_manifest
+from swapbias.notes.rows import PHENOTYPES
+from swapbias.public import own_data, private_strings
 from swapbias.results import Results, as_public, read_results, write_results
 from swapbias.runs import Run
+from swapbias.sharing.naming import run_name
+from swapbias.sharing.scored_prompts import parquet, shared_items, unknown_columns
 
-LONGEST_VALUE = 60  # characters of a slice's value: what is longer may be a text
+__all__ = ["Parcel", "findings_parquet", "pack", "run_name"]
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
-_MACHINE = {  # settings that change how fast or how dear an audit is, not what it asks
-    "load": ("device", "batch_size"),
-    "chat": ("concurrency", "max_requests", "timeout"),
-}
 _WHOLE = ("n", "n_unscored")
+_UNNAMED = "own"  # the phenotype of own notes that name none
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +39,11 @@ class Parcel:
         found: every finding, models by their public names.
         manifest: as it is shared.
         never: strings that no outgoing file may hold.
-        withheld: paths within the run that stay here.
+        withheld: paths within the run that stay here, and columns of files that leave without them.
     """
 
     name: str
-    files: Mapping[str, bytes | Path]
+    files: Mapping[str, bytes]
     found: list[Finding]
     manifest: dict[str, Any]
     never: tuple[str, ...]
@@ -59,22 +56,25 @@ class Parcel:
         return tuple(sorted(Path(path).stem for path in self.files if path.startswith(start)))
 
 
-def pack(run: Run, *, findings_only: bool = False, name: str | None = None) -> Parcel:
+def pack(
+    run: Run, *, findings_only: bool = False, name: str | None = None, phenotypes: Collection[str] = ()
+) -> Parcel:
     """A finished run as it may be shared; packing it twice gives the same bytes.
 
     Args:
         run: the run.
         findings_only: leave out scored prompts, answers, phrases and explained notes: whatever is about one text.
         name: names the run in the repository; by default what was asked tells it (``run_name``).
+        phenotypes: of the user's own notes, those whose names may leave.
 
     Raises:
-        UsageError: credentialed data, private texts without ``findings_only``, a run that is not complete, a name
-            that cannot be one.
+        UsageError: credentialed data, private texts without ``findings_only``, phenotypes of the user's own that are
+            not among ``phenotypes``, a run that is not complete, a name that cannot be one.
         ValueError: a file of the run is missing or broken.
     """
     credentialed.refuse(run.folder, "shared")
     manifest = run.manifest()
-    data = _own_data(manifest)
+    data = own_data(manifest)
     if data:
         _refuse_mimic(data)
     results = read_results(run)
@@ -85,46 +85,23 @@ def pack(run: Run, *, findings_only: bool = False, name: str | None = None) -> P
             "and aggregate figures alone with --findings-only."
         )
     if data:
-        _refuse_texts(results)
+        _refuse_names(results, phenotypes)
     public = as_public(_without_texts(results) if findings_only else results)
     chosen = run_name(manifest) if name is None else name
     if not _NAME.fullmatch(chosen):
         raise UsageError(f"{chosen!r} is no name of a run, expected a-z, 0-9 and dashes, at most 80. Choose another.")
-    made = {**_files(public, chosen), **({} if findings_only else _items(run, results, public))}
+    made = {**_files(public, chosen), **({} if findings_only else shared_items(run, public.items))}
     return Parcel(
         chosen,
         {f"runs/{chosen}/{path}": made[path] for path in sorted(made)},
         public.found,
         dict(public.manifest),
         tuple(_never(run, manifest)),
-        tuple(_withheld(run, made)),
+        tuple(sorted(_withheld(run, made))),
     )
 
 
-def run_name(manifest: Mapping[str, Any]) -> str:
-    """The models' names, and 8 hexadecimal digits of what was asked of them.
-
-    Results, dates and versions do not count: auditing the same again gives the same name, other settings another.
-    """
-    public = public_manifest(manifest)
-    models = [str(one["model_id"]) for one in public.get("models", [])]
-    settings = {
-        key: {name: one for name, one in value.items() if name not in _MACHINE.get(key, ())}
-        if isinstance(value, Mapping)
-        else value
-        for key, value in public["settings"].items()
-    }
-    read = [[one["corpus"], one["config"]] for one in public["corpora"]]
-    asked = json.dumps({"models": models, "corpora": read, "settings": settings}, sort_keys=True)
-    return f"{slug('-'.join(models), 60)}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
-
-
 # --- what must stay --------------------------------------------------------------------------------------
-
-
-def _own_data(manifest: Mapping[str, Any]) -> str | None:
-    data = (manifest["settings"].get("notes") or {}).get("data")
-    return str(data) if data else None
 
 
 def _refuse_mimic(data: str) -> None:
@@ -149,15 +126,26 @@ def _refuse_held_items(results: Results) -> None:
             )
 
 
-def _refuse_texts(results: Results) -> None:
-    """Values of the user's own columns that stand in findings and in the manifest must be names, not texts."""
-    named = [value for one in results.found for value in (one.slice_value, one.subset, one.contrast)]
-    named += [str(one["experiment"]).partition(", ")[2] for one in results.manifest["skipped"]]
-    if any(len(value) > LONGEST_VALUE or len(value.splitlines()) > 1 for value in named):
+def _refuse_names(results: Results, allowed: Collection[str]) -> None:
+    """Phenotypes of the user's own leave only where the user named them: a cell of that column may hold anything."""
+    if any(not (name.isprintable() and name) for name in allowed):
         raise UsageError(
-            f"A phenotype of your own has a name of more than {LONGEST_VALUE} characters or of several lines, which "
-            "may be a text. Rename it in your file and audit again."
+            "A name given with --phenotype is blank or holds line breaks or what cannot be seen. Rename it in your "
+            "file and audit again."
         )
+    held = {one.slice_value for one in results.found if _reads_notes(one) and one.slice_by != "all"}
+    held |= {str(one["experiment"]).partition(", ")[2] for one in results.manifest["skipped"]}
+    unnamed = held - {"", _UNNAMED, *PHENOTYPES, *allowed}
+    if unnamed:
+        raise UsageError(
+            f"{len(unnamed)} phenotype{'s' * (len(unnamed) > 1)} of your own notes would be named in what is shared, "
+            "and such a name may tell of a patient. Allow each with --phenotype NAME, which may be repeated."
+        )
+
+
+def _reads_notes(finding: Finding) -> bool:
+    experiment = experiment_of(finding)
+    return experiment is None or bool(experiment.corpus)
 
 
 def _without_texts(results: Results) -> Results:
@@ -172,11 +160,13 @@ def _never(run: Run, manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _withheld(run: Run, made: Mapping[str, Any]) -> Iterator[str]:
-    """What is in the folder and is not shared: logs of answers, hidden and unknown files."""
-    for path in sorted(run.folder.rglob("*")):
+    """What is in the folder and is not shared: logs of answers, hidden and unknown files, unknown columns."""
+    for path in run.folder.rglob("*"):
         within = path.relative_to(run.folder).as_posix()
         if (path.is_file() or path.is_symlink()) and within not in made:
             yield within
+        elif within.startswith("items/") and within in made:
+            yield from (f"{within}, column {name!r}" for name in unknown_columns(path))
 
 
 # --- what leaves -----------------------------------------------------------------------------------------
@@ -193,39 +183,14 @@ def _files(public: Results, name: str) -> dict[str, bytes]:
         return {path.relative_to(made.folder).as_posix(): path.read_bytes() for path in written}
 
 
-def _items(run: Run, results: Results, public: Results) -> dict[str, bytes | Path]:
-    """The scored prompts: the files as they are, made anew only where a model is called by another name."""
-    found: dict[str, bytes | Path] = {}
-    for study, rows in public.items.items():
-        path = run.folder / "items" / f"{study}.parquet"
-        renamed = set(rows["model_id"]) != set(results.items[study]["model_id"])
-        found[f"items/{study}.parquet"] = _with_models(path, rows) if renamed else path
-    return found
-
-
-def _with_models(path: Path, rows: pd.DataFrame) -> bytes:
-    table = pq.read_table(path)
-    names = pa.array(list(rows["model_id"]), table.schema.field("model_id").type)
-    table = table.set_column(table.schema.get_field_index("model_id"), table.schema.field("model_id"), names)
-    return _parquet(table)
-
-
 def findings_parquet(found: list[Finding], run: str) -> bytes:
     """``findings.csv`` as Parquet with the run's name before it; every run's has the same columns and types."""
     table = findings_table(found)
     table.insert(0, "run", run)
-    return _parquet(
-        pa.Table.from_pandas(table, schema=_schema(table), preserve_index=False).replace_schema_metadata()
-    )
+    return parquet(pa.Table.from_pandas(table, schema=_schema(table), preserve_index=False))
 
 
 def _schema(table: pd.DataFrame) -> pa.Schema:
     numbers = ("value", "ci_low", "ci_high", "effect_size", "effect_size_z", "p_value", "p_adjusted")
     types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(_WHOLE, pa.int64())
     return pa.schema([(str(name), types.get(str(name), pa.string())) for name in table])
-
-
-def _parquet(table: pa.Table) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer)
-    return buffer.getvalue()

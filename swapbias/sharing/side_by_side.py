@@ -1,5 +1,6 @@
 """Runs of several people side by side: one row a quantity, one column a run, and no order by value."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,6 +10,9 @@ from swapbias.finding import Finding
 from swapbias.studies import load_study
 
 SHOWN = 60  # characters of a stranger's name
+MOST_ROWS = 400  # quantities of one run; a whole audit of every study has some hundred
+MOST_COLUMNS = 24  # models of one run
+MOST_CELLS = 2_000_000  # of a comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +97,20 @@ def side_by_side(runs: Sequence[SharedRun]) -> Comparison:
     """Headline quantities of runs: the paper's statistic over all rows of each experiment and subset.
 
     Numbers stand in one row where study, quantity, unit, prompts, word lists and trials are the same. Columns are
-    in the order of the models' names, then of repository and run.
+    in the order of the models' names, then of repository and run. Of a run with more than ``MOST_COLUMNS`` models
+    or ``MOST_ROWS`` quantities the first ones are taken, and a footnote says so.
 
     Raises:
-        UsageError: there is nothing to show.
+        UsageError: there is nothing to show, or more than a table can hold.
     """
-    columns = _columns(runs)
+    unique = {(run.repo, run.name, run.commit): run for run in runs}
+    cut = [_cut(run) for run in unique.values()]
+    columns = _columns([run for run, _ in cut])
     rows = tuple(_rows(columns))
     if not rows:
         raise UsageError("The shared runs hold no finding over all rows of a study. Name other repositories.")
-    return Comparison(columns, rows, tuple(_footnotes(columns, rows)))
+    left_out = [sentence for _, sentences in cut for sentence in sentences]
+    return Comparison(columns, rows, (*left_out, *_footnotes(columns, rows)))
 
 
 def headline(finding: Finding) -> bool:
@@ -124,12 +132,29 @@ def shown(text: str, limit: int = SHOWN) -> str:
 # --- columns ------------------------------------------------------------------------------------------
 
 
+def _cut(run: SharedRun) -> tuple[SharedRun, list[str]]:
+    """A run with its headline findings alone, not too many, and sentences that say what is left out."""
+    found = [one for one in run.found if headline(one)]
+    models = list(dict.fromkeys(one.model_id for one in found))
+    quantities = list(dict.fromkeys(_quantity(one) for one in found))
+    kept, known = set(models[:MOST_COLUMNS]), set(quantities[:MOST_ROWS])
+    told = [
+        f"Of {run.repo}, run {shown(run.name)}, only the first {most} of {len(all_of)} {what} are shown."
+        for all_of, most, what in ((models, MOST_COLUMNS, "models"), (quantities, MOST_ROWS, "quantities"))
+        if len(all_of) > most
+    ]
+    return replace(run, found=[one for one in found if one.model_id in kept and _quantity(one) in known]), told
+
+
+def _quantity(finding: Finding) -> tuple[str, ...]:
+    return (finding.study, finding.experiment, finding.unit, *finding.key())
+
+
 def _columns(runs: Sequence[SharedRun]) -> tuple[Column, ...]:
-    unique = {(run.repo, run.name, run.commit): run for run in runs}
     made = [
         Column(f"{shown(model)} @ {run.repo}", model, run)
-        for run in unique.values()
-        for model in dict.fromkeys(one.model_id for one in run.found if headline(one))
+        for run in runs
+        for model in dict.fromkeys(one.model_id for one in run.found)
     ]
     made = _apart(made, lambda one: f"{one.title} ({one.run.name})")
     made = _apart(made, lambda one: f"{one.title} at {one.run.commit[:8]}")
@@ -146,9 +171,11 @@ def _apart(columns: list[Column], longer: Any) -> list[Column]:
 
 def _counted(columns: Sequence[Column]) -> Iterator[tuple[Column, int, int]]:
     """Each column, the how manieth of its title it is, and how many have that title."""
-    titles = [column.title for column in columns]
-    for index, column in enumerate(columns):
-        yield column, titles[: index + 1].count(column.title), titles.count(column.title)
+    whole = Counter(column.title for column in columns)
+    before: Counter[str] = Counter()
+    for column in columns:
+        before[column.title] += 1
+        yield column, before[column.title], whole[column.title]
 
 
 # --- rows ---------------------------------------------------------------------------------------------
@@ -160,10 +187,16 @@ def _rows(columns: Sequence[Column]) -> Iterator[Row]:
     for index, column in enumerate(columns):
         known: dict[tuple[str, str], _Asked] = {}
         for one in column.run.found:
-            if one.model_id == column.model_id and headline(one):
-                place = (one.study, one.experiment)
+            if one.model_id == column.model_id:
+                place = one.study, one.experiment
                 asked = known[place] if place in known else known.setdefault(place, _asked(one, column.run.manifest))
-                _cells(quantities.setdefault((*place, one.unit, *one.key()), []), asked).setdefault(index, one)
+                _cells(quantities.setdefault(_quantity(one), []), asked).setdefault(index, one)
+    count = sum(map(len, quantities.values()))
+    if count * len(columns) > MOST_CELLS:
+        raise UsageError(
+            f"The shared runs make a table of {count:,} rows and {len(columns):,} columns, which is too large. Name "
+            "fewer repositories."
+        )
     for key in sorted(quantities, key=lambda key: key[:2]):
         for asked, cells in quantities[key]:
             notes = [f"prompts differ: {asked.told()}"] if len(quantities[key]) > 1 else []
