@@ -16,6 +16,7 @@ from swapbias.errors import UsageError
 from swapbias.prompts import PROMPT_COLUMNS, Prompt, slots
 from swapbias.scorers import LoadOptions
 from swapbias.scorers.embedding import ContextualVectors
+from swapbias.scorers.engine.running import Engine
 from swapbias.scorers.features import StaticVectors, TfidfLsa, clean, load_features
 from swapbias.scorers.word_direction import DirectionScorer, DirectionTables, read_direction_tables
 from swapbias.sources import corpus_dir, read_table
@@ -167,7 +168,7 @@ def test_tfidf_without_words_says_so(tfidf):
 TEXTS = ["she is someone with depression", "someone has medication", "she has", "she is someone with depression"]
 
 
-@pytest.fixture(scope="module", params=["bert", "roberta", "xlnet", "distilbert"])
+@pytest.fixture(scope="module", params=["bert", "roberta", "xlnet", "distilbert", "longformer"])
 def folder(request, tmp_path_factory):
     return tiny.save(request.param, tmp_path_factory.mktemp(request.param))
 
@@ -204,19 +205,51 @@ def test_a_long_note_is_read_in_windows_and_averaged_over_all_tokens(bert):
     np.testing.assert_allclose(features.vectors([" ".join(long)])[0], (62 * first + 18 * second) / 80, atol=1e-6)
 
 
-def test_a_text_is_encoded_once_and_progress_counts_every_text(bert):
-    features, told, sizes = ContextualVectors.load(str(bert), OPTIONS), [], []
-    model = features.model
-    features.model = lambda **inputs: sizes.append(len(inputs["input_ids"])) or model(**inputs)
-    features.model.device = model.device
+@pytest.fixture
+def read(monkeypatch):
+    """Numbers of tokens, special ones included, of every text that an encoder is given."""
+    sizes = []
+    real = Engine.hidden_states
+
+    def watched(self, encoded):
+        sizes.extend(map(len, encoded))
+        return real(self, encoded)
+
+    monkeypatch.setattr(Engine, "hidden_states", watched)
+    return sizes
+
+
+def test_a_text_is_encoded_once_and_progress_counts_every_text(bert, read):
+    features, told = ContextualVectors.load(str(bert), OPTIONS), []
     first = features.vectors([*TEXTS, "% 9"], told.append)
-    assert sum(sizes) == 3  # two texts are equal, and the last has no words
+    assert len(read) == 3  # two texts are equal, and the last has no words
     assert sum(told) == pytest.approx(5)
     again = features.vectors(TEXTS[::-1], told.append)
-    assert sum(sizes) == 3
+    assert len(read) == 3
     assert sum(told) == pytest.approx(9)
     np.testing.assert_array_equal(again, first[:4][::-1])
     assert np.isnan(first[4]).all()
+
+
+def test_a_window_that_notes_share_is_read_once(bert, read):
+    # 124 words are two windows of 62 tokens. The first note holds one of them twice, the second begins with it:
+    # two different windows in all, and the second note is the mean of what both give alone.
+    features, told = ContextualVectors.load(str(bert), OPTIONS), []
+    head, tail = " ".join(["she has"] * 31), " ".join(["someone has"] * 31)
+    twice, both = features.vectors([f"{head} {head}", f"{head} {tail}"], told.append)
+    assert read == [64, 64]
+    assert sum(told) == pytest.approx(2)
+    alone = features.vectors([head, tail])
+    np.testing.assert_allclose(twice, alone[0], atol=1e-6)
+    np.testing.assert_allclose(both, alone.mean(axis=0), atol=1e-6)
+
+
+def test_a_model_that_is_wrapped_is_left_as_it_is(bert):
+    model, tokenizer = AutoModel.from_pretrained(bert).eval(), AutoTokenizer.from_pretrained(bert)
+    kinds = [type(module) for module in model.modules()]
+    found = ContextualVectors(model, tokenizer, name="mine").vectors(TEXTS)
+    assert [type(module) for module in model.modules()] == kinds
+    np.testing.assert_allclose(found, ContextualVectors.load(str(bert), OPTIONS).vectors(TEXTS), atol=1e-5)
 
 
 def test_the_batch_size_changes_no_vector(bert):

@@ -6,8 +6,9 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from swapbias.errors import UsageError
 from swapbias.scorers import load_scorer, read_as
-from swapbias.scorers.recursive import BEAM
+from swapbias.scorers.recursive import BEAM, PhraseScorer
 from swapbias.studies import as_prompts, config_rows, load_lexicon
 from tests import tiny
 
@@ -102,3 +103,43 @@ def test_a_joined_token_is_written_as_one_word(tmp_path):
     assert scorer._phrase(("friend", "old"), whole) == "old woman friend"
     assert scorer._phrase(("friend",), whole) == "woman friend"
     assert scorer._phrase((), whole) == "woman"
+
+
+@pytest.mark.parametrize("prune", [1e-4, 1e-3, 1e-2])
+def test_what_pruning_loses_is_no_more_than_it_says(family, prune):
+    masked, asked = load_scorer(str(family), kind="masked"), prompts(8)
+    exact, pruned = PhraseScorer(masked).score(asked), PhraseScorer(masked, prune=prune).score(asked)
+    for one, other in zip(exact, pruned, strict=True):
+        assert other.parts["pruned_mass"] >= 0
+        assert -1e-12 <= one.score - other.score <= other.parts["pruned_mass"] + 1e-12
+        kept = {tuple(phrase) for phrase in json.loads(other.top_tokens)}
+        assert kept <= {tuple(phrase) for phrase in json.loads(one.top_tokens)}
+    assert all(one.parts == {} for one in exact)
+
+
+def test_pruning_gives_up_branches_below_the_threshold_and_runs_less(tmp_path):
+    masked, asked = load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), prompts(4)
+    exact, pruned, strict = (PhraseScorer(masked, prune=prune) for prune in (0.0, 0.02, 0.999))
+    for scorer in (exact, pruned, strict):
+        scorer.score(asked)
+    assert len(strict._known) == len({prompt.text for prompt in asked})  # no branch of step 1 is that likely
+    assert len(strict._known) < len(pruned._known) < len(exact._known)
+
+
+def test_pruned_mass_is_the_probability_of_the_branches_given_up(tmp_path):
+    """With a threshold that no branch reaches, it is that of the ten first words less gendered and unusable ones."""
+    scorer = PhraseScorer(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), prune=0.999)
+    prompt = prompts(8)[0]
+    one = scorer.score([prompt])[0]
+    slow = Slow(tmp_path)
+    open_branches = sum(p for word, p in slow.top(prompt.text) if word not in slow.gender)
+    assert one.parts["pruned_mass"] == pytest.approx(open_branches, abs=1e-6)
+
+
+def test_pruning_is_part_of_the_identity_only_when_asked_for(tmp_path):
+    masked = load_scorer(str(tiny.save("bert", tmp_path)), kind="masked")
+    assert "prune" not in PhraseScorer(masked).identity
+    assert PhraseScorer(masked, prune=0.001).identity["prune"] == 0.001
+    for wrong in (-0.1, 1.0, float("nan")):
+        with pytest.raises(UsageError, match=r"prune .*0.001"):
+            PhraseScorer(masked, prune=wrong)

@@ -86,13 +86,17 @@ class HasLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """How a model is loaded and run: device (auto, cpu, cuda), dtype, prompts per forward pass, labels."""
+    """How a model is loaded and run: device (auto, cpu, cuda), dtype, prompts per forward pass, labels.
+
+    ``prune``: recursive masking gives up branches whose probability is below it; 0 is exact.
+    """
 
     device: str = "auto"
     dtype: str = "float32"
     batch_size: int = 64
     positive_label: str | None = None
     negative_label: str | None = None
+    prune: float = 0.0
 
 
 def load_scorer(model: str, *, kind: str | None = None, options: LoadOptions | None = None) -> Scorer:
@@ -186,12 +190,12 @@ def ranked(names: Sequence[str], probabilities: Sequence[float], decimals: int =
     )
 
 
-def read_as(scorer: Any, reading: str) -> Scorer:
+def read_as(scorer: Any, reading: str, *, prune: float = 0.0) -> Scorer:
     """The scorer, or another way to read the same model.
 
     ``phrases``: recursive masking; ``attitude``: approval at the mask (both of a masked model);
     ``negative_label``: the label of a sentiment system; ``antonyms``: a causal model's choice between antonyms;
-    ``answers``: its choice between two answers.
+    ``answers``: its choice between two answers. ``prune`` is of phrases.
 
     Raises:
         UsageError: a reading that does not exist.
@@ -206,7 +210,7 @@ def read_as(scorer: Any, reading: str) -> Scorer:
     if reading == "phrases":
         from swapbias.scorers.recursive import PhraseScorer
 
-        return PhraseScorer(scorer)
+        return PhraseScorer(scorer, prune=prune)
     if reading == "answers":
         from swapbias.scorers.answer_odds import AnswerOddsScorer
 

@@ -37,6 +37,11 @@ class AttitudeScorer:
         self.identity: Mapping[str, Any] = {**masked.identity, "top_k": TOP_K}
         self._pairs: dict[str, list[tuple[int, int]]] = {}
 
+    @property
+    def error_note(self) -> str:
+        """As of the masked scorer."""
+        return self.masked.error_note
+
     def coverage(self, lexicon: Lexicon) -> list[Coverage]:
         """Which words of a lexicon are single tokens of the vocabulary."""
         return self.masked.coverage(lexicon)
@@ -78,9 +83,10 @@ class AttitudeScorer:
         pairs = self._pairs[corpus]
         if not pairs:
             return math.nan
-        log = torch.log(probabilities.clamp_min(1e-12))
-        approving, disapproving = (torch.tensor(side, device=log.device) for side in zip(*pairs, strict=True))
-        return float((log[disapproving] - log[approving]).mean())
+        approving, disapproving = (
+            torch.log(probabilities[list(side)].clamp_min(1e-12)) for side in zip(*pairs, strict=True)
+        )
+        return float((disapproving - approving).mean())
 
     def _antonyms(self, name: str) -> list[tuple[int, int]]:
         """Token ids of the pairs whose two words are single tokens, a word's commonest form first."""
@@ -115,6 +121,11 @@ class NegativeLabelScorer:
                 f"The labels of {self.model_id} do not tell which one means negative. "
                 "Pass --negative-label with its name."
             )
+
+    @property
+    def error_note(self) -> str:
+        """As of the sentiment scorer."""
+        return getattr(self.classifier, "error_note", "")
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; the probability of positive sentiment is kept beside it."""

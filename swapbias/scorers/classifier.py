@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,11 @@ from swapbias.errors import UsageError
 from swapbias.prompts import Prompt
 from swapbias.scorers import LoadOptions, Progress, Scored, ranked
 from swapbias.sources import file_sha256
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from swapbias.scorers.engine.rounding import Rounding
 
 POSITIVE_NAMES = ("positive", "pos")
 
@@ -41,8 +46,11 @@ class TextClassifierScorer:
         Raises:
             UsageError: the labels of the model do not tell which one is positive.
         """
-        self.model, self.tokenizer = model.eval(), tokenizer
-        self.model_id, self.batch_size = model_id, batch_size
+        from swapbias.scorers.engine.running import Engine
+
+        self.model, self.tokenizer, self.model_id = model.eval(), tokenizer, model_id
+        self.engine = Engine(self.model, batch_size=batch_size)
+        self.rounding: Rounding | None = None
         labels = model.config.id2label
         self._labels = [str(labels[index]) for index in range(len(labels))]
         self._positive = positive_index(self._labels, positive_label)
@@ -62,42 +70,55 @@ class TextClassifierScorer:
         """
         from transformers import AutoModelForSequenceClassification
 
+        from swapbias.scorers.engine.rounding import Rounding
         from swapbias.scorers.loading import load_model, model_name
 
         loaded, tokenizer, pin = load_model(
-            model, AutoModelForSequenceClassification, device=options.device, dtype=options.dtype
+            model, AutoModelForSequenceClassification, device=options.device, dtype="float32"
         )
-        return cls(
+        scorer = cls(
             loaded,
             tokenizer,
             model_id=model_name(model),
-            identity={**pin, **_dev_accuracy(model)},
+            identity={**pin, "dtype": options.dtype, **_dev_accuracy(model)},
             batch_size=options.batch_size,
             positive_label=options.positive_label,
             negative_label=options.negative_label,
         )
+        scorer.rounding = Rounding(scorer.engine, options.dtype)
+        return scorer
+
+    @property
+    def error_note(self) -> str:
+        """What bfloat16 did to the probabilities of a sample, once texts were read; else blank."""
+        return self.rounding.note(self.model_id) if self.rounding else ""
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; NaN where the text is longer than the model reads."""
-        import torch
+        from swapbias.scorers.loading import length_limit
 
-        from swapbias.scorers.loading import length_batches, length_limit
-
-        encoded = [self.tokenizer(prompt.text)["input_ids"] for prompt in prompts]
+        encoded = self.tokenizer([prompt.text for prompt in prompts])["input_ids"] if prompts else []
         limit = length_limit(self.tokenizer, self.model.config)
         fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
         results = [Scored(float("nan"))] * len(prompts)
-        for batch in length_batches([len(encoded[index]) for index in fits], self.batch_size):
-            members = [fits[index] for index in batch]
-            ids = torch.tensor([encoded[index] for index in members], device=self.model.device)
-            with torch.inference_mode():
-                logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids), return_dict=True).logits
-            probabilities = torch.softmax(logits.float(), dim=-1).cpu().numpy()
-            for index, row in zip(members, probabilities, strict=True):
+        for members, probabilities in self._read(encoded, fits):
+            for index, row in zip(members, probabilities.cpu().numpy(), strict=True):
                 results[index] = self._scored(row)
             if on_progress:
                 on_progress(len(members))
         return results
+
+    def _read(self, encoded: Sequence[Sequence[int]], fits: Sequence[int]) -> "Iterator[tuple[list[int], Tensor]]":
+        """Batches: indices of texts, and the probabilities of their labels."""
+        if self.rounding:
+            self.rounding.settle([encoded[index] for index in fits], self._probabilities)
+        for batch in self.engine.batches([len(encoded[index]) for index in fits]):
+            members = [fits[index] for index in batch]
+            yield members, self._probabilities([encoded[index] for index in members])
+
+    def _probabilities(self, encoded: Sequence[Sequence[int]]) -> "Tensor":
+        """Of each label, shape (texts, labels), of texts that the engine reads together."""
+        return self.engine.class_logits(encoded).softmax(dim=-1)
 
     def _scored(self, probabilities: NDArray[np.float32]) -> Scored:
         order = np.argsort(-probabilities)

@@ -9,6 +9,8 @@ import numpy as np
 from swapbias.scorers import LoadOptions, Progress
 from swapbias.scorers.features import Floats, clean, is_plain, near
 
+Window = tuple[int, ...]  # token ids without those that the model adds
+
 _WORD_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece vocabularies mark the start of a word
 
 
@@ -17,7 +19,7 @@ class ContextualVectors:
 
     Notes longer than the model reads are cut into windows; the mean is over all tokens of all windows. The tokens
     that a model adds at start and end are read but left out of the mean. Vectors are kept by text, so that a note
-    that several regimes share is encoded once.
+    that several regimes share is encoded once; a window that several notes share is read once.
     """
 
     null_words = 200
@@ -32,10 +34,11 @@ class ContextualVectors:
         batch_size: int = 64,
     ) -> None:
         """Wrap a loaded encoder; ``load`` is the usual way."""
+        from swapbias.scorers.engine.running import Engine
         from swapbias.scorers.loading import length_limit
 
-        self.model, self.tokenizer = model.eval(), tokenizer
-        self.name, self.batch_size = name, batch_size
+        self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
+        self._engine = Engine(self.model, batch_size=batch_size)
         self._start, self._end = _added_tokens(tokenizer)
         self._window = length_limit(tokenizer, model.config) - len(self._start) - len(self._end)
         self._kept: dict[str, Floats] = {}
@@ -53,7 +56,9 @@ class ContextualVectors:
         from swapbias.scorers.loading import load_model, model_name
 
         loaded, tokenizer, pin = load_model(model, _Encoder, device=options.device, dtype=options.dtype)
-        return cls(loaded, tokenizer, name=name or model_name(model), identity=pin, batch_size=options.batch_size)
+        made = cls(loaded, tokenizer, name=name or model_name(model), identity=pin, batch_size=options.batch_size)
+        made._engine.prepack()  # of a model that is nobody else's
+        return made
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Itself: nothing is learned."""
@@ -98,28 +103,37 @@ class ContextualVectors:
     def _encode(self, texts: Sequence[str], times: Sequence[int], tell: Progress) -> Floats:
         import torch
 
-        from swapbias.scorers.loading import length_batches
-
-        windows = [(place, part) for place, text in enumerate(texts) for part in self._windows(text)]
-        share = Counter(place for place, _ in windows)
+        windows = [self._windows(text) for text in texts]
+        readers = _readers(windows)  # notes share windows: letterheads, text copied from visit to visit
+        unique = list(readers)
         sums, tokens = np.zeros((len(texts), self.dimension)), np.zeros(len(texts))
-        for batch in length_batches([len(part) for _, part in windows], self.batch_size):
-            places, parts = zip(*(windows[at] for at in batch), strict=True)
-            ids = torch.tensor([[*self._start, *part, *self._end] for part in parts], device=self.model.device)
-            with torch.inference_mode():
-                output = self.model(input_ids=ids, attention_mask=torch.ones_like(ids), return_dict=True)
-            states = output.last_hidden_state[:, len(self._start) : len(self._start) + len(parts[0])]
-            np.add.at(sums, list(places), states.double().sum(dim=1).cpu().numpy())
-            np.add.at(tokens, list(places), len(parts[0]))
-            tell(sum(times[place] / share[place] for place in places))
-        tell(sum(count for place, count in enumerate(times) if place not in share))
+        before, after = len(self._start), len(self._end)
+        for batch in self._engine.batches([before + len(part) + after for part in unique]):
+            encoded = [[*self._start, *unique[at], *self._end] for at in batch]
+            states = torch.split(self._engine.hidden_states(encoded), [len(ids) for ids in encoded])
+            totals = torch.stack([own[before : len(own) - after].double().sum(dim=0) for own in states])
+            for at, total in zip(batch, totals.cpu().numpy(), strict=True):
+                for place in readers[unique[at]]:
+                    sums[place] += total
+                    tokens[place] += len(unique[at])
+            tell(sum(times[place] / len(windows[place]) for at in batch for place in readers[unique[at]]))
+        tell(sum(count for count, own_windows in zip(times, windows, strict=True) if not own_windows))
         tokens[tokens == 0] = np.nan
         found: Floats = sums / tokens[:, None]
         return found
 
-    def _windows(self, text: str) -> list[list[int]]:
+    def _windows(self, text: str) -> list[Window]:
         ids = self._pieces(text)
-        return [ids[start : start + self._window] for start in range(0, len(ids), self._window)]
+        return [tuple(ids[start : start + self._window]) for start in range(0, len(ids), self._window)]
+
+
+def _readers(windows: Sequence[Sequence[Window]]) -> dict[Window, list[int]]:
+    """Each different window with the texts that hold it, as often as they do."""
+    found: dict[Window, list[int]] = {}
+    for place, own in enumerate(windows):
+        for window in own:
+            found.setdefault(window, []).append(place)
+    return found
 
 
 class _Encoder:

@@ -19,7 +19,7 @@ _ENDINGS = {
     "LMHeadModel": "causal",
 }
 PERMUTATION = ("xlnet",)  # named LMHeadModel, but filled at a hidden position like masked models
-_MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model")
+_MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm")
 
 
 def read_config(model: str) -> Any:

@@ -1,7 +1,6 @@
 """Masked language models: probability mass of labelled words at the mask."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +11,9 @@ from transformers import AutoModelForMaskedLM
 from swapbias.lexicons import Lexicon
 from swapbias.prompts import MASK, Prompt
 from swapbias.scorers import Coverage, LoadOptions, Progress, Scored, ranked
-from swapbias.scorers.loading import length_batches, length_limit, load_model, model_name
+from swapbias.scorers.engine.rounding import Rounding
+from swapbias.scorers.engine.running import Engine
+from swapbias.scorers.loading import length_limit, load_model, model_name
 from swapbias.studies import load_lexicon
 
 TOP_K = 100  # tokens looked at (Lin et al. 2022)
@@ -39,8 +40,9 @@ class MaskedScorer:
         """Wrap a loaded model; ``load`` is the usual way."""
         if tokenizer.mask_token is None:
             raise ValueError(f"Model {model_id!r} has no mask token. Use a masked language model.")
-        self.model, self.tokenizer = model.eval(), tokenizer
-        self.model_id, self.batch_size = model_id, batch_size
+        self.model, self.tokenizer, self.model_id = model.eval(), tokenizer, model_id
+        self.engine = Engine(self.model, batch_size=batch_size)
+        self.rounding: Rounding | None = None
         self.identity: Mapping[str, Any] = dict(identity)
         self.raw = self._vocabulary()
         self.words = [token.strip() for token in self.raw]
@@ -56,9 +58,16 @@ class MaskedScorer:
         Raises:
             ValueError: no such model, or not a masked one.
         """
-        loaded, tokenizer, pin = load_model(model, cls.auto_class, device=options.device, dtype=options.dtype)
-        identity = {**pin, "kind": cls.kind, "top_k": TOP_K, "threshold": THRESHOLD}
-        return cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=identity)
+        loaded, tokenizer, pin = load_model(model, cls.auto_class, device=options.device, dtype="float32")
+        identity = {**pin, "dtype": options.dtype, "kind": cls.kind, "top_k": TOP_K, "threshold": THRESHOLD}
+        scorer = cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=identity)
+        scorer.rounding = Rounding(scorer.engine, options.dtype)
+        return scorer
+
+    @property
+    def error_note(self) -> str:
+        """What bfloat16 did to the probabilities of a sample, once texts were read; else blank."""
+        return self.rounding.note(self.model_id) if self.rounding else ""
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; each text runs once however many rows ask about it."""
@@ -76,24 +85,24 @@ class MaskedScorer:
         return results
 
     def read(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Batches of equal length: indices into ``texts``, and ``probabilities`` at their masks.
+        """Batches: indices into ``texts``, and ``probabilities`` at their masks.
 
         Texts longer than the model reads are in no batch.
         """
-        encoded = [self.encode(text) for text in texts]
+        encoded = self._encode_all(texts)
         limit = length_limit(self.tokenizer, self.model.config)
         fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
-        for batch in length_batches([len(encoded[index]) for index in fits], self.batch_size):
+        if self.rounding:
+            self.rounding.settle([encoded[index] for index in fits], self.probabilities)
+        for batch in self.engine.batches([len(encoded[index]) for index in fits]):
             members = [fits[index] for index in batch]
             yield members, self.probabilities([encoded[index] for index in members])
 
     def probabilities(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Softmax at the mask, shape (texts, vocabulary), float32; all texts have the same length."""
-        ids = torch.tensor(encoded, device=self.model.device)
-        positions = (ids == self.tokenizer.mask_token_id).int().argmax(dim=1)
-        with torch.inference_mode(), head_at(self.model, positions):
-            logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids), return_dict=True).logits
-        return torch.softmax(logits[:, 0].float(), dim=-1)
+        """Softmax at the mask, shape (texts, vocabulary), float32, of texts that the engine reads together."""
+        mask = self.tokenizer.mask_token_id
+        logits = self.engine.logits(encoded, [list(ids).index(mask) for ids in encoded])
+        return torch.softmax(logits, dim=-1)
 
     def coverage(self, lexicon: Lexicon) -> list[Coverage]:
         """Which words of a lexicon are single tokens of this vocabulary."""
@@ -111,14 +120,21 @@ class MaskedScorer:
         Raises:
             ValueError: the text has not exactly one.
         """
-        ids: list[int] = self.tokenizer(text.replace(MASK, self.tokenizer.mask_token))["input_ids"]
-        if ids.count(self.tokenizer.mask_token_id) != 1:
-            raise ValueError(f"text {text!r}: expected exactly one {MASK}. Fix the template.")
-        return ids
+        return self._encode_all([text])[0]
+
+    def _encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        if not texts:
+            return []
+        masked = [text.replace(MASK, self.tokenizer.mask_token) for text in texts]
+        encoded: list[list[int]] = self.tokenizer(masked)["input_ids"]
+        for text, ids in zip(texts, encoded, strict=True):
+            if ids.count(self.tokenizer.mask_token_id) != 1:
+                raise ValueError(f"text {text!r}: expected exactly one {MASK}. Fix the template.")
+        return encoded
 
     def _vocabulary(self) -> list[str]:
         """Each output of the model decoded; a leading space, where the family has it, is kept."""
-        rows = self.model.get_output_embeddings().weight.shape[0]
+        rows = self.model.get_output_embeddings().out_features
         known = min(rows, len(self.tokenizer))
         return [*self.tokenizer.batch_decode([[token] for token in range(known)]), *[""] * (rows - known)]
 
@@ -146,7 +162,7 @@ class MaskedScorer:
                 summed[name] = (
                     labels,
                     _sum_by(of_token[tokens], kept, len(labels)),
-                    _sum_by(of_token.expand_as(probabilities), probabilities, len(labels)),
+                    _sum_all_by(of_token, probabilities, len(labels)),
                 )
             labels, thresholded, closed = summed[name]
             if label not in labels:
@@ -170,22 +186,10 @@ def _sum_by(label_of: torch.Tensor, values: torch.Tensor, labels: int) -> NDArra
     return sums.scatter_add_(1, label_of, values.double()).cpu().numpy()
 
 
-@contextmanager
-def head_at(model: Any, positions: torch.Tensor) -> Iterator[None]:
-    """Let the model's head see one position of each text: logits get the shape (texts, 1, vocabulary).
-
-    The vocabulary head on every token is the larger half of a small model's cost. The encoder's output is
-    cut down before the model's own head reads it, whatever the family calls its head.
-    """
-
-    def cut(_module: Any, _arguments: Any, output: Any) -> Any:
-        hidden = output.last_hidden_state
-        rows = torch.arange(hidden.shape[0], device=hidden.device)
-        output.last_hidden_state = hidden[rows, positions].unsqueeze(1)
-        return output
-
-    handle = model.base_model.register_forward_hook(cut)
-    try:
-        yield
-    finally:
-        handle.remove()
+def _sum_all_by(label_of: torch.Tensor, values: torch.Tensor, labels: int) -> NDArray[np.float64]:
+    """As ``_sum_by`` for the labels of all columns: most have the same one, which gets what the others leave."""
+    common = int(torch.mode(label_of).values)
+    columns = torch.nonzero(label_of != common)[:, 0]
+    sums = _sum_by(label_of[columns].expand(len(values), -1), values[:, columns], labels)
+    sums[:, common] = values.sum(dim=1, dtype=torch.float64).cpu().numpy() - sums.sum(axis=1)
+    return sums

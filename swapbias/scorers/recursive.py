@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from swapbias.errors import UsageError
 from swapbias.lexicons import Lexicon
 from swapbias.prompts import MASK, Prompt
 from swapbias.scorers import Coverage, Progress, Scored, ranked
@@ -24,6 +25,7 @@ class _Stimulus:
     lexicon: str
     branches: list[tuple[tuple[str, ...], float]] = field(default_factory=lambda: [((), 1.0)])
     phrases: list[tuple[str, float, str]] = field(default_factory=list)
+    pruned: float = 0.0  # path probability of the branches that were given up
     unread: bool = False
 
     def sequence(self, words: tuple[str, ...]) -> str:
@@ -40,20 +42,40 @@ class PhraseScorer:
     ``t2 <mask> t1`` is filled, and gendered t3 add p1 p2 p3, the rest is dropped. No threshold, no
     normalisation. 0: no phrase of the group was met. NaN: the text is longer than the model reads.
     ``top_tokens`` holds every phrase of the group with its probability.
+
+    ``prune`` gives up branches of a lower path probability, which is faster and no longer exact. What they held
+    is kept as ``pruned_mass``: the phrases of all groups together could have had that much more at most.
     """
 
     kind = "masked"
     unit = "probability mass of phrases"
     chunk_rows = 96
 
-    def __init__(self, masked: MaskedScorer) -> None:
-        """Read phrases with a masked scorer."""
-        self.masked = masked
+    def __init__(self, masked: MaskedScorer, *, prune: float = 0.0) -> None:
+        """Read phrases with a masked scorer; ``prune`` 0 is exact.
+
+        Raises:
+            UsageError: a probability to prune at outside 0 to 1.
+        """
+        if not 0 <= prune < 1:
+            raise UsageError(f"prune {prune}: expected a probability of at least 0 and below 1, such as 0.001.")
+        self.masked, self.prune = masked, prune
         self.model_id = masked.model_id
-        self.identity: Mapping[str, Any] = {**masked.identity, "beam": BEAM, "steps": len(_SHARES)}
+        self.identity: Mapping[str, Any] = {
+            **masked.identity,
+            "beam": BEAM,
+            "steps": len(_SHARES),
+            **({"prune": prune} if prune else {}),
+        }
         # Tokens that begin a word carry a space in byte-level and SentencePiece vocabularies.
         self._spaces = any(token.startswith(" ") for token in masked.raw)
+        self._labels: dict[str, tuple[list[str], list[int]]] = {}
         self._known: dict[str, list[Token]] = {}  # identical sequences are computed once, over all chunks
+
+    @property
+    def error_note(self) -> str:
+        """As of the masked scorer."""
+        return self.masked.error_note
 
     def coverage(self, lexicon: Lexicon) -> list[Coverage]:
         """Which words of a lexicon are single tokens of the vocabulary."""
@@ -75,18 +97,33 @@ class PhraseScorer:
         asked = dict.fromkeys(one.sequence(words) for one in stimuli for words, _ in one.branches)
         self._fill([sequence for sequence in asked if sequence not in self._known], on_progress)
         for one in stimuli:
-            labels, of_token = self.masked.labels_of_tokens(one.lexicon)
-            rest = labels.index(load_lexicon(one.lexicon).rest)
             branches, one.branches = one.branches, []
             for words, p in branches:
-                tokens = self._known[one.sequence(words)]
-                one.unread |= not tokens
-                for token, share in tokens:
-                    label = int(of_token[token])
-                    if label != rest:
-                        one.phrases.append((self._phrase(words, token), p * share, labels[label]))
-                    elif len(words) < len(_SHARES) - 1 and self._usable(token):
-                        one.branches.append(((*words, self.masked.words[token]), p * share))
+                self._grow(one, words, p)
+
+    def _grow(self, one: _Stimulus, words: tuple[str, ...], p: float) -> None:
+        """One branch: its tokens end in a phrase, go on, or are given up."""
+        labels, of_token = self._labels_of(one.lexicon)
+        tokens = self._known[one.sequence(words)]
+        one.unread |= not tokens
+        for token, share in tokens:
+            label = labels[of_token[token]]
+            if label:
+                one.phrases.append((self._phrase(words, token), p * share, label))
+            elif len(words) == len(_SHARES) - 1 or not self._usable(token):
+                continue
+            elif p * share < self.prune:
+                one.pruned += p * share
+            else:
+                one.branches.append(((*words, self.masked.words[token]), p * share))
+
+    def _labels_of(self, name: str) -> tuple[list[str], list[int]]:
+        """The labels of a lexicon, blank for the one of all other words, and the label's place for every token."""
+        if name not in self._labels:
+            labels, of_token = self.masked.labels_of_tokens(name)
+            rest = load_lexicon(name).rest
+            self._labels[name] = ["" if label == rest else label for label in labels], of_token.tolist()
+        return self._labels[name]
 
     def _fill(self, sequences: Sequence[str], on_progress: Callable[[float], None]) -> None:
         """The ten likeliest tokens of each sequence; none where it is longer than the model reads."""
@@ -113,14 +150,16 @@ class PhraseScorer:
         return " ".join((word, *words))
 
     def _scored(self, one: _Stimulus, prompt: Prompt) -> Scored:
+        parts = {"pruned_mass": one.pruned} if self.prune else {}
         if one.unread:
-            return Scored(float("nan"))
+            return Scored(float("nan"), parts=dict.fromkeys(parts, float("nan")))
         label = prompt.candidates.rpartition("/")[2]
         mine = sorted(((p, phrase) for phrase, p, group in one.phrases if group == label), reverse=True)
         return Scored(
             score=sum(p for p, _ in mine),
             answer=mine[0][1] if mine else "",
             top_tokens=ranked([phrase for _, phrase in mine], [p for p, _ in mine], decimals=9),
+            parts=parts,
         )
 
 

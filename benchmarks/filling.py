@@ -1,0 +1,116 @@
+"""What the benchmarks of masked models share: sides that fill masks, their limit, and how equal they are."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from benchmarks.frame import Limit, Prepared, Side
+from benchmarks.made_models import masked_scorer, tokenizer, weights
+from benchmarks.measuring import gemm_rate, least_seconds
+
+OURS, ROUNDED = "swapbias", "swapbias bfloat16"
+DEFAULT, BATCHED = "fill-mask pipeline", "pipeline, batches of 32"
+TOP = 50
+CHECKED = 24  # most prompts compared with the pipeline's
+EQUAL = 1e-4  # in probability
+_TIED = 1e-3  # two tokens whose probabilities are closer than this share of them may change places
+
+T = TypeVar("T")
+T = TypeVar("T")
+Tops = list[tuple[list[int], list[float]]]
+
+
+def fill(scorer: Any, texts: Sequence[str]) -> Tops:
+    """The 50 likeliest tokens of each text and their probabilities."""
+    found: Tops = [([], [])] * len(texts)
+    for members, probabilities in scorer.read(texts):
+        top = probabilities.topk(TOP, dim=1)
+        for index, tokens, values in zip(members, top.indices.tolist(), top.values.tolist(), strict=True):
+            found[index] = tokens, values
+    return found
+
+
+def every(texts: Sequence[T], count: int) -> list[T]:
+    """So many of the texts, spread evenly."""
+    count = min(count, len(texts))
+    return [texts[place * len(texts) // count] for place in range(count)]
+
+
+def pipeline_of(model: Any) -> Any:
+    """transformers' own way to fill masks."""
+    from transformers import pipeline
+
+    return pipeline("fill-mask", model=model.eval(), tokenizer=tokenizer())
+
+
+def masked_texts(texts: Sequence[str]) -> list[str]:
+    """Texts as the pipeline wants them."""
+    return [text.replace("<mask>", tokenizer().mask_token) for text in texts]
+
+
+def sides(
+    model: Any, texts: Sequence[str], *, slice_of: int, rounded: bool = True, batched: bool = False
+) -> Prepared:
+    """Filling masks: ours in float32 (and bfloat16) beside the pipeline's default call (and batches).
+
+    ``slice_of``: so many texts go through the default call; its time is extrapolated.
+    """
+    exact, coarse, pipe = masked_scorer(model), masked_scorer(model, dtype="bfloat16"), pipeline_of(model)
+    few, everything = masked_texts(every(texts, slice_of)), masked_texts(texts)
+    tokens = sum(len(ids) for ids in tokenizer()(everything)["input_ids"])
+    ours = [
+        Side(OURS, lambda: fill(exact, texts)),
+        Side(
+            ROUNDED,
+            lambda: fill(coarse, texts),
+            limit=limit_of(model, tokens=tokens, texts=len(texts), dtype="bfloat16"),
+        ),
+    ]
+    peers = [
+        Side(DEFAULT, lambda: pipe(few), share=len(few) / len(texts)),
+        Side(BATCHED, lambda: pipe(everything, batch_size=32)),
+    ]
+    return Prepared(
+        ours=tuple(ours[: 1 + rounded]),
+        peers=tuple(peers[: 1 + batched]),
+        check=lambda outputs: (
+            f"{compare(pipe, texts, outputs[OURS], min(CHECKED, slice_of))} {coarse.error_note}".strip()
+        ),
+        limit=limit_of(model, tokens=tokens, texts=len(texts), dtype="float32"),
+        size=f"{len(texts):,} prompts, {tokens:,} tokens",
+    )
+
+
+def limit_of(model: Any, *, tokens: float, texts: float, dtype: str) -> Limit:
+    """The products of the layers with every token and of the head with one token of each text."""
+    layers, head = weights(model)
+    # DistilBERT's config has names of its own.
+    inside = getattr(model.config, "hidden_size", None) or model.config.dim
+    outside = getattr(model.config, "intermediate_size", None) or model.config.hidden_dim
+
+    def seconds() -> tuple[float, str]:
+        rate = gemm_rate([(1_024, inside, outside), (1_024, outside, inside)], dtype=dtype, prepacked=True)
+        least = least_seconds(layers, tokens, rate) + least_seconds(head, texts, rate)
+        return least, f"2 x weights x tokens at {rate / 1e9:.0f} GFLOP/s in {dtype}"
+
+    return seconds
+
+
+def compare(pipe: Any, texts: Sequence[str], ours: Tops, count: int) -> str:
+    """How equal our 50 likeliest tokens are to the pipeline's, on so many of the texts.
+
+    Raises:
+        ValueError: a probability differs by more than 1e-4, or a token that is not tied is missing.
+    """
+    chosen = every(range(len(texts)), count)
+    worst = 0.0
+    for index, filled in zip(chosen, pipe(masked_texts([texts[index] for index in chosen]), top_k=TOP), strict=True):
+        theirs = {one["token"]: one["score"] for one in filled}
+        mine = dict(zip(*ours[index], strict=True))
+        worst = max([worst, *(abs(p - theirs[token]) for token, p in mine.items() if token in theirs)])
+        least = min(theirs.values())
+        for token in set(mine) ^ set(theirs):
+            if abs(mine.get(token, theirs.get(token)) - least) > _TIED * least:
+                raise ValueError(f"{texts[index]!r}: token {token} is among the {TOP} likeliest on one side alone.")
+    if worst > EQUAL:
+        raise ValueError(f"probabilities differ by up to {worst:.1e}, expected at most {EQUAL:g}.")
+    return f"probabilities within {worst:.0e} of the pipeline's, the same {TOP} likeliest tokens (up to ties)."

@@ -1,0 +1,93 @@
+"""Swapping gendered words from Parquet to Parquet, beside ``datasets.map`` with a regex and a callback."""
+
+import atexit
+import tempfile
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.frame import Prepared, Scale, Side, Workload
+from benchmarks.measuring import parquet_write_rate
+from benchmarks.swapping import notes, peer
+from swapbias.swapping.files import Job, swap_files
+
+MEGABYTES = 200.0
+OURS, PAPER, TWO = "swapbias", "swapbias, the paper's terms", "swapbias, two processes"
+MAP = "datasets.map, the paper's 11 terms"
+_SHARE = 0.1
+
+
+def _prepare(scale: Scale) -> Prepared:
+    place = tempfile.TemporaryDirectory(prefix="swapbias-bench-")
+    atexit.register(place.cleanup)
+    folder, number = Path(place.name), count()
+    texts = notes(MEGABYTES * scale * 1e6)
+    table = pa.table({"id": range(len(texts)), "text": texts})
+    part = table.slice(0, max(1, round(len(texts) * _SHARE)))
+    pq.write_table(table, folder / "notes.parquet")
+    pq.write_table(part, folder / "part.parquet")
+
+    def ours(terms: str, processes: int) -> Callable[[], Path]:
+        def run() -> Path:
+            out = folder / f"swapped-{next(number)}"
+            swap_files(Job(str(folder / "notes.parquet"), table=terms), out, processes=processes)
+            return out
+
+        return run
+
+    def check(outputs: Mapping[str, Any]) -> str:
+        found = {name: _texts(path) for name, path in outputs.items()}
+        if found[TWO] != found[OURS]:
+            raise ValueError("two processes wrote other texts than one, expected the same.")
+        alike = sum(one == two for one, two in zip(found[PAPER], found[MAP], strict=False))
+        if alike < _LEAST * len(part):
+            raise ValueError(f"{alike} of {len(part)} notes are as datasets.map has them, expected nearly all.")
+        return f"{alike:,} of {len(part):,} notes equal letter by letter; two processes write what one does"
+
+    return Prepared(
+        ours=(Side(OURS, ours("resolved", 1)), Side(PAPER, ours("paper", 1)), Side(TWO, ours("resolved", 2))),
+        peers=(Side(MAP, _mapped(folder, number), share=part["text"].nbytes / table["text"].nbytes),),
+        check=check,
+        limit=lambda: (table.nbytes / parquet_write_rate(table), "writing the Parquet file"),
+        size=f"{table['text'].nbytes / 1e6:,.0f} MB, {len(texts):,} notes",
+    )
+
+
+_LEAST = 0.95  # a few notes hold what the two treat differently on purpose, such as terms beside an underscore
+
+
+def _mapped(folder: Path, number: "count[int]") -> Callable[[], Path]:
+    swap = peer("paper")
+
+    def run() -> Path:
+        import datasets
+
+        own = folder / f"mapped-{next(number)}"
+        bars = datasets.is_progress_bar_enabled()
+        datasets.disable_progress_bars()
+        try:
+            data = datasets.Dataset.from_parquet(str(folder / "part.parquet"), cache_dir=str(own))
+            data.map(lambda row: {"text": swap(row["text"])}).to_parquet(str(own / "mapped.parquet"))
+        finally:
+            if bars:
+                datasets.enable_progress_bars()
+        return own / "mapped.parquet"
+
+    return run
+
+
+def _texts(path: Path) -> list[str]:
+    files = [path] if path.is_file() else sorted((path / "data").glob("*.parquet"))
+    return [text for file in files for text in pq.read_table(file, columns=["text"])["text"].to_pylist()]
+
+
+WORKLOAD = Workload(
+    name="swap_files",
+    title="Swapping notes, Parquet to Parquet",
+    goals={(OURS, MAP): 5, (PAPER, MAP): 5},
+    prepare=_prepare,
+)
