@@ -1,33 +1,57 @@
 """What each found term becomes: its case, its context, its neutral word, and which decisions were doubtful."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.swapping.doubtful import ALWAYS, JUDGES, Judged
-from swapbias.swapping.matching import Ints, Matches
-from swapbias.swapping.resolving import DOUBTFUL, NEAR, WINDOW, Resolver, is_pronoun
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, UNITS, SwapTable, Term
+from swapbias.swapping.folding import Bytes, Ints, signs_of
+from swapbias.swapping.matching import Matches
+from swapbias.swapping.nearby import HER, HIS, keys_of, words_of
+from swapbias.swapping.resolving import DOUBTFUL, NEAR, WINDOW, Resolver, WordResolver, is_pronoun
+from swapbias.swapping.spelling import (
+    CAPITAL,
+    LOWER,
+    UPPER,
+    as_written,
+    in_case,
+    is_phrase,
+    with_possessives,
+    without_gaps,
+)
+from swapbias.swapping.table import SwapTable, Term
 
-LOWER, CAPITAL, UPPER = 0, 1, 2
 _TITLES = frozenset({"mr", "ms", "mrs", "miss"})
+_KNOWN = 1 << 18  # decisions that are kept
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Replacements in order: byte offsets, the new bytes, row and side of each; and rows of doubtful decisions."""
+    """Replacements in order: bytes, number of the new word, row and side; and the rows of doubtful decisions."""
 
     start: Ints
     end: Ints
-    replacements: list[bytes]
+    word: Ints
+    words: list[bytes]
     rows: Ints
     sides: Ints
     terms: Counter[str]
     doubtful: Counter[str]
     doubtful_rows: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """Rows of text and what was found in them."""
+
+    buffer: bytes
+    signs: Bytes  # the same, and two spaces
+    offsets: Ints
+    found: Matches
+    rows: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +72,10 @@ class _Verdict:
     doubt: str = ""
 
 
+_UNKNOWN = _Verdict(False)
+_SWAPPED = Judged(True)
+
+
 class Decider:
     """Decides for one table and one mode (``swap`` or ``neutralise``)."""
 
@@ -56,16 +84,27 @@ class Decider:
         self._resolver, self._swaps, self._context = resolver, mode == "swap", table.context
         self._terms = list(table.terms.values())
         self._sides = np.array([2 * term.side - 1 for term in self._terms])
-        self._looked_at = np.array(
-            [_is_phrase(term) or (table.context and term.text in ALWAYS) for term in self._terms]
-        )
+        self._looked_at = np.array([_looked_at(term, table.context) for term in self._terms])  # by case
+        self._is_title = np.array([term.text in _TITLES for term in self._terms])
         self._he, self._of = (self._number(text) if table.context else -1 for text in ("he", "of"))
+        self._kinds = np.array([{"her": HER, "his": HIS}.get(term.text, 0) for term in self._terms])
+        if not isinstance(resolver, WordResolver):  # a model reads more than the words beside "her"
+            self._kinds[self._kinds == HER] = 0
+        self._near = {kind + more: self._terms[at] for at, kind in enumerate(self._kinds) if kind for more in (0, 1)}
+        self._known: dict[bytes, _Verdict] = {}
+        self._pool, self._word = self._all_words()
+
+    def _all_words(self) -> tuple[list[bytes], Ints]:
+        """Every word that may stand in, and its number by term, choice and case."""
+        pool: dict[bytes, int] = {}
         most = max(len(term.others) for term in self._terms)
-        self._words = np.empty((len(self._terms), most, 3), dtype=object)
+        numbers = np.full((len(self._terms), most, 3), -1)
         for number, term in enumerate(self._terms):
             for choice, target in enumerate(self._targets(term)):
                 for case in (LOWER, CAPITAL, UPPER):
-                    self._words[number, choice, case] = in_case(target, case).encode()
+                    word = in_case(target, case).encode()
+                    numbers[number, choice, case] = pool.setdefault(word, len(pool))
+        return list(pool), numbers
 
     def _number(self, text: str) -> int:
         return next((number for number, term in enumerate(self._terms) if term.text == text), -1)
@@ -75,79 +114,113 @@ class Decider:
 
     def decide(self, buffer: bytes, offsets: Ints, found: Matches, rows: Ints) -> Decided:
         """The decisions for all matches of a buffer; ``rows`` holds the row of each match."""
-        signs = np.frombuffer(buffer + b" ", dtype=np.uint8)
-        case = _cases(signs, found)
+        text = _Text(buffer, signs_of(buffer + b"  "), offsets, found, rows)
+        case = _cases(text.signs, found)
         choice = np.zeros(len(rows), dtype=np.int64)
-        kept = np.ones(len(rows), dtype=bool)
-        kept &= (found.term != self._of) | (signs[found.start - 1] == ord("/"))
-        places = np.flatnonzero((self._looked_at[found.term] | self._odd_he(signs, found, case)) & kept)
-        seen = [self._seen(buffer, offsets, found, rows, place) for place in places.tolist()]
-        verdicts = self._verdicts(seen)
+        kept = (found.term != self._of) | (text.signs[found.start - 1] == ord("/"))
+        places = np.flatnonzero((self._looked_at[found.term, case] | self._odd_he(text.signs, found)) & kept)
+        verdicts, seen = self._looked_up(text, places)
         choice[places] = [verdict.choice for verdict in verdicts]
         kept[places] = [verdict.swap for verdict in verdicts]
-        words = self._words[found.term, choice, case]
-        for one, verdict in zip(seen, verdicts, strict=True):
-            if _is_phrase(one.term):
-                words[one.place] = _as_written(one, self._targets(one.term)[verdict.choice]).encode()
-        doubts = [(int(rows[one.place]), v.doubt) for one, v in zip(seen, verdicts, strict=True) if v.doubt]
-        start, end = found.start[kept], found.end[kept]
-        replacements = words[kept].tolist()
-        end = _with_possessives(buffer, start, end, replacements)
+        doubts = [(place, verdict.doubt) for place, verdict in enumerate(verdicts) if verdict.doubt]
+        words, word = list(self._pool), self._word[found.term, choice, case]
+        for one in seen:
+            if is_phrase(one.term):
+                target = self._targets(one.term)[choice[one.place]]
+                words.append(as_written(one.term, one.written, target).encode())
+                word[one.place] = len(words) - 1
+        start, end, word = found.start[kept], found.end[kept], word[kept]
+        end, word = with_possessives(buffer, start, end, offsets[rows[kept] + 1], word, words)
         if not self._swaps:
-            start, end = _without_gaps(buffer, offsets, start, end, replacements, self._titles(found.term[kept]))
+            removed = np.flatnonzero(np.array([not one for one in words])[word])
+            start, end = without_gaps(buffer, offsets, start, end, removed, self._is_title[found.term[kept]])
         return Decided(
             start=start,
             end=end,
-            replacements=replacements,
+            word=word,
+            words=words,
             rows=rows[kept],
             sides=self._sides[found.term[kept]],
             terms=self._report(found.term[kept], choice[kept]),
             doubtful=Counter(doubt for _, doubt in doubts),
-            doubtful_rows=np.array([row for row, _ in doubts], dtype=np.int64),
+            doubtful_rows=rows[places[[place for place, _ in doubts]]] if doubts else rows[:0],
         )
 
-    def _odd_he(self, signs: NDArray[np.uint8], found: Matches, case: Ints) -> NDArray[np.bool_]:
-        """ "HE" may be an abbreviation, and "s/he" and "(s)he" are both: the only ones of many "he" to look at."""
+    def _looked_up(self, text: _Text, places: Ints) -> tuple[list[_Verdict], list[_Seen]]:
+        """A verdict for each place; and those places that had to be looked at, the rest being known by their key."""
+        if len(self._known) > _KNOWN:
+            self._known.clear()
+        keys = self._keys(text, places)
+        self._learn({key for key in keys if key not in self._known})
+        verdicts = [self._known.get(key, _UNKNOWN) for key in keys]
+        unknown = [number for number, verdict in enumerate(verdicts) if verdict is _UNKNOWN]
+        seen = [self._seen(text, place) for place in places[unknown].tolist()]
+        for number, verdict in zip(unknown, self._verdicts(seen), strict=True):
+            verdicts[number] = verdict
+        return verdicts, seen
+
+    def _learn(self, keys: Collection[bytes]) -> None:
+        """Decide for keys that tell enough, by the words in them alone."""
+        told = {key: words for key in keys if (words := words_of(key))}
+        seen = [_Seen(-1, self._near[kind], "", f"{before} ", f" {after} ") for kind, before, after in told.values()]
+        self._known.update(zip(told, self._resolved(seen, [_SWAPPED] * len(seen)), strict=True))
+
+    def _keys(self, text: _Text, places: Ints) -> list[bytes]:
+        found, kind = text.found, self._kinds[text.found.term[places]]
+        keys = [b""] * len(places)
+        mine = np.flatnonzero(kind)
+        if len(mine):
+            kind, places = kind[mine], places[mine]
+            start, row = found.start[places], text.rows[places]
+            plain = (text.signs[start] >= 97) & (text.signs[start + 1] >= 97) & (text.signs[start + 2] >= 97)
+            kind = kind + ~plain
+            made = keys_of(text.buffer, start, found.end[places], text.offsets[row], text.offsets[row + 1], kind)
+            for place, key in zip(mine.tolist(), made, strict=True):
+                keys[place] = key
+        return keys
+
+    def _odd_he(self, signs: Bytes, found: Matches) -> NDArray[np.bool_]:
+        """ "s/he" and "(s)he" are both: the only ones of many "he" to look at, but for "HE"."""
         before = signs[found.start - 1]
-        odd: NDArray[np.bool_] = (found.term == self._of) | (found.term == self._he) & (
-            (case == UPPER) | (before == ord("/")) | (before == ord(")"))
-        )
+        odd: NDArray[np.bool_] = (found.term == self._he) & ((before == ord("/")) | (before == ord(")")))
         return odd
 
-    def _seen(self, buffer: bytes, offsets: Ints, found: Matches, rows: Ints, place: int) -> _Seen:
-        start, end = int(found.start[place]), int(found.end[place])
-        first, last = int(offsets[rows[place]]), int(offsets[rows[place] + 1])
+    def _seen(self, text: _Text, place: int) -> _Seen:
+        start, end, row = (int(of[place]) for of in (text.found.start, text.found.end, text.rows))
+        first, last = int(text.offsets[row]), int(text.offsets[row + 1])
         return _Seen(
             place,
-            self._terms[found.term[place]],
-            buffer[start:end].decode(),
+            self._terms[text.found.term[place]],
+            text.buffer[start:end].decode(),
             # A window may begin or end within a character: what is left of it is dropped.
-            buffer[max(first, start - WINDOW) : start].decode(errors="ignore"),
-            buffer[end : min(last, end + WINDOW)].decode(errors="ignore"),
+            text.buffer[max(first, start - WINDOW) : start].decode(errors="ignore"),
+            text.buffer[end : min(last, end + WINDOW)].decode(errors="ignore"),
         )
 
     def _verdicts(self, seen: Sequence[_Seen]) -> list[_Verdict]:
-        judged = [self._judged(one) for one in seen]
+        return self._resolved(seen, [self._judged(one) for one in seen])
+
+    def _resolved(self, seen: Sequence[_Seen], judged: Sequence[Judged]) -> list[_Verdict]:
+        """Which of several words stands in for each that is swapped."""
+        verdicts = [
+            _Verdict(verdict.swap, self._his_or_hers(one) if verdict.swap else 0, verdict.doubt)
+            for one, verdict in zip(seen, judged, strict=True)
+        ]
         asked = [
             place
             for place, (one, verdict) in enumerate(zip(seen, judged, strict=True))
             if verdict.swap and self._context and one.term.choices == {"his", "him"}
         ]
-        verdicts = [
-            _Verdict(one.swap, self._his_or_hers(seen[place]) if one.swap else 0, one.doubt)
-            for place, one in enumerate(judged)
-        ]
-        odds = (
-            self._resolver.log_odds([seen[p].before for p in asked], [seen[p].after for p in asked]) if asked else []
+        if not asked:
+            return verdicts
+        odds = self._resolver.log_odds(
+            [seen[place].before for place in asked], [seen[place].after for place in asked]
         )
         for place, value in zip(asked, odds, strict=True):
             choice = _index(seen[place].term, "his" if value > 0 else "him")
             doubt = "her: his or him" if abs(value) < DOUBTFUL else judged[place].doubt
             verdicts[place] = _Verdict(True, choice, doubt)
         return verdicts
-
-    def _odds(self, seen: Sequence[_Seen]) -> list[float]:
-        return self._resolver.log_odds([one.before for one in seen], [one.after for one in seen]) if seen else []
 
     def _judged(self, one: _Seen) -> Judged:
         judge = JUDGES.get(one.term.text) if self._context else None
@@ -158,49 +231,24 @@ class Decider:
             return 0
         return _index(one.term, "hers" if is_pronoun(one.before, one.after) else "her")
 
-    def _titles(self, numbers: Ints) -> NDArray[np.bool_]:
-        return np.array([self._terms[number].text in _TITLES for number in numbers.tolist()], dtype=bool)
-
     def _report(self, terms: Ints, choices: Ints) -> Counter[str]:
-        pairs, times = np.unique(np.stack([terms, choices]), axis=1, return_counts=True)
+        most = self._word.shape[1]
+        times = np.bincount(terms * most + choices)
         named: Counter[str] = Counter()
-        for number, choice, count in zip(*pairs.tolist(), times.tolist(), strict=True):
-            target = self._targets(self._terms[number])[choice]
-            named[f"{self._terms[number].text} -> {target.lower() or '(removed)'}"] += count
+        for code in np.flatnonzero(times).tolist():
+            term = self._terms[code // most]
+            named[f"{term.text} -> {self._targets(term)[code % most].lower() or '(removed)'}"] += int(times[code])
         return named
 
 
-def in_case(word: str, case: int) -> str:
-    """A word of the table in the case of the one it replaces.
-
-    >>> in_case("the patient", CAPITAL), in_case("she", UPPER), in_case("Ms", LOWER)
-    ('The patient', 'SHE', 'ms')
-    """
-    if case == LOWER:
-        return word.lower()
-    return word.upper() if case == UPPER else word[:1].upper() + word[1:]
+def _looked_at(term: Term, context: bool) -> tuple[bool, bool, bool]:
+    """Whether a term must be looked at where it stands, in each case: "MR" is no "Mr", and "MOM" no "mom"."""
+    always = is_phrase(term) or (context and term.text in ALWAYS)
+    lower = always and term.text != "mom"
+    return lower, lower and term.text not in ("mr", "ms", "mrs"), always or (context and term.text == "he")
 
 
-def _is_phrase(term: Term) -> bool:
-    """Whether the case of a term must be read from all of it: several words, signs, a first letter beyond ASCII."""
-    return not (term.text.isalpha() and term.text[0].isascii()) or term.text in GLUED
-
-
-def _as_written(one: _Seen, target: str) -> str:
-    """The target in the case of what was written; where that is neither of the three, as the table spells it."""
-    if one.term.text in GLUED:  # the unit stays as it is: "72yoM", "72YOM"
-        unit = next(unit for unit in sorted(UNITS, key=len, reverse=True) if one.term.text[: len(unit)] == unit
-                    and one.term.text[len(unit) :] in DEMOGRAPHIC)  # fmt: skip
-        letters = target[len(unit) :]
-        return one.written[: len(unit)] + (letters.upper() if one.written[-1].isupper() else letters.lower())
-    if one.written.islower():
-        return target.lower()
-    if one.written.isupper() and len(one.written) > 1:
-        return target.upper()
-    return target[:1].upper() + target[1:] if one.written[0].isupper() else target
-
-
-def _cases(signs: NDArray[np.uint8], found: Matches) -> Ints:
+def _cases(signs: Bytes, found: Matches) -> Ints:
     """Case of each match by its first two letters; one letter alone in upper case counts as upper."""
     first = (signs[found.start] >= 65) & (signs[found.start] <= 90)
     place = np.minimum(found.start + 1, found.end - 1)
@@ -210,50 +258,3 @@ def _cases(signs: NDArray[np.uint8], found: Matches) -> Ints:
 
 def _index(term: Term, word: str) -> int:
     return [other.lower() for other in term.others].index(word)
-
-
-def _with_possessives(buffer: bytes, start: Ints, end: Ints, replacements: list[bytes]) -> Ints:
-    """Plural possessives take their form from the new word: "ladies'" and "gentlemen's"."""
-    found = end.copy()
-    signs = np.frombuffer(buffer + b" ", dtype=np.uint8)[end]
-    for place in np.flatnonzero((signs == _MARKS[0][0]) | (signs == _MARKS[1][0])).tolist():
-        word, at = replacements[place], int(end[place])
-        mark = next((one for one in _MARKS if buffer.startswith(one, at)), b"")
-        if not mark or not word:
-            continue
-        after = buffer[at + len(mark) : at + len(mark) + 2]
-        plural, written = _is_plural(word), _is_plural(buffer[int(start[place]) : at])
-        if written and not plural and not after[:1].isalnum():
-            replacements[place] = word + mark + (b"S" if word.isupper() else b"s")
-            found[place] = at + len(mark)
-        elif plural and not written and after[:1] in (b"s", b"S") and not after[1:2].isalnum():
-            replacements[place] = word + mark
-            found[place] = at + len(mark) + 1
-    return found
-
-
-_MARKS = (b"'", "’".encode())
-
-
-def _is_plural(word: bytes) -> bool:
-    low = word.lower()
-    return low.endswith(b"s") and not low.endswith((b"ss", b"his", b"hers", b"ms", b"mrs", b"miss"))
-
-
-def _without_gaps(
-    buffer: bytes, offsets: Ints, start: Ints, end: Ints, replacements: Sequence[bytes], titles: NDArray[np.bool_]
-) -> tuple[Ints, Ints]:
-    """Where a term is removed one space beside it goes as well, and the full stop of a title."""
-    start, end = start.copy(), end.copy()
-    for place in [number for number, word in enumerate(replacements) if not word]:
-        row = int(np.searchsorted(offsets, start[place], side="right"))
-        first, last = int(offsets[row - 1]), int(offsets[row])
-        if titles[place] and buffer[end[place] : end[place] + 1] == b"." and end[place] < last:
-            end[place] += 1
-        bound = max(first, int(end[place - 1]) if place else 0)
-        before = buffer[start[place] - 1 : start[place]] if start[place] > bound else b""
-        if before == b" ":
-            start[place] -= 1
-        elif before in (b"", b"\n", b"(") and buffer[end[place] : end[place] + 1] == b" " and end[place] < last:
-            end[place] += 1
-    return start, end

@@ -30,6 +30,7 @@ _HEADER = re.compile(
     r"(?:\s*[:=|–-]\s*|\s+)[\"'“(\[]?\s*$",
     _I,
 )
+_NAMED = re.compile("sex|gender", _I)
 _AGE = r"(?:\d|_{2,}|\*\*\])"
 # Up to three words of description may stand between the age and the letter ("66 yo Spanish speaking F").
 _AGE_UNIT = re.compile(
@@ -71,8 +72,10 @@ def letter(term: str, before: str, after: str) -> Judged:
         return _NO
     if _BOTH[0].match(after) or _BOTH[1].search(before):
         return _NO
-    if _HEADER.search(before) or _AGE_UNIT.search(before):
-        return _YES if term.isupper() or ":" in before[-4:] or _AGE_UNIT.search(before) else _NO
+    # Both patterns are slow where they fail, and without these words they do.
+    unit = "y" in before.lower() and _AGE_UNIT.search(before)
+    if unit or (_NAMED.search(before) and _HEADER.search(before)):
+        return _YES if term.isupper() or ":" in before[-4:] or unit else _NO
     if len(term) > 1 or term.islower():
         return _NO
     if _AGE_AFTER.match(after) and not before[-1:].isalnum() and before[-1:] != "/":

@@ -4,24 +4,30 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
-_KEY = 16  # bytes of a word that are compared at once; the rest of a longer term is compared one by one
-_SPACE = 32
-_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz")
-# Letters in lower case, bytes of other alphabets as they are, everything else a space.
-_FOLD = bytes(
-    byte if byte >= 128 else byte | 32 if byte >= 65 and byte | 32 in _LETTERS else 32 for byte in range(256)
+from swapbias.swapping.folding import (
+    MASKS,
+    SPACE,
+    Ints,
+    Words,
+    cuts_of,
+    eights,
+    fold,
+    is_letter,
+    signs_of,
+    starts_of,
+    within_word,
 )
+
+_STRIDE = 1 << 13  # words looked at at once: what is made of them stays in the fastest cache
+_KEY = 16  # bytes of a word that are compared at once; the rest of a longer term is compared one by one
 _LOWER = bytes(byte | 32 if 65 <= byte <= 90 else byte for byte in range(256))
+_WHITE = b" \t\n\r\x0b\x0c"
 _IS_DIGIT = np.array([48 <= byte <= 57 for byte in range(256)])
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # spreads the bits of a key: Fibonacci hashing
-_MASKS = np.array([(1 << (8 * length)) - 1 for length in range(9)], dtype=np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +37,6 @@ class Matches:
     start: Ints
     end: Ints
     term: Ints
-
-
-def fold(buffer: bytes) -> bytes:
-    """The buffer with letters in lower case and every other sign a space; the same length, byte for byte.
-
-    >>> fold("He’s 45F, Ms.".encode())
-    b'he   s   f  ms '
-    """
-    folded = buffer.translate(_FOLD)
-    if buffer.isascii():
-        return folded
-    mended = bytearray(folded)
-    beyond = np.flatnonzero(np.frombuffer(folded, dtype=np.uint8) >= 128)
-    for run in np.split(beyond, np.flatnonzero(np.diff(beyond) > 1) + 1):
-        start, end = int(run[0]), int(run[-1]) + 1
-        mended[start:end] = _words_of(folded[start:end])
-    return bytes(mended)
-
-
-@cache
-def _words_of(run: bytes) -> bytes:
-    """A run of bytes beyond ASCII with its letters kept and its signs made spaces."""
-    return b"".join(
-        one if _is_letter(letter) else b" " * len(one) for letter in run.decode("utf-8") for one in [letter.encode()]
-    )
 
 
 class Matcher:
@@ -80,8 +61,13 @@ class Matcher:
         halves = sorted((_number(key[:8]), _number(key[8:]), key) for key in keys)
         self._first = np.array([first for first, _, _ in halves], dtype=np.uint64)
         self._second = np.array([second for _, second, _ in halves], dtype=np.uint64)
+        self._lengths = np.array([len(key) for _, _, key in halves], dtype=np.int64)
         self._term = np.array([words.get(key, -1) for _, _, key in halves], dtype=np.int64)
         self._phrases = {place: phrases[key] for place, (_, _, key) in enumerate(halves) if key in phrases}
+        self._opens_phrase = np.zeros((len(halves), 256), dtype=bool)  # by key and the sign after it
+        for place, known in self._phrases.items():
+            for phrase in known:
+                self._opens_phrase[place, list(phrase.following)] = True
         self._alike = int(np.unique(self._first, return_counts=True)[1].max()) - 1
         self._likely = np.zeros(1 << 16, dtype=bool)  # tells most words from every term at one glance
         self._likely[_bucket(self._first)] = True
@@ -89,24 +75,46 @@ class Matcher:
     def find(self, buffer: bytes, offsets: Ints) -> Matches:
         """Matches in a buffer whose rows begin at ``offsets`` (rows + 1 values, the last is the end)."""
         padded = fold(buffer) + b" " * (_KEY + 8)
-        starts, lengths = _words(np.frombuffer(padded, dtype=np.uint8), len(buffer), offsets)
-        starts, lengths, key = self._known(padded, starts, lengths)
-        number = self._term[key]
-        found = Matches(starts, starts + lengths, number)
+        cuts = cuts_of(signs_of(padded), offsets)
+        found, key = self._known(padded, *self._likely_words(padded, len(buffer), cuts), cuts)
         if self._phrases:
             found = self._with_phrases(buffer, offsets, found, key)
         return self._apart_from_digits(buffer, offsets, _chosen(found, found.term >= 0))
 
-    def _known(self, padded: bytes, starts: Ints, lengths: Ints) -> tuple[Ints, Ints, Ints]:
-        """The words whose first 16 bytes are a key, with their lengths and the place of the key."""
-        eights: Words = np.ndarray((len(padded) - 7,), np.uint64, padded, strides=(1,))
-        low = eights[starts] & _MASKS[np.minimum(lengths, 8)]
-        likely = self._likely[_bucket(low)]
-        starts, lengths, low = starts[likely], lengths[likely], low[likely]
-        high = eights[starts + 8] & _MASKS[np.clip(lengths - 8, 0, 8)]
+    def _likely_words(self, padded: bytes, size: int, cuts: Ints) -> tuple[Ints, Words]:
+        """Starts and first eight letters of the words that may be keys: about one in fifty of all words."""
+        starts = starts_of(signs_of(padded), size, cuts)
+        stops = np.append(cuts, len(padded))
+        parts = [
+            self._likely_of(padded, starts[begin : begin + _STRIDE], stops)
+            for begin in range(0, len(starts), _STRIDE)
+        ]
+        if not parts:
+            return starts, np.zeros(0, dtype=np.uint64)
+        return np.concatenate([start for start, _ in parts]), np.concatenate([low for _, low in parts])
+
+    def _likely_of(self, padded: bytes, starts: Ints, stops: Ints) -> tuple[Ints, Words]:
+        low = eights(padded)[starts]
+        low &= within_word(low)
+        if len(stops) > 1:
+            low &= MASKS[np.minimum(_room(starts, stops), 8)]  # a word ends where its row does
+        likely = np.flatnonzero(self._likely[_bucket(low)])
+        return starts[likely], low[likely]
+
+    def _known(self, padded: bytes, starts: Ints, low: Words, cuts: Ints) -> tuple[Matches, Ints]:
+        """The words whose first 16 bytes are a key, with the place of the key; a longer word is no term itself."""
+        rest = eights(padded)[starts + 8]
+        mask = within_word(rest)
+        mask[low >> np.uint64(56) == 0] = 0
+        room = _room(starts, np.append(cuts, len(padded)))
+        mask &= MASKS[np.clip(room - 8, 0, 8)]
+        high = rest & mask
         key = self._place(low, high)
-        same = (self._first[key] == low) & (self._second[key] == high)
-        return starts[same], lengths[same], key[same]
+        same = np.flatnonzero((self._first[key] == low) & (self._second[key] == high))
+        starts, low, high, room, key = starts[same], low[same], high[same], room[same], key[same]
+        goes_on = (high >> np.uint64(56) != 0) & (signs_of(padded)[starts + _KEY] != SPACE) & (room > _KEY)
+        lengths = self._lengths[key]
+        return Matches(starts, starts + lengths, np.where(goes_on, -1, self._term[key])), key
 
     def _place(self, low: Words, high: Words) -> Ints:
         """Where a key may stand among the keys, sorted by their halves; few share the first ("grandfather")."""
@@ -121,7 +129,8 @@ class Matcher:
     def _with_phrases(self, buffer: bytes, offsets: Ints, found: Matches, key: Ints) -> Matches:
         """The matches with those of phrases among them; a word inside a phrase is no match of its own."""
         longer = []
-        for place in np.flatnonzero(np.isin(key, list(self._phrases))):
+        following = signs_of(buffer + b" " * _KEY)[found.start + self._lengths[key]]
+        for place in np.flatnonzero(self._opens_phrase[key, following]).tolist():
             start = int(found.start[place])
             row = int(np.searchsorted(offsets, start, side="right"))
             bounds = int(offsets[row - 1]), int(offsets[row])
@@ -134,10 +143,14 @@ class Matcher:
     def _apart_from_digits(self, buffer: bytes, offsets: Ints, found: Matches) -> Matches:
         """Without terms that touch a digit of their row: "HER2" is no pronoun."""
         signs = np.frombuffer(buffer + b"  ", dtype=np.uint8)
-        row = np.searchsorted(offsets, found.start, side="right")
-        before = _IS_DIGIT[signs[found.start - 1]] & (found.start > offsets[row - 1])
-        after = _IS_DIGIT[signs[found.end]] & (found.end < offsets[row])
-        return _chosen(found, ~(before | after) | self._beside_digits[found.term])
+        beside = _IS_DIGIT[signs[found.start - 1]] | _IS_DIGIT[signs[found.end]]
+        places = np.flatnonzero(beside & ~self._beside_digits[found.term])
+        start, end = found.start[places], found.end[places]
+        row = np.searchsorted(offsets, start, side="right")
+        before = _IS_DIGIT[signs[start - 1]] & (start > offsets[row - 1])
+        kept = np.ones(len(found.start), dtype=bool)
+        kept[places] = ~(before | (_IS_DIGIT[signs[end]] & (end < offsets[row])))
+        return _chosen(found, kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +161,18 @@ class _Phrase:
     lead: int  # bytes before the first word
     pattern: re.Pattern[bytes]
     number: int
+    following: bytes  # signs that may stand after the first word, or rather after its first 16 bytes
 
     @classmethod
     def of(cls, spelled: bytes, number: int) -> "_Phrase":
         folded = fold(spelled)
         lead = len(folded) - len(folded.lstrip(b" "))
+        first = folded[lead:].split(b" ")[0]
         text = rb"\s+".join(re.escape(part) for part in spelled.split(b" "))
-        return cls(folded[lead:].split(b" ")[0], lead, re.compile(text, re.IGNORECASE), number)
+        after = spelled[lead + len(first) :][:1]
+        known = len(first) <= _KEY and after
+        following = (_WHITE if after == b" " else after) if known else bytes(range(256))
+        return cls(first, lead, re.compile(text, re.IGNORECASE), number, following)
 
     def at(self, buffer: bytes, start: int, bounds: tuple[int, int]) -> tuple[int, int, int] | None:
         """(start, end, number) where the phrase stands within the row, as whole words."""
@@ -166,12 +184,8 @@ class _Phrase:
         # A slice may cut a character at either end: what is left of it is no part of the question.
         last = buffer[max(begin, end - 4) : end].decode(errors="ignore")[-1:]
         following = buffer[end : min(end + 4, bounds[1])].decode(errors="ignore")[:1]
-        goes_on = _is_letter(last) and _is_letter(following)
+        goes_on = is_letter(last) and is_letter(following)
         return None if goes_on else (begin, end, self.number)
-
-
-def _is_letter(sign: str) -> bool:
-    return bool(sign) and unicodedata.category(sign)[0] in "LM"
 
 
 def _spellings(term: str) -> Iterator[bytes]:
@@ -186,25 +200,14 @@ def _number(part: bytes) -> int:
     return int.from_bytes(part[:8], "little")
 
 
-def _words(signs: NDArray[np.uint8], size: int, offsets: Ints) -> tuple[Ints, Ints]:
-    """Starts and lengths of all runs of letters; a run ends with its row."""
-    spaces = np.flatnonzero(signs[: size + 1] == _SPACE)
-    gaps = np.diff(spaces, prepend=-1)
-    word = np.flatnonzero(gaps > 1)
-    lengths = gaps[word] - 1
-    starts = spaces[word] - lengths
-    inner = offsets[1:-1]
-    cuts = inner[(signs[inner] != _SPACE) & (signs[inner - 1] != _SPACE)]  # a letter on either side of a row's end
-    if not len(cuts):
-        return starts, lengths
-    cuts = np.unique(cuts)  # each ends one word and begins another
-    begins = np.sort(np.concatenate([starts, cuts]), kind="stable")
-    ends = np.sort(np.concatenate([starts + lengths, cuts]), kind="stable")
-    return begins, ends - begins
+def _room(starts: Ints, stops: Ints) -> Ints:
+    """Bytes from each start to the next stop, which is always there."""
+    room: Ints = stops[np.searchsorted(stops, starts, side="right")] - starts
+    return room
 
 
-def _bucket(low: Words) -> Words:
-    return (low * _MIX) >> np.uint64(48)
+def _bucket(low: Words) -> Ints:
+    return ((low * _MIX) >> np.uint64(48)).view(np.int64)
 
 
 def _chosen(found: Matches, kept: NDArray[np.bool_]) -> Matches:
@@ -213,12 +216,20 @@ def _chosen(found: Matches, kept: NDArray[np.bool_]) -> Matches:
 
 def _merged(found: Matches, longer: Sequence[tuple[int, int, int]]) -> Matches:
     """Single words and phrases in order; the earlier and then the longer one wins where they overlap."""
+    single = _chosen(found, found.term >= 0)
     if not longer:
-        return found
-    single = zip(found.start.tolist(), found.end.tolist(), found.term.tolist(), strict=True)
-    kept: list[tuple[int, int, int]] = []
-    for one in sorted([*(one for one in single if one[2] >= 0), *longer], key=lambda one: (one[0], -one[1])):
-        if not kept or one[0] >= kept[-1][1]:
-            kept.append(one)
-    start, end, term = (np.array(column, dtype=np.int64) for column in zip(*kept, strict=True))
-    return Matches(start, end, term)
+        return single
+    start, end, term = (
+        np.concatenate([one, np.array(more, dtype=np.int64)])
+        for one, more in zip((single.start, single.end, single.term), zip(*longer, strict=True), strict=True)
+    )
+    order = np.lexsort((-end, start))
+    start, end, term = start[order], end[order], term[order]
+    kept = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])
+    alone = kept.copy()
+    last = 0
+    for place in np.flatnonzero(~alone).tolist():
+        last = int(end[place - 1]) if alone[place - 1] else last
+        if start[place] >= last:
+            kept[place], last = True, int(end[place])
+    return Matches(start[kept], end[kept], term[kept])

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Protocol
 
 from swapbias.sources import corpus_dir, read_table
@@ -108,7 +108,7 @@ def _weights() -> Mapping[str, float]:
     return {row["feature"]: float(row["weight"]) for row in rows}
 
 
-@cache
+@lru_cache(maxsize=1 << 16)
 def _weighed(previous: str, following: str | None) -> float:
     weights = _weights()
     return weights["bias"] + sum(weights.get(name, 0.0) for name in features(previous, following))

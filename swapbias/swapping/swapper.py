@@ -14,8 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.swapping.deciding import Decided, Decider
-from swapbias.swapping.matching import Ints, Matcher, Matches
+from swapbias.swapping.deciding import Decider
+from swapbias.swapping.folding import Ints
+from swapbias.swapping.matching import Matcher, Matches
+from swapbias.swapping.rebuilding import rebuilt
 from swapbias.swapping.resolving import Resolver, SecondedResolver, WordResolver
 from swapbias.swapping.table import DEMOGRAPHIC, GLUED, clinical_terms, load_table
 
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 MODES = ("swap", "neutralise")
-_BLOCK = 1 << 19  # bytes of text worked on at once: what is made of them stays in the processor's cache
-RULES = "1"  # raised with any change of rules that changes results
+_BLOCK = 1 << 18  # bytes of text worked on at once: what is made of them stays in the processor's cache
+RULES = "2"  # raised with any change of rules that changes results
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,20 +147,23 @@ class Swapper:
     def _block(self, texts: pa.Array, mode: str) -> Swapped:
         buffer, offsets = _bytes_of(texts)
         found = self._matcher.find(buffer, offsets)
-        rows = np.searchsorted(offsets, found.start, side="right") - 1
+        size = len(texts)
+        rows = np.repeat(np.arange(size), np.diff(np.searchsorted(found.start, offsets)))
         own = found.term < len(self._terms)
         clinical = self._is_clinical[found.term]
         mine = Matches(found.start[own], found.end[own], found.term[own])
         decided = self._deciders[mode].decide(buffer, offsets, mine, rows[own])
-        size = len(texts)
+        times = np.bincount(found.term[clinical])
         return Swapped(
-            texts=_rebuilt(texts, buffer, offsets, decided),
+            texts=rebuilt(texts, buffer, offsets, decided),
             replaced=_counts(decided.rows, size),
             ambiguous=_counts(decided.doubtful_rows, size),
             specific=_counts(rows[clinical], size),
             sides=np.sign(np.bincount(decided.rows, weights=decided.sides, minlength=size)).astype(np.int8),
             terms=decided.terms,
-            specific_terms=Counter(self._names[number] for number in found.term[clinical].tolist()),
+            specific_terms=Counter(
+                {self._names[number]: int(times[number]) for number in np.flatnonzero(times).tolist()}
+            ),
             doubtful=decided.doubtful,
         )
 
@@ -227,20 +232,6 @@ def _bytes_of(texts: pa.Array) -> tuple[bytes, Ints]:
     values = texts.buffers()[2]
     start, end = int(offsets[0]), int(offsets[-1])
     return (bytes(memoryview(values)[start:end]) if values is not None else b""), offsets - start
-
-
-def _rebuilt(texts: pa.Array, buffer: bytes, offsets: Ints, decided: Decided) -> pa.Array:
-    """The texts with the decided replacements in place."""
-    starts, ends = decided.start.tolist(), decided.end.tolist()
-    kept = zip([0, *ends], [*starts, len(buffer)], [*decided.replacements, b""], strict=True)
-    joined = b"".join([part for begin, end, word in kept for part in (buffer[begin:end], word)])
-    lengths = np.fromiter(map(len, decided.replacements), dtype=np.int64, count=len(starts))
-    grown = np.cumsum(lengths - (decided.end - decided.start))
-    moved = offsets + np.concatenate(([0], grown))[np.searchsorted(decided.start, offsets, side="left")]
-    valid = None if not texts.null_count else pa.array(texts.is_valid()).buffers()[1]
-    return pa.Array.from_buffers(
-        pa.large_string(), len(texts), [valid, pa.py_buffer(moved.astype(np.int64)), pa.py_buffer(joined)]
-    )
 
 
 def _counts(rows: Ints, size: int) -> NDArray[np.int32]:
