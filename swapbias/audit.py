@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from swapbias import __version__, credentialed
+from swapbias.caching import ScoreCache
 from swapbias.errors import UsageError
 from swapbias.explaining import explain
 from swapbias.findings import Finding, disaggregate
@@ -29,14 +30,15 @@ ANSWERS = "answers.jsonl"  # of a chat model, each as it arrives
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")
 
 
-def start(settings: Settings, folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
-    """Run an audit into a new folder.
+def start(settings: Settings, folder: Path, *, say: Say, bar: Bar, cache: bool = False) -> tuple[Run, list[Finding]]:
+    """Run an audit into a new folder; with ``cache``, what an earlier one scored is not scored again.
 
     Raises:
         UsageError, ValueError, OSError: each with one sentence; nothing half is left.
     """
     tasks, skipped = plan(settings)
     Run.check_new(folder)
+    kept = ScoreCache(settings.load) if cache else None
     readers = load_readers(settings, tasks, say=say, bar=bar)  # before anything is written
     manifest = {
         "swapbias": __version__,
@@ -50,10 +52,10 @@ def start(settings: Settings, folder: Path, *, say: Say, bar: Bar) -> tuple[Run,
     }
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
-        return _work(Run.create(folder, manifest), settings.seed, tasks, readers, say, bar)
+        return _work(Run.create(folder, manifest), settings.seed, tasks, readers, say, bar, kept)
 
 
-def resume(folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
+def resume(folder: Path, *, say: Say, bar: Bar, cache: bool = False) -> tuple[Run, list[Finding]]:
     """Go on with a run that was killed; what is on disk is not scored again.
 
     Raises:
@@ -62,10 +64,10 @@ def resume(folder: Path, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
     """
     run = Run.open(folder)
     with locked(folder):
-        return _go_on(run, say=say, bar=bar)
+        return _go_on(run, say=say, bar=bar, cache=cache)
 
 
-def _go_on(run: Run, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
+def _go_on(run: Run, *, say: Say, bar: Bar, cache: bool) -> tuple[Run, list[Finding]]:
     manifest = run.manifest()
     run.sweep()
     settings = Settings.from_manifest(manifest["settings"])
@@ -75,11 +77,18 @@ def _go_on(run: Run, *, say: Say, bar: Bar) -> tuple[Run, list[Finding]]:
             f"{run.folder} was begun with swapbias {manifest['swapbias']} and other corpora than this one "
             f"({__version__}) has. Start a new run."
         )
-    return _work(run, settings.seed, tasks, load_readers(settings, tasks, say=say, bar=bar), say, bar)
+    kept = ScoreCache(settings.load) if cache else None
+    return _work(run, settings.seed, tasks, load_readers(settings, tasks, say=say, bar=bar), say, bar, kept)
 
 
 def _work(
-    run: Run, seed: int, tasks: Sequence[Task], readers: Sequence[Scorer], say: Say, bar: Bar
+    run: Run,
+    seed: int,
+    tasks: Sequence[Task],
+    readers: Sequence[Scorer],
+    say: Say,
+    bar: Bar,
+    cache: ScoreCache | None,
 ) -> tuple[Run, list[Finding]]:
     manifest = run.manifest()
     pinned = _as_saved(identities(readers))
@@ -92,7 +101,16 @@ def _work(
     for reader in readers:
         if isinstance(reader, HasLog):
             reader.log = AnswerLog(run.folder / ANSWERS)
-    items = _score_all(run, tasks, readers, bar)
+    try:
+        items = _score_all(run, tasks, readers, bar, cache)
+    finally:  # a run that is stopped says it too
+        if cache is not None:
+            manifest["from_cache"] = manifest.get("from_cache", 0) + cache.rows
+            run.write_manifest(manifest)
+    if notes := list(dict.fromkeys(note for one in readers if (note := getattr(one, "error_note", "")))):
+        manifest["dtype_error"] = notes
+        for note in notes:
+            say(note)
     found: list[Finding] = []
     for name, frame in items.items():
         for model_id, part in frame.groupby("model_id", sort=False):
@@ -111,18 +129,26 @@ def _as_saved(models: list[dict[str, Any]]) -> Any:
     return json.loads(json.dumps(models))
 
 
-def _score_all(run: Run, tasks: Sequence[Task], readers: Sequence[Scorer], bar: Bar) -> dict[str, pd.DataFrame]:
+def _score_all(
+    run: Run, tasks: Sequence[Task], readers: Sequence[Scorer], bar: Bar, cache: ScoreCache | None
+) -> dict[str, pd.DataFrame]:
     items = {}
     for study in dict.fromkeys(task.study.name for task in tasks):
-        todo = [(reader, task.rows) for task, reader in zip(tasks, readers, strict=True) if task.study.name == study]
-        advance = bar(study, sum(len(rows) for _, rows in todo))
+        todo = [
+            (reader, task.rows, None if task.notes else cache)  # notes are never kept: they may be private
+            for task, reader in zip(tasks, readers, strict=True)
+            if task.study.name == study
+        ]
+        advance = bar(study, sum(len(rows) for _, rows, _ in todo))
 
-        def chunk(reader: Scorer, piece: Any, advance: Any = advance) -> Callable[[], list[dict[str, Any]]]:
-            return lambda: _without_held_text(score_rows(piece, reader, advance))
+        def chunk(
+            reader: Scorer, piece: Any, kept: ScoreCache | None, advance: Any = advance
+        ) -> Callable[[], list[dict[str, Any]]]:
+            return lambda: _without_held_text(score_rows(piece, reader, advance, cache=kept))
 
         work = [
-            chunk(reader, piece)
-            for reader, rows in todo
+            chunk(reader, piece, kept)
+            for reader, rows, kept in todo
             for piece in chunks(rows, getattr(reader, "chunk_rows", CHUNK_ROWS))
         ]
         items[study] = run.score_once(study, work, advance)

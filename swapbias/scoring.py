@@ -9,6 +9,8 @@ from swapbias.studies import as_prompts
 if TYPE_CHECKING:
     from datasets import Dataset
 
+    from swapbias.caching import ScoreCache
+
 CHUNK_ROWS = 1_024
 
 
@@ -24,16 +26,27 @@ def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress |
 
 
 def score_rows(
-    rows: Sequence[Mapping[str, Any]], scorer: Scorer, on_progress: Progress | None = None
+    rows: Sequence[Mapping[str, Any]],
+    scorer: Scorer,
+    on_progress: Progress | None = None,
+    *,
+    cache: "ScoreCache | None" = None,
 ) -> list[dict[str, Any]]:
-    """``score_prompts`` on plain rows."""
-    scored = scorer.score(as_prompts(rows), on_progress)
+    """``score_prompts`` on plain rows; with a cache, what an earlier audit scored is not scored again.
+
+    Rows made from credentialed notes are never cached, whoever scores them.
+    """
+    prompts = as_prompts(rows)
+    if cache is None or any(row.get("credentialed") == "True" for row in rows):
+        scored = scorer.score(prompts, on_progress)
+    else:
+        scored = cache.score(prompts, scorer, on_progress)
     return [
         {
             **row,
             "model_id": scorer.model_id,
-            "score": one.score,
-            **one.parts,
+            "score": float(one.score),  # a chunk of whole numbers would else become a column of another type
+            **{name: float(value) for name, value in one.parts.items()},
             "answer": one.answer,
             "top_tokens": one.top_tokens,
         }

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from swapbias.cli.audit import audit
+from swapbias.cli.cache import cache
 from swapbias.cli.lexicon import lexicon
 from swapbias.cli.share import report, share, shared
 from swapbias.cli.swap import swap
@@ -28,6 +29,7 @@ app.command("audit")(audit)
 app.command("swap")(swap)
 app.command("train")(train)
 app.command("report")(report)
+app.command("cache")(cache)
 app.command("share")(share)
 app.command("shared")(shared)
 

@@ -1,16 +1,14 @@
 """swapbias audit: from a model to a report."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from swapbias.cli.terminal import out, progress, say
 from swapbias.errors import UsageError
 
-if TYPE_CHECKING:
-    from swapbias.audit import Settings
-
+_WITH_RESUME = ("resume", "no_cache")  # anything else is taken from the run
 BUILT_IN = ("svm", "rf", "mlp", "tfidf-lsa", "vader")
 
 
@@ -25,10 +23,15 @@ def audit(
         str | None, typer.Option(help="masked, classifier or causal, where the config does not tell.")
     ] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", show_default=False)] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Most prompts per config, whole pairs.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Most prompts per config (and trial of a chat model), whole pairs.")
+    ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Texts per forward pass.")] = 64,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     dtype: Annotated[str, typer.Option(help="float32, or bfloat16 (faster, changes results).")] = "float32",
+    prune: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Recursive masking: give up branches less likely; 0 is exact.")
+    ] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the calibration model and of resampling.")] = 0,
     positive_label: Annotated[str | None, typer.Option(help="The classifier's label for positive.")] = None,
     negative_label: Annotated[str | None, typer.Option(help="The classifier's label for negative.")] = None,
@@ -52,8 +55,11 @@ def audit(
     provider: Annotated[
         str | None, typer.Option(help="Inference provider, or local: run the Hub id with transformers here.")
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Times each prompt is asked.")] = 5,
+    trials: Annotated[int, typer.Option(min=1, max=1000, help="Times each prompt is asked.")] = 5,
     temperature: Annotated[float, typer.Option(min=0.0, help="Of the chat model.")] = 1.0,
+    max_tokens: Annotated[
+        int, typer.Option(min=1, help="Most tokens of an answer; models that think first need thousands.")
+    ] = 16,
     concurrency: Annotated[int, typer.Option(min=1, help="Requests at once.")] = 8,
     max_requests: Annotated[
         int | None, typer.Option(min=0, help="Stop before the first request beyond this.")
@@ -63,22 +69,26 @@ def audit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say how many requests, tokens and how much it costs; send nothing.")
     ] = False,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Score everything again, and keep no scores for later audits.")
+    ] = False,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
 ) -> None:
     """Audit a model: score the prompts, compare the groups, write findings, figures and a report."""
     from swapbias import audit as auditing
     from swapbias.chatting import ChatSettings
+    from swapbias.dry_running import told_plan
     from swapbias.phenotyping import NoteSettings
     from swapbias.printing import print_headlines
     from swapbias.scorers import LoadOptions
 
     with progress() as bar:
         if resume:
-            given = [name for name in context.params if _was_given(context, name) and name != "resume"]
+            given = [name for name in context.params if _was_given(context, name) and name not in _WITH_RESUME]
             if given:
                 named = ", ".join("MODEL" if name == "model" else name for name in given)
                 raise UsageError(f"--resume takes everything from the run, and {named} is given. Drop the others.")
-            run, found = auditing.resume(resume, say=say, bar=bar)
+            run, found = auditing.resume(resume, say=say, bar=bar, cache=not no_cache)
         else:
             settings = auditing.Settings(
                 model=_absolute(model) if model else None,
@@ -89,6 +99,7 @@ def audit(
                 load=LoadOptions(
                     device=device,
                     dtype=dtype,
+                    prune=prune,
                     batch_size=batch_size,
                     positive_label=positive_label,
                     negative_label=negative_label,
@@ -105,6 +116,7 @@ def audit(
                     provider=provider,
                     trials=trials,
                     temperature=temperature,
+                    max_tokens=max_tokens,
                     concurrency=concurrency,
                     max_requests=max_requests,
                     price_in=price_in,
@@ -112,9 +124,12 @@ def audit(
                 ),
             )
             if dry_run:
-                _print_plan(settings)
+                for sentence in told_plan(settings):
+                    out.print(sentence, soft_wrap=True, markup=False)
+                out.print("Dry run: nothing was sent.")
                 return
-            run, found = auditing.start(settings, folder or auditing.default_folder(settings), say=say, bar=bar)
+            place = folder or auditing.default_folder(settings)
+            run, found = auditing.start(settings, place, say=say, bar=bar, cache=not no_cache)
     for one in run.manifest()["skipped"]:
         out.print(f"Not run: {one['study']} {one['experiment']}: {one['reason']}.", soft_wrap=True, markup=False)
     print_headlines(out, found)
@@ -137,19 +152,3 @@ def _resolved(model: str) -> str:
 def _was_given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-def _print_plan(settings: "Settings") -> None:
-    """What an audit would do, without loading a model or sending anything."""
-    from swapbias.chatting import planned_requests
-    from swapbias.planning import plan
-
-    tasks, skipped = plan(settings)
-    for task in tasks:
-        told = f"{task.study.name} {task.experiment.name}: {len(task.rows)} prompts for {task.model}"
-        if task.experiment.kind == "chat":
-            told += f"; {planned_requests(task.rows, settings.chat, settings.seed)}"
-        out.print(told, soft_wrap=True, markup=False)
-    for one in skipped:
-        out.print(f"Not run: {one.study} {one.experiment}: {one.reason}.", soft_wrap=True, markup=False)
-    out.print("Dry run: nothing was sent.")
