@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from swapbias.answers import CLASSES, PARSERS, SAID, answer_class
+from swapbias.answer_parsing import CLASSES, PARSERS, SAID, answer_class
 from swapbias.errors import UsageError
 from swapbias.prompts import Prompt
 from swapbias.scorers import LoadOptions, Scorer

@@ -21,8 +21,8 @@ class Finding:
         slice_by, slice_value: ``all``, or the slice and its value.
         unit: unit of the value.
         direction: what the sign means and which direction is worse.
-        robust: blank for the paper's statistic (of chat answers: the one over sentence pairs); else what the other one
-            does (clusters, permutation, over trials as published).
+        robust: blank for the paper's statistic (of chat answers: the one over sentence pairs); else what the other
+            one does (clusters, permutation, over trials as published).
         estimate: the numbers.
         published: the number to hold it against, if there is one.
     """

@@ -82,7 +82,7 @@ def _load(model: str, settings: Settings, tasks: Sequence[Task], say: Say, bar: 
 
 def _reader(model: Any, task: Task, settings: Settings) -> Scorer:
     if task.experiment.kind != EMBEDDING:
-        return read_as(model, task.experiment.reading)
+        return read_as(model, task.experiment.reading, prune=settings.load.prune)
     reader: Any = note_reader(model, task.experiment, task.notes, settings.notes, settings.seed)
     expected = expected_numbers(task.study.name, task.notes, reader.model_id)
     if expected is not None:

@@ -16,6 +16,7 @@ def pytest_configure(config):
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["HF_HOME"] = str(base / "hf")
     os.environ["SWAPBIAS_CACHE"] = str(base / "cache")
+    os.environ["SWAPBIAS_CACHE_LIMIT"] = "0"  # no scores kept from one test to the next
     os.environ.setdefault("SWAPBIAS_UPSTREAM", str(_beside("upstream")))
 
 

@@ -7,6 +7,7 @@ import re
 
 import pandas as pd
 import pytest
+from safetensors.torch import load_file
 
 from swapbias.audit import Settings, resume, start
 from swapbias.errors import UsageError
@@ -15,6 +16,7 @@ from swapbias.runs import Run
 from swapbias.scorers import LoadOptions
 from swapbias.scorers import calibration as tiny_model
 from swapbias.scorers.masked import MaskedScorer
+from swapbias.sources import cache_dir
 from swapbias.studies import PROMPT_COLUMNS
 from tests import tiny
 
@@ -72,8 +74,10 @@ def test_the_audit_recovers_what_was_planted(default_run):
 
 
 def test_the_calibration_model_is_small_and_kept(calibration, monkeypatch):
-    weights = sum(parameter.numel() for parameter in calibration.model.parameters())
-    assert 100_000 < weights < 500_000
+    saved = list(cache_dir().glob("calibration-*/model.safetensors"))
+    assert saved
+    for path in saved:
+        assert 100_000 < sum(one.numel() for one in load_file(path).values()) < 500_000
     monkeypatch.setattr(tiny_model, "train", lambda *a, **k: pytest.fail("trained again"))
     again = tiny_model.load_calibration()
     assert again.identity == calibration.identity

@@ -215,11 +215,11 @@ def test_a_killed_run_goes_on_to_the_same_findings(depression_file, tmp_path, qu
     assert numbers(found, "augmented")["flip_rate"].estimate.value < 0.02
     calls = []
 
-    def killed(*arguments):
+    def killed(*arguments, **more):
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return score_rows(*arguments)
+        return score_rows(*arguments, **more)
 
     monkeypatch.setattr("swapbias.audit.score_rows", killed)
     with pytest.raises(KeyboardInterrupt):
