@@ -105,15 +105,20 @@ def test_a_joined_token_is_written_as_one_word(tmp_path):
     assert scorer._phrase((), whole) == "woman"
 
 
+ROUNDING = 1e-6
+
+
 @pytest.mark.parametrize("prune", [1e-4, 1e-3, 1e-2])
 def test_what_pruning_loses_is_no_more_than_it_says(family, prune):
     masked, asked = load_scorer(str(family), kind="masked"), prompts(8)
     exact, pruned = PhraseScorer(masked).score(asked), PhraseScorer(masked, prune=prune).score(asked)
     for one, other in zip(exact, pruned, strict=True):
         assert other.parts["pruned_mass"] >= 0
-        assert -1e-12 <= one.score - other.score <= other.parts["pruned_mass"] + 1e-12
-        kept = {tuple(phrase) for phrase in json.loads(other.top_tokens)}
-        assert kept <= {tuple(phrase) for phrase in json.loads(one.top_tokens)}
+        # Fewer sequences stand in other rows: float32 differs in the seventh digit.
+        assert -ROUNDING <= one.score - other.score <= other.parts["pruned_mass"] + ROUNDING
+        known = dict(json.loads(one.top_tokens))
+        for phrase, probability in json.loads(other.top_tokens):
+            assert probability == pytest.approx(known[phrase], abs=ROUNDING)
     assert all(one.parts == {} for one in exact)
 
 
