@@ -116,9 +116,9 @@ def test_what_pruning_loses_is_no_more_than_it_says(family, prune):
         assert other.parts["pruned_mass"] >= 0
         # Fewer sequences stand in other rows: float32 differs in the seventh digit.
         assert -ROUNDING <= one.score - other.score <= other.parts["pruned_mass"] + ROUNDING
-        known = dict(json.loads(one.top_tokens))
-        for phrase, probability in json.loads(other.top_tokens):
-            assert probability == pytest.approx(known[phrase], abs=ROUNDING)
+        for phrase, probability in json.loads(other.top_tokens):  # several paths may spell one phrase
+            known = [p for name, p in json.loads(one.top_tokens) if name == phrase]
+            assert min(abs(p - probability) for p in known) <= ROUNDING
     assert all(one.parts == {} for one in exact)
 
 
