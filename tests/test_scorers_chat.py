@@ -30,7 +30,8 @@ KEYS = ("SWAPBIAS_API_KEY", "OPENAI_API_KEY", "HF_TOKEN")
 SECRET = "sk-swapbias-secret-0123456789"
 # Asks 40 prompts: argv is the base URL, the log, and whether a loop runs already.
 SCRIPT = """
-import asyncio, sys
+import asyncio, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 from pathlib import Path
 from swapbias.scorers.answers import AnswerLog
 from swapbias.scorers.chat import ChatScorer
