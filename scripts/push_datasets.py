@@ -3,11 +3,9 @@
 import argparse
 import sys
 
-from swapbias.errors import UsageError
-from swapbias.hub import Hub
 from swapbias.publishing.datasets import push_dataset
-from swapbias.publishing.pushing import check_namespace, push_each
-from swapbias.publishing.telling import complain, prepare_output, say
+from swapbias.publishing.pushing import push_command
+from swapbias.publishing.telling import say
 from swapbias.studies import corpora, load_corpus
 
 
@@ -19,29 +17,14 @@ def main() -> int:
     parser.add_argument("--private", action="store_true", help="make new datasets private")
     parser.add_argument("--dry-run", action="store_true", help="say what would be pushed, push nothing")
     chosen = parser.parse_args()
-    prepare_output()
-    try:
-        names = [load_corpus(name).name for name in chosen.corpus or corpora()]
-        hub = Hub()
-        check_namespace(hub, chosen.namespace)
-    except ValueError as error:
-        _complain(str(error))
-        return 2 if isinstance(error, UsageError) else 1
-    except KeyboardInterrupt:
-        _complain("stopped. Nothing was pushed.")
-        return 130
-    return push_each(
-        dict.fromkeys(names),
-        lambda name: push_dataset(
+    return push_command(
+        "push_datasets",
+        chosen.namespace,
+        lambda: [load_corpus(name).name for name in chosen.corpus or corpora()],
+        lambda hub, name: push_dataset(
             hub, name, namespace=chosen.namespace, private=chosen.private, dry_run=chosen.dry_run, say=say
         ),
-        say=say,
-        complain=_complain,
     )
-
-
-def _complain(sentence: object) -> None:
-    complain("push_datasets", sentence)
 
 
 if __name__ == "__main__":

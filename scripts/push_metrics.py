@@ -5,12 +5,10 @@ import sys
 from pathlib import Path
 
 from swapbias import __version__
-from swapbias.errors import UsageError
-from swapbias.hub import Hub
-from swapbias.publishing.pushing import check_namespace, push_each
+from swapbias.publishing.pushing import push_command
 from swapbias.publishing.releases import check_release
 from swapbias.publishing.spaces import push_metric
-from swapbias.publishing.telling import complain, prepare_output, say
+from swapbias.publishing.telling import say
 from swapbias.studies import metric_path, metrics
 
 
@@ -23,35 +21,24 @@ def main() -> int:
     parser.add_argument("--dry-run", action="store_true", help="say what would be pushed, push nothing")
     parser.add_argument("--untagged", action="store_true", help="do not ask git whether the release is tagged")
     chosen = parser.parse_args()
-    prepare_output()
-    names = dict.fromkeys(chosen.metric or metrics())
-    try:
-        for name in names:
-            folder = metric_path(name)  # an unknown one is told before anything is pushed
-            if not chosen.untagged:
-                check_release(Path(folder), __version__)
-        hub = Hub()
-        check_namespace(hub, chosen.namespace)
-    except ValueError as error:
-        _complain(str(error))
-        return 2 if isinstance(error, UsageError) else 1
-    except KeyboardInterrupt:
-        _complain("stopped. Nothing was pushed.")
-        return 130
-    if chosen.untagged:
-        say(f"v{__version__} is not checked: the pages name a release that may not be there.")
-    return push_each(
-        names,
-        lambda name: push_metric(
+    return push_command(
+        "push_metrics",
+        chosen.namespace,
+        lambda: _names(chosen.metric or metrics(), untagged=chosen.untagged),
+        lambda hub, name: push_metric(
             hub, name, namespace=chosen.namespace, private=chosen.private, dry_run=chosen.dry_run, say=say
         ),
-        say=say,
-        complain=_complain,
     )
 
 
-def _complain(sentence: object) -> None:
-    complain("push_metrics", sentence)
+def _names(names: list[str], *, untagged: bool) -> list[str]:
+    """The metrics, once it is known that there are such and that the release their pages name is tagged."""
+    folders = [Path(metric_path(name)) for name in names]
+    if untagged:
+        say(f"v{__version__} is not checked: the pages name a release that may not be there.")
+    else:
+        check_release(folders[0], __version__)
+    return names
 
 
 if __name__ == "__main__":

@@ -15,8 +15,7 @@ from swapbias.reproduce import NotAtHand, Reproduced
 def print_headlines(out: Console, found: list[Finding]) -> None:
     """The comparisons over all rows, by the paper's statistic."""
     # The robust view, effect sizes and the other scores stand in the report.
-    shown = [one for one in words.headlines(found) if one.score == "score" and not one.robust]
-    print_findings(out, "Headline findings", shown)
+    print_findings(out, "Headline findings", words.published_headlines(found))
     for grid in words.rate_grids(found):
         _print_grid(out, grid)
 

@@ -71,7 +71,7 @@ ALLOWED = {
     "results": {"pandas"},
     "writing": {"pyarrow"},
     "building": set(),
-    "publishing": {"jinja2", "markdown_it", "markupsafe", "yaml"},
+    "publishing": {"markdown_it", "markupsafe", "yaml"},
     "sharing": {"pandas", "pyarrow", "rich"},
     "phenotyping": set(),
     "chatting": set(),

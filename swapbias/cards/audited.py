@@ -102,7 +102,7 @@ def audited(
     if len(models) > 1:
         raise ValueError(f"Findings of {len(models)} models ({', '.join(models)[:200]}), expected one. Choose one.")
     robust = {(one.study, *one.key()): one for one in found if one.robust and one.score == "score"}
-    shown = [one for one in words.headlines(list(found)) if one.score == "score" and not one.robust]
+    shown = words.published_headlines(found)
     if not shown:
         raise ValueError("The run holds no comparison of two groups for this model. Audit it with another --study.")
     made = []

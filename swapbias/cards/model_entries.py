@@ -50,7 +50,7 @@ def entries(
     """
     if len({one.model_id for one in found}) > 1:
         raise ValueError(f"Findings of several models for {visible(model_name)[:80]}, expected one. Choose one.")
-    shown = [one for one in words.headlines(list(found)) if one.score == "score" and not one.robust]
+    shown = words.published_headlines(found)
     robust = {(one.study, *one.key()): one for one in found if one.robust and one.score == "score"}
     made = []
     for study, name in dict.fromkeys((one.study, one.experiment) for one in shown):

@@ -11,7 +11,7 @@ from swapbias.errors import HubError
 from swapbias.outgoing import Files
 
 LONGEST_NAME = 240  # characters of a path that every file system takes
-KEPT = (".gitattributes",)  # the Hub's own
+KEPT = frozenset({".gitattributes"})  # what the Hub itself puts into a new repository
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from swapbias.cards import header
 from swapbias.errors import HubError, UsageError
 from swapbias.hub import Change, Hub, Repo, State, difference
+from swapbias.hub.files import KEPT
 from swapbias.outgoing import Files
 
 CARD = "README.md"
 MARK = "swapbias"  # the key in a card's header that only a push writes
-_EMPTY = {".gitattributes"}  # what the Hub itself puts into a new repository
-_TEMPLATE = {*_EMPTY, CARD, "index.html", "style.css"}  # and into a new static Space
+_TEMPLATE = {*KEPT, CARD, "index.html", "style.css"}  # of a new static Space
 _TEMPLATE_TEXT = "Check out the configuration reference at"  # all that the card of a new Space says
 _VERSION = re.compile(r"v(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 _SIZE = re.compile(rb"download_size: \d+")  # in a card: of the Parquet files
@@ -43,7 +43,7 @@ def _expected(repo: Repo) -> dict[str, str]:
 def is_new(hub: Hub, state: State) -> bool:
     """Whether it holds nothing but what the Hub itself puts into a new repository."""
     held = set(state.files)
-    if held <= _EMPTY:
+    if held <= KEPT:
         return not state.tags
     if state.repo.kind != "space" or not held <= _TEMPLATE or state.tags or len(hub.commits(state.repo)) > 1:
         return False

@@ -20,6 +20,7 @@ from swapbias.publishing.ownership import (
     signed,
 )
 from swapbias.publishing.previewing import printable, show_texts
+from swapbias.publishing.telling import complain, prepare_output, say
 
 Say = Callable[[str], None]
 
@@ -136,6 +137,39 @@ def check_namespace(hub: Hub, namespace: str) -> None:
     owners = hub.owners()
     if namespace not in owners:
         raise UsageError(f"The token may not write to {namespace!r}, expected one of {', '.join(owners)}.")
+
+
+def push_command(
+    script: str, namespace: str, names: Callable[[], Iterable[str]], push: Callable[[Hub, str], Pushed]
+) -> int:
+    """What the push scripts do: check, push each, say so.
+
+    Args:
+        script: its name, before sentences of trouble.
+        namespace: where to.
+        names: gives what is to be pushed, each once; raises UsageError or ValueError for what cannot be.
+        push: pushes one of them.
+
+    Returns:
+        The exit code: of ``push_each``, or 2 for what cannot be meant and 1 for a Hub that cannot be asked, before
+        anything is pushed.
+    """
+
+    def trouble(sentence: object) -> None:
+        complain(script, sentence)
+
+    prepare_output()
+    try:
+        chosen = dict.fromkeys(names())
+        hub = Hub()
+        check_namespace(hub, namespace)
+    except ValueError as error:
+        trouble(error)
+        return 2 if isinstance(error, UsageError) else 1
+    except KeyboardInterrupt:
+        trouble("stopped. Nothing was pushed.")
+        return 130
+    return push_each(chosen, lambda name: push(hub, name), say=say, complain=trouble)
 
 
 def push_each(names: Iterable[str], push: Callable[[str], Pushed], *, say: Say, complain: Say) -> int:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
@@ -18,6 +17,7 @@ from swapbias import __version__
 from swapbias.cards.provenance import SOURCE
 from swapbias.hub import Hub, Repo
 from swapbias.publishing.pushing import Pushed, push_repo
+from swapbias.report.templates import environment
 from swapbias.studies import metric_path
 
 ANCHORS = "Anchor values"  # the section of a card that the number line is drawn from
@@ -207,25 +207,22 @@ def page(card: str, *, name: str, version: str) -> str:
     intro, *parts = re.split(r"^## (.+)$", body, flags=re.MULTILINE)
     texts = dict(zip(parts[::2], parts[1::2], strict=True))
     anchors = texts.get(ANCHORS, "")
-    environment = Environment(
-        loader=PackageLoader("swapbias.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("metric.html.j2").render(
-        title=str(header["title"]),
-        description=str(header["description"]),
-        name=name,
-        version=version,
-        intro=_html(re.sub(r"^# .+\n", "", intro)),
-        sections=[Section(title, _html(text)) for title, text in texts.items()],
-        anchors=ANCHORS,
-        axis=_found(name, _AXIS, anchors),
-        marks=marks(name, anchors),
-        width=_WIDTH,
-        margin=_MARGIN,
+    return (
+        environment()
+        .get_template("metric.html.j2")
+        .render(
+            title=str(header["title"]),
+            description=str(header["description"]),
+            name=name,
+            version=version,
+            intro=_html(re.sub(r"^# .+\n", "", intro)),
+            sections=[Section(title, _html(text)) for title, text in texts.items()],
+            anchors=ANCHORS,
+            axis=_found(name, _AXIS, anchors),
+            marks=marks(name, anchors),
+            width=_WIDTH,
+            margin=_MARGIN,
+        )
     )
 
 

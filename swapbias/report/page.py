@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from swapbias.answer_findings import ANSWERS
 from swapbias.declaring import Experiment
@@ -15,6 +14,7 @@ from swapbias.findings import Finding
 from swapbias.public import public_manifest
 from swapbias.report import words
 from swapbias.report.drawing import Drawn
+from swapbias.report.templates import environment
 from swapbias.studies import load_study
 
 EXAMPLES = 4  # pairs shown at each end
@@ -52,18 +52,12 @@ def render(page: Page) -> str:
     Without items it shows no texts.
     """
     manifest = public_manifest(page.manifest)
-    environment = Environment(
-        loader=PackageLoader("swapbias.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals |= {
+    templates = environment()
+    templates.globals |= {
         "words": words,
         "data_uri": lambda svg: "data:image/svg+xml;base64," + base64.b64encode(svg).decode(),
     }
-    return environment.get_template("page.html.j2").render(
+    return templates.get_template("page.html.j2").render(
         manifest=manifest,
         models=manifest["models"],
         headlines=words.headlines(page.found),

@@ -95,6 +95,11 @@ def headlines(found: list[Finding]) -> list[Finding]:
     ]
 
 
+def published_headlines(found: Sequence[Finding]) -> list[Finding]:
+    """The headlines of the published score by the paper's statistic, without robust views and other scores."""
+    return [one for one in headlines(list(found)) if one.score == "score" and not one.robust]
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     """One model's rates: a row for each phenotype and regime, a cell for each rate."""

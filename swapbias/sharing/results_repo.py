@@ -9,13 +9,13 @@ from swapbias.cards.prompts_read import prompts_read
 from swapbias.cards.results_card import is_ours, is_run_name, results_card
 from swapbias.errors import HubError, UsageError
 from swapbias.hub import Change, Hub, Repo, State, difference
+from swapbias.hub.files import KEPT
 from swapbias.sharing.loading import Broken, load_shared
 from swapbias.sharing.model_files import CARD, text_of
 from swapbias.sharing.parcel import Parcel, run_name
 from swapbias.sharing.proposing import Done, seen
 from swapbias.sharing.side_by_side import SharedRun
 
-_OF_THE_HUB = {".gitattributes"}
 Say = Callable[[str], None]
 
 
@@ -95,7 +95,7 @@ def put(hub: Hub, shelf: Shelf, parcel: Parcel) -> tuple[Done, str]:
     # Right before the commit: somebody else may have made the repository, or opened it, since it was looked at.
     now = seen(hub, repo)
     check_visibility(now, public=shelf.public)
-    if state is None and not set(now.files) <= _OF_THE_HUB:
+    if state is None and not set(now.files) <= KEPT:
         raise HubError(f"Somebody else wrote to {repo.name} in between, so that nothing was written. Share again.")
     parent = now.commit if state is None else state.commit
     made = hub.commit(repo, change, f"Share {parcel.name}", parent=parent, never=parcel.never)
@@ -132,7 +132,7 @@ def _others(hub: Hub, state: State, readme: str, parcel: Parcel, *, named: bool,
 
 def _refuse_foreign(state: State, readme: str, readable: bool) -> None:
     """A repository is ours by the marks in its card; without any card, by a run that can be read."""
-    held = set(state.files) - _OF_THE_HUB
+    held = set(state.files) - KEPT
     if CARD in held:
         where = f"{state.repo.name}/{CARD}"
         blank = held == {CARD} and not split(readme).after.removeprefix("---").strip()
