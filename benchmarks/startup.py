@@ -64,23 +64,31 @@ def _first_batch(folder: Path) -> float:
 
 def _main() -> None:
     begun, folder = float(sys.argv[1]), sys.argv[2]
-    from swapbias.cli import app
+    from swapbias import scorers
+    from swapbias.cli import main
 
-    weights = _watched()
+    weights: list[float] = []
+    load = scorers.load_scorer
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        _watch(weights)
+        return load(*arguments, **options)
+
+    scorers.load_scorer = watched
     try:
         with tempfile.TemporaryDirectory() as place:
-            app(["audit", folder, "--no-cache", "--out", str(Path(place) / "run")], standalone_mode=False)
+            sys.argv = ["swapbias", "audit", folder, "--no-cache", "--out", str(Path(place) / "run")]
+            main()
     except _Reached:
         told = {"until": time.time() - begun, "weights": sum(weights)}
         Console(soft_wrap=True, highlight=False).print(json.dumps(told), markup=False)
 
 
-def _watched() -> list[float]:
-    """Have the reading of weights timed and the first batch raise; both load torch first, as the audit would."""
+def _watch(taken: list[float]) -> None:
+    """Have the reading of weights timed and the first batch raise; called when torch is to be loaded anyway."""
     from swapbias.scorers import loading
     from swapbias.scorers.masked import MaskedScorer
 
-    taken: list[float] = []
     read = loading._quietly
 
     def timed(*arguments: Any) -> Any:
@@ -95,7 +103,6 @@ def _watched() -> list[float]:
 
     loading._quietly = timed  # type: ignore[assignment]
     MaskedScorer.score = reached  # type: ignore[method-assign,assignment]
-    return taken
 
 
 SERIES = Series("startup", "Start-up", ("what", "seconds", "wanted", "met"), _rows)

@@ -3,34 +3,34 @@
 import json
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from swapbias import __version__, credentialed
 from swapbias.caching import ScoreCache
 from swapbias.errors import UsageError
-from swapbias.explaining import explain
-from swapbias.findings import Finding, disaggregate
 from swapbias.locking import locked
 from swapbias.planning import Settings, Task, default_folder, fingerprints, plan
 from swapbias.reading import Bar, Say, identities, load_readers
-from swapbias.results import Results, write_results
-from swapbias.runs import Run
-from swapbias.scorers import HasCoverage, HasLog, Scorer
+from swapbias.runs import Run, now
+from swapbias.scorers import HasLog, Scorer
 from swapbias.scorers.answers import AnswerLog
 from swapbias.scoring import CHUNK_ROWS, chunks, score_rows
-from swapbias.studies import load_lexicon
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from swapbias.finding import Finding
 
 ANSWERS = "answers.jsonl"  # of a chat model, each as it arrives
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")
 
 
-def start(settings: Settings, folder: Path, *, say: Say, bar: Bar, cache: bool = False) -> tuple[Run, list[Finding]]:
+def start(
+    settings: Settings, folder: Path, *, say: Say, bar: Bar, cache: bool = False
+) -> "tuple[Run, list[Finding]]":
     """Run an audit into a new folder; with ``cache``, what an earlier one scored is not scored again.
 
     Raises:
@@ -43,7 +43,7 @@ def start(settings: Settings, folder: Path, *, say: Say, bar: Bar, cache: bool =
     manifest = {
         "swapbias": __version__,
         "status": "running",
-        "started": _now(),
+        "started": now(),
         "versions": _versions(),
         "settings": asdict(settings),
         "corpora": fingerprints(tasks),
@@ -55,7 +55,7 @@ def start(settings: Settings, folder: Path, *, say: Say, bar: Bar, cache: bool =
         return _work(Run.create(folder, manifest), settings.seed, tasks, readers, say, bar, kept)
 
 
-def resume(folder: Path, *, say: Say, bar: Bar, cache: bool = False) -> tuple[Run, list[Finding]]:
+def resume(folder: Path, *, say: Say, bar: Bar, cache: bool = False) -> "tuple[Run, list[Finding]]":
     """Go on with a run that was killed; what is on disk is not scored again.
 
     Raises:
@@ -67,7 +67,7 @@ def resume(folder: Path, *, say: Say, bar: Bar, cache: bool = False) -> tuple[Ru
         return _go_on(run, say=say, bar=bar, cache=cache)
 
 
-def _go_on(run: Run, *, say: Say, bar: Bar, cache: bool) -> tuple[Run, list[Finding]]:
+def _go_on(run: Run, *, say: Say, bar: Bar, cache: bool) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
     run.sweep()
     settings = Settings.from_manifest(manifest["settings"])
@@ -89,7 +89,7 @@ def _work(
     say: Say,
     bar: Bar,
     cache: ScoreCache | None,
-) -> tuple[Run, list[Finding]]:
+) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
     pinned = _as_saved(identities(readers))
     if manifest.setdefault("models", pinned) != pinned:
@@ -111,17 +111,9 @@ def _work(
         manifest["dtype_error"] = notes
         for note in notes:
             say(note)
-    found: list[Finding] = []
-    for name, frame in items.items():
-        for model_id, part in frame.groupby("model_id", sort=False):
-            expected = next((getattr(one, "expected", None) for one in readers if one.model_id == model_id), None)
-            found += disaggregate(part, name, expected=expected, seed=seed)
-    found = _with_units(found, tasks, readers)
-    explained = explain(tasks, readers, items, seed=seed, say=say)
-    manifest |= {"status": "complete", "finished": _now()}
-    write_results(run, Results(manifest, found, items, _coverage(tasks, readers), explained))
-    run.write_manifest(manifest)  # last: a run that says complete has all its files
-    return run, found
+    from swapbias.concluding import conclude  # statistics take long to import: the model does not wait for them
+
+    return run, conclude(run, manifest, tasks, readers, items, seed=seed, say=say)
 
 
 def _as_saved(models: list[dict[str, Any]]) -> Any:
@@ -131,7 +123,7 @@ def _as_saved(models: list[dict[str, Any]]) -> Any:
 
 def _score_all(
     run: Run, tasks: Sequence[Task], readers: Sequence[Scorer], bar: Bar, cache: ScoreCache | None
-) -> dict[str, pd.DataFrame]:
+) -> "dict[str, pd.DataFrame]":
     items = {}
     for study in dict.fromkeys(task.study.name for task in tasks):
         todo = [
@@ -160,33 +152,9 @@ def _without_held_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "text": ""} if row.get("credentialed") == "True" else row for row in rows]
 
 
-def _with_units(found: list[Finding], tasks: Sequence[Task], readers: Sequence[Scorer]) -> list[Finding]:
-    """Findings in the unit of the scorer, which may differ from the study's (VADER gives no probability)."""
-    units = {
-        (task.study.name, task.experiment.name): (task.experiment.unit, reader.unit)
-        for task, reader in zip(tasks, readers, strict=True)
-    }
-    return [
-        replace(one, unit=read) if one.unit == declared else one
-        for one in found
-        for declared, read in [units[one.study, one.experiment]]
-    ]
-
-
 def held(tasks: Sequence[Task]) -> bool:
     """Whether any task reads credentialed notes."""
     return any(task.notes is not None and task.notes.credentialed for task in tasks)
-
-
-def _coverage(tasks: Sequence[Task], readers: Sequence[Scorer]) -> pd.DataFrame:
-    rows, seen = [], set()
-    for task, reader in zip(tasks, readers, strict=True):
-        names = {row["candidates"].rpartition("/")[0] for row in task.rows} - {""}
-        for name in sorted(names):
-            if isinstance(reader, HasCoverage) and (reader.model_id, name) not in seen:
-                rows += [asdict(one) for one in reader.coverage(load_lexicon(name))]
-                seen.add((reader.model_id, name))
-    return pd.DataFrame(rows)
 
 
 def _versions() -> dict[str, str]:
@@ -197,10 +165,6 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 __all__ = ["Settings", "default_folder", "resume", "start"]

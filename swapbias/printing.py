@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -9,7 +10,9 @@ from rich.table import Table
 
 from swapbias.finding import Finding
 from swapbias.report import words
-from swapbias.reproduce import NotAtHand, Reproduced
+
+if TYPE_CHECKING:
+    from swapbias.reproduce import NotAtHand, Reproduced
 
 
 def print_headlines(out: Console, found: list[Finding]) -> None:
@@ -52,7 +55,7 @@ def print_findings(out: Console, title: str, shown: list[Finding]) -> None:
     out.print(table)
 
 
-def print_reproduced(out: Console, rows: Sequence[Reproduced], missing: Sequence[NotAtHand]) -> int:
+def print_reproduced(out: Console, rows: "Sequence[Reproduced]", missing: "Sequence[NotAtHand]") -> int:
     """Published beside recomputed numbers, and what is not at hand; gives how many do not match."""
     table = Table("model", "number", "published", "recomputed", "match", "file")
     for row in rows:

@@ -9,8 +9,9 @@ import pandas as pd
 
 from swapbias.declaring import Corpus, Released, Study
 from swapbias.errors import UpstreamMissingError
-from swapbias.findings import Finding, disaggregate
-from swapbias.measures import Estimate
+from swapbias.estimates import Estimate
+from swapbias.finding import Finding
+from swapbias.findings import disaggregate
 from swapbias.published import Published, published_for
 from swapbias.sources import upstream_file
 from swapbias.studies import load_corpus, load_study

@@ -7,16 +7,19 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
 from swapbias.locking import LOCK
 from swapbias.sources import TEMPORARY, write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MANIFEST = "manifest.json"
 REQUIRED = ("swapbias", "status", "settings", "corpora", "skipped", "versions")
@@ -102,11 +105,11 @@ class Run:
         text = json.dumps(_native(content), indent=2, ensure_ascii=False, allow_nan=False)
         self.write(name, (text + "\n").encode())
 
-    def write_csv(self, name: str, table: pd.DataFrame) -> None:
+    def write_csv(self, name: str, table: "pd.DataFrame") -> None:
         """A CSV file; NaN becomes an empty cell."""
         self.write(name, table.to_csv(index=False, lineterminator="\n").encode())
 
-    def write_parquet(self, name: str, table: pd.DataFrame) -> None:
+    def write_parquet(self, name: str, table: "pd.DataFrame") -> None:
         """A Parquet file."""
         self.write(name, _parquet(pa.Table.from_pandas(table, preserve_index=False)))
 
@@ -116,7 +119,7 @@ class Run:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(target, content)
 
-    def items(self, study: str) -> pd.DataFrame | None:
+    def items(self, study: str) -> "pd.DataFrame | None":
         """The scored rows of a study, or None while they are not complete."""
         path = self.folder / "items" / f"{study}.parquet"
         return pq.read_table(path).to_pandas() if path.exists() else None
@@ -126,7 +129,7 @@ class Run:
         study: str,
         chunks: Sequence[Callable[[], list[dict[str, Any]]]],
         skipped: Callable[[int], None],
-    ) -> pd.DataFrame:
+    ) -> "pd.DataFrame":
         """Score chunk by chunk, each written down at once; chunks on disk are read back, not scored again.
 
         Args:
@@ -154,6 +157,11 @@ class Run:
             path.unlink()
         parts.rmdir()
         return table.to_pandas()
+
+
+def now() -> str:
+    """The time of day as manifests have it: UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _rows_of(path: Path) -> int | None:

@@ -10,8 +10,8 @@ import pandas as pd
 from swapbias import measures
 from swapbias.answer_findings import ANSWERS, sentence_pairs
 from swapbias.declaring import Experiment, Slice
+from swapbias.estimates import Estimate
 from swapbias.finding import Context, Finding
-from swapbias.measures import Estimate
 from swapbias.predictions import RATES
 
 MEASURES: dict[str, Callable[..., Estimate]] = {

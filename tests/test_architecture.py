@@ -18,8 +18,8 @@ LAYERS = [
     "runs",
     "finding", "result_files", "public", "answer_findings", "predictions", "slicing", "findings", "reproduce",
     "rating", "comparing", "fairness", "report", "writing", "cards", "results", "building", "phenotyping",
-    "chatting", "planning", "dry_running", "reading", "explaining", "audit", "publishing", "sharing", "printing",
-    "cli", "__main__",
+    "chatting", "planning", "dry_running", "reading", "explaining", "concluding", "audit", "publishing", "sharing",
+    "printing", "cli", "__main__",
 ]  # fmt: skip
 # Third-party modules that a part may import when it is imported (not inside a function).
 ALLOWED = {
@@ -51,7 +51,7 @@ ALLOWED = {
     "scorers": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "huggingface_hub", "httpx2"},
     "baselines": set(),
     "scoring": set(),
-    "runs": {"pandas", "pyarrow"},
+    "runs": {"pyarrow"},
     "findings": {"pandas"},
     "reproduce": {"pandas"},
     "rating": {"pandas"},
@@ -78,7 +78,8 @@ ALLOWED = {
     "planning": set(),
     "reading": set(),
     "explaining": {"pandas"},
-    "audit": {"pandas"},
+    "concluding": {"pandas"},
+    "audit": set(),
     "printing": {"rich"},
     "cli": {"typer", "rich"},
 }

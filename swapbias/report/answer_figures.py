@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from swapbias.answer_findings import BASELINE
 from swapbias.answers import CLASSES, SAID
 from swapbias.declaring import Experiment
-from swapbias.findings import Finding
+from swapbias.finding import Finding
 from swapbias.report.drawing import COLOURS, Drawn, saved
 from swapbias.report.words import plain
 

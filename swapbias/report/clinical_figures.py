@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from swapbias.declaring import Experiment
-from swapbias.findings import Finding
+from swapbias.finding import Finding
 from swapbias.predictions import RANDOM_DIRECT, RANDOM_SIGNED
 from swapbias.report.drawing import COLOURS, STYLE, Drawn, saved
 from swapbias.report.words import RATE_NAMES, higher, plain

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from swapbias.declaring import Covariate, Experiment
-from swapbias.findings import Finding
+from swapbias.finding import Finding
 from swapbias.report.answer_figures import answer_figures
 from swapbias.report.clinical_figures import rate_figures
 from swapbias.report.drawing import COLOURS, STYLE, Drawn, saved

@@ -10,7 +10,7 @@ import pandas as pd
 
 from swapbias.answer_findings import ANSWERS
 from swapbias.declaring import Experiment
-from swapbias.findings import Finding
+from swapbias.finding import Finding
 from swapbias.public import public_manifest
 from swapbias.report import words
 from swapbias.report.drawing import Drawn
