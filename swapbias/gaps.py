@@ -13,6 +13,7 @@ from swapbias.intervals import (
     bootstrap_intervals,
     by_number_scored,
     cohens_d,
+    deviations_of,
     difference_error,
     interval_of,
     mean_error,
@@ -127,13 +128,16 @@ def paired_gaps(
         raise ValueError(f"scores of shapes {one.shape} and {two.shape}, expected the same pairs for both groups.")
     if interval not in ("t", "bootstrap"):
         raise ValueError(f"interval {interval!r}, expected 't' or 'bootstrap'.")
-    value, spread, d, d_z = moments = np.full((4, len(one)), np.nan)
-    numbers = np.zeros(len(one), dtype=np.intp)
+    value, spread, d, d_z = moments = np.empty((4, len(one)))
     step = max(1, _CELLS // max(1, one.shape[1]))
     for start in range(0, len(one), step):
-        for rows, (mine, theirs) in by_number_scored(one[start : start + step], two[start : start + step]):
-            numbers[start + rows] = mine.shape[1]
-            moments[:, start + rows] = _moments_of(mine, theirs)
+        rows = slice(start, start + step)
+        moments[:, rows] = _moments_of(one[rows], two[rows])
+    numbers = np.full(len(one), one.shape[1])
+    lacking = np.flatnonzero(np.isnan(value))  # few as a rule: these again, without what could not be scored
+    for few, (mine, theirs) in by_number_scored(one[lacking], two[lacking]):
+        numbers[lacking[few]] = mine.shape[1]
+        moments[:, lacking[few]] = _moments_of(mine, theirs)
     error = np.where(spread > 0, spread, np.nan) / np.sqrt(np.maximum(numbers, 1))
     if interval == "t":
         ends, made_by = t_ends_of(value, error, numbers - 1, draw.confidence), "paired t"
@@ -153,15 +157,14 @@ def _moments_of(other: Floats, reference: Floats) -> Floats:
     """Mean and SD of the differences, d and d_z (four rows) of complete pairs, one column a test."""
     if not other.shape[1]:
         return np.full((4, len(other)), np.nan)
-    difference = other - reference
-    mean, mean_other, mean_reference = (values.mean(axis=1) for values in (difference, other, reference))
-    largest_other, largest_reference = (
-        np.maximum(values.max(axis=1), -values.min(axis=1)) for values in (other, reference)
-    )
-    spread = spreads_of(difference, mean, np.maximum(largest_other, largest_reference))
-    squares = spreads_of(other, mean_other, largest_other) ** 2
-    squares += spreads_of(reference, mean_reference, largest_reference) ** 2
-    return np.stack([mean, spread, ratios(mean_other - mean_reference, np.sqrt(squares / 2)), ratios(mean, spread)])
+    difference, units = other - reference, other.shape[1]
+    mean, *means = (values.mean(axis=1) for values in (difference, other, reference))
+    within = [deviations_of(values, centre) for values, centre in zip((other, reference), means, strict=True)]
+    squares = [apart + units * centre**2 for apart, centre in zip(within, means, strict=True)]
+    spread = spreads_of(deviations_of(difference, mean), squares[0] + squares[1], other, reference)
+    spread_other, spread_reference = map(spreads_of, within, squares, (other, reference))
+    pooled = np.sqrt((spread_other**2 + spread_reference**2) / 2)
+    return np.stack([mean, spread, ratios(means[0] - means[1], pooled), ratios(mean, spread)])
 
 
 def group_gap(

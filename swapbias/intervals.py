@@ -186,13 +186,30 @@ def by_number_scored(*tables: Floats) -> Iterator[tuple[NDArray[np.intp], tuple[
         yield rows, tuple(table[rows][kept].reshape(len(rows), count) for table in tables)
 
 
-def spreads_of(values: Floats, means: Floats, largest: Floats) -> Floats:
-    """``spread_of`` of each row, given its mean and the largest number it was made from."""
-    if values.shape[1] < 2:
-        return np.full(len(values), np.nan)
+def deviations_of(values: Floats, means: Floats) -> Floats:
+    """Sum of the squared deviations of each row from its mean."""
     centred = values - means[:, None]
-    spread = np.sqrt(np.vecdot(centred, centred) / (values.shape[1] - 1))
-    return np.where(spread <= _FLAT * largest, 0.0, spread)
+    squares: Floats = np.vecdot(centred, centred)
+    return squares
+
+
+def spreads_of(deviations: Floats, squares: Floats, *made_from: Floats) -> Floats:
+    """``spread_of`` of each row.
+
+    Args:
+        deviations: sum of each row's squared deviations from its mean.
+        squares: at least the square of the largest number that the row was made from.
+        made_from: the tables that hold these numbers, shape (rows, units).
+    """
+    units = made_from[0].shape[1]
+    if units < 2:
+        return np.full(len(deviations), np.nan)
+    spread: Floats = np.sqrt(deviations / (units - 1))
+    few = np.flatnonzero(spread <= _FLAT * np.sqrt(squares))  # most rows are not: their largest is not looked for
+    if len(few):
+        largest = np.max([np.abs(table[few]).max(axis=1) for table in made_from], axis=0)
+        spread[few] = np.where(spread[few] <= _FLAT * largest, 0.0, spread[few])
+    return spread
 
 
 def ratios(values: Floats, spreads: Floats) -> Floats:
