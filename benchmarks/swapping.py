@@ -162,6 +162,6 @@ def _same_words(given: list[str], ours: list[str], theirs: list[str], apart: Seq
 WORKLOAD = Workload(
     name="swapping",
     title="Swapping notes in memory, one core",
-    goals={(OURS, WORDS): 6, (PAPER, WORDS): 6, (OURS, SAME): 6, (TWO, OURS): 1.8},
+    goals={(PAPER, WORDS): 6, (OURS, SAME): 6, (TWO, OURS): 1.8},  # each beside a regex of the same terms
     prepare=_prepare,
 )

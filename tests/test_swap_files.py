@@ -140,6 +140,16 @@ def test_parquet_columns_keep_their_types(tmp_path):
     assert [schema.field(name).type for name in table.column_names] == table.schema.types
 
 
+def test_the_footer_repeats_no_text(tmp_path):
+    visit = pa.array([{"day": 1, "text": "a"}, {"day": 2, "text": "b"}])
+    pq.write_table(pa.table({"text": ["he rests", "she rests"], "visit": visit}), tmp_path / "a.parquet")
+    run(tmp_path / "a.parquet", tmp_path / "out")
+    footer = pq.read_metadata(tmp_path / "out/data/part-00000.parquet").row_group(0)
+    told = {footer.column(at).path_in_schema: footer.column(at).is_stats_set for at in range(footer.num_columns)}
+    assert told.pop("text") is False
+    assert {name for name, there in told.items() if there} >= {"visit.day", "visit.text"}  # readers skip rows by it
+
+
 def test_a_categorical_text_column_is_read_as_text(tmp_path):
     pq.write_table(pa.table({"text": pa.array(["he", "she", "he"]).dictionary_encode()}), tmp_path / "a.parquet")
     rows, _ = run(tmp_path / "a.parquet", tmp_path / "out")

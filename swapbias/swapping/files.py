@@ -164,9 +164,9 @@ def _write(folder: SwapFolder, layout: Layout, results: Iterator[tuple[Unit, Swa
             teller.add(counts, unit.position)
 
     for part, group in groupby(results, key=lambda result: result[0].part):
-        folder.write_part(part, layout.schema, pieces(group))
+        folder.write_part(part, layout.schema, pieces(group), texts=layout.column)
     if not folder.part(0).exists():  # no rows at all: a part without rows still has the columns
-        folder.write_part(0, layout.schema, [])
+        folder.write_part(0, layout.schema, [], texts=layout.column)
     return len(folder.parts())
 
 

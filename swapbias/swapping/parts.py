@@ -153,13 +153,22 @@ class SwapFolder:
                 break  # damaged on the disk: written again
         return found
 
-    def write_part(self, number: int, schema: pa.Schema, pieces: Iterable[tuple[pa.Table, Totals]]) -> Totals:
-        """Write a part whole or not at all, piece by piece, and its counts into its own metadata."""
+    def write_part(
+        self, number: int, schema: pa.Schema, pieces: Iterable[tuple[pa.Table, Totals]], *, texts: str
+    ) -> Totals:
+        """Write a part whole or not at all, piece by piece, and its counts into its own metadata.
+
+        The column of ``texts`` gets no dictionary (hardly two are alike) and no statistics (the least and the
+        greatest text would stand once more in the file's footer).
+        """
+        others = [path for path in _leaves(schema) if path != texts]
         path = self.part(number)
         temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
         totals = Totals()
         try:
-            with pq.ParquetWriter(temporary, schema, compression="snappy") as writer:
+            with pq.ParquetWriter(
+                temporary, schema, compression="snappy", use_dictionary=others, write_statistics=others
+            ) as writer:
                 for table, counts in pieces:
                     writer.write_table(table)
                     totals += counts
@@ -187,6 +196,14 @@ class SwapFolder:
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Replace ``swap.json``."""
         write_whole(self.path / MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _leaves(schema: pa.Schema) -> list[str]:
+    """Paths of the columns as Parquet stores them: "visit.day" of a struct."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), sink)
+    stored = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
+    return [stored.column(number).path for number in range(len(stored))]
 
 
 def _by_count(counts: Counter[str]) -> list[tuple[str, int]]:
