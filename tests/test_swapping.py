@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from swapbias.errors import UsageError
 from swapbias.swapping import Swapper
 from swapbias.swapping.doubtful import ALWAYS
+from swapbias.swapping.folding import padded
 from swapbias.swapping.matching import Matcher
 from swapbias.swapping.resolving import WordResolver
 from swapbias.swapping.table import GLUED, clinical_terms, load_table
@@ -205,7 +206,7 @@ def test_the_fast_swap_equals_its_slow_definition(parts):
 def test_the_longest_term_wins_and_long_words_are_found():
     terms = ["her", "her own", "great-great-grandmothers", "counterrevolutionary", "counterrevolutionarily"]
     text = b"Her  own hers her GREAT-great-grandmothers counterrevolutionarily counterrevolutionary her ownership"
-    found = Matcher(terms).find(text, np.array([0, len(text)]))
+    found = Matcher(terms).find(padded(text), np.array([0, len(text)]))
     assert [text[s:e].decode() for s, e in zip(found.start, found.end, strict=True)] == [
         "Her  own", "her", "GREAT-great-grandmothers", "counterrevolutionarily", "counterrevolutionary", "her",
     ]  # fmt: skip

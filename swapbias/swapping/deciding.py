@@ -47,8 +47,8 @@ class Decided:
 class _Text:
     """Rows of text and what was found in them."""
 
-    buffer: bytes
-    signs: Bytes  # the same, and two spaces
+    buffer: bytes  # padded
+    signs: Bytes  # the same
     offsets: Ints
     found: Matches
     rows: Ints
@@ -113,8 +113,8 @@ class Decider:
         return term.others if self._swaps else term.neutral
 
     def decide(self, buffer: bytes, offsets: Ints, found: Matches, rows: Ints) -> Decided:
-        """The decisions for all matches of a buffer; ``rows`` holds the row of each match."""
-        text = _Text(buffer, signs_of(buffer + b"  "), offsets, found, rows)
+        """The decisions for all matches of a padded buffer; ``rows`` holds the row of each match."""
+        text = _Text(buffer, signs_of(buffer), offsets, found, rows)
         case = _cases(text.signs, found)
         choice = np.zeros(len(rows), dtype=np.int64)
         kept = (found.term != self._of) | (text.signs[found.start - 1] == ord("/"))

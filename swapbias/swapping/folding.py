@@ -10,6 +10,7 @@ Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 SPACE = 32
+PAD = 24  # spaces after a text: what is looked at around a term never leaves the buffer, and nothing is copied for it
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz")
 # Letters in lower case, bytes of other alphabets as they are, everything else a space.
 _FOLD = bytes(
@@ -25,27 +26,37 @@ def fold(buffer: bytes) -> bytes:
     >>> fold("He’s 45F, Ms.".encode())
     b'he   s   f  ms '
     """
-    folded = buffer.translate(_FOLD)
-    return folded if buffer.isascii() else _without_signs(folded)
+    return bytes(folded(padded(buffer))[: len(buffer)])
 
 
-def _without_signs(folded: bytes) -> bytes:
-    """Signs beyond ASCII made spaces too; of the many alike ("’", "é") each is looked at once."""
-    mended = np.frombuffer(bytearray(folded + b" " * 8), dtype=np.uint8)
+def padded(text: bytes | memoryview) -> bytes:
+    """The text and ``PAD`` spaces."""
+    return b"".join((text, b" " * PAD))
+
+
+def folded(buffer: bytes) -> bytes | bytearray:
+    """``fold`` of a padded buffer, padded too."""
+    found = buffer.translate(_FOLD)
+    return found if buffer.isascii() else _without_signs(bytearray(found))
+
+
+def _without_signs(letters: bytearray) -> bytearray:
+    """Signs beyond ASCII made spaces too, in place; of the many alike ("’", "é") each is looked at once."""
+    mended = signs_of(letters)
     beyond = np.flatnonzero(mended >= 128)
     first = beyond[np.diff(beyond, prepend=-2) > 1]
     last = beyond[np.diff(beyond, append=len(mended) + 1) > 1]
     lengths = last - first + 1
     for begin, length in zip(first[lengths > 8].tolist(), lengths[lengths > 8].tolist(), strict=True):
-        mended[begin : begin + length] = np.frombuffer(_words_of(folded[begin : begin + length]), dtype=np.uint8)
+        letters[begin : begin + length] = _words_of(bytes(letters[begin : begin + length]))
     first, lengths = first[lengths <= 8], lengths[lengths <= 8]
-    runs, which = np.unique(eights(mended.data)[first] & MASKS[lengths], return_inverse=True)
+    runs, which = np.unique(eights(letters)[first] & MASKS[lengths], return_inverse=True)
     words = [_words_of(run.to_bytes(8, "little").rstrip(b"\0")) for run in runs.tolist()]
     signs = np.array([word.ljust(8) for word in words], dtype="S8").view(np.uint8).reshape(-1, 8)
     for at in range(8):
         inside = lengths > at
         mended[first[inside] + at] = signs[which[inside], at]
-    return mended[: len(folded)].tobytes()
+    return letters
 
 
 @lru_cache(maxsize=1 << 14)
@@ -61,12 +72,12 @@ def is_letter(sign: str) -> bool:
     return bool(sign) and unicodedata.category(sign)[0] in "LM"
 
 
-def signs_of(padded: bytes) -> Bytes:
+def signs_of(padded: bytes | bytearray) -> Bytes:
     """The bytes as an array, not copied."""
     return np.frombuffer(padded, dtype=np.uint8)
 
 
-def eights(padded: bytes | memoryview) -> Words:
+def eights(padded: bytes | bytearray) -> Words:
     """The eight bytes that begin at each place, as one number whose lowest byte is the first."""
     return np.ndarray((len(padded) - 7,), np.uint64, padded, strides=(1,))
 

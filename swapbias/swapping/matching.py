@@ -16,12 +16,14 @@ from swapbias.swapping.folding import (
     cuts_of,
     eights,
     fold,
+    folded,
     is_letter,
     signs_of,
     starts_of,
     within_word,
 )
 
+_Letters = bytes | bytearray  # a folded and padded buffer
 _STRIDE = 1 << 13  # words looked at at once: what is made of them stays in the fastest cache
 _KEY = 16  # bytes of a word that are compared at once; the rest of a longer term is compared one by one
 _LOWER = bytes(byte | 32 if 65 <= byte <= 90 else byte for byte in range(256))
@@ -73,46 +75,44 @@ class Matcher:
         self._likely[_bucket(self._first)] = True
 
     def find(self, buffer: bytes, offsets: Ints) -> Matches:
-        """Matches in a buffer whose rows begin at ``offsets`` (rows + 1 values, the last is the end)."""
-        padded = fold(buffer) + b" " * (_KEY + 8)
-        cuts = cuts_of(signs_of(padded), offsets)
-        found, key = self._known(padded, *self._likely_words(padded, len(buffer), cuts), cuts)
+        """Matches in a ``padded`` buffer whose rows begin at ``offsets`` (rows + 1 values, the last is the end)."""
+        letters = folded(buffer)
+        cuts = cuts_of(signs_of(letters), offsets)
+        found, key = self._known(letters, *self._likely_words(letters, int(offsets[-1]), cuts), cuts)
         if self._phrases:
             found = self._with_phrases(buffer, offsets, found, key)
         return self._apart_from_digits(buffer, offsets, _chosen(found, found.term >= 0))
 
-    def _likely_words(self, padded: bytes, size: int, cuts: Ints) -> tuple[Ints, Words]:
+    def _likely_words(self, letters: _Letters, size: int, cuts: Ints) -> tuple[Ints, Words]:
         """Starts and first eight letters of the words that may be keys: about one in fifty of all words."""
-        starts = starts_of(signs_of(padded), size, cuts)
-        stops = np.append(cuts, len(padded))
-        parts = [
-            self._likely_of(padded, starts[begin : begin + _STRIDE], stops)
-            for begin in range(0, len(starts), _STRIDE)
-        ]
+        starts = starts_of(signs_of(letters), size, cuts)
+        cut = np.searchsorted(starts, cuts) - 1  # the words that end where their row does, and not at a space
+        parts = []
+        for begin in range(0, len(starts), _STRIDE):
+            some = starts[begin : begin + _STRIDE]
+            low = eights(letters)[some]
+            low &= within_word(low)
+            if len(cut):
+                mine = (cut >= begin) & (cut < begin + len(some))
+                low[cut[mine] - begin] &= MASKS[np.minimum(cuts[mine] - starts[cut[mine]], 8)]
+            likely = np.flatnonzero(self._likely[_bucket(low)])
+            parts.append((some[likely], low[likely]))
         if not parts:
             return starts, np.zeros(0, dtype=np.uint64)
         return np.concatenate([start for start, _ in parts]), np.concatenate([low for _, low in parts])
 
-    def _likely_of(self, padded: bytes, starts: Ints, stops: Ints) -> tuple[Ints, Words]:
-        low = eights(padded)[starts]
-        low &= within_word(low)
-        if len(stops) > 1:
-            low &= MASKS[np.minimum(_room(starts, stops), 8)]  # a word ends where its row does
-        likely = np.flatnonzero(self._likely[_bucket(low)])
-        return starts[likely], low[likely]
-
-    def _known(self, padded: bytes, starts: Ints, low: Words, cuts: Ints) -> tuple[Matches, Ints]:
+    def _known(self, letters: _Letters, starts: Ints, low: Words, cuts: Ints) -> tuple[Matches, Ints]:
         """The words whose first 16 bytes are a key, with the place of the key; a longer word is no term itself."""
-        rest = eights(padded)[starts + 8]
+        rest = eights(letters)[starts + 8]
         mask = within_word(rest)
         mask[low >> np.uint64(56) == 0] = 0
-        room = _room(starts, np.append(cuts, len(padded)))
+        room = _room(starts, np.append(cuts, len(letters)))
         mask &= MASKS[np.clip(room - 8, 0, 8)]
         high = rest & mask
         key = self._place(low, high)
         same = np.flatnonzero((self._first[key] == low) & (self._second[key] == high))
         starts, low, high, room, key = starts[same], low[same], high[same], room[same], key[same]
-        goes_on = (high >> np.uint64(56) != 0) & (signs_of(padded)[starts + _KEY] != SPACE) & (room > _KEY)
+        goes_on = (high >> np.uint64(56) != 0) & (signs_of(letters)[starts + _KEY] != SPACE) & (room > _KEY)
         lengths = self._lengths[key]
         return Matches(starts, starts + lengths, np.where(goes_on, -1, self._term[key])), key
 
@@ -129,7 +129,7 @@ class Matcher:
     def _with_phrases(self, buffer: bytes, offsets: Ints, found: Matches, key: Ints) -> Matches:
         """The matches with those of phrases among them; a word inside a phrase is no match of its own."""
         longer = []
-        following = signs_of(buffer + b" " * _KEY)[found.start + self._lengths[key]]
+        following = signs_of(buffer)[found.start + self._lengths[key]]
         for place in np.flatnonzero(self._opens_phrase[key, following]).tolist():
             start = int(found.start[place])
             row = int(np.searchsorted(offsets, start, side="right"))
@@ -142,7 +142,7 @@ class Matcher:
 
     def _apart_from_digits(self, buffer: bytes, offsets: Ints, found: Matches) -> Matches:
         """Without terms that touch a digit of their row: "HER2" is no pronoun."""
-        signs = np.frombuffer(buffer + b"  ", dtype=np.uint8)
+        signs = signs_of(buffer)
         beside = _IS_DIGIT[signs[found.start - 1]] | _IS_DIGIT[signs[found.end]]
         places = np.flatnonzero(beside & ~self._beside_digits[found.term])
         start, end = found.start[places], found.end[places]

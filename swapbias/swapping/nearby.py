@@ -13,7 +13,7 @@ _WORD = 16  # letters of the longest word that a key holds
 _WIDE = _WORD + 2  # with the sign before a word, or the space before and the sign after it
 HER, HIS = 1, 3  # kinds of keys; the next number is that of the word with a capital
 _COLUMNS = np.arange(_WIDE + 1)
-_MARGIN = b" " * _WIDE  # before a text; after it there is one more
+_MARGIN = b" " * _WIDE  # before a text; after it there are more
 _BLANK, _SIGN, _JOINS = np.zeros(256, dtype=bool), np.zeros(256, dtype=bool), np.zeros(256, dtype=bool)
 _BLANK[list(b" \t\n\r")] = True
 _SIGN[list(b".,;:!?)")] = True  # no part of a word, and none that opens a quotation or names an alternative
@@ -29,12 +29,12 @@ def keys_of(buffer: bytes, start: Ints, end: Ints, first: Ints, last: Ints, kind
     """A key for each place, blank where what stands beside it is nothing simple.
 
     Args:
-        buffer: the text.
+        buffer: the text, padded.
         start, end: of the pronouns, (n,).
         first, last: of the row that each stands in.
         kind: a number below 255 that is part of the key; 0 makes a blank key.
     """
-    padded = b"".join([_MARGIN, buffer, _MARGIN, b" "])
+    padded = _MARGIN + buffer
     signs = signs_of(padded)
     gap = 1 + _BLANK[signs[start - 2 + _WIDE]]
     windows: Bytes = np.ndarray((len(padded) - _WIDE, _WIDE + 1), np.uint8, padded, strides=(1, 1))

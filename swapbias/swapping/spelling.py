@@ -45,7 +45,7 @@ def with_possessives(
     """Plural possessives take their form from the new word: "ladies'" and "gentlemen's".
 
     Args:
-        buffer: the text.
+        buffer: the text, padded.
         start, end: of what is replaced, (n,).
         last: end of the row that each stands in, (n,).
         word_of: number of the word that stands in for it, (n,).
@@ -55,7 +55,7 @@ def with_possessives(
         The new ends and the new numbers.
     """
     found, which = end.copy(), word_of.copy()
-    following = signs_of(buffer + b" ")[end]
+    following = signs_of(buffer)[end]
     for place in np.flatnonzero((following == _MARKS[0][0]) | (following == _MARKS[1][0])).tolist():
         word, at, bound = words[word_of[place]], int(end[place]), int(last[place])
         mark = next((one for one in _MARKS if buffer.startswith(one, at, bound)), b"")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.swapping.deciding import Decider
-from swapbias.swapping.folding import Ints
+from swapbias.swapping.folding import Ints, padded
 from swapbias.swapping.matching import Matcher, Matches
 from swapbias.swapping.rebuilding import rebuilt
 from swapbias.swapping.resolving import Resolver, SecondedResolver, WordResolver
@@ -34,7 +34,7 @@ class Swapped:
     """Texts after a swap, and what was done to each.
 
     Attributes:
-        texts: one per text given, null where that was null.
+        texts: one per text given, null where that was null, in chunks: nothing is copied to join them.
         replaced: replacements in each, (n,).
         ambiguous: doubtful decisions in each, (n,).
         specific: gender-specific clinical terms in each, (n,): such a text is an implausible counterfactual.
@@ -44,7 +44,7 @@ class Swapped:
         doubtful: why decisions were doubtful: times.
     """
 
-    texts: pa.Array
+    texts: pa.ChunkedArray
     replaced: NDArray[np.int32]
     ambiguous: NDArray[np.int32]
     specific: NDArray[np.int32]
@@ -140,7 +140,7 @@ class Swapper:
             raise UsageError(
                 f"{self.table.name} has no column neutral, and nothing can be neutralised. Add the column."
             )
-        given = _as_array(texts)
+        given = _as_chunks(texts)
         parts = [self._block(block, mode) for block in _blocks(given)]
         return _joined(parts, given.type)
 
@@ -155,7 +155,7 @@ class Swapper:
         decided = self._deciders[mode].decide(buffer, offsets, mine, rows[own])
         times = np.bincount(found.term[clinical])
         return Swapped(
-            texts=rebuilt(texts, buffer, offsets, decided),
+            texts=pa.chunked_array([rebuilt(texts, buffer, offsets, decided)]),
             replaced=_counts(decided.rows, size),
             ambiguous=_counts(decided.doubtful_rows, size),
             specific=_counts(rows[clinical], size),
@@ -190,27 +190,28 @@ def _listed(texts: Iterable[str]) -> Sequence[str]:
     return texts if isinstance(texts, str) else list(texts)
 
 
-def _as_array(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.Array:
+def _as_chunks(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.ChunkedArray:
     if isinstance(texts, str):
         raise ValueError("texts is one string, expected several: put it into a list.")
-    if isinstance(texts, pa.ChunkedArray):
-        texts = texts.combine_chunks()
-    if not isinstance(texts, pa.Array):
+    if not isinstance(texts, pa.Array | pa.ChunkedArray):
         try:
             texts = pa.array(texts, type=pa.large_string())
         except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as error:
             raise ValueError(f"texts: {str(error).rstrip('.')}. Give strings.") from error
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type) or pa.types.is_null(texts.type)):
         raise ValueError(f"texts of type {texts.type}, expected strings. Choose another column.")
-    return texts
+    return texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
 
 
-def _blocks(texts: pa.Array) -> Iterable[pa.Array]:
+def _blocks(texts: pa.ChunkedArray) -> Iterable[pa.Array]:
     """Runs of rows with about ``_BLOCK`` bytes of text each; at least one, so that nothing gives an empty result."""
-    whole = texts.cast(pa.large_string())
-    if not len(whole):
-        yield whole
-        return
+    if not len(texts):
+        yield pa.array([], pa.large_string())
+    for chunk in texts.chunks:
+        yield from _blocks_of(chunk.cast(pa.large_string()))
+
+
+def _blocks_of(whole: pa.Array) -> Iterable[pa.Array]:
     offsets = _offsets(whole)
     start = 0
     while start < len(whole):
@@ -228,10 +229,11 @@ def _offsets(texts: pa.Array) -> Ints:
 
 
 def _bytes_of(texts: pa.Array) -> tuple[bytes, Ints]:
+    """The texts one after another, padded, and where each begins."""
     offsets = _offsets(texts)
     values = texts.buffers()[2]
     start, end = int(offsets[0]), int(offsets[-1])
-    return (bytes(memoryview(values)[start:end]) if values is not None else b""), offsets - start
+    return padded(memoryview(values)[start:end] if values is not None else b""), offsets - start
 
 
 def _counts(rows: Ints, size: int) -> NDArray[np.int32]:
@@ -239,10 +241,9 @@ def _counts(rows: Ints, size: int) -> NDArray[np.int32]:
 
 
 def _joined(parts: Sequence[Swapped], kind: pa.DataType) -> Swapped:
-    texts = pa.chunked_array([part.texts for part in parts], type=pa.large_string())
-    target = pa.large_string() if pa.types.is_null(kind) else kind
+    texts = pa.chunked_array([chunk for part in parts for chunk in part.texts.chunks], type=pa.large_string())
     return Swapped(
-        texts=texts.combine_chunks().cast(target),
+        texts=texts if pa.types.is_null(kind) else texts.cast(kind),
         replaced=np.concatenate([part.replaced for part in parts]),
         ambiguous=np.concatenate([part.ambiguous for part in parts]),
         specific=np.concatenate([part.specific for part in parts]),
