@@ -1,7 +1,7 @@
 """Features of notes by an encoder of RoBERTa-base shape: different notes, and those that an audit reads."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from benchmarks.filling import every
@@ -25,13 +25,24 @@ def _different(scale: Scale) -> Prepared:
 
 
 def _as_read(scale: Scale) -> Prepared:
-    """Each regime trains on its own notes and tests on the same ones: many are read several times."""
+    """All that an audit of one phenotype reads, of fewer patients: each regime's training notes, and the same tests.
+
+    Every regime is tested on both versions of each test note, so that most notes are read several times.
+    """
     rows = {name: config_rows("clinical_notes", f"{_PHENOTYPE}-{name}") for name in _REGIMES}
-    tests = [row["text"] for name in ("original", "swapped") for row in rows[name] if row["split"] == "test"]
-    notes = []
-    for name in _REGIMES:
-        notes += [row["text"] for row in rows[name] if row["split"] == "train"] + tests
-    return _sides(notes[: scaled(NOTES, scale)])
+    patients = list(dict.fromkeys(row["subject_id"] for row in rows["original"]))
+    share = min(1.0, scaled(NOTES, scale) / len(_read(rows, set(patients))))
+    return _sides(_read(rows, set(every(patients, max(1, round(share * len(patients)))))))
+
+
+def _read(rows: Mapping[str, Sequence[Mapping[str, str]]], patients: Collection[str]) -> list[str]:
+    split = {
+        (name, part): [row["text"] for row in rows[name] if row["split"] == part and row["subject_id"] in patients]
+        for name in _REGIMES
+        for part in ("train", "test")
+    }
+    tests = split["original", "test"] + split["swapped", "test"]
+    return [text for name in _REGIMES for text in split[name, "train"] + tests]
 
 
 def _sides(notes: list[str]) -> Prepared:
