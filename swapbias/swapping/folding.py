@@ -102,11 +102,13 @@ def cuts_of(signs: Bytes, offsets: Ints) -> Ints:
     return cuts
 
 
-def starts_of(signs: Bytes, size: int, cuts: Ints) -> Ints:
-    """Starts of all runs of letters in the first ``size`` bytes, where a row that is cut in a word begins another."""
-    space = signs[: size + 1] == SPACE
-    begins = np.empty(size, dtype=bool)
-    begins[:1] = ~space[:1]
-    np.greater(space[:-2], space[1:-1], out=begins[1:])  # a space, and then none
-    begins[cuts] = True
-    return np.flatnonzero(begins)
+def starts_of(signs: Bytes, begin: int, end: int, cuts: Ints) -> Ints:
+    """Starts of all runs of letters from ``begin`` to ``end``, where a row that is cut in a word begins another."""
+    space = signs[begin:end] == SPACE
+    begins = np.empty(end - begin, dtype=bool)
+    begins[0] = not space[0] and (begin == 0 or signs[begin - 1] == SPACE)
+    np.greater(space[:-1], space[1:], out=begins[1:])  # a space, and then none
+    begins[cuts - begin] = True
+    starts: Ints = np.flatnonzero(begins)
+    starts += begin
+    return starts

@@ -24,7 +24,7 @@ from swapbias.swapping.folding import (
 )
 
 _Letters = bytes | bytearray  # a folded and padded buffer
-_STRIDE = 1 << 13  # words looked at at once: what is made of them stays in the fastest cache
+_STRIDE = 1 << 17  # bytes looked at at once: what is made of them stays in a core's own cache
 _KEY = 16  # bytes of a word that are compared at once; the rest of a longer term is compared one by one
 _LOWER = bytes(byte | 32 if 65 <= byte <= 90 else byte for byte in range(256))
 _WHITE = b" \t\n\r\x0b\x0c"
@@ -85,20 +85,20 @@ class Matcher:
 
     def _likely_words(self, letters: _Letters, size: int, cuts: Ints) -> tuple[Ints, Words]:
         """Starts and first eight letters of the words that may be keys: about one in fifty of all words."""
-        starts = starts_of(signs_of(letters), size, cuts)
-        cut = np.searchsorted(starts, cuts) - 1  # the words that end where their row does, and not at a space
-        parts = []
-        for begin in range(0, len(starts), _STRIDE):
-            some = starts[begin : begin + _STRIDE]
-            low = eights(letters)[some]
+        signs, words = signs_of(letters), eights(letters)
+        bounds = [*range(0, size, _STRIDE), size]
+        first = np.searchsorted(cuts, bounds).tolist()
+        parts = [(cuts[:0], words[:0])]
+        for begin, end, a, b in zip(bounds, bounds[1:], first, first[1:], strict=False):
+            starts = starts_of(signs, begin, end, cuts[a:b])
+            low = words[starts]
             low &= within_word(low)
-            if len(cut):
-                mine = (cut >= begin) & (cut < begin + len(some))
-                low[cut[mine] - begin] &= MASKS[np.minimum(cuts[mine] - starts[cut[mine]], 8)]
+            if len(near := cuts[a : b + 1]) and len(starts):  # a word ends where its row does: before these
+                before = np.searchsorted(starts, near) - 1
+                near, before = near[before >= 0], before[before >= 0]
+                low[before] &= MASKS[np.minimum(near - starts[before], 8)]
             likely = np.flatnonzero(self._likely[_bucket(low)])
-            parts.append((some[likely], low[likely]))
-        if not parts:
-            return starts, np.zeros(0, dtype=np.uint64)
+            parts.append((starts[likely], low[likely]))
         return np.concatenate([start for start, _ in parts]), np.concatenate([low for _, low in parts])
 
     def _known(self, letters: _Letters, starts: Ints, low: Words, cuts: Ints) -> tuple[Matches, Ints]:

@@ -167,7 +167,7 @@ class SwapFolder:
         totals = Totals()
         try:
             with pq.ParquetWriter(
-                temporary, schema, compression="snappy", use_dictionary=others, write_statistics=others
+                temporary, schema, compression="zstd", use_dictionary=others, write_statistics=others
             ) as writer:
                 for table, counts in pieces:
                     writer.write_table(table)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 MODES = ("swap", "neutralise")
-_BLOCK = 1 << 18  # bytes of text worked on at once: what is made of them stays in the processor's cache
+_BLOCK = 1 << 20  # bytes of text worked on at once: what is made of them stays in the processor's cache
 RULES = "2"  # raised with any change of rules that changes results
 
 
