@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,16 @@ from swapbias.swapping.doubtful import ALWAYS, JUDGES, Judged
 from swapbias.swapping.folding import Bytes, Ints, signs_of
 from swapbias.swapping.matching import Matches
 from swapbias.swapping.nearby import HER, HIS, keys_of, words_of
-from swapbias.swapping.resolving import DOUBTFUL, NEAR, WINDOW, Resolver, WordResolver, is_pronoun
+from swapbias.swapping.resolving import (
+    DOUBTFUL,
+    NEAR,
+    WINDOW,
+    Resolver,
+    WordResolver,
+    by_words,
+    is_pronoun,
+    stands_alone,
+)
 from swapbias.swapping.spelling import (
     CAPITAL,
     LOWER,
@@ -26,6 +36,7 @@ from swapbias.swapping.table import SwapTable, Term
 
 _TITLES = frozenset({"mr", "ms", "mrs", "miss"})
 _KNOWN = 1 << 18  # decisions that are kept
+_HIS_HIM, _HER_HERS = frozenset({"his", "him"}), frozenset({"her", "hers"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +83,6 @@ class _Verdict:
     doubt: str = ""
 
 
-_UNKNOWN = _Verdict(False)
-_SWAPPED = Judged(True)
-
-
 class Decider:
     """Decides for one table and one mode (``swap`` or ``neutralise``)."""
 
@@ -91,7 +98,8 @@ class Decider:
         if not isinstance(resolver, WordResolver):  # a model reads more than the words beside "her"
             self._kinds[self._kinds == HER] = 0
         self._near = {kind + more: self._terms[at] for at, kind in enumerate(self._kinds) if kind for more in (0, 1)}
-        self._known: dict[bytes, _Verdict] = {}
+        self._codes: dict[_Verdict, int] = {}  # verdicts by number: few differ
+        self._known: dict[bytes, int] = {}  # key -> code
         self._pool, self._word = self._all_words()
 
     def _all_words(self) -> tuple[list[bytes], Ints]:
@@ -119,10 +127,10 @@ class Decider:
         choice = np.zeros(len(rows), dtype=np.int64)
         kept = (found.term != self._of) | (text.signs[found.start - 1] == ord("/"))
         places = np.flatnonzero((self._looked_at[found.term, case] | self._odd_he(text.signs, found)) & kept)
-        verdicts, seen = self._looked_up(text, places)
-        choice[places] = [verdict.choice for verdict in verdicts]
-        kept[places] = [verdict.swap for verdict in verdicts]
-        doubts = [(place, verdict.doubt) for place, verdict in enumerate(verdicts) if verdict.doubt]
+        codes, seen = self._looked_up(text, places)
+        choice[places] = np.array([one.choice for one in self._codes], dtype=np.int64)[codes]
+        kept[places] = np.array([one.swap for one in self._codes], dtype=bool)[codes]
+        doubtful = np.array([one.doubt != "" for one in self._codes], dtype=bool)[codes]
         words, word = list(self._pool), self._word[found.term, choice, case]
         for one in seen:
             if is_phrase(one.term):
@@ -142,28 +150,53 @@ class Decider:
             rows=rows[kept],
             sides=self._sides[found.term[kept]],
             terms=self._report(found.term[kept], choice[kept]),
-            doubtful=Counter(doubt for _, doubt in doubts),
-            doubtful_rows=rows[places[[place for place, _ in doubts]]] if doubts else rows[:0],
+            doubtful=self._doubts(codes[doubtful]),
+            doubtful_rows=rows[places[doubtful]],
         )
 
-    def _looked_up(self, text: _Text, places: Ints) -> tuple[list[_Verdict], list[_Seen]]:
-        """A verdict for each place; and those places that had to be looked at, the rest being known by their key."""
+    def _looked_up(self, text: _Text, places: Ints) -> tuple[Ints, list[_Seen]]:
+        """The code of the verdict on each place; and those that were looked at, the rest being known by their key."""
         if len(self._known) > _KNOWN:
             self._known.clear()
         keys = self._keys(text, places)
-        self._learn({key for key in keys if key not in self._known})
-        verdicts = [self._known.get(key, _UNKNOWN) for key in keys]
-        unknown = [number for number, verdict in enumerate(verdicts) if verdict is _UNKNOWN]
+        codes = np.fromiter(map(self._known.get, keys, repeat(-1)), dtype=np.int64, count=len(keys))
+        unknown = np.flatnonzero(codes < 0)
+        self._learn({keys[at] for at in unknown.tolist()})
+        codes[unknown] = [self._known.get(keys[at], -1) for at in unknown.tolist()]
+        unknown = unknown[codes[unknown] < 0]
         seen = [self._seen(text, place) for place in places[unknown].tolist()]
-        for number, verdict in zip(unknown, self._verdicts(seen), strict=True):
-            verdicts[number] = verdict
-        return verdicts, seen
+        codes[unknown] = [self._code(verdict) for verdict in self._verdicts(seen)]
+        return codes, seen
+
+    def _code(self, verdict: _Verdict) -> int:
+        return self._codes.setdefault(verdict, len(self._codes))
+
+    def _doubts(self, codes: Ints) -> Counter[str]:
+        times = np.bincount(codes, minlength=len(self._codes)).tolist()
+        doubts: Counter[str] = Counter()
+        for verdict, count in zip(self._codes, times, strict=True):
+            if count:
+                doubts[verdict.doubt] += count
+        return doubts
 
     def _learn(self, keys: Collection[bytes]) -> None:
         """Decide for keys that tell enough, by the words in them alone."""
-        told = {key: words for key in keys if (words := words_of(key))}
-        seen = [_Seen(-1, self._near[kind], "", f"{before} ", f" {after} ") for kind, before, after in told.values()]
-        self._known.update(zip(told, self._resolved(seen, [_SWAPPED] * len(seen)), strict=True))
+        for key in keys:
+            if words := words_of(key):
+                kind, before, after = words
+                self._known[key] = self._code(self._beside(self._near[kind], before, after))
+
+    def _beside(self, term: Term, before: str, after: str) -> _Verdict:
+        """``_resolved`` for "her" or "his" between two simple words or signs."""
+        if self._context and term.choices == _HIS_HIM:
+            return self._his_or_him(term, by_words(before, after.lower()), "")
+        if self._context and term.choices == _HER_HERS:
+            return _Verdict(True, _index(term, "hers" if stands_alone(before, after.lower(), after) else "her"))
+        return _Verdict(True)
+
+    def _his_or_him(self, term: Term, odds: float, doubt: str) -> _Verdict:
+        choice = _index(term, "his" if odds > 0 else "him")
+        return _Verdict(True, choice, "her: his or him" if abs(odds) < DOUBTFUL else doubt)
 
     def _keys(self, text: _Text, places: Ints) -> list[bytes]:
         found, kind = text.found, self._kinds[text.found.term[places]]
@@ -209,7 +242,7 @@ class Decider:
         asked = [
             place
             for place, (one, verdict) in enumerate(zip(seen, judged, strict=True))
-            if verdict.swap and self._context and one.term.choices == {"his", "him"}
+            if verdict.swap and self._context and one.term.choices == _HIS_HIM
         ]
         if not asked:
             return verdicts
@@ -217,9 +250,7 @@ class Decider:
             [seen[place].before for place in asked], [seen[place].after for place in asked]
         )
         for place, value in zip(asked, odds, strict=True):
-            choice = _index(seen[place].term, "his" if value > 0 else "him")
-            doubt = "her: his or him" if abs(value) < DOUBTFUL else judged[place].doubt
-            verdicts[place] = _Verdict(True, choice, doubt)
+            verdicts[place] = self._his_or_him(seen[place].term, value, judged[place].doubt)
         return verdicts
 
     def _judged(self, one: _Seen) -> Judged:
@@ -227,7 +258,7 @@ class Decider:
         return judge(one.written, one.before[-NEAR:], one.after[:NEAR]) if judge else Judged(True)
 
     def _his_or_hers(self, one: _Seen) -> int:
-        if not self._context or one.term.choices != {"her", "hers"}:
+        if not self._context or one.term.choices != _HER_HERS:
             return 0
         return _index(one.term, "hers" if is_pronoun(one.before, one.after) else "her")
 

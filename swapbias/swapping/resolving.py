@@ -82,7 +82,7 @@ class WordResolver:
         beside = partner(left[-NEAR:], right[:NEAR])
         if beside in ("his", "him"):
             return _CERTAIN if beside == "his" else -_CERTAIN
-        return _weighed(last_word(left[-NEAR:]), first_word(right[:NEAR]))
+        return by_words(last_word(left[-NEAR:]), first_word(right[:NEAR]))
 
 
 class SecondedResolver:
@@ -109,7 +109,8 @@ def _weights() -> Mapping[str, float]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _weighed(previous: str, following: str | None) -> float:
+def by_words(previous: str, following: str | None) -> float:
+    """The built-in log-odds of "his" by the words beside "her" alone: ``last_word`` and ``first_word``."""
     weights = _weights()
     return weights["bias"] + sum(weights.get(name, 0.0) for name in features(previous, following))
 
@@ -123,8 +124,13 @@ def is_pronoun(before: str, after: str) -> bool:
     if partner(before, after) == "hers":
         return True
     following = first_word(after)
-    stands_alone = following is not None and word_class(following) in ("none", "punctuation", "closed")
-    return stands_alone and last_word(before) in _POSSESSED and not _OPENS.match(after)
+    return following is not None and stands_alone(last_word(before), following, after)
+
+
+def stands_alone(previous: str, following: str, after: str) -> bool:
+    """``is_pronoun`` by the words before and after, and by how the text after begins."""
+    closed = previous in _POSSESSED and word_class(following) in ("none", "punctuation", "closed")
+    return closed and not _OPENS.match(after)
 
 
 _POSSESSED = ("of", "is", "was", "were", "are", "be", "been", "than", "as", "not")
