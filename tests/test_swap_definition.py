@@ -211,7 +211,7 @@ def test_decisions_that_are_looked_up_are_few_and_forgotten_in_time(monkeypatch)
     known = swapper._deciders["swap"]._known
     assert len(known) == 4  # gave/took x books/pills
     monkeypatch.setattr("swapbias.swapping.deciding._KNOWN", 3)
-    assert swapper.swap(["said her name", *texts]) == ["said his name", *first]
+    assert swapper.swap([*texts, "said her name"]) == [*first, "said his name"]
     assert len(known) == 5  # it was emptied before the five were learnt
 
 

@@ -12,8 +12,7 @@ from swapbias.swapping.folding import Bytes, Ints, signs_of
 _WORD = 16  # letters of the longest word that a key holds
 _WIDE = _WORD + 2  # with the sign before a word, or the space before and the sign after it
 HER, HIS = 1, 3  # kinds of keys; the next number is that of the word with a capital
-_COLUMNS = np.arange(_WIDE + 1)
-_MARGIN = b" " * _WIDE  # before a text; after it there are more
+_COLUMNS = np.arange(_WIDE + 1, dtype=np.uint8)
 _BLANK, _SIGN, _JOINS = np.zeros(256, dtype=bool), np.zeros(256, dtype=bool), np.zeros(256, dtype=bool)
 _BLANK[list(b" \t\n\r")] = True
 _SIGN[list(b".,;:!?)")] = True  # no part of a word, and none that opens a quotation or names an alternative
@@ -34,14 +33,13 @@ def keys_of(buffer: bytes, start: Ints, end: Ints, first: Ints, last: Ints, kind
         first, last: of the row that each stands in.
         kind: a number below 255 that is part of the key; 0 makes a blank key.
     """
-    padded = _MARGIN + buffer
-    signs = signs_of(padded)
-    gap = 1 + _BLANK[signs[start - 2 + _WIDE]]
-    windows: Bytes = np.ndarray((len(padded) - _WIDE, _WIDE + 1), np.uint8, padded, strides=(1, 1))
-    seen = windows[start - gap]  # the margin moves everything: in each line the last sign but one is before the gap
-    before, left = _before(seen[:, :-1] * ((start - gap - first)[:, None] > _COLUMNS[-2::-1]))
-    after, right = _after(windows[end + _WIDE] * ((last - end)[:, None] > _COLUMNS))
-    told = (kind > 0) & left & right & _BLANK[signs[start - 1 + _WIDE]] & (start - gap > first)
+    signs = signs_of(buffer)
+    gap = start - 1 - _BLANK[signs[start - 2]]  # where the space or two before the pronoun begin
+    windows: Bytes = np.ndarray((len(buffer) - _WIDE, _WIDE + 1), np.uint8, buffer, strides=(1, 1))
+    seen = windows[np.maximum(gap - _WIDE, 0)][:, :-1]
+    before, left = _before(seen * (_few(gap - first)[:, None] > _COLUMNS[-2::-1]))
+    after, right = _after(windows[end] * (_few(last - end)[:, None] > _COLUMNS))
+    told = (kind > 0) & left & right & _BLANK[signs[start - 1]] & (gap > first) & (gap >= _WIDE)
     keys = np.concatenate([kind[:, None].astype(np.uint8), before, after], axis=1)
     keys[~told] = 0
     found: list[bytes] = keys.view(f"S{keys.shape[1]}").ravel().tolist()
@@ -61,13 +59,18 @@ def words_of(key: bytes) -> tuple[int, str, str] | None:
     return key[0], before.decode(), after.decode()
 
 
+def _few(numbers: Ints) -> Bytes:
+    """Numbers as bytes, where more than a key is wide means as much as any more."""
+    return np.clip(numbers, 0, 255).astype(np.uint8)
+
+
 def _before(seen: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
     """The word or sign at the right end of each line, in lower case; and whether there is a simple one."""
     letters = _letters(seen)
     length = np.argmin(letters[:, ::-1], axis=1)  # 0 also where all are letters: too long
     told = np.where(length > 0, ~_at(_JOINS | _APOSTROPHE, seen, _WIDE - 1 - length), _SIGN[seen[:, -1]])
     seen = np.where(letters, seen | 32, seen)
-    inside = _WIDE - np.maximum(length, 1)[:, None] <= _COLUMNS[:-1]
+    inside = _few(_WIDE - np.maximum(length, 1))[:, None] <= _COLUMNS[:-1]
     return seen * inside, told & ~_joined(seen, length)
 
 
@@ -85,7 +88,7 @@ def _after(seen: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
     sign = _SIGN[seen[:, 0]]
     length = np.argmin(_letters(seen[:, 1:]), axis=1)
     word = (length > 0) & _BLANK[seen[:, 0]] & ~_at(_JOINS, seen, length + 1)
-    inside = (~sign[:, None] <= _COLUMNS) & (np.where(sign, 0, length)[:, None] >= _COLUMNS)
+    inside = (~sign[:, None] <= _COLUMNS) & (_few(np.where(sign, 0, length))[:, None] >= _COLUMNS)
     return seen * inside, sign | word
 
 
