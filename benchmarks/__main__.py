@@ -51,10 +51,11 @@ def _options() -> argparse.Namespace:
 def _run(options: argparse.Namespace) -> None:
     kept = options.out or (HERE if options.scale == 1 else None)
     for one in frame.find(options.names):
-        if isinstance(one, frame.Workload):
-            done: table.Result | table.Steps = _workload(one, options)
-        else:
-            done = _series(one, options)
+        try:
+            done = _workload(one, options) if isinstance(one, frame.Workload) else _series(one, options)
+        except frame.NotHereError as error:
+            out.print(f"{one.name} is left out: {error}.", markup=False)
+            continue
         out.print(table.body([done]), markup=False)
         if done.foreign > table.BUSY:
             out.print(f"Others used {done.foreign:.0%} of the machine: run {one.name} again when it is idle.")

@@ -18,6 +18,10 @@ Limit = Callable[[], tuple[float, str]]  # the seconds that the hardware needs a
 _DECLARES = re.compile(r"^(WORKLOAD|SERIES)\b", re.MULTILINE)
 
 
+class NotHereError(Exception):
+    """This machine lacks what a benchmark needs; the message says what."""
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One way to do the work.

@@ -138,7 +138,12 @@ def timed_process(arguments: Sequence[str]) -> tuple[float, str]:
 
 
 def gemm_rate(
-    shapes: Sequence[tuple[int, int, int]], *, dtype: str = "float32", prepacked: bool = False, tries: int = _TRIES
+    shapes: Sequence[tuple[int, int, int]],
+    *,
+    dtype: str = "float32",
+    prepacked: bool = False,
+    tries: int = _TRIES,
+    device: str = "cpu",
 ) -> float:
     """FLOP/s of matrix products, the best of some tries: what a model of these layers cannot exceed.
 
@@ -147,19 +152,24 @@ def gemm_rate(
         dtype: ``float32`` or ``bfloat16``.
         prepacked: weights in oneDNN's own order, where this torch can do that; else as they are.
         tries: how often all shapes are run.
+        device: where, by torch's name.
     """
     import torch
 
     kind = getattr(torch, dtype)
     products = [
-        _product(torch.rand(rows, inside, dtype=kind), outside, prepacked) for rows, inside, outside in shapes
+        _product(torch.rand(rows, inside, dtype=kind, device=device), outside, prepacked)
+        for rows, inside, outside in shapes
     ]
+    finished = torch.cuda.synchronize if device.startswith("cuda") else (lambda: None)
     best = float("inf")
     with torch.inference_mode():
         for _ in range(tries + 1):  # the first is a warm-up that may not win, but does no harm either
+            finished()
             begun = time.perf_counter()
             for product in products:
                 product()
+            finished()
             best = min(best, time.perf_counter() - begun)
     return 2.0 * sum(rows * inside * outside for rows, inside, outside in shapes) / best
 
@@ -168,7 +178,7 @@ def _product(values: Any, outputs: int, prepacked: bool) -> Callable[[], Any]:
     import torch
     from torch.nn.functional import linear
 
-    weight = torch.rand(outputs, values.shape[1], dtype=values.dtype)
+    weight = torch.rand(outputs, values.shape[1], dtype=values.dtype, device=values.device)
     operations = torch.ops.mkldnn
     if prepacked and hasattr(operations, "_linear_pointwise"):
         packed = operations._reorder_linear_weight(weight, values.shape[0])

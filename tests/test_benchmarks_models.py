@@ -1,9 +1,10 @@
 """The workloads of models, at the smallest size: the sides agree, and what is compared would show an error."""
 
 import pytest
+import torch
 
-from benchmarks import filling, recursive
-from benchmarks.frame import measure
+from benchmarks import filling, gpu, recursive
+from benchmarks.frame import NotHereError, measure
 from benchmarks.made_models import _made, masked_scorer, prompts, tokenizer, weights
 from swapbias.prompts import MASK
 
@@ -37,6 +38,26 @@ def test_another_probability_or_token_is_not_called_equal(small):
     other = next(token for token in range(1_000) if token not in tokens)
     with pytest.raises(ValueError, match="on one side alone"):
         filling.compare(pipe, texts, [([other, *tokens[1:]], values), found[1]], 2)
+
+
+def test_a_gpu_is_measured_beside_its_own_rate(small):
+    # The same steps, on the processor: products are the least that filling takes, so that the share is below all.
+    texts = filling.every(prompts("gendered_stigma", "rq1"), 6)
+    rows = gpu.filled(small, texts, device="cpu", repeat=1)
+    assert [row[0] for row in rows] == [
+        filling.ROUNDED,
+        filling.OURS,
+        f"{filling.BATCHED}, bfloat16",
+        filling.BATCHED,
+    ]
+    assert all(row[1] == "6" and float(row[2].replace(",", "")) > 0 for row in rows)
+    assert all(0 <= float(row[4].rstrip("%")) < 100 for row in rows)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_without_a_gpu_it_is_left_out():
+    with pytest.raises(NotHereError, match="no CUDA device"):
+        gpu.SERIES.rows(0.01, 1)
 
 
 def test_the_sequences_of_recursive_masking_are_111_per_text(small):
