@@ -3,6 +3,7 @@
 import csv
 import re
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -176,6 +177,20 @@ def test_many_texts_at_once_equal_one_term_after_the_other(name, mode, texts):
     check(texts, name, mode)
 
 
+@given(texts=st.lists(TEXTS, min_size=1, max_size=6), stride=st.integers(1, 40), block=st.integers(1, 80))
+@settings(max_examples=100, deadline=None)
+def test_where_a_stride_or_a_block_ends_changes_nothing(texts, stride, block):
+    with patch("swapbias.swapping.matching._STRIDE", stride), patch("swapbias.swapping.swapper._BLOCK", block):
+        check(texts, "resolved", "swap")
+
+
+def test_a_row_that_ends_within_a_word_ends_it_wherever_a_stride_ends():
+    rows = ["he", "llo she", "his", "hers", "", "him", "f", "grandfather", "s and step", "mother", "in-law; herself"]
+    for stride in range(1, 60):
+        with patch("swapbias.swapping.matching._STRIDE", stride):
+            check(rows, "resolved", "swap")
+
+
 PREVIOUS = ["of", "gave", "the", "is", "a2b", "it's", "és", ".", ";", "own", "x" * 17]
 NEXT = ["own", "Then", "liver", "liver2", "livré", "neu", "his", "or him", "_"]
 PRONOUNS = st.tuples(
@@ -190,7 +205,7 @@ PRONOUNS = st.tuples(
 @settings(max_examples=100, deadline=None)
 def test_what_is_looked_up_by_the_words_beside_a_pronoun_equals_what_its_context_says(words):
     text = " ".join(map("".join, words))
-    check([text, f"{text} her", "his", "her own"], "resolved", "swap")
+    check(["Seen in clinic today.", text, f"{text} her", "his", "her own"], "resolved", "swap")
 
 
 @pytest.mark.parametrize("mode", ["swap", "neutralise"])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MODES = ("swap", "neutralise")
 _BLOCK = 1 << 20  # bytes of text worked on at once: what is made of them stays in the processor's cache
+_FREED = 31 << 20  # bytes; glibc heeds no more than 32 MB
 RULES = "2"  # raised with any change of rules that changes results
 
 
@@ -141,6 +142,7 @@ class Swapper:
                 f"{self.table.name} has no column neutral, and nothing can be neutralised. Add the column."
             )
         given = _as_chunks(texts)
+        _keep_what_is_freed()
         parts = [self._block(block, mode) for block in _blocks(given)]
         return _joined(parts, given.type)
 
@@ -181,6 +183,14 @@ def _resolver(wanted: str | Resolver | None) -> Resolver:
 
         return SecondedResolver(load_resolver(wanted))
     return wanted
+
+
+def _keep_what_is_freed() -> None:
+    """Have glibc keep what a block frees for the next block, which saves a fourth of the time; elsewhere a no-op.
+
+    It gives pieces back to the system, and the system clears each anew, unless one as large was freed before.
+    """
+    np.empty(_FREED, dtype=np.uint8)
 
 
 # --- Arrow in, Arrow out ------------------------------------------------------------------------------
