@@ -1,9 +1,9 @@
 """Swapping gendered words from Parquet to Parquet, beside ``datasets.map`` with a regex and a callback."""
 
 import atexit
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ _TERMS = {WORDS: "paper", SAME: "resolved"}
 def _prepare(scale: Scale) -> Prepared:
     place = tempfile.TemporaryDirectory(prefix="swapbias-bench-")
     atexit.register(place.cleanup)
-    folder, number = Path(place.name), count()
+    folder = Path(place.name)
     texts = notes(MEGABYTES * scale * 1e6)
     table = pa.table({"id": range(len(texts)), "text": texts})
     parts = {name: table.slice(0, max(1, round(len(texts) * share))) for name, share in _SHARES.items()}
@@ -34,7 +34,7 @@ def _prepare(scale: Scale) -> Prepared:
 
     def ours(terms: str, processes: int) -> Callable[[], Path]:
         def run() -> Path:
-            out = folder / f"swapped-{next(number)}"
+            out = _emptied(folder / f"swapped-{terms}-{processes}")
             swap_files(Job(str(folder / "notes.parquet"), table=terms), out, processes=processes)
             return out
 
@@ -59,7 +59,7 @@ def _prepare(scale: Scale) -> Prepared:
         path = folder / f"{_TERMS[name]}.parquet"
         pq.write_table(parts[name], path)
         share = parts[name]["text"].nbytes / table["text"].nbytes
-        return Side(name, _mapped(path, _TERMS[name], number), share=share)
+        return Side(name, _mapped(path, _TERMS[name]), share=share)
 
     return Prepared(
         ours=(Side(OURS, ours("resolved", 1)), Side(PAPER, ours("paper", 1)), Side(TWO, ours("resolved", 2))),
@@ -70,13 +70,19 @@ def _prepare(scale: Scale) -> Prepared:
     )
 
 
-def _mapped(notes: Path, terms: str, number: "count[int]") -> Callable[[], Path]:
+def _emptied(folder: Path) -> Path:
+    """A folder that is gone: what earlier rounds wrote does not wait to be written to the disk."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
+def _mapped(notes: Path, terms: str) -> Callable[[], Path]:
     swap = peer(terms)
 
     def run() -> Path:
         import datasets
 
-        own = notes.parent / f"mapped-{next(number)}"
+        own = _emptied(notes.parent / f"mapped-{terms}")
         bars = datasets.is_progress_bar_enabled()
         datasets.disable_progress_bars()
         try:
