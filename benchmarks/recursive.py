@@ -78,7 +78,7 @@ def compare(outputs: dict[str, Any], masked: Any, pipe: Any, few: Sequence[str])
     Raises:
         ValueError: a probability that differs, or a loss above what was told.
     """
-    from swapbias.scorers.recursive import BEAM
+    from swapbias.scorers.recursive import BEAM, MOST_LOST
 
     worst = 0.0
     for text in few:
@@ -92,8 +92,11 @@ def compare(outputs: dict[str, Any], masked: Any, pipe: Any, few: Sequence[str])
     pairs = list(zip(outputs[OURS], outputs[PRUNED], strict=True))
     lost = max(exact.score - pruned.score for exact, pruned in pairs)
     told = max(pruned.parts["pruned_mass"] for _, pruned in pairs)
-    if lost > min(told, 0.01) + 1e-6:
-        raise ValueError(f"pruning lost {lost:.2g} of a prompt's mass, expected at most .01 and {told:.2g} as told.")
+    if lost > told + 1e-6 or told > MOST_LOST:
+        raise ValueError(
+            f"pruning lost {lost:.2g} of a prompt's mass and told {told:.2g}, expected no more than told and at most "
+            f"{MOST_LOST:g}."
+        )
     return (
         f"probabilities within {worst:.0e} of the pipeline's; pruning lost {lost:.1g} at most, told: up to {told:.2g}"
     )

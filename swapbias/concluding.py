@@ -1,6 +1,6 @@
 """What a run comes to when all is scored: findings, explanations, figures and report."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -34,13 +34,17 @@ def conclude(
         readers: the models.
         items: scored rows of each study.
         seed: of resampled intervals and permutation tests.
-        say: told what could not be explained.
+        say: told what pruning gave up and what could not be explained.
 
     Returns:
         Findings in the order of the studies.
     """
     found = _with_units(_found(items, readers, seed), tasks, readers)
     explained = explain(tasks, readers, items, seed=seed, say=say)
+    if notes := list(_given_up(items)):
+        manifest["pruning"] = notes
+        for note in notes:
+            say(note)
     manifest |= {"status": "complete", "finished": now()}
     write_results(run, Results(manifest, found, items, _coverage(tasks, readers), explained))
     run.write_manifest(manifest)  # last: a run that says complete has all its files
@@ -54,6 +58,18 @@ def _found(items: Mapping[str, pd.DataFrame], readers: Sequence[Scorer], seed: i
             expected = next((getattr(one, "expected", None) for one in readers if one.model_id == model_id), None)
             found += disaggregate(part, name, expected=expected, seed=seed)
     return found
+
+
+def _given_up(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """What pruning may have lost, a sentence for each model; nothing where nothing was pruned."""
+    for frame in items.values():
+        if "pruned_mass" in frame:
+            for model_id, rows in frame.dropna(subset="pruned_mass").groupby("model_id", sort=False):
+                most, mean = rows["pruned_mass"].max(), rows["pruned_mass"].mean()
+                yield (
+                    f"Pruning gave up branches of {model_id} that held {mean:.2g} of a prompt's probability on "
+                    f"average and {most:.2g} at most: its phrases may miss as much."
+                )
 
 
 def _with_units(found: list[Finding], tasks: Sequence[Task], readers: Sequence[Scorer]) -> list[Finding]:

@@ -6,9 +6,10 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from swapbias.audit import Settings, start
 from swapbias.errors import UsageError
-from swapbias.scorers import load_scorer, read_as
-from swapbias.scorers.recursive import BEAM, PhraseScorer
+from swapbias.scorers import LoadOptions, load_scorer, read_as
+from swapbias.scorers.recursive import BEAM, MOST_LOST, PhraseScorer, _Stimulus
 from swapbias.studies import as_prompts, config_rows, load_lexicon
 from tests import tiny
 
@@ -124,16 +125,27 @@ def test_what_pruning_loses_is_no_more_than_it_says(family, prune):
 
 def test_pruning_gives_up_branches_below_the_threshold_and_runs_less(tmp_path):
     masked, asked = load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), prompts(4)
-    exact, pruned, strict = (PhraseScorer(masked, prune=prune) for prune in (0.0, 0.02, 0.999))
+    exact, pruned, strict = (PhraseScorer(masked, prune=prune, most_lost=1) for prune in (0.0, 0.02, 0.999))
     for scorer in (exact, pruned, strict):
         scorer.score(asked)
     assert len(strict._known) == len({prompt.text for prompt in asked})  # no branch of step 1 is that likely
     assert len(strict._known) < len(pruned._known) < len(exact._known)
 
 
+def test_pruning_gives_up_the_least_likely_first_and_no_more_than_may_be_lost(tmp_path):
+    masked, asked = load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), prompts(8)
+    found = PhraseScorer(masked, prune=0.999).score(asked)
+    assert all(0 < one.parts["pruned_mass"] <= MOST_LOST for one in found)
+    # By hand: of .004, .005 and .003 below .02 the least two are .007, and with the third it would be .012.
+    one = _Stimulus("text", "lexicon", branches=[(("a",), 0.004), (("b",), 0.005), (("c",), 0.5), (("d",), 0.003)])
+    PhraseScorer(masked, prune=0.02)._give_up(one)
+    assert one.branches == [(("b",), 0.005), (("c",), 0.5)]
+    assert one.pruned == pytest.approx(0.007)
+
+
 def test_pruned_mass_is_the_probability_of_the_branches_given_up(tmp_path):
     """With a threshold that no branch reaches, it is that of the ten first words less gendered and unusable ones."""
-    scorer = PhraseScorer(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), prune=0.999)
+    scorer = PhraseScorer(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), prune=0.999, most_lost=1)
     prompt = prompts(8)[0]
     one = scorer.score([prompt])[0]
     slow = Slow(tmp_path)
@@ -148,3 +160,19 @@ def test_pruning_is_part_of_the_identity_only_when_asked_for(tmp_path):
     for wrong in (-0.1, 1.0, float("nan")):
         with pytest.raises(UsageError, match=r"prune .*0.001"):
             PhraseScorer(masked, prune=wrong)
+
+
+def test_an_audit_says_what_pruning_may_have_lost(tmp_path):
+    settings = Settings(
+        model=str(tiny.save("bert", tmp_path)),
+        studies=("gendered_stigma:rq2",),
+        limit=4,
+        load=LoadOptions(prune=0.9),
+    )
+    said = []
+    run, _ = start(settings, tmp_path / "run", say=said.append, bar=lambda *_: lambda done: None)
+    (told,) = (one for one in said if one.startswith("Pruning"))
+    lost = run.items("gendered_stigma")["pruned_mass"]
+    assert f"{lost.mean():.2g} of a prompt's probability on average and {lost.max():.2g} at most" in told
+    assert run.manifest()["pruning"] == [told]
+    assert "<th>pruning</th>" in (run.folder / "report.html").read_text(encoding="utf-8")

@@ -30,7 +30,10 @@ def audit(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     dtype: Annotated[str, typer.Option(help="float32, or bfloat16 (faster, changes results).")] = "float32",
     prune: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Recursive masking: give up branches less likely; 0 is exact.")
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="Recursive masking: give up branches less likely (.01 in all at most); 0 is exact."
+        ),
     ] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the calibration model and of resampling.")] = 0,
     positive_label: Annotated[str | None, typer.Option(help="The classifier's label for positive.")] = None,

@@ -12,6 +12,7 @@ from swapbias.scorers.masked import MaskedScorer
 from swapbias.studies import load_lexicon
 
 BEAM = 10  # likeliest tokens followed at each step
+MOST_LOST = 0.01  # path probability that pruning may give up of a prompt
 _SHARES = (0.01, 0.09, 0.90)  # of the work, by step: 1, 10 and 100 forward passes per prompt
 
 Token = tuple[int, float]
@@ -43,15 +44,16 @@ class PhraseScorer:
     normalisation. 0: no phrase of the group was met. NaN: the text is longer than the model reads.
     ``top_tokens`` holds every phrase of the group with its probability.
 
-    ``prune`` gives up branches of a lower path probability, which is faster and no longer exact. What they held
-    is kept as ``pruned_mass``: the phrases of all groups together could have had that much more at most.
+    ``prune`` gives up branches of a lower path probability, which is faster and no longer exact: at each step the
+    least likely first, and none by which a prompt's would hold more than ``most_lost`` in all. What they held is kept
+    as ``pruned_mass``: the phrases of all groups together could have had that much more at most.
     """
 
     kind = "masked"
     unit = "probability mass of phrases"
     chunk_rows = 96
 
-    def __init__(self, masked: MaskedScorer, *, prune: float = 0.0) -> None:
+    def __init__(self, masked: MaskedScorer, *, prune: float = 0.0, most_lost: float = MOST_LOST) -> None:
         """Read phrases with a masked scorer; ``prune`` 0 is exact.
 
         Raises:
@@ -59,13 +61,13 @@ class PhraseScorer:
         """
         if not 0 <= prune < 1:
             raise UsageError(f"prune {prune}: expected a probability of at least 0 and below 1, such as 0.001.")
-        self.masked, self.prune = masked, prune
+        self.masked, self.prune, self.most_lost = masked, prune, most_lost
         self.model_id = masked.model_id
         self.identity: Mapping[str, Any] = {
             **masked.identity,
             "beam": BEAM,
             "steps": len(_SHARES),
-            **({"prune": prune} if prune else {}),
+            **({"prune": prune, "most_lost": most_lost} if prune else {}),
         }
         # Tokens that begin a word carry a space in byte-level and SentencePiece vocabularies.
         self._spaces = any(token.startswith(" ") for token in masked.raw)
@@ -100,9 +102,21 @@ class PhraseScorer:
             branches, one.branches = one.branches, []
             for words, p in branches:
                 self._grow(one, words, p)
+            self._give_up(one)
+
+    def _give_up(self, one: _Stimulus) -> None:
+        """The least likely branches below the threshold, as many as may be lost."""
+        unlikely = sorted((p, at) for at, (_, p) in enumerate(one.branches) if p < self.prune)
+        lost = set()
+        for p, at in unlikely:
+            if one.pruned + p > self.most_lost:
+                break
+            one.pruned += p
+            lost.add(at)
+        one.branches = [branch for at, branch in enumerate(one.branches) if at not in lost]
 
     def _grow(self, one: _Stimulus, words: tuple[str, ...], p: float) -> None:
-        """One branch: its tokens end in a phrase, go on, or are given up."""
+        """One branch: its tokens end in a phrase or go on, and at the last step nothing does."""
         labels, of_token = self._labels_of(one.lexicon)
         tokens = self._known[one.sequence(words)]
         one.unread |= not tokens
@@ -110,11 +124,7 @@ class PhraseScorer:
             label = labels[of_token[token]]
             if label:
                 one.phrases.append((self._phrase(words, token), p * share, label))
-            elif len(words) == len(_SHARES) - 1 or not self._usable(token):
-                continue
-            elif p * share < self.prune:
-                one.pruned += p * share
-            else:
+            elif len(words) < len(_SHARES) - 1 and self._usable(token):
                 one.branches.append(((*words, self.masked.words[token]), p * share))
 
     def _labels_of(self, name: str) -> tuple[list[str], list[int]]:
