@@ -65,7 +65,7 @@ def _prepare(scale: Scale) -> Prepared:
         ours=(Side(OURS, ours("resolved", 1)), Side(PAPER, ours("paper", 1)), Side(TWO, ours("resolved", 2))),
         peers=(side(WORDS), side(SAME)),
         check=check,
-        limit=lambda: (table.nbytes / parquet_write_rate(table), "writing the Parquet file"),
+        limit=lambda: (table.nbytes / parquet_write_rate(table, compression="zstd"), "writing the Parquet file"),
         size=f"{table['text'].nbytes / 1e6:,.0f} MB, {len(texts):,} notes",
     )
 
