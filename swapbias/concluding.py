@@ -61,14 +61,14 @@ def _found(items: Mapping[str, pd.DataFrame], readers: Sequence[Scorer], seed: i
 
 
 def _given_up(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
-    """What pruning may have lost, a sentence for each model; nothing where nothing was pruned."""
-    for frame in items.values():
+    """What pruning may have lost, a sentence for each study and model that was read so."""
+    for study, frame in items.items():
         if "pruned_mass" in frame:
             for model_id, rows in frame.dropna(subset="pruned_mass").groupby("model_id", sort=False):
                 most, mean = rows["pruned_mass"].max(), rows["pruned_mass"].mean()
                 yield (
-                    f"Pruning gave up branches of {model_id} that held {mean:.2g} of a prompt's probability on "
-                    f"average and {most:.2g} at most: its phrases may miss as much."
+                    f"{study}: pruning gave up branches of {model_id} that held {mean:.2g} of a prompt's "
+                    f"probability on average and {most:.2g} at most: its phrases may miss as much."
                 )
 
 

@@ -129,15 +129,18 @@ def paired_gaps(
     if interval not in ("t", "bootstrap"):
         raise ValueError(f"interval {interval!r}, expected 't' or 'bootstrap'.")
     value, spread, d, d_z = moments = np.empty((4, len(one)))
+    numbers = np.full(len(one), one.shape[1])
     step = max(1, _CELLS // max(1, one.shape[1]))
     for start in range(0, len(one), step):
         rows = slice(start, start + step)
         moments[:, rows] = _moments_of(one[rows], two[rows])
-    numbers = np.full(len(one), one.shape[1])
-    lacking = np.flatnonzero(np.isnan(value))  # few as a rule: these again, without what could not be scored
-    for few, (mine, theirs) in by_number_scored(one[lacking], two[lacking]):
-        numbers[lacking[few]] = mine.shape[1]
-        moments[:, lacking[few]] = _moments_of(mine, theirs)
+        lacking = start + np.flatnonzero(np.isnan(value[rows]))
+        if not len(lacking):
+            continue
+        # These again, without what could not be scored.
+        for few, (mine, theirs) in by_number_scored(one[lacking], two[lacking]):
+            numbers[lacking[few]] = mine.shape[1]
+            moments[:, lacking[few]] = _moments_of(mine, theirs)
     error = np.where(spread > 0, spread, np.nan) / np.sqrt(np.maximum(numbers, 1))
     if interval == "t":
         ends, made_by = t_ends_of(value, error, numbers - 1, draw.confidence), "paired t"
@@ -160,7 +163,8 @@ def _moments_of(other: Floats, reference: Floats) -> Floats:
     difference, units = other - reference, other.shape[1]
     mean, *means = (values.mean(axis=1) for values in (difference, other, reference))
     within = [deviations_of(values, centre) for values, centre in zip((other, reference), means, strict=True)]
-    squares = [apart + units * centre**2 for apart, centre in zip(within, means, strict=True)]
+    with np.errstate(over="ignore"):  # of numbers beyond 1e154: only a bound
+        squares = [apart + units * centre**2 for apart, centre in zip(within, means, strict=True)]
     spread = spreads_of(deviations_of(difference, mean), squares[0] + squares[1], other, reference)
     spread_other, spread_reference = map(spreads_of, within, squares, (other, reference))
     pooled = np.sqrt((spread_other**2 + spread_reference**2) / 2)

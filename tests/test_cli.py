@@ -192,6 +192,14 @@ def test_reproduce_without_any_file_is_no_failure(tmp_path):
     assert "0 of 0 numbers match" in done.stdout
 
 
+def test_a_command_collects_garbage_rarely():
+    run = (
+        "import gc, sys; from swapbias.cli import main\ntry: main()\nexcept SystemExit: print(gc.get_threshold()[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", run, "--version"], capture_output=True, text=True, check=True)
+    assert int(done.stdout.splitlines()[-1]) >= 10_000
+
+
 @pytest.mark.parametrize("damage", ["weights", "config", "tokenizer"])
 def test_a_damaged_model_is_one_sentence_and_leaves_no_folder(tmp_path, damage):
     folder = tiny.save("bert", tmp_path / "model")

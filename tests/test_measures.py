@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from swapbias.intervals import by_number_scored
 from swapbias.measures import (
     adjust,
     bootstrap_intervals,
@@ -322,6 +323,23 @@ def test_many_tests_at_once_are_each_test_alone(interval):
     assert numbers_of(many) == pytest.approx(numbers_of(single), abs=1e-9, nan_ok=True)
     assert [(one.test, one.interval) for one in many] == [(one.test, one.interval) for one in single]
     assert [one.n for one in many] == [30, 28, 29, 28, 0, 1, 30, 30, 30]
+
+
+def test_tests_that_all_lack_a_score_are_done_block_by_block_too(monkeypatch):
+    monkeypatch.setattr("swapbias.gaps._CELLS", 90)  # three tests of 30 pairs
+    other, reference = np.random.default_rng(4).random((2, 10, 30))
+    other[:, 3] = np.nan
+    most = []
+
+    def watched(*tables):
+        most.append(len(tables[0]))
+        return by_number_scored(*tables)
+
+    monkeypatch.setattr("swapbias.gaps.by_number_scored", watched)
+    found = paired_gaps(other, reference)
+    assert max(most) == 3
+    assert [one.n for one in found] == [29] * 10
+    assert numbers_of(found) == pytest.approx(numbers_of(alone(other, reference)), abs=1e-9)
 
 
 def test_many_tests_in_several_blocks_are_each_test_alone(monkeypatch):

@@ -160,6 +160,9 @@ def test_pruning_is_part_of_the_identity_only_when_asked_for(tmp_path):
     for wrong in (-0.1, 1.0, float("nan")):
         with pytest.raises(UsageError, match=r"prune .*0.001"):
             PhraseScorer(masked, prune=wrong)
+    for wrong in (-0.1, 1.1, float("nan")):
+        with pytest.raises(UsageError, match="most_lost"):
+            PhraseScorer(masked, prune=0.001, most_lost=wrong)
 
 
 def test_an_audit_says_what_pruning_may_have_lost(tmp_path):
@@ -171,7 +174,7 @@ def test_an_audit_says_what_pruning_may_have_lost(tmp_path):
     )
     said = []
     run, _ = start(settings, tmp_path / "run", say=said.append, bar=lambda *_: lambda done: None)
-    (told,) = (one for one in said if one.startswith("Pruning"))
+    (told,) = (one for one in said if "pruning gave up" in one)
     lost = run.items("gendered_stigma")["pruned_mass"]
     assert f"{lost.mean():.2g} of a prompt's probability on average and {lost.max():.2g} at most" in told
     assert run.manifest()["pruning"] == [told]

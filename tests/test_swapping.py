@@ -3,6 +3,7 @@
 import csv
 import re
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -132,6 +133,25 @@ def test_arrow_types_slices_and_chunks_are_kept():
     assert SWAPPER.run(chunked).texts.to_pylist() == ["she", None, "her own"]
     assert SWAPPER.run(pa.array([], pa.string())).texts.to_pylist() == []
     assert SWAPPER.run(pa.array([None, None])).texts.to_pylist() == [None, None]
+
+
+def test_threads_may_share_a_swapper():
+    texts = [f"gave her word{chr(97 + number % 26)} of his. It is hers, Sex: M" for number in range(400)]
+    shared, wanted = Swapper(), Swapper().swap(texts)
+    with ThreadPoolExecutor(8) as pool:
+        assert all(found == wanted for found in pool.map(shared.swap, [texts] * 24))
+
+
+def test_small_chunks_are_worked_on_together(monkeypatch):
+    texts = [f"he saw {number} of her cards" for number in range(50)]
+    blocks = []
+    whole = Swapper._block
+    monkeypatch.setattr(
+        Swapper, "_block", lambda self, texts, mode: blocks.append(len(texts)) or whole(self, texts, mode)
+    )
+    chunked = pa.chunked_array([*([text] for text in texts), pa.array([], pa.string())])
+    assert SWAPPER.run(chunked).texts.to_pylist() == SWAPPER.swap(texts)
+    assert blocks == [50, 50]
 
 
 def test_blocks_do_not_change_results(monkeypatch):

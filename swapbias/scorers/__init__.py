@@ -88,7 +88,8 @@ class HasLog(Protocol):
 class LoadOptions:
     """How a model is loaded and run: device (auto, cpu, cuda), dtype, prompts per forward pass, labels.
 
-    ``prune``: recursive masking gives up branches whose probability is below it; 0 is exact.
+    ``prune``: recursive masking gives up branches whose probability is below it, .01 of a prompt in all at most; 0 is
+    exact.
     """
 
     device: str = "auto"

@@ -57,10 +57,12 @@ class PhraseScorer:
         """Read phrases with a masked scorer; ``prune`` 0 is exact.
 
         Raises:
-            UsageError: a probability to prune at outside 0 to 1.
+            UsageError: a probability to prune at, or one to lose, outside 0 to 1.
         """
         if not 0 <= prune < 1:
             raise UsageError(f"prune {prune}: expected a probability of at least 0 and below 1, such as 0.001.")
+        if not 0 <= most_lost <= 1:
+            raise UsageError(f"most_lost {most_lost}: expected a probability, such as {MOST_LOST}.")
         self.masked, self.prune, self.most_lost = masked, prune, most_lost
         self.model_id = masked.model_id
         self.identity: Mapping[str, Any] = {

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,8 +97,7 @@ class Decider:
         if not isinstance(resolver, WordResolver):  # a model reads more than the words beside "her"
             self._kinds[self._kinds == HER] = 0
         self._near = {kind + more: self._terms[at] for at, kind in enumerate(self._kinds) if kind for more in (0, 1)}
-        self._codes: dict[_Verdict, int] = {}  # verdicts by number: few differ
-        self._known: dict[bytes, int] = {}  # key -> code
+        self._known: dict[bytes, _Verdict] = {}
         self._pool, self._word = self._all_words()
 
     def _all_words(self) -> tuple[list[bytes], Ints]:
@@ -127,10 +125,10 @@ class Decider:
         choice = np.zeros(len(rows), dtype=np.int64)
         kept = (found.term != self._of) | (text.signs[found.start - 1] == ord("/"))
         places = np.flatnonzero((self._looked_at[found.term, case] | self._odd_he(text.signs, found)) & kept)
-        codes, seen = self._looked_up(text, places)
-        choice[places] = np.array([one.choice for one in self._codes], dtype=np.int64)[codes]
-        kept[places] = np.array([one.swap for one in self._codes], dtype=bool)[codes]
-        doubtful = np.array([one.doubt != "" for one in self._codes], dtype=bool)[codes]
+        verdicts, seen = self._looked_up(text, places)
+        choice[places] = [verdict.choice for verdict in verdicts]
+        kept[places] = [verdict.swap for verdict in verdicts]
+        doubts = [(at, verdict.doubt) for at, verdict in enumerate(verdicts) if verdict.doubt]
         words, word = list(self._pool), self._word[found.term, choice, case]
         for one in seen:
             if is_phrase(one.term):
@@ -150,41 +148,32 @@ class Decider:
             rows=rows[kept],
             sides=self._sides[found.term[kept]],
             terms=self._report(found.term[kept], choice[kept]),
-            doubtful=self._doubts(codes[doubtful]),
-            doubtful_rows=rows[places[doubtful]],
+            doubtful=Counter(doubt for _, doubt in doubts),
+            doubtful_rows=rows[places[[at for at, _ in doubts]]] if doubts else rows[:0],
         )
 
-    def _looked_up(self, text: _Text, places: Ints) -> tuple[Ints, list[_Seen]]:
-        """The code of the verdict on each place; and those that were looked at, the rest being known by their key."""
+    def _looked_up(self, text: _Text, places: Ints) -> tuple[list[_Verdict], list[_Seen]]:
+        """A verdict on each place; and the places that were looked at, the rest being known by their key."""
         if len(self._known) > _KNOWN:
             self._known.clear()
         keys = self._keys(text, places)
-        codes = np.fromiter(map(self._known.get, keys, repeat(-1)), dtype=np.int64, count=len(keys))
-        unknown = np.flatnonzero(codes < 0)
-        self._learn({keys[at] for at in unknown.tolist()})
-        codes[unknown] = [self._known.get(keys[at], -1) for at in unknown.tolist()]
-        unknown = unknown[codes[unknown] < 0]
+        found = list(map(self._known.get, keys))
+        new = [at for at, verdict in enumerate(found) if verdict is None]
+        self._learn({keys[at] for at in new})
+        for at in new:
+            found[at] = self._known.get(keys[at])
+        unknown = [at for at in new if found[at] is None]
         seen = [self._seen(text, place) for place in places[unknown].tolist()]
-        codes[unknown] = [self._code(verdict) for verdict in self._verdicts(seen)]
-        return codes, seen
-
-    def _code(self, verdict: _Verdict) -> int:
-        return self._codes.setdefault(verdict, len(self._codes))
-
-    def _doubts(self, codes: Ints) -> Counter[str]:
-        times = np.bincount(codes, minlength=len(self._codes)).tolist()
-        doubts: Counter[str] = Counter()
-        for verdict, count in zip(self._codes, times, strict=True):
-            if count:
-                doubts[verdict.doubt] += count
-        return doubts
+        for at, verdict in zip(unknown, self._verdicts(seen), strict=True):
+            found[at] = verdict
+        return [verdict for verdict in found if verdict is not None], seen
 
     def _learn(self, keys: Collection[bytes]) -> None:
         """Decide for keys that tell enough, by the words in them alone."""
         for key in keys:
             if words := words_of(key):
                 kind, before, after = words
-                self._known[key] = self._code(self._beside(self._near[kind], before, after))
+                self._known[key] = self._beside(self._near[kind], before, after)
 
     def _beside(self, term: Term, before: str, after: str) -> _Verdict:
         """``_resolved`` for "her" or "his" between two simple words or signs."""

@@ -218,11 +218,22 @@ def _blocks(texts: pa.ChunkedArray) -> Iterable[pa.Array]:
     """Runs of rows with about ``_BLOCK`` bytes of text each; at least one, so that nothing gives an empty result."""
     if not len(texts):
         yield pa.array([], pa.large_string())
+    small: list[pa.Array] = []
+    size = 0
     for chunk in texts.chunks:
-        yield from _blocks_of(chunk.cast(pa.large_string()))
+        if small and size + chunk.nbytes > _BLOCK:
+            yield from _blocks_of(small)
+            small, size = [], 0
+        small.append(chunk)
+        size += chunk.nbytes
+    yield from _blocks_of(small)
 
 
-def _blocks_of(whole: pa.Array) -> Iterable[pa.Array]:
+def _blocks_of(chunks: Sequence[pa.Array]) -> Iterable[pa.Array]:
+    """Blocks of one chunk, or of several small ones together: each block costs something however small it is."""
+    if not chunks:
+        return
+    whole = (chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)).cast(pa.large_string())
     offsets = _offsets(whole)
     start = 0
     while start < len(whole):
