@@ -162,10 +162,13 @@ def _moments_of(other: Floats, reference: Floats) -> Floats:
         return np.full((4, len(other)), np.nan)
     difference, units = other - reference, other.shape[1]
     mean, *means = (values.mean(axis=1) for values in (difference, other, reference))
-    within = [deviations_of(values, centre) for values, centre in zip((other, reference), means, strict=True)]
+    between = deviations_of(difference, mean, difference)
+    within = [
+        deviations_of(values, centre, difference) for values, centre in zip((other, reference), means, strict=True)
+    ]
     with np.errstate(over="ignore"):  # of numbers beyond 1e154: only a bound
         squares = [apart + units * centre**2 for apart, centre in zip(within, means, strict=True)]
-    spread = spreads_of(deviations_of(difference, mean), squares[0] + squares[1], other, reference)
+    spread = spreads_of(between, squares[0] + squares[1], other, reference)
     spread_other, spread_reference = map(spreads_of, within, squares, (other, reference))
     pooled = np.sqrt((spread_other**2 + spread_reference**2) / 2)
     return np.stack([mean, spread, ratios(means[0] - means[1], pooled), ratios(mean, spread)])

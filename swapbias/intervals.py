@@ -186,10 +186,10 @@ def by_number_scored(*tables: Floats) -> Iterator[tuple[NDArray[np.intp], tuple[
         yield rows, tuple(table[rows][kept].reshape(len(rows), count) for table in tables)
 
 
-def deviations_of(values: Floats, means: Floats) -> Floats:
-    """Sum of the squared deviations of each row from its mean."""
-    centred = values - means[:, None]
-    squares: Floats = np.vecdot(centred, centred)
+def deviations_of(values: Floats, means: Floats, scratch: Floats) -> Floats:
+    """Sum of the squared deviations of each row from its mean; ``scratch``, of the same shape, is written over."""
+    np.subtract(values, means[:, None], out=scratch)
+    squares: Floats = np.vecdot(scratch, scratch)
     return squares
 
 
