@@ -17,7 +17,7 @@ from swapbias.reading import Bar, Say, identities, load_readers
 from swapbias.runs import Run, now
 from swapbias.scorers import HasLog, Scorer
 from swapbias.scorers.answers import AnswerLog
-from swapbias.scoring import CHUNK_ROWS, chunks, score_rows
+from swapbias.scoring import CHUNK_ROWS, chunks, refuse_non_finite, score_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,6 +144,7 @@ def _score_all(
             for piece in chunks(rows, getattr(reader, "chunk_rows", CHUNK_ROWS))
         ]
         items[study] = run.score_once(study, work, advance)
+        refuse_non_finite(items[study], str(run.folder))
     return items
 
 

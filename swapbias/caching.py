@@ -36,9 +36,9 @@ class ScoreCache:
 
     Only models that transformers loaded and a sha256 or revision pins down are kept: not chat models (whose answers
     have a log of their own), VADER (as fast without), callables (whose code may read anything) or what reads notes.
-    No text of a prompt is kept. Files that cannot be read are dropped and scored again, and several processes
-    may share them. Beyond ``SWAPBIAS_CACHE_LIMIT`` bytes (``2 GB``; 0: nothing is kept) the least recently
-    used go first.
+    Prompts for which a model gave NaN are scored again. No text of a prompt is kept. Files that cannot be read are
+    dropped and scored again, and several processes may share them. Beyond ``SWAPBIAS_CACHE_LIMIT`` bytes (``2 GB``;
+    0: nothing is kept) the least recently used go first.
 
     Attributes:
         rows: how many rows were taken from files.
@@ -69,6 +69,8 @@ class ScoreCache:
                 on_progress(len(found))
             return found
         scored = scorer.score(prompts, on_progress)
+        if not all(one.finite for one in scored):  # what gave NaN may be the machine, which no key names
+            return scored
         with suppress(OSError):  # a full or read-only disk costs the next audit its time, not this one its scores
             self._keep(path, scored)
         return scored

@@ -1,7 +1,8 @@
 """Scorers: the only contact with models. torch and transformers load when a scorer is made, not before."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -27,12 +28,19 @@ class Scored:
         answer: the likeliest token or label; blank where there is none.
         top_tokens: JSON list of [token or label, probability], likeliest first.
         parts: further score columns by name (the untruncated mass beside the thresholded one).
+        finite: False where the model was asked and what it gave is NaN or infinite; score and parts are NaN then.
     """
 
     score: float
     answer: str = ""
     top_tokens: str = "[]"
     parts: Mapping[str, float] = field(default_factory=dict)
+    finite: bool = True
+
+
+def not_finite(parts: Iterable[str] = ()) -> Scored:
+    """What is kept of a prompt for which the model gave NaN or an infinite number; ``parts`` are names of columns."""
+    return Scored(math.nan, parts=dict.fromkeys(parts, math.nan), finite=False)
 
 
 class Scorer(Protocol):

@@ -8,12 +8,13 @@ from typing import Any
 import torch
 
 from swapbias.prompts import Prompt
-from swapbias.scorers import Progress, Scored, ranked
+from swapbias.scorers import Progress, Scored, not_finite, ranked
 from swapbias.scorers.causal import CausalScorer
 from swapbias.scorers.chat_local import open_ids
 from swapbias.scorers.loading import length_batches, length_limit
 
-UNSCORED = Scored(math.nan, parts={"log_odds": math.nan, "log_odds_per_token": math.nan})
+PARTS = ("log_odds", "log_odds_per_token")
+UNSCORED = Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan))
 
 
 class AnswerOddsScorer:
@@ -22,7 +23,8 @@ class AnswerOddsScorer:
     ``candidates`` of a prompt are its answers, ``correct|incorrect`` (``the mechanic|the clerk``); each follows the
     prompt after a space. ``log_odds``: natural log p(correct) - log p(incorrect), above 0 where the correct one is
     likelier. ``log_odds_per_token``: the same of the mean over the tokens of each answer, for answers of unequal
-    length. NaN: prompt and answer are longer than the model reads.
+    length. NaN: prompt and answer are longer than the model reads, or a log-probability is NaN, or both answers are
+    impossible. Where one is (probability 0), the other is likelier, and the log-odds are NaN.
     """
 
     kind = "causal"
@@ -89,6 +91,8 @@ class _Pair:
 
     def scored(self, correct: float, incorrect: float) -> Scored:
         odds = correct - incorrect
+        if math.isnan(odds):
+            return not_finite(PARTS)
         means = [value / (len(ids) - self.start) for value, ids in zip((correct, incorrect), self.ids, strict=True)]
         likelier = "" if odds == 0 else self.answers[0] if odds > 0 else self.answers[1]
         share = (1 + math.tanh(odds / 2)) / 2  # of the correct one, were there no third answer
@@ -96,7 +100,7 @@ class _Pair:
             0.5 if odds == 0 else float(odds > 0),
             likelier,
             ranked(self.answers, (share, 1 - share)),
-            {"log_odds": odds, "log_odds_per_token": means[0] - means[1]},
+            dict(zip(PARTS, (odds, means[0] - means[1]), strict=True)) if math.isfinite(odds) else UNSCORED.parts,
         )
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,22 +10,23 @@ import torch
 from swapbias.errors import UsageError
 from swapbias.lexicons import Lexicon
 from swapbias.prompts import Prompt
-from swapbias.scorers import Coverage, Progress, Scored, Scorer, ranked
+from swapbias.scorers import Coverage, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.scorers.masked import MaskedScorer
 from swapbias.studies import load_lexicon
 
 TOP_K = 50  # words rated per prompt (Mei et al. 2023)
 LABELS = ("positive", "negative", "neutral", "irrelevant", "unrated")
 RATED = ("positive", "negative", "neutral")
+PARTS = (*(f"{label}_mass" for label in LABELS), "top_mass", "antonym_log_odds")
 
 
 class AttitudeScorer:
     """Score: P(negative), the share of disapproving words in the rated mass of the 50 likeliest words.
 
     NEG / (POS + NEG + NEUT) of probability mass; unrated and irrelevant words are left out, and their mass is
-    kept beside it. 0: no disapproval; 1: nothing else. NaN: no rated word among the 50. ``antonym_log_odds``
-    needs no lexicon: the mean over antonym pairs that the vocabulary knows of log p(disapproving) - log
-    p(approving); above 0 disapproval is likelier.
+    kept beside it. 0: no disapproval; 1: nothing else. NaN: no rated word among the 50, or probabilities that are
+    not finite. ``antonym_log_odds`` needs no lexicon: the mean over antonym pairs that the vocabulary knows of log
+    p(disapproving) - log p(approving); above 0 disapproval is likelier.
     """
 
     kind = "masked"
@@ -48,8 +50,7 @@ class AttitudeScorer:
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt."""
-        missing = {**dict.fromkeys((f"{label}_mass" for label in LABELS), math.nan), "top_mass": math.nan}
-        results = [Scored(math.nan, parts={**missing, "antonym_log_odds": math.nan})] * len(prompts)
+        results = [Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan))] * len(prompts)
         for members, probabilities in self.masked.read([prompt.text for prompt in prompts]):
             for place, index in enumerate(members):
                 results[index] = self._scored(probabilities[place], prompts[index].candidates)
@@ -61,6 +62,8 @@ class AttitudeScorer:
         name = candidates.rpartition("/")[0]
         labels, of_token = self.masked.labels_of_tokens(name)
         top, tokens = probabilities.topk(min(TOP_K, len(probabilities)))
+        if math.isnan(float(top[0])):
+            return not_finite(PARTS)
         sums = dict.fromkeys(LABELS, 0.0)
         for p, label in zip(top.tolist(), of_token[tokens].tolist(), strict=True):
             sums[labels[label]] += p
@@ -133,4 +136,4 @@ class NegativeLabelScorer:
 
     def _scored(self, one: Scored) -> Scored:
         negative = math.nan if math.isnan(one.score) else float(one.answer == self._negative)
-        return Scored(negative, one.answer, one.top_tokens, {"positive_probability": one.score})
+        return replace(one, score=negative, parts={"positive_probability": one.score})

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from swapbias.prompts import MASK, Prompt
-from swapbias.scorers import LoadOptions, Progress, Scored
+from swapbias.scorers import LoadOptions, Progress, Scored, not_finite
 from swapbias.scorers.loading import length_batches, length_limit, load_model, model_name
 from swapbias.studies import load_lexicon
 
@@ -17,7 +17,7 @@ from swapbias.studies import load_lexicon
 class CausalScorer:
     """Score: natural log-probability of the text, token by token, after its first token.
 
-    NaN: the text is longer than the model reads, or a single token.
+    NaN: the text is longer than the model reads, or a single token, or what the model gives is not finite.
     """
 
     kind = "causal"
@@ -43,14 +43,14 @@ class CausalScorer:
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt."""
-        return [Scored(value) for value in self.log_probabilities([one.text for one in prompts], on_progress)]
+        return [_scored(value) for value in self.log_probabilities([one.text for one in prompts], on_progress)]
 
-    def log_probabilities(self, texts: Sequence[str], on_progress: Progress | None = None) -> list[float]:
-        """Log-probability of each text, in nats."""
+    def log_probabilities(self, texts: Sequence[str], on_progress: Progress | None = None) -> list[float | None]:
+        """Log-probability of each text, in nats; None where it is too long or a single token."""
         encoded = [self.tokenizer(text)["input_ids"] for text in texts]
         limit = length_limit(self.tokenizer, self.model.config)
         fits = [index for index, ids in enumerate(encoded) if 1 < len(ids) <= limit]
-        found = [math.nan] * len(texts)
+        found: list[float | None] = [None] * len(texts)
         for batch in length_batches([len(encoded[index]) for index in fits], self.batch_size):
             members = [fits[index] for index in batch]
             ids = torch.tensor([encoded[index] for index in members], device=self.model.device)
@@ -62,6 +62,12 @@ class CausalScorer:
             if on_progress:
                 on_progress(len(members))
         return found
+
+
+def _scored(value: float | None) -> Scored:
+    if value is None:
+        return Scored(math.nan)
+    return Scored(value) if math.isfinite(value) else not_finite()
 
 
 class AntonymScorer:
@@ -93,9 +99,12 @@ class AntonymScorer:
         corpus = prompt.candidates.partition("/")[0]
         return [word for word, _ in load_lexicon(f"{corpus}/antonyms").entries()]
 
-    def _scored(self, words: Sequence[str], values: Sequence[float]) -> Scored:
+    def _scored(self, words: Sequence[str], values: Sequence[float | None]) -> Scored:
         """Words and values alternate: approving, disapproving."""
-        odds = [bad - good for good, bad in zip(values[::2], values[1::2], strict=True)]
+        if any(value is not None and not math.isfinite(value) for value in values):
+            return not_finite()
+        known = [math.nan if value is None else value for value in values]
+        odds = [bad - good for good, bad in zip(known[::2], known[1::2], strict=True)]
         named = [f"{good}/{bad}" for good, bad in zip(words[::2], words[1::2], strict=True)]
         pairs = [[name, round(value, 6)] for name, value in zip(named, odds, strict=True) if not math.isnan(value)]
         return Scored(sum(odds) / len(odds), top_tokens=json.dumps(pairs, ensure_ascii=False))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.prompts import Prompt
-from swapbias.scorers import LoadOptions, Progress, Scored, ranked
+from swapbias.scorers import LoadOptions, Progress, Scored, not_finite, ranked
 from swapbias.sources import file_sha256
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class TextClassifierScorer:
         return self.rounding.note(self.model_id) if self.rounding else ""
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt; NaN where the text is longer than the model reads."""
+        """One Scored per prompt; NaN where the text is longer than the model reads or a probability is NaN."""
         from swapbias.scorers.loading import length_limit
 
         encoded = self.tokenizer([prompt.text for prompt in prompts])["input_ids"] if prompts else []
@@ -121,6 +121,8 @@ class TextClassifierScorer:
         return self.engine.class_logits(encoded).softmax(dim=-1)
 
     def _scored(self, probabilities: NDArray[np.float32]) -> Scored:
+        if not np.isfinite(probabilities).all():
+            return not_finite()
         order = np.argsort(-probabilities)
         names = [self._labels[index] for index in order]
         return Scored(float(probabilities[self._positive]), names[0], ranked(names, probabilities[order].tolist()))
@@ -216,7 +218,7 @@ class CallableScorer:
         return cls(function, model_id=name, batch_size=batch_size, identity=pin)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt.
+        """One Scored per prompt; NaN where the function returns NaN.
 
         Raises:
             ValueError: the function failed, or returned another shape or numbers outside 0..1.
@@ -224,7 +226,7 @@ class CallableScorer:
         results: list[Scored] = []
         for start in range(0, len(prompts), self.batch_size):
             texts = [prompt.text for prompt in prompts[start : start + self.batch_size]]
-            results += [Scored(float(p), _side(float(p))) for p in self._probabilities(texts)]
+            results += map(_told, self._probabilities(texts).tolist())
             if on_progress:
                 on_progress(len(texts))
         return results
@@ -241,7 +243,7 @@ class CallableScorer:
         except Exception as error:
             raise ValueError(f"{self.model_id} returned {type(returned).__name__}, {wanted}.") from error
         if found.shape == (len(texts), 2):
-            found = found[:, 1]
+            found = np.where(np.isnan(found[:, 0]), np.nan, found[:, 1])
         if found.shape != (len(texts),):
             raise ValueError(f"{self.model_id} returned shape {found.shape}, {wanted}.")
         if np.any((found < 0) | (found > 1)):
@@ -250,10 +252,10 @@ class CallableScorer:
         return found
 
 
-def _side(probability: float) -> str:
+def _told(probability: float) -> Scored:
     if np.isnan(probability):
-        return ""
-    return "positive" if probability > 0.5 else "negative"
+        return not_finite()
+    return Scored(probability, "positive" if probability > 0.5 else "negative")
 
 
 class VaderScorer:
@@ -289,6 +291,6 @@ class VaderScorer:
         for prompt in prompts:
             compound = self._analyzer.polarity_scores(prompt.text)["compound"]
             answer = "neutral" if abs(compound) < 0.05 else "positive" if compound > 0 else "negative"
-            yield Scored((compound + 1) / 2, answer)
+            yield Scored((compound + 1) / 2, answer) if np.isfinite(compound) else not_finite()
             if on_progress:
                 on_progress(1)

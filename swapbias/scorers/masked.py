@@ -1,5 +1,6 @@
 """Masked language models: probability mass of labelled words at the mask."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -10,7 +11,7 @@ from transformers import AutoModelForMaskedLM
 
 from swapbias.lexicons import Lexicon
 from swapbias.prompts import MASK, Prompt
-from swapbias.scorers import Coverage, LoadOptions, Progress, Scored, ranked
+from swapbias.scorers import Coverage, LoadOptions, Progress, Scored, not_finite, ranked
 from swapbias.scorers.engine.rounding import Rounding
 from swapbias.scorers.engine.running import Engine
 from swapbias.scorers.loading import length_limit, load_model, model_name
@@ -27,7 +28,8 @@ class MaskedScorer:
 
     Softmax over the whole vocabulary; among the 100 likeliest tokens, those with probability of at least .01
     are added up by label, not renormalised. ``closed_list_mass`` beside it has no threshold: every token
-    of the vocabulary counts. 0: no counted token has the label. NaN: the text is longer than the model reads.
+    of the vocabulary counts. 0: no counted token has the label. NaN: the text is longer than the model reads, or
+    its probabilities are not finite.
     """
 
     auto_class: Any = AutoModelForMaskedLM
@@ -87,7 +89,7 @@ class MaskedScorer:
     def read(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Batches: indices into ``texts``, and ``probabilities`` at their masks.
 
-        Texts longer than the model reads are in no batch.
+        Texts longer than the model reads are in no batch. A row is finite throughout or NaN throughout.
         """
         encoded = self._encode_all(texts)
         limit = length_limit(self.tokenizer, self.model.config)
@@ -96,7 +98,9 @@ class MaskedScorer:
             self.rounding.settle([encoded[index] for index in fits], self.probabilities)
         for batch in self.engine.batches([len(encoded[index]) for index in fits]):
             members = [fits[index] for index in batch]
-            yield members, self.probabilities([encoded[index] for index in members])
+            found = self.probabilities([encoded[index] for index in members])
+            lost = ~found.sum(dim=1, keepdim=True).isfinite()
+            yield members, found.masked_fill(lost, math.nan) if lost.any() else found
 
     def probabilities(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
         """Softmax at the mask, shape (texts, vocabulary), float32, of texts that the engine reads together."""
@@ -167,6 +171,9 @@ class MaskedScorer:
             labels, thresholded, closed = summed[name]
             if label not in labels:
                 raise ValueError(f"candidates {prompt.candidates!r}: {name} has the labels {labels}. Fix the row.")
+            if math.isnan(shown[place][0]):  # its sums would be 0 for labels that no top token has
+                yield row, not_finite(["closed_list_mass"])
+                continue
             words = [self.words[token] for token in shown_tokens[place]]
             column = labels.index(label)
             yield (

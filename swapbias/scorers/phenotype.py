@@ -1,5 +1,6 @@
 """Phenotype classifiers that are trained on a regime's notes, one for each phenotype and regime."""
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -115,7 +116,7 @@ class PhenotypeScorer:
             known = np.isfinite(vectors).all(axis=1)
             truth = np.array([TARGETS[self.target].index(note[self.target]) for note in notes], dtype=int)[known]
             groups = np.array([note["subject_id"] for note in notes])[known]
-            self._check(truth, groups, where=f"{phenotype}, {regime}")
+            self._check(truth, groups, unread=int((~known).sum()), where=f"{phenotype}, {regime}")
             model, self.chosen[key] = train(vectors[known], truth, groups, kind=self.classifier, seed=self.seed)
             self._trained[key] = features, model
         return self._trained[key]
@@ -129,12 +130,14 @@ class PhenotypeScorer:
             raise ValueError(f"{phenotype}, {regime}: {found}, expected {wanted}. Mend the notes.")
         return rows
 
-    def _check(self, truth: Labels, groups: Names, *, where: str) -> None:
+    def _check(self, truth: Labels, groups: Names, *, unread: int, where: str) -> None:
         for index, name in enumerate(TARGETS[self.target]):
             count = len(set(groups[truth == index]))
             if count < FOLDS:
                 found = f"{count} readable training notes with {self.target} {name}"
-                raise ValueError(f"{where}: {found}, expected {FOLDS} or more. Add notes of both classes.")
+                lost = f" ({self.features.name} gave no finite vector for {unread})" if unread else ""
+                step = f"Check {self.features.name}" if unread else "Add notes of both classes"
+                raise ValueError(f"{where}: {found}{lost}, expected {FOLDS} or more. {step}.")
 
 
 def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int) -> tuple[Any, dict[str, Any]]:
@@ -173,5 +176,7 @@ def _search(model: Any, vectors: Floats, truth: Labels, groups: Names, seed: int
 
 def predicted_scored(score: float, predicted: float, classes: tuple[str, str]) -> Scored:
     """A score with the class that was predicted (1.0: the second, NaN: none), also as the part ``predicted``."""
+    if not np.isfinite(score):  # a note that was read, if there is a prediction
+        return Scored(math.nan, parts={"predicted": math.nan}, finite=math.isnan(predicted))
     answer = "" if np.isnan(predicted) else classes[int(predicted)]
     return Scored(score, answer, parts={"predicted": predicted})

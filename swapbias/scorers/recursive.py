@@ -1,5 +1,6 @@
 """Recursive masking (Lin et al. 2022): the gendered phrases a masked model would put at the mask."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,7 @@ class _Stimulus:
     phrases: list[tuple[str, float, str]] = field(default_factory=list)
     pruned: float = 0.0  # path probability of the branches that were given up
     unread: bool = False
+    finite: bool = True  # whether all probabilities along its branches are
 
     def sequence(self, words: tuple[str, ...]) -> str:
         """Step 1 asks for the last word, step 2 for one before it, step 3 for one between the two."""
@@ -41,8 +43,8 @@ class PhraseScorer:
     Step 1 fills the mask with the ten likeliest tokens t1. A token of the lexicon ends its branch and adds its
     probability; else ``<mask> t1`` is filled, with ten t2 each: again gendered ones end and add p1 p2; else
     ``t2 <mask> t1`` is filled, and gendered t3 add p1 p2 p3, the rest is dropped. No threshold, no
-    normalisation. 0: no phrase of the group was met. NaN: the text is longer than the model reads.
-    ``top_tokens`` holds every phrase of the group with its probability.
+    normalisation. 0: no phrase of the group was met. NaN: the text is longer than the model reads,
+    or probabilities on the way are not finite. ``top_tokens`` holds every phrase of the group with its probability.
 
     ``prune`` gives up branches of a lower path probability, which is faster and no longer exact: at each step the
     least likely first, and none by which a prompt's would hold more than ``most_lost`` in all. What they held is kept
@@ -122,6 +124,9 @@ class PhraseScorer:
         labels, of_token = self._labels_of(one.lexicon)
         tokens = self._known[one.sequence(words)]
         one.unread |= not tokens
+        if tokens and math.isnan(tokens[0][1]):
+            one.finite = False
+            return
         for token, share in tokens:
             label = labels[of_token[token]]
             if label:
@@ -163,8 +168,8 @@ class PhraseScorer:
 
     def _scored(self, one: _Stimulus, prompt: Prompt) -> Scored:
         parts = {"pruned_mass": one.pruned} if self.prune else {}
-        if one.unread:
-            return Scored(float("nan"), parts=dict.fromkeys(parts, float("nan")))
+        if one.unread or not one.finite:
+            return Scored(math.nan, parts=dict.fromkeys(parts, math.nan), finite=one.finite)
         label = prompt.candidates.rpartition("/")[2]
         mine = sorted(((p, phrase) for phrase, p, group in one.phrases if group == label), reverse=True)
         return Scored(

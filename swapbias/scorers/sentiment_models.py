@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.prompts import Prompt
-from swapbias.scorers import Progress, Scored, ranked
+from swapbias.scorers import Progress, Scored, not_finite, ranked
 from swapbias.scorers.features import load_extra
 from swapbias.sources import file_sha256
 
@@ -30,7 +30,9 @@ Say = Callable[[str], None]
 
 
 class SentimentScorer:
-    """Score: probability (0..1) of positive sentiment by a model trained here; NaN for a text without a word or mark.
+    """Score: probability (0..1) of positive sentiment by a model trained here.
+
+    NaN: the text has no word or mark, or what the model gives is not finite.
 
     Attributes:
         dev_accuracy: share of dev sentences told right, 0..1; None where the record does not tell.
@@ -59,15 +61,17 @@ class SentimentScorer:
         results: list[Scored] = []
         for start in range(0, len(prompts), self.batch_size):
             texts = [prompt.text for prompt in prompts[start : start + self.batch_size]]
-            results += map(_scored, self._probabilities(texts).tolist())
+            results += map(_scored, texts, self._probabilities(texts).tolist())
             if on_progress:
                 on_progress(len(texts))
         return results
 
 
-def _scored(positive: float) -> Scored:
-    if math.isnan(positive):
-        return Scored(positive)
+def _scored(text: str, positive: float) -> Scored:
+    if not text.strip():  # no word and no mark
+        return Scored(math.nan)
+    if not math.isfinite(positive):
+        return not_finite()
     names, shares = LABELS, (1 - positive, positive)
     if positive > 0.5:
         names, shares = names[::-1], shares[::-1]

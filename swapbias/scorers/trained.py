@@ -57,7 +57,8 @@ class ClassifierScorer:
             told = predicted_scored(
                 one.score, one.score if np.isnan(one.score) else float(one.score > 0.5), TARGETS["label"]
             )
-            results.append(replace(told, parts={**told.parts, "truncated": float(shown.text != prompt.text)}))
+            parts = {**told.parts, "truncated": float(shown.text != prompt.text)}
+            results.append(replace(told, parts=parts, finite=one.finite))
         return results
 
     def predict_proba(self, texts: Sequence[str], phenotype: str = "", regime: str = "") -> Floats:

@@ -58,10 +58,10 @@ def read_direction_tables() -> DirectionTables:
 class DirectionScorer:
     """Score: cosine of a word's vector with the gender direction; above 0 it is nearer to the female side.
 
-    -1..1; 0: the word stands at right angles to the direction; NaN: the embedding does not know the word. Static
-    vectors are looked up; a contextual encoder reads the template sentences and takes the mean over each.
-    ``top_tokens`` holds [random word, cosine] for seeded random words of like frequency in the same frame, drawn
-    with replacement: the j-th of all words together are one random word set (Bolukbasi et al. 2016).
+    -1..1; 0: the word stands at right angles to the direction; NaN: the embedding has no finite vector of the
+    word. Static vectors are looked up; a contextual encoder reads the template sentences and takes the mean over
+    each. ``top_tokens`` holds [random word, cosine] for seeded random words of like frequency in the same frame,
+    drawn with replacement: the j-th of all words together are one random word set (Bolukbasi et al. 2016).
     """
 
     kind = "embedding"
@@ -92,8 +92,8 @@ class DirectionScorer:
         known = np.isfinite(female).all(axis=1) & np.isfinite(male).all(axis=1)
         if known.sum() < 2:
             raise ValueError(
-                f"{features.name} knows {known.sum()} of {len(tables.pairs)} definitional pairs, expected 2 or more. "
-                "Use an embedding of everyday English."
+                f"{features.name} knows {known.sum()} of {len(tables.pairs)} definitional pairs by finite vectors, "
+                "expected 2 or more. Use an embedding of everyday English whose weights are finite."
             )
         self.direction, self.explained_variance = gender_direction(female[known], male[known])
         settings = {"definitional_pairs": int(known.sum()), "null_words": self.null, "seed": seed}
@@ -126,6 +126,7 @@ class DirectionScorer:
         if kind not in self._frames:
             raise ValueError(f"Construct {kind!r} has no frame, expected one of {', '.join(self._frames)}. Add one.")
         found = self.features.word_vectors(words, [fill(self._frames[kind], word=word) for word in words])
+        found = np.where(np.isfinite(found).all(axis=1, keepdims=True), found, np.nan)
         length = np.linalg.norm(found, axis=1)
         length[length == 0] = np.nan
         cosines: Floats = found @ self.direction / length
