@@ -145,6 +145,10 @@ def _is_number(kind: Any) -> bool:
 
 
 def _refuse_held_rows(path: str, data: bytes) -> None:
-    rows = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""))
-    if "credentialed" in (rows.fieldnames or ()) and any(row["credentialed"] == "True" for row in rows):
+    rows = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""), strict=True)
+    try:
+        held = "credentialed" in (rows.fieldnames or ()) and any(row["credentialed"] == "True" for row in rows)
+    except csv.Error:  # an open quote could hide a row
+        _stop(path, "has quotes that are not closed", "Mend them")
+    if held:
         _stop(path, "holds credentialed clinical notes", "Keep it on this machine")

@@ -4,14 +4,14 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from swapbias.errors import UsageError
 from swapbias.lexicons import imported_path
-from swapbias.sources import write_whole
+from swapbias.sources import strict_rows, write_whole
 from swapbias.studies import load_lexicon
 
 LEXICON = "social_distance/attitude"
@@ -50,29 +50,35 @@ def read_labels(path: Path) -> dict[str, str]:
     """Word -> label from a CSV with the columns ``word`` and ``label``; rows without a label are left out.
 
     Raises:
-        ValueError: no such columns, a label that does not exist, or a word with two labels.
+        ValueError: no such columns, a broken row, a label that does not exist, or a word with two labels.
     """
     try:
         with path.open(newline="", encoding="utf-8") as handle:
-            reader = csv.DictReader(handle)
-            if not {"word", "label"} <= set(reader.fieldnames or ()):
-                raise ValueError(f"{path.name}:1: columns {reader.fieldnames}, expected word and label among them.")
-            return _labels(path.name, reader)
+            rows = strict_rows(path.name, handle)
+            _, header = next(rows, (1, []))
+            if not {"word", "label"} <= set(header):
+                raise ValueError(f"{path.name}:1: columns {header}, expected word and label among them.")
+            return _labels(path.name, header, rows)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not UTF-8 ({error.reason}). Save it as UTF-8.") from error
 
 
-def _labels(name: str, reader: "csv.DictReader[str]") -> dict[str, str]:
+def _labels(name: str, header: Sequence[str], rows: Iterable[tuple[int, list[str]]]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for row in reader:
-        word, label = (row["word"] or "").strip().lower(), (row["label"] or "").strip().lower()
+    at_word, at_label = header.index("word"), header.index("label")
+    for line, cells in rows:
+        if not cells:
+            continue
+        if len(cells) != len(header):
+            raise ValueError(f"{name}:{line}: {len(cells)} cells, expected {len(header)}. Quote or add cells.")
+        word, label = cells[at_word].strip().lower(), cells[at_label].strip().lower()
         if not word or not label:
             continue
         if label not in LABELS:
-            raise ValueError(f"{name}:{reader.line_num}: label {label!r}, expected one of {', '.join(LABELS)}.")
+            raise ValueError(f"{name}:{line}: label {label!r}, expected one of {', '.join(LABELS)}.")
         before = found.setdefault(word, label)
         if before != label:
-            raise ValueError(f"{name}:{reader.line_num}: {word!r} is {label} here and {before} above. Choose one.")
+            raise ValueError(f"{name}:{line}: {word!r} is {label} here and {before} above. Choose one.")
     return found
 
 

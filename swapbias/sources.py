@@ -9,7 +9,7 @@ import os
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -49,13 +49,13 @@ def read_table(
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not UTF-8 ({error.reason}). Save it as UTF-8.") from error
     with io.StringIO(text, newline="") as handle:
-        reader = csv.reader(handle, delimiter=delimiter, strict=True)
-        header = next(reader, [])
+        lines = strict_rows(path.name, handle, delimiter=delimiter)
+        _, header = next(lines, (1, []))
         if header != list(columns):
             raise ValueError(f"{path.name}:1: columns {header}, expected {list(columns)}. Fix the header.")
         rows = []
-        for cells in reader:
-            where = f"{path.name}:{reader.line_num}"
+        for line, cells in lines:
+            where = f"{path.name}:{line}"
             if len(cells) != len(columns):
                 raise ValueError(f"{where}: {len(cells)} cells, expected {len(columns)}. Quote or add cells.")
             row = dict(zip(columns, cells, strict=True))
@@ -64,6 +64,25 @@ def read_table(
                 raise ValueError(f"{where}: column {blank[0]!r} is blank, expected a value. Fill it in.")
             rows.append(row)
     return rows
+
+
+def strict_rows(name: str, handle: Iterable[str], *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Rows of a CSV text, each with the line at which it starts; the file's name is for errors.
+
+    Raises:
+        ValueError: a quote is not closed, or text follows the closing one; names the row and its line.
+    """
+    reader = csv.reader(handle, delimiter=delimiter, strict=True)
+    row = line = 1
+    try:
+        for cells in reader:
+            yield line, cells
+            line, row = reader.line_num + 1, row + bool(cells)
+    except csv.Error as error:
+        raise ValueError(
+            f"{name}: row {row} (line {line}; the header is row 1): a quote opens a cell and is not closed at the "
+            f"cell's end ({error}), expected pairs. Mend the quotes."
+        ) from error
 
 
 def shown_names(header: Sequence[str]) -> str:

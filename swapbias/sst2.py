@@ -7,12 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from swapbias.errors import UsageError
 from swapbias.estimates import Estimate
 from swapbias.measures import group_gap
-from swapbias.sources import corpus_dir, fingerprint, read_table
+from swapbias.sources import corpus_dir, fingerprint, read_table, strict_rows
 
 SST2 = "sst2"
 HUB_ID = "stanfordnlp/sst2"
@@ -128,27 +127,24 @@ def _table_rows(name: str, text: str) -> Iterator[Labelled]:
     """Rows of a table; a tab-separated one is not quoted."""
     with io.StringIO(text, newline="") as handle:
         tabs = name.endswith(".tsv")
-        if tabs:
-            reader = csv.reader(handle, delimiter="\t", quoting=csv.QUOTE_NONE)
-        else:
-            reader = csv.reader(handle, strict=True)
+        plain = csv.reader(handle, delimiter="\t", quoting=csv.QUOTE_NONE)
         try:
-            yield from _cells_rows(name, reader, tabs)
+            yield from _cells_rows(name, enumerate(plain, 1) if tabs else strict_rows(name, handle), tabs)
         except csv.Error as error:
-            raise ValueError(f"{name}:{reader.line_num}: {error}. Mend the quotes.") from error
+            raise ValueError(f"{name}:{plain.line_num}: {error}. Shorten the line.") from error
 
 
-def _cells_rows(name: str, reader: Any, tabs: bool) -> Iterator[Labelled]:
-    filled: Iterator[list[str]] = (cells for cells in reader if any(map(str.strip, cells)))
-    header = next(filled, [])
-    place = f"{name}:{max(reader.line_num, 1)}"
+def _cells_rows(name: str, rows: Iterable[tuple[int, list[str]]], tabs: bool) -> Iterator[Labelled]:
+    filled = ((line, cells) for line, cells in rows if any(map(str.strip, cells)))
+    line, header = next(filled, (1, []))
+    place = f"{name}:{line}"
     if tabs and len(header) == _UNNAMED and header[1] in _LABELS:
         text_at, label_at, width = 3, 1, _UNNAMED
         yield _labelled(header[text_at], header[label_at], place)
     else:
         text_at, label_at, width = *_columns(place, header), len(header)
-    for cells in filled:
-        where = f"{name}:{reader.line_num}"
+    for line, cells in filled:
+        where = f"{name}:{line}"
         if len(cells) != width:
             raise ValueError(f"{where}: {len(cells)} cells, expected {width}. Quote or add cells.")
         yield _labelled(cells[text_at], cells[label_at], where)

@@ -80,7 +80,7 @@ def test_a_missing_column_is_named_with_its_file(tmp_path):
     [
         (b"1,secret text", "Expected 6 columns, got 2"),
         (b'1,2,3,DS,,"secret \xff text"', "invalid UTF8 data"),
-        (b'1,2,3,DS,,"' + b"secret text " * 600_000 + b'"', "a row is longer than 2 MiB"),
+        (b'1,2,3,DS,,"' + b"secret text " * 600_000 + b'"', r"row 3 \(line 3; .*\) is longer than 2 MiB"),
     ],
 )
 def test_a_broken_file_is_refused_without_a_word_of_a_note(tmp_path, row, reason):

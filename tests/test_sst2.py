@@ -95,7 +95,7 @@ def test_without_the_hub_a_folder_is_asked_for(monkeypatch):
         ("train.tsv", b"text\tgrade\nfine\t1\n", r"train\.tsv:1: columns \['text', 'grade'\], expected sentence and"),
         ("train.tsv", b"sentence\tlabel\nfine\n", r"train\.tsv:2: 1 cells, expected 2"),
         ("train.tsv", b"0\t1\ta\tfine\n1\t-1\ta\tdull\n", r"train\.tsv:2: label '-1'"),
-        ("train.csv", b'sentence,label\nfine,1\n"dull"x,0\n', r"train\.csv:3: .*Mend the quotes"),
+        ("train.csv", b'sentence,label\nfine,1\n"dull"x,0\n', r"train\.csv: row 3 \(line 3; .*Mend the quotes"),
         ("train.csv", b"", r"train\.csv:1: columns \[\]"),
         ("train.csv", b"\nsentence,grade\nfine,1\n", r"train\.csv:2: columns \['sentence', 'grade'\]"),
         ("train.csv", b"text,label,Label\nfine,1,0\n", r"train\.csv:1: .*expected sentence and label"),

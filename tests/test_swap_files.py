@@ -510,7 +510,7 @@ BROKEN = [
     ("a.csv", b"id,text\n1,he\n2,\xff\xfe SECRET\n", ["not UTF-8"]),
     ("a.csv", b"id,text\n" + b"1,he\n" * 50_000 + b"2,\xff SECRET\n", ["row 50002", "not UTF-8"]),
     ("a.csv", b"id,text,id\n", ["stands twice in the input (id)"]),
-    ("a.csv", b'id,text\n1,"' + b"he SECRET " * 2_000_000, ["row after 1", "a quote is probably not closed"]),
+    ("a.csv", b'id,text\n1,"' + b"he SECRET " * 2_000_000, ["row 2 (line 2;", "a quote is probably not closed"]),
     ("a.csv.gz", b"id,text\n", ["header cannot be read"]),
     ("a.csv.gz", gzip.compress(b"id,text\n" + os.urandom(60_000).hex().encode())[:40_000], ["no whole gzip file"]),
     ("a.jsonl", b"", ["a.jsonl is empty"]),

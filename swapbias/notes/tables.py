@@ -24,7 +24,7 @@ def csv_header(path: Path) -> list[str]:
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as handle:
-            return next(csv.reader(handle), [])
+            return next(csv.reader(handle, strict=True), [])
     except (gzip.BadGzipFile, EOFError, csv.Error) as error:
         raise ValueError(f"{path.name}: its first line cannot be read ({error}). Get the file again.") from None
 
@@ -42,6 +42,8 @@ def csv_rows(path: Path, columns: Sequence[str], *, optional: Iterable[str] = ()
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
+    from swapbias.swapping.quotes import QuoteCheck, open_stream
+
     names = _matched(path.name, csv_header(path), columns, optional)
     wanted = list(names.values())
     convert = arrow_csv.ConvertOptions(
@@ -49,20 +51,28 @@ def csv_rows(path: Path, columns: Sequence[str], *, optional: Iterable[str] = ()
     )
     read = arrow_csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False)
     parse = arrow_csv.ParseOptions(newlines_in_values=True)
+    raw, stream = open_stream(path)
+    quotes = QuoteCheck(path)
     try:
-        with arrow_csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert) as reader:
+        with arrow_csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert) as reader:
             for batch in reader:
+                quotes.advance(raw.tell())  # Arrow has read more than it gives
                 for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                     yield dict(zip(names, cells, strict=True))
+            quotes.advance()
     except (pa.ArrowInvalid, OSError) as error:
+        message = str(error)
+        place = (quotes.long_cell(BLOCK_BYTES) if "straddling" in message else None) or "a row"
+        if "columns" in message:
+            quotes.advance(raw.tell())  # a row that swallowed others has other cells
         raise ValueError(
-            f"{path.name} cannot be read as CSV ({_reason(str(error))}). Look for an open quote, or get it again."
+            f"{path.name} cannot be read as CSV ({_reason(message, place)}). Look for an open quote, or get it again."
         ) from None
 
 
-def _reason(message: str) -> str:
+def _reason(message: str, place: str) -> str:
     if "straddling" in message:
-        return f"a row is longer than {BLOCK_BYTES // 2**20} MiB"
+        return f"{place} is longer than {BLOCK_BYTES // 2**20} MiB"
     found = _SAFE_REASON.search(message)
     return found.group(0) if found else "broken or cut short"
 

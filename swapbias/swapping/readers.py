@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
+from swapbias.swapping.quotes import QuoteCheck, open_stream
+
 Batches = Iterator[tuple[pa.RecordBatch, int]]  # rows, and how many bytes of the file are read by now
 
 BLOCK = 8 << 20  # Arrow reads up to 32 blocks ahead: about 300 MB
@@ -49,7 +51,7 @@ def _csv_schema(path: Path, *, delimiter: str) -> pa.Schema:
     opener = gzip.open if path.name.lower().endswith(".gz") else open
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as handle:
-            header = next(csv.reader(handle, delimiter=delimiter), None)
+            header = next(csv.reader(handle, delimiter=delimiter, strict=True), None)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not UTF-8 near its start. Save it as UTF-8.") from error
     except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -60,8 +62,8 @@ def _csv_schema(path: Path, *, delimiter: str) -> pa.Schema:
 
 
 def _csv_batches(path: Path, schema: pa.Schema, rows: int, *, delimiter: str) -> Batches:
-    raw = pa.OSFile(str(path))
-    stream = pa.CompressedInputStream(raw, "gzip") if path.name.lower().endswith(".gz") else raw
+    raw, stream = open_stream(path)
+    quotes = QuoteCheck(path, delimiter)
     done = 1  # Arrow counts the header as row 1
     try:
         reader = arrow_csv.open_csv(
@@ -71,13 +73,19 @@ def _csv_batches(path: Path, schema: pa.Schema, rows: int, *, delimiter: str) ->
             convert_options=arrow_csv.ConvertOptions(column_types=schema),
         )
         for batch in reader:
+            quotes.advance(raw.tell())  # Arrow has read more than it gives
             done += batch.num_rows
             yield batch, raw.tell()
+        quotes.advance()
     except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(_csv_trouble(path, str(error), done)) from error
+        message = str(error)
+        long = quotes.long_cell(BLOCK) if "straddling" in message else None
+        if "columns" in message:
+            quotes.advance(raw.tell())  # a row that swallowed others has other cells
+        raise ValueError(_csv_trouble(path, message, done, long)) from error
 
 
-def _csv_trouble(path: Path, message: str, done: int) -> str:
+def _csv_trouble(path: Path, message: str, done: int, long: str | None) -> str:
     """One sentence that says where, and never repeats a cell: it may be a patient's."""
     at = re.search(r"Row #(\d+)", message)
     where = f"{path.name}: row {at.group(1) if at else f'after {done}'} (the header is row 1)"
@@ -87,6 +95,7 @@ def _csv_trouble(path: Path, message: str, done: int) -> str:
     if cells:
         return f"{where} has {cells.group(2)} cells, expected {cells.group(1)}. Quote or add cells."
     if "straddling" in message:
+        where = f"{path.name}: {long}" if long else where
         return f"{where} is longer than {BLOCK >> 20} MB: a quote is probably not closed. Mend the quotes."
     if "ompress" in message or "inflate" in message:
         return f"{path.name} is no whole gzip file after row {done}. Fetch it again."

@@ -1,13 +1,12 @@
 """Tables of terms to swap: what stands for what in the other group, and the neutral word for both."""
 
-import csv
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from swapbias.errors import UsageError
-from swapbias.sources import corpus_dir, read_table
+from swapbias.sources import corpus_dir, read_table, strict_rows
 
 BUILT_IN = ("resolved", "paper")
 _COLUMNS = ("male", "female", "neutral", "table", "note")
@@ -102,7 +101,7 @@ def load_table(name: str | Path) -> SwapTable:
 def _header(path: Path) -> tuple[str, ...]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as handle:
-            header = tuple(next(csv.reader(handle), []))
+            header = tuple(next(strict_rows(path.name, handle), (1, []))[1])
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not UTF-8 ({error.reason}). Save it as UTF-8.") from error
     allowed = {"neutral", "note", "table"}
