@@ -3,7 +3,7 @@
 import json
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from swapbias.caching import ScoreCache
 from swapbias.errors import UsageError
 from swapbias.locking import locked
 from swapbias.planning import Settings, Task, default_folder, fingerprints, plan
-from swapbias.reading import Bar, Say, identities, load_readers
+from swapbias.reading import Bar, Say, check_code, identities, load_readers
 from swapbias.runs import Run, now
 from swapbias.scorers import HasLog, Scorer
 from swapbias.scorers.answers import AnswerLog
@@ -55,22 +55,31 @@ def start(
         return _work(Run.create(folder, manifest), settings.seed, tasks, readers, say, bar, kept)
 
 
-def resume(folder: Path, *, say: Say, bar: Bar, cache: bool = False) -> "tuple[Run, list[Finding]]":
+def resume(
+    folder: Path, *, say: Say, bar: Bar, cache: bool = False, trust: bool = False, allow_pickle: bool = False
+) -> "tuple[Run, list[Finding]]":
     """Go on with a run that was killed; what is on disk is not scored again.
 
+    A manifest runs nothing by itself: ``trust`` lets it import the Python function and read the pickles that it
+    names, ``allow_pickle`` the pickles alone.
+
     Raises:
-        UsageError: the folder holds no run, another process works on it, or the corpora or the model are not what
-            the run began with.
+        UsageError: the folder holds no run, another process works on it, the corpora or the model are not what
+            the run began with, or code that is not trusted would run.
     """
     run = Run.open(folder)
     with locked(folder):
-        return _go_on(run, say=say, bar=bar, cache=cache)
+        return _go_on(run, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allow_pickle)
 
 
-def _go_on(run: Run, *, say: Say, bar: Bar, cache: bool) -> "tuple[Run, list[Finding]]":
+def _go_on(
+    run: Run, *, say: Say, bar: Bar, cache: bool, trust: bool, allow_pickle: bool
+) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
     run.sweep()
     settings = Settings.from_manifest(manifest["settings"])
+    settings = replace(settings, load=replace(settings.load, allow_pickle=trust or allow_pickle))
+    check_code(str(run.folder), settings, manifest.get("models"), trust=trust)
     tasks, _ = plan(settings)
     if manifest["swapbias"] != __version__ or manifest["corpora"] != fingerprints(tasks):
         raise UsageError(

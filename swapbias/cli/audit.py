@@ -8,7 +8,7 @@ import typer
 from swapbias.cli.terminal import out, progress, say
 from swapbias.errors import UsageError
 
-_WITH_RESUME = ("resume", "no_cache")  # anything else is taken from the run
+_WITH_RESUME = ("resume", "no_cache", "allow_pickle", "trust")  # anything else is taken from the run
 BUILT_IN = ("svm", "rf", "mlp", "tfidf-lsa", "vader")
 
 
@@ -46,6 +46,10 @@ def audit(
         str, typer.Option(help="svm, rf or mlp, trained here; or your own: file, folder, Hub id, module:function.")
     ] = "svm",
     data: Annotated[Path | None, typer.Option(help="Your notes: MIMIC-III folder, CSV, JSON lines, Parquet.")] = None,
+    allow_pickle: Annotated[
+        bool,
+        typer.Option("--allow-pickle", help="Read .joblib, .pkl, .kv: runs what their makers put in them."),
+    ] = False,
     plausible: Annotated[
         bool, typer.Option("--plausible", help="Leave notes with gender-specific clinical terms out.")
     ] = False,
@@ -76,6 +80,9 @@ def audit(
         bool, typer.Option("--no-cache", help="Score everything again, and keep no scores for later audits.")
     ] = False,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="With --resume: run the Python function or pickle that the run names.")
+    ] = False,
 ) -> None:
     """Audit a model: score the prompts, compare the groups, write findings, figures and a report."""
     from swapbias import audit as auditing
@@ -91,7 +98,10 @@ def audit(
             if given:
                 named = ", ".join("MODEL" if name == "model" else name for name in given)
                 raise UsageError(f"--resume takes everything from the run, and {named} is given. Drop the others.")
-            run, found = auditing.resume(resume, say=say, bar=bar, cache=not no_cache)
+            allowed = {"trust": trust, "allow_pickle": allow_pickle}
+            run, found = auditing.resume(resume, say=say, bar=bar, cache=not no_cache, **allowed)
+        elif trust:
+            raise UsageError("--trust is for the code that a run names, and no --resume is given. Drop it.")
         else:
             settings = auditing.Settings(
                 model=_absolute(model) if model else None,
@@ -106,6 +116,7 @@ def audit(
                     batch_size=batch_size,
                     positive_label=positive_label,
                     negative_label=negative_label,
+                    allow_pickle=allow_pickle,
                 ),
                 notes=NoteSettings(
                     embeddings=tuple(_absolute(one) for one in embedding or ()),

@@ -38,6 +38,9 @@ def train(
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, dropout and the order of sentences.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     batch_size: Annotated[int, typer.Option(min=1, help="Sentences per step.")] = 32,
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Read .kv vectors: runs what their maker put in them.")
+    ] = False,
 ) -> None:
     """Train a sentiment model into a new folder, which swapbias audit takes as a model."""
     from swapbias.scorers.training import TrainSettings, train_model
@@ -51,6 +54,7 @@ def train(
         seed=seed,
         device=device,
         batch_size=batch_size,
+        allow_pickle=allow_pickle,
     )
     try:
         with _told_to_end(), progress() as bar:

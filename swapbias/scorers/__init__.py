@@ -97,7 +97,7 @@ class LoadOptions:
     """How a model is loaded and run: device (auto, cpu, cuda), dtype, prompts per forward pass, labels.
 
     ``prune``: recursive masking gives up branches whose probability is below it, .01 of a prompt in all at most; 0 is
-    exact.
+    exact. ``allow_pickle``: files that run what their maker put in them (.joblib, .pkl, .kv) are read.
     """
 
     device: str = "auto"
@@ -106,19 +106,28 @@ class LoadOptions:
     positive_label: str | None = None
     negative_label: str | None = None
     prune: float = 0.0
+    allow_pickle: bool = False
 
 
-def load_scorer(model: str, *, kind: str | None = None, options: LoadOptions | None = None) -> Scorer:
+def load_scorer(
+    model: str,
+    *,
+    kind: str | None = None,
+    options: LoadOptions | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Scorer:
     """A scorer for a model.
 
     Args:
         model: a Hub id or local folder (transformers), ``vader``, or ``module:function`` (texts ->
             probabilities of positive sentiment).
         kind: ``masked``, ``classifier`` or ``causal``; found from the model's config where None.
-        options: device, dtype and batch size.
+        options: device, dtype and batch size, and whether a pickle may be read.
+        say: is told that reading a pickle runs what its maker put in it.
 
     Raises:
-        UsageError: a kind that cannot be found or does not exist, or a model of another kind.
+        UsageError: a kind that cannot be found or does not exist, a model of another kind, a pickle that is not
+            allowed.
         ValueError: a model that cannot be loaded.
     """
     chosen = options or LoadOptions()
@@ -135,7 +144,8 @@ def load_scorer(model: str, *, kind: str | None = None, options: LoadOptions | N
         if _is_trained_here(model):
             from swapbias.scorers.sentiment_models import load_sentiment_model
 
-            return load_sentiment_model(model, batch_size=chosen.batch_size)
+            allow = chosen.allow_pickle
+            return load_sentiment_model(model, batch_size=chosen.batch_size, allow_pickle=allow, say=say)
         if is_callable(model):
             return classifier.CallableScorer.load(model, batch_size=chosen.batch_size)
         return classifier.TextClassifierScorer.load(model, chosen)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError
 from swapbias.prompts import Prompt
 from swapbias.scorers import LoadOptions, Progress, Scored, not_finite, ranked
+from swapbias.scorers.trust import module_file
 from swapbias.sources import file_sha256
 
 if TYPE_CHECKING:
@@ -215,6 +216,9 @@ class CallableScorer:
             raise UsageError(f"{name} is a {type(function).__name__}, expected a function of a list of texts.")
         source = inspect.getsourcefile(function) if inspect.isroutine(function) else None
         pin = {"sha256": file_sha256(Path(source))} if source and Path(source).exists() else {}
+        named = module_file(module_name)  # may only import the function from elsewhere
+        if named and str(named) != source and file_sha256(named) != pin.get("sha256"):
+            pin["module_sha256"] = file_sha256(named)
         return cls(function, model_id=name, batch_size=batch_size, identity=pin)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:

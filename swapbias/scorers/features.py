@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.scorers import LoadOptions, Progress
+from swapbias.scorers.trust import check_pickle
 from swapbias.sources import file_sha256
 
 Floats = NDArray[np.float64]
@@ -73,23 +74,24 @@ def load_extra(module: str, *, extra: str) -> Any:
         ) from error
 
 
-def load_features(name: str, *, options: LoadOptions) -> Features:
+def load_features(name: str, *, options: LoadOptions, say: Callable[[str], None] | None = None) -> Features:
     """Features by name.
 
     Args:
         name: ``tfidf-lsa``; a file of word vectors (.kv, .bin, .txt, .vec, the last three also as .gz); or a
             folder or Hub id of a transformers encoder. ``NAME=PATH`` gives a file or folder a name of one's own.
-        options: device, dtype and batch size of an encoder.
+        options: device, dtype and batch size of an encoder; whether a pickle (.kv) may be read.
+        say: is told that reading a pickle runs what its maker put in it.
 
     Raises:
-        UsageError: a package of an extra is missing.
+        UsageError: a package of an extra is missing, or a pickle is not allowed.
         ValueError: a file or model that cannot be loaded.
     """
     if name == TFIDF:
         return TfidfLsa()
     chosen, given, place = (None, "", name) if Path(name).exists() else _parts(name)
     if place.lower().endswith(SUFFIXES) and not Path(place).is_dir():
-        return StaticVectors.load(Path(place), name=chosen)
+        return StaticVectors.load(Path(place), name=chosen, allow_pickle=options.allow_pickle, say=say)
     if not place:
         raise UsageError(f"{given}= names no file or folder. Give NAME=PATH.")
     from swapbias.scorers.embedding import ContextualVectors
@@ -130,21 +132,29 @@ class StaticVectors:
         }
 
     @classmethod
-    def load(cls, path: Path, *, name: str | None = None) -> Self:
+    def load(
+        cls,
+        path: Path,
+        *,
+        name: str | None = None,
+        allow_pickle: bool = False,
+        say: Callable[[str], None] | None = None,
+    ) -> Self:
         """From a local file; the format is told by the suffix and, for .bin, by the first bytes.
 
-        A ``.kv`` file is a pickle: reading it runs what its maker put in it. Give only files you trust; nothing
-        is ever fetched. It is memory-mapped where gensim stored the vectors beside it.
+        A ``.kv`` file is a pickle: with ``allow_pickle`` it is read, and ``say`` is told that this runs what its
+        maker put in it. It is memory-mapped where gensim stored the vectors beside it. Nothing is ever fetched.
 
         Raises:
-            UsageError: gensim is not installed.
+            UsageError: gensim is not installed, or a pickle is not allowed.
             ValueError: no such file, or one that does not hold word vectors.
         """
         if not path.is_file():
             raise ValueError(f"{path} does not exist. Give a file of word vectors ({', '.join(SUFFIXES)}).")
+        check_pickle(path, allowed=allow_pickle, say=say)
         keyed = _read_keyed(path)
         stem = next(path.name[: -len(one)] for one in SUFFIXES[::-1] if path.name.lower().endswith(one))
-        return cls(keyed, name=name or stem, identity={"sha256": _sha256(path)})
+        return cls(keyed, name=name or stem, identity={"sha256": vectors_sha256(path)})
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Itself: nothing is learned."""
@@ -220,10 +230,10 @@ def _read_keyed(path: Path) -> Any:
         raise ValueError(f"{path.name} cannot be read as word vectors ({reason}). Check its format.") from error
 
 
-def _sha256(path: Path) -> str:
-    """Of the file, together with the arrays that gensim stored beside a ``.kv``."""
+def vectors_sha256(path: Path) -> str:
+    """sha256 of a file, together with the arrays that gensim stored beside a ``.kv``."""
     beside = sorted(one for one in path.parent.iterdir() if one.name.startswith(f"{path.name}.") and one.is_file())
-    if not path.name.endswith(".kv") or not beside:
+    if not path.name.lower().endswith(".kv") or not beside:
         return file_sha256(path)
     return hashlib.sha256("".join(map(file_sha256, [path, *beside])).encode()).hexdigest()
 

@@ -17,11 +17,12 @@ from swapbias.errors import UsageError
 from swapbias.prompts import Prompt
 from swapbias.scorers import Progress, Scored, not_finite, ranked
 from swapbias.scorers.features import load_extra
+from swapbias.scorers.trust import check_pickle, is_pickle
 from swapbias.sources import file_sha256
 
 RECORD, SKOPS, JOBLIB = "training.json", "model.skops", "model.joblib"
 KINDS = ("bow", "bilstm")  # an encoder is read like any transformers classifier
-EXTRA = "train"
+EXTRA, REMEDY = "train", "Train the model again."
 LABELS = ("NEGATIVE", "POSITIVE")
 
 Floats = NDArray[np.float64]
@@ -89,18 +90,22 @@ def dev_accuracy_of(folder: str | Path) -> float | None:
     return float(found) if isinstance(found, float | int) and not isinstance(found, bool) else None
 
 
-def load_sentiment_model(folder: str | Path, *, batch_size: int = 64, say: Say | None = None) -> SentimentScorer:
+def load_sentiment_model(
+    folder: str | Path, *, batch_size: int = 64, allow_pickle: bool = False, say: Say | None = None
+) -> SentimentScorer:
     """A bag of words or bidirectional LSTM as a scorer, on the CPU; findings carry the folder's name.
 
-    ``say`` is told that reading a pickle runs what its maker put in it (a bag of words saved without skops).
+    With ``allow_pickle`` a ``model.joblib`` is read as well, and ``say`` is told that this runs what its maker put
+    in it.
 
     Raises:
-        UsageError: not such a folder, a type that skops does not trust, or a missing package.
+        UsageError: not such a folder, a pickle that is not allowed, a type that skops does not trust, or a missing
+            package.
         ValueError: a file that is missing or damaged.
     """
     place = Path(folder)
     record = _record(place)
-    readers = {"bow": lambda: _read_bow(place, say), "bilstm": lambda: _read_bilstm(place, batch_size)}
+    readers = {"bow": lambda: _read_bow(place, allow_pickle, say), "bilstm": lambda: _read_bilstm(place, batch_size)}
     kind = record.get("kind")
     if kind not in readers:
         raise UsageError(f"{place}: its {RECORD} tells no bow or bilstm. Give a folder that swapbias train wrote.")
@@ -108,7 +113,7 @@ def load_sentiment_model(folder: str | Path, *, batch_size: int = 64, say: Say |
     return SentimentScorer(
         probabilities,
         model_id=place.resolve().name,
-        identity={"architecture": kind, "sha256": _sha256(place)},
+        identity={"architecture": kind, "sha256": folder_sha256(place)},
         dev_accuracy=dev_accuracy_of(place),
         batch_size=batch_size,
     )
@@ -137,7 +142,8 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _sha256(folder: Path) -> str:
+def folder_sha256(folder: Path) -> str:
+    """What pins a model of ``swapbias train`` down: sha256 over its files."""
     digest = hashlib.sha256()
     for path in sorted([*folder.glob("model.*"), *folder.glob("bilstm.json")]):
         digest.update(f"{path.name} {file_sha256(path)}\n".encode())
@@ -161,20 +167,17 @@ def fit_bow(texts: Sequence[str], labels: Sequence[int]) -> tuple[Any, int]:
     return model, len(words.vocabulary_)
 
 
-def save_bow(model: Any, folder: Path, say: Say) -> str:
-    """Write a scikit-learn pipeline with skops, or with joblib where skops is missing; gives the package used.
+def save_bow(model: Any, folder: Path) -> None:
+    """Write a scikit-learn pipeline with skops, which runs nothing when it is read.
 
     The same model gives the same file: its sha256 is the model's identity.
+
+    Raises:
+        UsageError: skops is not installed.
     """
     for _, step in model.steps:
         vars(step).pop("_stop_words_id", None)  # a place in memory, by which scikit-learn only saves itself a check
-    try:
-        (folder / SKOPS).write_bytes(_repeatable(load_extra("skops.io", extra=EXTRA).dumps(model)))
-    except UsageError:
-        say(f"skops is not installed: {JOBLIB} is a pickle, and reading it runs what its maker put in it.")
-        load_extra("joblib", extra=EXTRA).dump(model, folder / JOBLIB)
-        return "joblib"
-    return "skops"
+    (folder / SKOPS).write_bytes(_repeatable(load_extra("skops.io", extra=EXTRA).dumps(model)))
 
 
 def _repeatable(archive: bytes) -> bytes:
@@ -194,19 +197,35 @@ def _repeatable(archive: bytes) -> bytes:
     return target.getvalue()
 
 
-def _read_bow(folder: Path, say: Say | None) -> Probabilities:
-    load_extra("sklearn", extra=EXTRA)
-    path = folder / (JOBLIB if (folder / JOBLIB).exists() and not (folder / SKOPS).exists() else SKOPS)
-    library = load_extra("skops.io" if path.name == SKOPS else "joblib", extra=EXTRA)
-    if say and path.name == JOBLIB:
-        say(f"{path.name} is a pickle: reading it runs what its maker put in it.")
+def bow_file(folder: Path) -> Path:
+    """The file that a bag of words is read from; earlier versions wrote a pickle where skops was missing."""
+    return folder / (JOBLIB if (folder / JOBLIB).exists() and not (folder / SKOPS).exists() else SKOPS)
+
+
+def read_saved(path: Path, *, extra: str, allow_pickle: bool, say: Say | None, remedy: str) -> Any:
+    """What skops saved, or joblib where pickles are allowed.
+
+    Raises:
+        UsageError: a pickle that is not allowed, a type that skops does not trust, or a missing package.
+        ValueError: the file cannot be read.
+    """
+    check_pickle(path, allowed=allow_pickle, say=say)
+    load_extra("sklearn", extra=extra)
+    library = load_extra("joblib" if is_pickle(path) else "skops.io", extra=extra)
     try:
-        strange = library.get_untrusted_types(file=path) if path.name == SKOPS else []
-        model: Any = None if strange else library.load(path)
+        strange = [] if is_pickle(path) else library.get_untrusted_types(file=path)
+        model = None if strange else library.load(path)
     except Exception as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable(path, error, remedy) from error
     if strange:
-        raise UsageError(f"{path.name} holds types that skops does not trust: {', '.join(strange)}. Train it again.")
+        raise UsageError(f"{path.name} holds types that skops does not trust: {', '.join(strange)}. {remedy}")
+    return model
+
+
+def _read_bow(folder: Path, allow_pickle: bool, say: Say | None) -> Probabilities:
+    model = read_saved(bow_file(folder), extra=EXTRA, allow_pickle=allow_pickle, say=say, remedy=REMEDY)
+    if not hasattr(model, "predict_proba"):
+        raise ValueError(f"{bow_file(folder).name} is a {type(model).__name__}, expected predict_proba. {REMEDY}")
 
     def read(texts: list[str]) -> Floats:
         found = np.asarray(model.predict_proba(texts)[:, 1], dtype=np.float64)
@@ -222,10 +241,10 @@ def _read_bilstm(folder: Path, batch_size: int) -> Probabilities:
     try:
         model = SentimentLstm.load(folder)
     except Exception as error:
-        raise _unreadable(folder, error) from error
+        raise _unreadable(folder, error, REMEDY) from error
     return lambda texts: model.probabilities(texts, batch_size=batch_size)
 
 
-def _unreadable(path: Path, error: Exception) -> ValueError:
+def _unreadable(path: Path, error: Exception, remedy: str) -> ValueError:
     reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-    return ValueError(f"{path.name} cannot be read ({reason}). Train the model again.")
+    return ValueError(f"{path.name} cannot be read ({reason}). {remedy}")

@@ -15,8 +15,9 @@ from swapbias.errors import UsageError
 from swapbias.prompts import PROMPT_COLUMNS, Prompt
 from swapbias.scorers import LoadOptions, Progress, Scored, Scorer, is_callable
 from swapbias.scorers.classifier import CallableScorer, TextClassifierScorer
-from swapbias.scorers.features import Floats, load_extra
+from swapbias.scorers.features import Floats
 from swapbias.scorers.phenotype import TARGETS, UNIT, predicted_scored
+from swapbias.scorers.sentiment_models import read_saved
 from swapbias.sources import file_sha256
 
 PROBES = (
@@ -75,16 +76,17 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions, say: Say | Non
         name: ``module:function`` (texts -> probabilities or labels 1/0), ``module:object`` or a local file
             (.skops, .joblib, .pkl) with ``predict_proba`` or ``predict`` of texts, or a folder or Hub id of a
             transformers text classifier.
-        options: device, dtype, batch size and labels of a transformers model.
+        options: device, dtype, batch size and labels of a transformers model; whether a pickle may be read.
         say: is told that reading a pickle runs what its maker put in it.
 
     Raises:
-        UsageError: no such module, a type that skops does not trust, or a missing package.
+        UsageError: no such module, a pickle that is not allowed, a type that skops does not trust, or a missing
+            package.
         ValueError: a file or model that cannot be loaded.
     """
     path = Path(name)
     if path.suffix in FILES:
-        return ClassifierScorer(_from_file(path, options.batch_size, say))
+        return ClassifierScorer(_from_file(path, options, say))
     if is_callable(name):
         return ClassifierScorer(_from_module(name, options.batch_size))
     scorer = TextClassifierScorer.load(name, options)
@@ -104,21 +106,12 @@ def _from_module(name: str, batch_size: int) -> CallableScorer:
     return _wrapped(model, name, Path(sys.modules[module].__file__ or ""), batch_size)
 
 
-def _from_file(path: Path, batch_size: int, say: Say | None) -> CallableScorer:
+def _from_file(path: Path, options: LoadOptions, say: Say | None) -> CallableScorer:
     if not path.is_file():
         raise ValueError(f"{path} does not exist. Give a saved classifier ({', '.join(FILES)}).")
-    safe = path.suffix == ".skops"
-    library = load_extra("skops.io" if safe else "joblib", extra="clinical")
-    if say and not safe:
-        say(f"{path.name} is a pickle: reading it runs what its maker put in it.")
-    try:
-        strange = library.get_untrusted_types(file=path) if safe else []
-        model = None if strange else library.load(path)
-    except Exception as error:
-        raise ValueError(f"{path.name} cannot be read ({type(error).__name__}: {error}). Save it again.") from error
-    if strange:
-        raise UsageError(f"{path.name} holds types that skops does not trust: {', '.join(strange)}. Leave them out.")
-    return _wrapped(model, path.stem, path, batch_size)
+    remedy = "Save it again, with types of scikit-learn and NumPy alone."
+    model = read_saved(path, extra="clinical", allow_pickle=options.allow_pickle, say=say, remedy=remedy)
+    return _wrapped(model, path.stem, path, options.batch_size)
 
 
 def _wrapped(model: Any, name: str, source: Path, batch_size: int) -> CallableScorer:

@@ -20,7 +20,7 @@ from swapbias.scorers import DEVICES, Progress
 from swapbias.scorers.bilstm import EPOCHS, RATE, Words, fit_lstm
 from swapbias.scorers.classifier import TextClassifierScorer
 from swapbias.scorers.encoder_tuning import NewHead, TuningPlan, encoded, tune
-from swapbias.scorers.features import SUFFIXES, StaticVectors
+from swapbias.scorers.features import SUFFIXES, StaticVectors, load_extra
 from swapbias.scorers.loading import load_model, model_name, pick_device
 from swapbias.scorers.sentiment_models import fit_bow, save_bow, write_record
 from swapbias.sst2 import GenderAudit, Labelled, SentimentData, gender_audit, load_sentiment_data
@@ -48,6 +48,7 @@ class TrainSettings:
         device: ``auto``, ``cpu`` or ``cuda``; on cuda a seed does not fix the last digits.
         batch_size: sentences per step.
         rate: learning rate; None: 1e-3 (bilstm) or 2e-5 (encoder).
+        allow_pickle: read word vectors that are a pickle (.kv), which runs what their maker put in them.
     """
 
     kind: str
@@ -59,6 +60,7 @@ class TrainSettings:
     device: str = "auto"
     batch_size: int = 32
     rate: float | None = None
+    allow_pickle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,16 +179,17 @@ def _texts(rows: Sequence[Labelled]) -> list[str]:
 def _fit_bow(settings: TrainSettings, data: SentimentData, folder: Path, say: Say, bar: Bar) -> _Fitted:
     """Fitted in one go; the seed changes nothing."""
     advance = bar("Training bow", 1)
+    load_extra("skops.io", extra="train")  # known to be missing before anything is fitted
     model, words = fit_bow(_texts(data.train), [row.label for row in data.train])
-    saver = save_bow(model, folder, say)
+    save_bow(model, folder)
     advance(1)
     dev = np.asarray(model.predict_proba(_texts(data.dev))[:, 1], dtype=np.float64)
-    return _Fitted(dev, 1, {"words": words}, ("scikit-learn", saver))
+    return _Fitted(dev, 1, {"words": words}, ("scikit-learn", "skops"))
 
 
 def _fit_bilstm(settings: TrainSettings, data: SentimentData, folder: Path, say: Say, bar: Bar) -> _Fitted:
     where = pick_device(settings.device)
-    vectors = StaticVectors.load(settings.vectors or Path())
+    vectors = StaticVectors.load(settings.vectors or Path(), allow_pickle=settings.allow_pickle, say=say)
     words = Words.of(vectors.keyed)
     known = words.known_share(_texts(data.train))
     if not known:

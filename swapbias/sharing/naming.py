@@ -9,7 +9,7 @@ from swapbias.cards.escaping import slug
 from swapbias.public import own_data, public_manifest
 
 _MACHINE = {  # settings that change how fast or how dear an audit is, not what it asks
-    "load": ("device", "batch_size"),
+    "load": ("device", "batch_size", "allow_pickle"),
     "chat": ("concurrency", "max_requests", "timeout"),
 }
 _PINS = ("sha256", "answers")  # what tells a model that has no revision from others of its name
