@@ -252,7 +252,7 @@ def test_a_bag_of_words_of_nan_weights_scores_nothing(tmp_path):
     pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[train]'")
     model, _ = fit_bow(["good film", "bad film"] * 4, [1, 0] * 4)
     model.steps[-1][1].coef_[:] = math.nan
-    save_bow(model, tmp_path, print)
+    save_bow(model, tmp_path)
     write_record(tmp_path, {"kind": "bow"})
     film, empty = load_sentiment_model(tmp_path).score([blank(text="good film"), blank(text=" ")])
     assert lost([film])
