@@ -8,7 +8,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from benchmarks.table import Compared, Result
-from swapbias.report.drawing import STYLE
+from swapbias.report.figures import STYLE
 
 _MET, _UNMET, _GOAL = "#0072B2", "#D55E00", "#000000"  # Okabe-Ito: told apart with any vision
 

@@ -8,7 +8,7 @@ from benchmarks.filling import every
 from benchmarks.frame import Limit, Prepared, Scale, Side, Workload, scaled
 from benchmarks.made_models import roberta, weights
 from benchmarks.measuring import gemm_rate, least_seconds
-from swapbias.studies import config_rows
+from swapbias.studies.catalogue import config_rows
 
 OURS, ONE_BY_ONE, PADDED = "swapbias", "one note per forward pass", "padded batches of 32"
 NOTES = 1_000
@@ -46,9 +46,8 @@ def _read(rows: Mapping[str, Sequence[Mapping[str, str]]], patients: Collection[
 
 
 def _sides(notes: list[str]) -> Prepared:
-    from swapbias.scorers.embedding import ContextualVectors
     from swapbias.scorers.engine.prepacked import prepack
-    from swapbias.scorers.features import clean
+    from swapbias.scorers.notes.features import ContextualVectors, clean
 
     plain = roberta("base").base_model
     packed = copy.deepcopy(plain)

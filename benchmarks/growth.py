@@ -74,10 +74,9 @@ def _models(size: int, folder: Path) -> Callable[[], Any]:
 
 
 def _scored(models: Sequence[str], texts: int, folder: Path) -> Callable[[], Any]:
-    from swapbias.runs import Run
-    from swapbias.scorers import LoadOptions
+    from swapbias.audit.run import Run, chunks, score_rows
     from swapbias.scorers.masked import MaskedScorer
-    from swapbias.scoring import chunks, score_rows
+    from swapbias.scorers.scorer import LoadOptions
 
     rows = list(_texts(texts))
 
@@ -93,7 +92,7 @@ def _scored(models: Sequence[str], texts: int, folder: Path) -> Callable[[], Any
 
 def _texts(count: int) -> Iterator[dict[str, str]]:
     """The published rows over and over until there are so many texts, each copy with other words before it."""
-    from swapbias.studies import config_rows
+    from swapbias.studies.catalogue import config_rows
 
     published = config_rows(STUDY, CONFIG)
     seen: set[str] = set()

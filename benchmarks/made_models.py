@@ -5,7 +5,7 @@ import json
 from functools import cache
 from typing import Any
 
-from swapbias.studies import config_rows, load_lexicon
+from swapbias.studies.catalogue import config_rows, load_lexicon
 
 VOCABULARY = 50_265
 _SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]

@@ -6,8 +6,8 @@ from typing import Any
 from benchmarks.filling import OURS, every, limit_of, masked_texts, pipeline_of
 from benchmarks.frame import Prepared, Scale, Side, Workload, scaled
 from benchmarks.made_models import masked_scorer, roberta, tokenizer
-from swapbias.prompts import Prompt
-from swapbias.studies import as_prompts, config_rows
+from swapbias.studies.catalogue import as_prompts, config_rows
+from swapbias.studies.prompt import Prompt
 
 PRUNE = 0.001
 PRUNED, ONE_BY_ONE = f"swapbias --prune {PRUNE}", "one pipeline call per sequence"
@@ -26,14 +26,14 @@ def _asked(count: int) -> list[Prompt]:
 
 def _scored(masked: Any, prompts: Sequence[Prompt], prune: float) -> list[Any]:
     """By a scorer that knows no sequence yet."""
-    from swapbias.scorers.recursive import PhraseScorer
+    from swapbias.scorers.phrases import PhraseScorer
 
     return PhraseScorer(masked, prune=prune).score(prompts)
 
 
 def _sequences(masked: Any, texts: Sequence[str]) -> list[str]:
     """Every sequence of the three steps where no branch ends, which is the most there can be."""
-    from swapbias.scorers.recursive import BEAM
+    from swapbias.scorers.phrases import BEAM
 
     def words(texts: Sequence[str]) -> Iterator[list[str]]:
         for members, probabilities in masked.read(texts):
@@ -78,7 +78,7 @@ def compare(outputs: dict[str, Any], masked: Any, pipe: Any, few: Sequence[str])
     Raises:
         ValueError: a probability that differs, or a loss above what was told.
     """
-    from swapbias.scorers.recursive import BEAM, MOST_LOST
+    from swapbias.scorers.phrases import BEAM, MOST_LOST
 
     worst = 0.0
     for text in few:

@@ -6,7 +6,7 @@ from typing import Any
 from benchmarks.filling import OURS, every, limit_of
 from benchmarks.frame import Prepared, Scale, Side, Workload, scaled
 from benchmarks.made_models import distilbert, tokenizer
-from swapbias.studies import as_prompts, config_rows
+from swapbias.studies.catalogue import as_prompts, config_rows
 
 PIPELINE, BATCHED = "text-classification pipeline", "pipeline, batches of 32"
 SENTENCES = 840

@@ -86,7 +86,7 @@ def _main() -> None:
 
 def _watch(taken: list[float]) -> None:
     """Have the reading of weights timed and the first batch raise; called when torch is to be loaded anyway."""
-    from swapbias.scorers import loading
+    from swapbias.scorers import checkpoint as loading
     from swapbias.scorers.masked import MaskedScorer
 
     read = loading._quietly

@@ -28,7 +28,7 @@ def _scores(tests: int) -> tuple[Floats, Floats]:
 def _prepare_tests(scale: Scale) -> Prepared:
     from scipy import stats
 
-    from swapbias.measures import paired_gaps
+    from swapbias.measures.gaps import paired_gaps
 
     other, reference = _scores(scaled(TESTS, scale))
 
@@ -59,7 +59,7 @@ def _prepare_tests(scale: Scale) -> Prepared:
 
 def _from_single(gap: Any, other: Floats, reference: Floats) -> float:
     """How far any number of a test is from that of the same test made alone."""
-    from swapbias.measures import paired_gap
+    from swapbias.measures.gaps import paired_gap
 
     scores = np.concatenate([other, reference])
     ids = [str(pair) for pair in range(len(other))] * 2
@@ -74,7 +74,7 @@ def _from_single(gap: Any, other: Floats, reference: Floats) -> float:
 def _prepare_intervals(scale: Scale) -> Prepared:
     from scipy import stats
 
-    from swapbias.measures import bootstrap_intervals
+    from swapbias.measures.intervals import bootstrap_intervals
 
     other, reference = _scores(scaled(TESTS, scale))
     differences = other - reference

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from benchmarks.frame import FOLDER, Prepared, Scale, Side, Workload
 from benchmarks.measuring import memcpy_rate
-from swapbias.swapping import Swapper
 from swapbias.swapping.doubtful import JUDGES
+from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import load_table
 
 MEGABYTES = 200.0
@@ -61,7 +61,7 @@ def _reports() -> list[str]:
     if path.is_file():
         with path.open(newline="", encoding="utf-8") as handle:
             return [row["text"] for row in csv.DictReader(handle)]
-    from swapbias.studies import config_rows, load_corpus
+    from swapbias.studies.catalogue import config_rows, load_corpus
 
     return [row["text"] for row in config_rows("clinical_notes", load_corpus("clinical_notes").configs[0].name)]
 

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from swapbias.answer_parsing import CLASSES, answer_class
 from swapbias.builders._adjective_coreference_sentences import FOLDER, SIDES
-from swapbias.declaring import Released
-from swapbias.sources import read_table
+from swapbias.measures import CLASSES, answer_class
+from swapbias.studies import Released, read_table
 
 MODEL = "gpt-3.5-turbo"
 BASELINE = "baseline"
@@ -69,7 +68,7 @@ def _bias(files: Files, trial: int, condition: str) -> float:
     """The bias of one trial in percentage points, of accuracies rounded as published."""
     both = [(one, side) for side in SIDES for one in classes(files, trial, side, condition)]
     names, sides = zip(*both, strict=True)
-    from swapbias.answers import trial_biases  # scipy, which listing the studies does not need
+    from swapbias.measures import trial_biases  # scipy, which listing the studies does not need
 
     return trial_biases(names, sides, trial_ids=[str(trial)] * len(both), decimals=1)[str(trial)]
 
@@ -94,7 +93,7 @@ def trial_facts(trials: Sequence[int], subset: str, files: Files) -> Iterator[Fa
     As published, and for comparison with what was printed alone: means rounded to one decimal, a pooled t-test over
     the trials' biases, one-sided in the direction that was seen. An audit tests over sentence pairs instead.
     """
-    from swapbias.answers import difference_of_biases
+    from swapbias.measures import difference_of_biases
 
     biases = {condition: [_bias(files, trial, condition) for trial in trials] for condition in CODES}
     for condition, found in biases.items():

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from swapbias.prompts import check_templates, fill, slots
-from swapbias.sources import corpus_dir, read_table, upstream_file
+from swapbias.studies import check_templates, corpus_dir, fill, read_table, slots, upstream_file
 
 NAME = "adjective_coreference"
 FOLDER = corpus_dir(NAME)

@@ -11,25 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from swapbias.builders._clinical_notes_text import (
-    Template,
-    draw_open_text,
-    note_tables,
-    pick,
-    written_for,
-)
+from swapbias.builders._clinical_notes_text import Template, draw_open_text, note_tables, pick, written_for
 from swapbias.errors import UsageError
-from swapbias.notes.rows import (
-    CELLS,
-    NAME,
-    NOTE_COLUMNS,
-    SPLITS,
-    Cell,
-    check_phenotype,
-    named_sizes,
-    published_sizes,
-)
-from swapbias.sources import corpus_dir, read_table
+from swapbias.notes import CELLS, NAME, NOTE_COLUMNS, SPLITS, Cell, check_phenotype, named_sizes, published_sizes
+from swapbias.studies import corpus_dir, read_table
 
 LEAK = "leak"
 SENTENCES = 2  # evidence sentences in a note

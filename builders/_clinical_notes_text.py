@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
-from swapbias.notes.rows import NAME
-from swapbias.sources import corpus_dir, read_table
+from swapbias.notes import NAME
+from swapbias.studies import corpus_dir, read_table
 
 EVIDENCE = "evidence"
 ONCE = frozenset({EVIDENCE, "age"})  # a patient has one age, a note one place that decides its label

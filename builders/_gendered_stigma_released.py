@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swapbias.declaring import Released
+from swapbias.studies import Released
 
 # The released RQ1 files hold templates without a phase; their order is that of the phases (paper, section 3).
 PHASE_SIZES = {"diagnosis": 4, "intention": 6, "action": 7}

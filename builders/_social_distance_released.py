@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swapbias.declaring import Released
-from swapbias.sources import upstream_file
+from swapbias.studies import Released, upstream_file
 
 NAME = "social_distance"
 ORIGINAL = (

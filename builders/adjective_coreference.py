@@ -15,9 +15,7 @@ from swapbias.builders._adjective_coreference_sentences import (
     upstream_paths,
     winobias_sentences,
 )
-from swapbias.declaring import Config, Corpus, Experiment, Slice, Study
-from swapbias.prompts import PROMPT_COLUMNS, Prompt
-from swapbias.sources import read_table
+from swapbias.studies import PROMPT_COLUMNS, Config, Corpus, Experiment, Prompt, Slice, Study, read_table
 
 COLUMNS = (*PROMPT_COLUMNS, "pronoun", "correct", "incorrect", "male_answer", "female_answer", "mode")
 QUESTION = (

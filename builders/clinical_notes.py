@@ -5,12 +5,26 @@ from functools import cache, partial
 from pathlib import Path
 
 from swapbias.builders._clinical_notes_synthetic import synthetic_notes
-from swapbias.declaring import Config, Corpus
 from swapbias.errors import UpstreamMissingError, UsageError
-from swapbias.notes.folder import MIMIC3, MIMIC4, OWN, kind_of_folder, local_notes, stream_notes
-from swapbias.notes.mimic import STREAM_COLUMNS
-from swapbias.notes.regimes import PAIR_COLUMNS, REGIMES, Notes, in_regime, with_genders
-from swapbias.notes.rows import NAME, NOTE_COLUMNS, PHENOTYPES, published_sizes
+from swapbias.notes import (
+    MIMIC3,
+    MIMIC4,
+    NAME,
+    NOTE_COLUMNS,
+    OWN,
+    PAIR_COLUMNS,
+    PHENOTYPES,
+    REGIMES,
+    STREAM_COLUMNS,
+    Notes,
+    in_regime,
+    kind_of_folder,
+    local_notes,
+    published_sizes,
+    stream_notes,
+    with_genders,
+)
+from swapbias.studies import Config, Corpus
 from swapbias.swapping import Swapper
 
 

@@ -2,8 +2,7 @@
 
 from functools import partial
 
-from swapbias.declaring import Config, Corpus
-from swapbias.sources import corpus_dir, read_table
+from swapbias.studies import Config, Corpus, corpus_dir, read_table
 
 NAME = "gender_lexicon"
 

@@ -4,10 +4,21 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from swapbias.builders._gendered_stigma_released import NOUN_FILES, cells, original_templates, released
-from swapbias.declaring import Config, Corpus, Experiment, Slice, Study
-from swapbias.lexicons import Lexicon
-from swapbias.prompts import PROMPT_COLUMNS, Prompt, check_templates, fill
-from swapbias.sources import corpus_dir, read_table, upstream_file
+from swapbias.studies import (
+    PROMPT_COLUMNS,
+    Config,
+    Corpus,
+    Experiment,
+    Lexicon,
+    Prompt,
+    Slice,
+    Study,
+    check_templates,
+    corpus_dir,
+    fill,
+    read_table,
+    upstream_file,
+)
 
 NAME = "gendered_stigma"
 GROUPS = ("female", "male", "unspecified")

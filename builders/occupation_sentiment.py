@@ -6,9 +6,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swapbias.declaring import Config, Corpus, Covariate, Experiment, Released, Slice, Study
-from swapbias.prompts import Prompt, check_templates, fill
-from swapbias.sources import corpus_dir, read_table
+from swapbias.studies import (
+    Config,
+    Corpus,
+    Covariate,
+    Experiment,
+    Prompt,
+    Released,
+    Slice,
+    Study,
+    check_templates,
+    corpus_dir,
+    fill,
+    read_table,
+)
 
 NAME = "occupation_sentiment"
 GROUPS = ("male", "female")

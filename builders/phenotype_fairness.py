@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator
 
-from swapbias.declaring import Config, Corpus, Experiment, Slice, Study
-from swapbias.notes.regimes import REGIMES
-from swapbias.prompts import Prompt
-from swapbias.sources import corpus_dir, read_table
+from swapbias.notes import REGIMES
+from swapbias.studies import Config, Corpus, Experiment, Prompt, Slice, Study, corpus_dir, read_table
 
 NAME = "phenotype_fairness"
 

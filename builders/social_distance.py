@@ -4,10 +4,21 @@ from collections.abc import Iterator
 from functools import partial
 
 from swapbias.builders._social_distance_released import ORIGINAL, original_conditions, released
-from swapbias.declaring import Config, Corpus, Experiment, Slice, Study
-from swapbias.lexicons import Lexicon, with_imported
-from swapbias.prompts import PROMPT_COLUMNS, Prompt, check_templates, fill
-from swapbias.sources import corpus_dir, read_table
+from swapbias.studies import (
+    PROMPT_COLUMNS,
+    Config,
+    Corpus,
+    Experiment,
+    Lexicon,
+    Prompt,
+    Slice,
+    Study,
+    check_templates,
+    corpus_dir,
+    fill,
+    read_table,
+    with_imported,
+)
 
 NAME = "social_distance"
 FOLDER = corpus_dir(NAME)

@@ -5,9 +5,8 @@ from pathlib import Path
 import pandas as pd
 
 from swapbias.findings import disaggregate
-from swapbias.report.figures import draw_figures
-from swapbias.sources import upstream_file
-from swapbias.studies import load_corpus
+from swapbias.report import draw_figures
+from swapbias.studies import load_corpus, upstream_file
 
 NAME, MODEL = "gendered_stigma", "roberta-large"
 FIGURE = "gendered_stigma-rq1-phase-levels"

@@ -15,7 +15,7 @@ from pathlib import Path
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from swapbias.swapping.contexts import features, verb_class
+from swapbias.swapping import features, verb_class
 
 OUT = Path(__file__).resolve().parent.parent / "datasets_src" / "gender_lexicon" / "his_him_weights.csv"
 # Pairs of neighbours that were seen once are missing from the counts, and verbs that take a person ("gave him money")

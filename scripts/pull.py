@@ -6,9 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from swapbias.errors import UsageError
-from swapbias.hub import Hub
-from swapbias.publishing.pulling import DATASET, METRIC, RESULTS, pull, wanted_repos
-from swapbias.publishing.telling import complain, prepare_output, say
+from swapbias.hub import (
+    DATASET,
+    METRIC,
+    RESULTS,
+    Hub,
+    complain,
+    prepare_output,
+    pull_repos as pull,
+    say,
+    wanted_repos,
+)
 
 _OF_OTHERS = {
     METRIC: "A metric is code of its owner: read it before you load it.",

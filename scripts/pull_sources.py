@@ -5,9 +5,8 @@ import sys
 from http.client import HTTPException
 
 from swapbias.errors import UpstreamMissingError, UsageError
-from swapbias.publishing.telling import complain, prepare_output, say
-from swapbias.sources import pinned_files, upstream_file
-from swapbias.studies import corpora, load_corpus
+from swapbias.hub import complain, prepare_output, say
+from swapbias.studies import corpora, load_corpus, pinned_files, upstream_file
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,9 +3,7 @@
 import argparse
 import sys
 
-from swapbias.publishing.datasets import push_dataset
-from swapbias.publishing.pushing import push_command
-from swapbias.publishing.telling import say
+from swapbias.hub import push_command, push_dataset, say
 from swapbias.studies import corpora, load_corpus
 
 

@@ -5,10 +5,7 @@ import sys
 from pathlib import Path
 
 from swapbias import __version__
-from swapbias.publishing.pushing import push_command
-from swapbias.publishing.releases import check_release
-from swapbias.publishing.spaces import push_metric
-from swapbias.publishing.telling import say
+from swapbias.hub import check_release, push_command, push_metric, say
 from swapbias.studies import metric_path, metrics
 
 

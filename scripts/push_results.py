@@ -4,11 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from swapbias.audit import Run
 from swapbias.errors import UsageError
-from swapbias.hub import Hub
-from swapbias.publishing.telling import complain, prepare_output, say
-from swapbias.runs import Run
-from swapbias.sharing.share import Wanted, share
+from swapbias.hub import Hub, Wanted, complain, prepare_output, say, share_run as share
 
 
 def main() -> int:

@@ -3,54 +3,55 @@
 The public names below load on first use, so that ``import swapbias`` stays light.
 """
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from swapbias.declaring import Study
-    from swapbias.findings import Finding, disaggregate
-    from swapbias.measures import Estimate, adjust, group_gap, paired_gap
-    from swapbias.prompts import Prompt
-    from swapbias.scorers import load_scorer
-    from swapbias.scoring import score_prompts
-    from swapbias.studies import load_prompts, load_study, metric_path
+    from swapbias.audit import score_prompts as score_prompts
+    from swapbias.findings import Finding as Finding, disaggregate as disaggregate
+    from swapbias.measures import (
+        Estimate as Estimate,
+        adjust as adjust,
+        group_gap as group_gap,
+        paired_gap as paired_gap,
+    )
+    from swapbias.scorers import load_scorer as load_scorer
+    from swapbias.studies import (
+        Prompt as Prompt,
+        Study as Study,
+        load_prompts as load_prompts,
+        load_study as load_study,
+        metric_path as metric_path,
+    )
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "Estimate": "measures",
-    "Finding": "findings",
-    "Prompt": "prompts",
-    "Study": "declaring",
-    "adjust": "measures",
-    "disaggregate": "findings",
-    "group_gap": "measures",
-    "load_prompts": "studies",
-    "load_scorer": "scorers",
-    "load_study": "studies",
-    "metric_path": "studies",
-    "paired_gap": "measures",
-    "score_prompts": "scoring",
-}
 
-__all__ = [
-    "Estimate",
-    "Finding",
-    "Prompt",
-    "Study",
-    "adjust",
-    "disaggregate",
-    "group_gap",
-    "load_prompts",
-    "load_scorer",
-    "load_study",
-    "metric_path",
-    "paired_gap",
-    "score_prompts",
-]
+def front_door(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package whose public names load on first use.
+
+    Args:
+        package: its ``__name__``.
+        names: public names of each of its modules, parted by spaces.
+    """
+    home = {name: module for module, listed in names.items() for name in listed.split()}
+
+    def load(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{home[name]}"), name)
+
+    return load
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'swapbias' has no attribute {name!r}")
-    return getattr(import_module(f"swapbias.{_HOME[name]}"), name)
+__getattr__ = front_door(
+    __name__,
+    {
+        "audit": "score_prompts",
+        "findings": "Finding disaggregate",
+        "measures": "Estimate adjust group_gap paired_gap",
+        "scorers": "load_scorer",
+        "studies": "Prompt Study load_prompts load_study metric_path",
+    },
+)

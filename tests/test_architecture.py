@@ -1,140 +1,159 @@
-"""The house holds: imports point downward, heavy libraries stay where they belong, importing is light."""
+"""The house holds: rooms in one order, front doors, no circles; heavy libraries stay where they belong."""
 
 import ast
 import re
 import subprocess
 import sys
+from functools import cache
+from importlib import import_module
 
 import pytest
 
 from tests.conftest import ROOT
 
-# Bottom to top: a module may import those above it in this list, never those below.
-LAYERS = [
-    "swapbias", "errors", "credentialed", "outgoing", "hub", "sources", "kept", "locking", "prompts", "lexicons",
-    "published", "declaring", "studies",
-    "resampling", "alignment", "intervals", "significance", "estimates", "gaps", "rates", "answer_parsing",
-    "answers", "direction", "measures", "sst2", "scorers", "caching", "swapping", "notes", "baselines", "scoring",
-    "runs",
-    "finding", "result_files", "public", "answer_findings", "predictions", "slicing", "findings", "reproduce",
-    "rating", "comparing", "fairness", "report", "writing", "cards", "results", "building", "phenotyping",
-    "chatting", "planning", "dry_running", "reading", "explaining", "concluding", "audit", "publishing", "sharing",
-    "printing", "cli", "__main__",
-]  # fmt: skip
-# Third-party modules that a part may import when it is imported (not inside a function).
-ALLOWED = {
+# Bottom to top: a room may import those above it in this list, never those below. With each, the third-party modules
+# that its files may import when they are imported (not inside a function).
+ROOMS = {
+    "swapbias": set(),
     "errors": set(),
-    "sources": {"platformdirs"},
-    "prompts": set(),
-    "lexicons": set(),
-    "declaring": set(),
-    "studies": set(),
-    "published": set(),
-    "alignment": {"numpy"},
-    "intervals": {"numpy", "scipy"},
-    "significance": {"numpy", "scipy"},
-    "resampling": {"numpy", "scipy"},
-    "estimates": set(),
-    "gaps": {"numpy"},
-    "rates": {"numpy", "scipy"},
-    "answer_parsing": set(),
-    "answers": {"numpy", "scipy"},
-    "direction": {"numpy"},
+    "files": {"filelock", "platformdirs"},
     "measures": {"numpy", "scipy"},
-    "sst2": set(),
+    "studies": set(),
+    "privacy": set(),
+    "scorers": {"huggingface_hub", "httpx2", "numpy", "safetensors", "tokenizers", "torch", "transformers"},
     "swapping": {"numpy", "pyarrow"},
     "notes": set(),
-    "finding": set(),
-    "answer_findings": {"numpy", "pandas"},
-    "predictions": {"numpy", "pandas"},
-    "slicing": {"numpy", "pandas"},
-    "scorers": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "huggingface_hub", "httpx2"},
-    "baselines": set(),
-    "scoring": set(),
-    "runs": {"pyarrow"},
-    "findings": {"pandas"},
-    "reproduce": {"pandas"},
-    "rating": {"pandas"},
-    "comparing": {"numpy", "pandas"},
+    "findings": {"numpy", "pandas"},
     "report": {"jinja2", "matplotlib", "numpy", "pandas"},
-    "credentialed": set(),
-    "outgoing": set(),
-    "locking": set(),
-    "kept": set(),
-    "caching": {"pyarrow"},
-    "dry_running": set(),
-    "hub": set(),
-    "result_files": set(),
-    "public": set(),
-    "fairness": set(),
-    "cards": {"yaml", "markupsafe"},
-    "results": {"pandas"},
-    "writing": {"pyarrow"},
-    "building": set(),
-    "publishing": {"markdown_it", "markupsafe", "yaml"},
-    "sharing": {"pandas", "pyarrow", "rich"},
-    "phenotyping": set(),
-    "chatting": set(),
-    "planning": set(),
-    "reading": set(),
-    "explaining": {"pandas"},
-    "concluding": {"pandas"},
-    "audit": set(),
-    "printing": {"rich"},
-    "cli": {"typer", "rich"},
+    "audit": {"pandas", "pyarrow"},
+    "hub": {"markdown_it", "markupsafe", "pandas", "pyarrow", "rich", "yaml"},
+    "cli": {"rich", "typer"},
+    "__main__": set(),
 }
-FILES = sorted((ROOT / "swapbias").rglob("*.py"))
+LIBRARY = ROOT / "swapbias"
+FILES = sorted(LIBRARY.rglob("*.py"))
+DOORS = [path for path in FILES if path.name == "__init__.py" and "front_door(" in path.read_text()]
 
 
-def part(path):
-    first = path.relative_to(ROOT / "swapbias").parts[0]
+def room(path):
+    first = path.relative_to(LIBRARY).parts[0]
     return "swapbias" if first == "__init__.py" else first.removesuffix(".py")
 
 
+def module(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+@cache
+def tree(path):
+    return ast.parse(path.read_text())
+
+
 def imports(path, *, everywhere):
-    """Module names imported at the top level, or anywhere in the file; type-checking blocks are left out."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree) if everywhere else tree.body:
+    """Module and name of what is imported at the top level, or anywhere in the file."""
+    for node in ast.walk(tree(path)) if everywhere else tree(path).body:
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from ((node.module, alias.name) for alias in node.names)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_downward(path):
-    if part(path) == "swapbias":
+MODULES = {module(path): path for path in FILES}
+
+
+def from_own(path):
+    """The package's modules and names that a file imports, wherever it does."""
+    for name, imported in imports(path, everywhere=True):
+        if name.split(".")[0] == "swapbias":
+            yield (f"{name}.{imported}", "") if f"{name}.{imported}" in MODULES else (name, imported)
+
+
+def each(paths):
+    return pytest.mark.parametrize("path", paths, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def test_the_rooms_are_these():
+    found = {path.name.removesuffix(".py") for path in LIBRARY.iterdir() if path.name != "__pycache__"}
+    assert found == {*ROOMS, "__init__", "py.typed"} - {"swapbias"}
+
+
+@each(FILES)
+def test_a_room_imports_only_those_above_it(path):
+    if path == LIBRARY / "__init__.py":
         return  # the package itself only names its public parts, and loads them on use
-    for name in imports(path, everywhere=True):
-        if name.startswith("swapbias."):
-            target = name.split(".")[1]
-            assert target in LAYERS or target == "__version__", name
-            if target in LAYERS and target != part(path):
-                assert LAYERS.index(target) < LAYERS.index(part(path)), f"{path.name} imports {name}"
+    order = list(ROOMS)
+    for name, imported in from_own(path):
+        parts = name.split(".")
+        target = parts[1] if len(parts) > 1 else imported if imported in ROOMS else "swapbias"
+        assert order.index(target) <= order.index(room(path)), f"{path.name} imports {name} {imported}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+@each(FILES)
+def test_other_rooms_are_entered_by_the_front_door(path):
+    for name, imported in from_own(path):
+        parts = name.split(".")
+        if len(parts) > 2 and parts[1] != room(path) and path != LIBRARY / "__init__.py":
+            assert MODULES[name].name == "__init__.py" or not imported, f"{path.name} imports {name}"
+
+
+@each(DOORS)
+def test_a_front_door_opens_on_every_name_that_it_lists(path):
+    package = import_module(module(path))
+    for name, imported in imports(path, everywhere=True):
+        if name.startswith(f"{module(path)}."):
+            assert getattr(package, imported) is getattr(import_module(name), imported)
+            # Of two things of one name the package would show whichever was loaded last.
+            assert imported not in {one.stem for one in path.parent.iterdir()}
+
+
+def test_a_front_door_does_not_open_on_anything_else():
+    with pytest.raises(AttributeError, match=r"'swapbias\.measures' has no attribute 'nothing'"):
+        import_module("swapbias.measures").nothing  # noqa: B018
+
+
+def test_no_files_import_each_other_in_a_circle():
+    files = {name: path for name, path in MODULES.items() if path.name != "__init__.py"}
+    uses = {name: {_home(*one) for one in from_own(path)} & files.keys() - {name} for name, path in files.items()}
+    reached = {}
+
+    def below(name, way):
+        assert name not in way, " -> ".join([*way[way.index(name) :], name])
+        if name not in reached:
+            reached[name] = True
+            for one in sorted(uses[name]):
+                below(one, [*way, name])
+
+    for name in files:
+        below(name, [])
+
+
+def _home(name, imported):
+    """The module that holds what is imported: through a front door the one behind it."""
+    path = MODULES.get(name)
+    if path is not None and path.name == "__init__.py" and imported:
+        for behind, one in imports(path, everywhere=True):
+            if one == imported and behind.startswith("swapbias."):
+                return behind if behind == name else _home(behind, imported)
+    return name
+
+
+@each(FILES)
 def test_third_party_imports_are_on_the_list(path):
-    for name in imports(path, everywhere=False):
+    for name, _ in imports(path, everywhere=False):
         root = name.split(".")[0]
         if root not in sys.stdlib_module_names and root != "swapbias":
-            assert root in ALLOWED.get(part(path), set()), f"{path.name} imports {name}"
+            assert root in ROOMS[room(path)], f"{path.name} imports {name}"
 
 
 def test_leaves_are_never_imported():
     for path in FILES:
-        for name in imports(path, everywhere=True):
-            assert not name.startswith(("swapbias.builders.", "swapbias.metrics.", "builders.", "metrics."))
+        for name, _ in imports(path, everywhere=True):
+            assert not f"{name}.".startswith(("swapbias.builders.", "swapbias.metrics.", "builders.", "metrics."))
 
 
 def test_evaluate_is_imported_in_metrics_only():
     for path in FILES:
-        assert "evaluate" not in {name.split(".")[0] for name in imports(path, everywhere=True)}
-
-
-def test_files_stay_small():
-    for path in [*FILES, *(ROOT / "builders").glob("*.py")]:
-        assert len(path.read_text().splitlines()) <= 300, path.name
+        assert "evaluate" not in {name.split(".")[0] for name, _ in imports(path, everywhere=True)}
 
 
 @pytest.mark.parametrize("statement", ["import swapbias", "from swapbias import load_study", "import swapbias.cli"])

@@ -1,6 +1,6 @@
 """Tiny random models of the families that the masked scorer must read, built from the package's own words."""
 
-from swapbias.studies import config_rows, load_lexicon
+from swapbias.studies.catalogue import config_rows, load_lexicon
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}

@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.answers import CLASSES, answer_bias, answer_class  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import CLASSES, answer_bias, answer_class  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 Answer bias: for sentence pairs that differ in the gender of a pronoun, the accuracy of answers to "who does it refer

@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.direction import direct_bias  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import direct_bias  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 Direct bias: the mean |cosine| of words to the gender direction, which is the first principal component of centred

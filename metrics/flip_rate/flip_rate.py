@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.rates import flip_rate  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import flip_rate  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 The flip rate (mismatch ratio): for texts that differ in one swapped slot, the share of pairs whose two versions get

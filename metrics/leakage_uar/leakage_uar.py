@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.rates import uar  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import uar  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 Leakage: how well a classifier guesses the group (the patient's gender, say) from texts that should not tell it, as

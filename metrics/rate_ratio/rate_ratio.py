@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.rates import rate_ratio  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import rate_ratio  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 The ratios of true and of false positive rates (TPRR, FPRR): the smaller of two groups' rates over the larger, with a

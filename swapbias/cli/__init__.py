@@ -114,7 +114,7 @@ def build(
     ] = None,
 ) -> None:
     """Write corpora as folders that datasets.load_dataset reads."""
-    from swapbias import building
+    from swapbias.hub import corpora as building
     from swapbias.studies import corpora, load_corpus
 
     names = corpora_ or (["clinical_notes"] if data else corpora())
@@ -135,19 +135,17 @@ def compare(
     ] = None,
 ) -> None:
     """Compare models: differences of what they were audited for, and correlations of their scores."""
-    from swapbias.comparing import compare as compared
-    from swapbias.comparing import load_runs
-    from swapbias.findings import findings_table
-    from swapbias.printing import print_findings
-    from swapbias.report.compare_figures import comparison_figures
-    from swapbias.runs import Run
+    from swapbias.audit import Run, load_runs
+    from swapbias.cli.terminal import print_findings
+    from swapbias.findings import compare as compared, findings_table
+    from swapbias.report import comparison_figures
 
-    opened = [Run.open(run) for run in runs]
-    found = compared(opened)
+    rows = load_runs([Run.open(run) for run in runs])
+    found = compared(rows)
     if folder:
         result = Run(folder)
         result.write_csv("comparison.csv", findings_table(found))
-        for figure in comparison_figures(load_runs(opened)):
+        for figure in comparison_figures(rows):
             result.write(f"figures/{figure.name}.svg", figure.svg)
             result.write(f"figures/{figure.name}.png", figure.png)
     print_findings(out, "Models compared", [one for one in found if one.slice_by == "all"])
@@ -160,9 +158,8 @@ def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="[STUDY]...", show_default=False)] = None,
 ) -> None:
     """Recompute published numbers from the authors' released outputs."""
-    from swapbias.printing import print_reproduced
-    from swapbias.reproduce import NotAtHand, Reproduced
-    from swapbias.reproduce import reproduce as recomputed
+    from swapbias.cli.terminal import print_reproduced
+    from swapbias.findings import NotAtHand, Reproduced, recompute as recomputed
     from swapbias.studies import load_study, studies
 
     chosen = names or studies()

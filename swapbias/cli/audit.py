@@ -86,11 +86,9 @@ def audit(
 ) -> None:
     """Audit a model: score the prompts, compare the groups, write findings, figures and a report."""
     from swapbias import audit as auditing
-    from swapbias.chatting import ChatSettings
-    from swapbias.dry_running import told_plan
-    from swapbias.phenotyping import NoteSettings
-    from swapbias.printing import print_headlines
+    from swapbias.cli.terminal import print_headlines
     from swapbias.scorers import LoadOptions
+    from swapbias.scorers.chat import ChatSettings
 
     with progress() as bar:
         if resume:
@@ -118,7 +116,7 @@ def audit(
                     negative_label=negative_label,
                     allow_pickle=allow_pickle,
                 ),
-                notes=NoteSettings(
+                notes=auditing.NoteSettings(
                     embeddings=tuple(_absolute(one) for one in embedding or ()),
                     classifier=_absolute(classifier),
                     data=str(data.resolve()) if data else None,
@@ -138,7 +136,7 @@ def audit(
                 ),
             )
             if dry_run:
-                for sentence in told_plan(settings):
+                for sentence in auditing.told_plan(settings):
                     out.print(sentence, soft_wrap=True, markup=False)
                 out.print("Dry run: nothing was sent.")
                 return

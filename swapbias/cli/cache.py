@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 
 from swapbias.cli.terminal import out
-from swapbias.sources import cache_dir
+from swapbias.files import cache_dir
 
 ALL = "all"
 
@@ -17,7 +17,7 @@ def cache(
     ] = None,
 ) -> None:
     """Show what is kept between audits (scores, files of studies, the calibration model), or clear it."""
-    from swapbias import kept as keeping
+    from swapbias.audit import cache as keeping
 
     if clear is None:
         table = Table("kept", "entries", "size", title="Cache", title_justify="left")

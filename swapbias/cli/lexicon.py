@@ -17,9 +17,9 @@ def lexicon_export(
     file: Annotated[Path, typer.Option("--out", help="CSV to write.")] = Path("unrated.csv"),
 ) -> None:
     """Write the words that a run met without a label, heaviest first, with a blank column to label them."""
-    from swapbias.rating import unrated_words
-    from swapbias.runs import Run
-    from swapbias.sources import write_whole
+    from swapbias.audit import Run
+    from swapbias.files import write_whole
+    from swapbias.studies import unrated_words
 
     items = Run.open(run).items("social_distance")
     if items is None:
@@ -35,7 +35,7 @@ def lexicon_import(
     file: Annotated[Path, typer.Argument(help="CSV with the columns word and label.", show_default=False)],
 ) -> None:
     """Keep labels (positive, negative, neutral, irrelevant) for all later audits of this user."""
-    from swapbias.rating import import_labels
+    from swapbias.studies import import_labels
 
     count = import_labels(file)
     out.print(f"{count} words of your own are now part of the attitude lexicon.", markup=False)
@@ -47,7 +47,7 @@ def lexicon_agreement(
     second: Annotated[Path, typer.Argument(help="CSV of the other.", show_default=False)],
 ) -> None:
     """Cohen's kappa of two raters over the words that both labelled."""
-    from swapbias.rating import agreement, read_labels
+    from swapbias.studies import agreement, read_labels
 
     kappa, share, words = agreement(read_labels(first), read_labels(second))
     out.print(f"kappa {kappa:.3f}, equal labels {share:.1%}, words {words}", markup=False)

@@ -32,11 +32,8 @@ def share(
     ] = None,
 ) -> None:
     """Share a run: its results in a repository of yours, and what a model's page says of it."""
-    from swapbias.hub import Hub
-    from swapbias.runs import Run
-    from swapbias.sharing.proposing import COMMIT, PULL_REQUEST
-    from swapbias.sharing.share import Wanted
-    from swapbias.sharing.share import share as shared_run
+    from swapbias.audit import Run
+    from swapbias.hub import COMMIT, PULL_REQUEST, Hub, Wanted, share_run as shared_run
 
     if commit and create_pr:
         raise UsageError("--commit and --create-pr are both given, expected one. Drop the other.")
@@ -74,9 +71,8 @@ def shared(
     table: Annotated[Path | None, typer.Option("--out", help="Write the comparison to this CSV file.")] = None,
 ) -> None:
     """List shared runs side by side: a comparison, not a ranking."""
-    from swapbias.hub import Hub
-    from swapbias.sharing.shared import load_all_shared, print_shared, shared_table, side_by_side
-    from swapbias.sources import write_whole
+    from swapbias.files import write_whole
+    from swapbias.hub import Hub, load_all_shared, print_shared, shared_table, side_by_side
 
     runs, broken = load_all_shared(Hub(), list(dict.fromkeys(repos)), revision=revision)
     if not runs:
@@ -90,7 +86,6 @@ def shared(
 
 def report(run: Annotated[Path, typer.Argument(help="Folder of a finished run.")]) -> None:
     """Draw the figures and the report of a run again."""
-    from swapbias.results import rebuild_report
-    from swapbias.runs import Run
+    from swapbias.audit import Run, rebuild_report
 
     out.print(f"Report: {rebuild_report(Run.open(run))}", soft_wrap=True, markup=False)

@@ -11,7 +11,7 @@ import typer
 from swapbias.cli.terminal import err, out, say
 
 if TYPE_CHECKING:
-    from swapbias.swapping.files import Done, Step
+    from swapbias.swapping import Done, Step
 
 _SHOWN = 10  # terms in the closing table; report.csv has them all
 
@@ -36,7 +36,7 @@ def swap(
     batch_rows: Annotated[int, typer.Option(help="Most rows swapped at once.")] = 2000,
 ) -> None:
     """Swap gendered words in a column of texts and write Parquet; the same command goes on after a stop."""
-    from swapbias.swapping.files import Job, swap_files
+    from swapbias.swapping import Job, swap_files
 
     job = Job(source, column, mode, table, resolver, split, credentialed)
     try:

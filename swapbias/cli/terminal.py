@@ -1,9 +1,19 @@
-"""What all commands print through: the two consoles, sentences and progress bars."""
+"""What all commands print through: the two consoles, sentences, tables and progress bars."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table
+
+from swapbias.findings import Finding
+from swapbias.report import words
+
+if TYPE_CHECKING:
+    from swapbias.findings import NotAtHand, Reproduced
 
 out = Console()
 err = Console(stderr=True, highlight=False)
@@ -33,3 +43,64 @@ def progress() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
             return advance
 
         yield bar
+
+
+def print_headlines(out: Console, found: list[Finding]) -> None:
+    """The comparisons over all rows, by the paper's statistic."""
+    # The robust view, effect sizes and the other scores stand in the report.
+    print_findings(out, "Headline findings", words.published_headlines(found))
+    for grid in words.rate_grids(found):
+        _print_grid(out, grid)
+
+
+def _print_grid(out: Console, grid: words.Grid) -> None:
+    """Rates of one model: phenotypes by regimes; f and m mark the group with more positives."""
+    table = Table(title=grid.model_id, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("phenotype", no_wrap=True)
+    table.add_column("regime", no_wrap=True)
+    for name in grid.names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for phenotype, regime, cells in grid.rows:
+        shown = [f"{words.value_of(one)} {words.higher(one)[:1]:1}" if one else "–" for one in cells]
+        table.add_row(words.plain(phenotype), words.plain(regime), *shown)
+    out.print(table)
+
+
+def print_findings(out: Console, title: str, shown: list[Finding]) -> None:
+    """Findings as a table, one row each."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("finding", min_width=30)
+    for name in ("value, 95 % interval", "p", "n"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in shown:
+        estimate, signed, known = one.estimate, words.is_signed(one), one.published
+        table.add_row(
+            f"{one.study} {one.experiment}, {words.where(one)}: {words.quantity(one)}"
+            + (f", {one.robust}" if one.robust else ""),
+            f"{words.value_of(one)} {words.interval(estimate, signed=signed)}"
+            + (f"\n{known.source} {known.value}" if known and known.value else ""),
+            words.p_value(estimate.p_value if math.isnan(estimate.p_adjusted) else estimate.p_adjusted),
+            f"{estimate.n} (+{estimate.n_unscored})" if estimate.n_unscored else str(estimate.n),
+        )
+    out.print(table)
+
+
+def print_reproduced(out: Console, rows: "Sequence[Reproduced]", missing: "Sequence[NotAtHand]") -> int:
+    """Published beside recomputed numbers, and what is not at hand; gives how many do not match."""
+    table = Table("model", "number", "published", "recomputed", "match", "file")
+    for row in rows:
+        note = f"{row.match}: {row.note}" if row.match == "explained" else row.match
+        printed = row.published or "–"  # no paper prints it: there is nothing to match
+        table.add_row(row.model, f"{row.study} {row.number}", printed, f"{row.recomputed:.6g}", note or "–", row.file)
+    out.print(table)
+    for one in missing:
+        what = f"Skipped: {one.study} {one.experiment} of {one.model}: {one.reason}"
+        out.print(what, soft_wrap=True, markup=False)
+    rows = [row for row in rows if row.published]
+    wrong = sum(row.match == "no" for row in rows)
+    explained = sum(row.match == "explained" for row in rows)
+    out.print(
+        f"{len(rows) - wrong - explained} of {len(rows)} numbers match, {explained} explained, {wrong} do not; "
+        f"{len(missing)} sets of outputs are not at hand."
+    )
+    return wrong

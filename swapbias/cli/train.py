@@ -13,7 +13,7 @@ import typer
 from swapbias.cli.terminal import out, progress, say
 
 if TYPE_CHECKING:
-    from swapbias.sst2 import GenderAudit
+    from swapbias.scorers.sentiment import GenderAudit
 
 
 def train(
@@ -43,7 +43,7 @@ def train(
     ] = False,
 ) -> None:
     """Train a sentiment model into a new folder, which swapbias audit takes as a model."""
-    from swapbias.scorers.training import TrainSettings, train_model
+    from swapbias.scorers.sentiment import TrainSettings, train_model
 
     settings = TrainSettings(
         kind=kind,
@@ -99,8 +99,8 @@ def _print_audit(audit: "GenderAudit") -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from swapbias.report.words import p_value
-    from swapbias.sst2 import PUBLISHED_AUDIT
+    from swapbias.report import p_value
+    from swapbias.scorers.sentiment import PUBLISHED_AUDIT
 
     table = Table(
         "training sentences", title="Training data by gender", title_justify="left", box=SIMPLE_HEAD, pad_edge=False

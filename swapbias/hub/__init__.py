@@ -1,6 +1,52 @@
-"""The Hub: ``client`` is the only file that talks to it."""
+"""The Hub: corpora, metrics, results and cards, pushed and pulled. ``client`` is the only file that talks to it."""
 
-from swapbias.hub.client import Commit, Hub, PullRequest, Repo, State
-from swapbias.hub.files import Change, difference
+from typing import TYPE_CHECKING
 
-__all__ = ["Change", "Commit", "Hub", "PullRequest", "Repo", "State", "difference"]
+from swapbias import front_door
+
+if TYPE_CHECKING:
+    from swapbias.hub.client import (
+        Commit as Commit,
+        Hub as Hub,
+        PullRequest as PullRequest,
+        Repo as Repo,
+        State as State,
+    )
+    from swapbias.hub.comparison import side_by_side as side_by_side
+    from swapbias.hub.corpora import push_dataset as push_dataset
+    from swapbias.hub.files import Change as Change, difference as difference
+    from swapbias.hub.proposals import COMMIT as COMMIT, PULL_REQUEST as PULL_REQUEST
+    from swapbias.hub.pull import (
+        DATASET as DATASET,
+        METRIC as METRIC,
+        RESULTS as RESULTS,
+        pull_repos as pull_repos,
+        wanted_repos as wanted_repos,
+    )
+    from swapbias.hub.push import (
+        complain as complain,
+        prepare_output as prepare_output,
+        push_command as push_command,
+        say as say,
+    )
+    from swapbias.hub.results_repo import load_all_shared as load_all_shared
+    from swapbias.hub.share import Wanted as Wanted, share_run as share_run
+    from swapbias.hub.shared import print_shared as print_shared, shared_table as shared_table
+    from swapbias.hub.spaces import check_release as check_release, push_metric as push_metric
+
+__getattr__ = front_door(
+    __name__,
+    {
+        "client": "Commit Hub PullRequest Repo State",
+        "comparison": "side_by_side",
+        "corpora": "push_dataset",
+        "files": "Change difference",
+        "proposals": "COMMIT PULL_REQUEST",
+        "pull": "DATASET METRIC RESULTS pull_repos wanted_repos",
+        "push": "complain prepare_output push_command say",
+        "results_repo": "load_all_shared",
+        "share": "Wanted share_run",
+        "shared": "print_shared shared_table",
+        "spaces": "check_release push_metric",
+    },
+)

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from swapbias.errors import HubError
-from swapbias.outgoing import Files
+from swapbias.privacy import Files
 
 LONGEST_NAME = 240  # characters of a path that every file system takes
 KEPT = frozenset({".gitattributes"})  # what the Hub itself puts into a new repository

@@ -1,19 +1,76 @@
-"""Phenotype labels of MIMIC-III notes: annotators' votes, joined with the notes, split by subject.
+"""Labelled notes of a local folder: MIMIC-III with its annotators' votes, split by subject, or a user's own files."""
 
-Two layouts of the annotation file are read: one names a note by admission, subject, chart time and cohort,
-the other (as PhysioNet distributes it) by ROW_ID. Column names are matched ignoring case.
-"""
-
+import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from swapbias.errors import UsageError
-from swapbias.notes.mimic import mimic3_notes
-from swapbias.notes.rows import NOTE_COLUMNS, published_sizes
-from swapbias.notes.splits import split_notes
+from swapbias.files import SUFFIXES
+from swapbias.notes.mimic import find_table, mimic3_notes, mimic4_notes
+from swapbias.notes.own import own_files, own_notes
+from swapbias.notes.rows import NOTE_COLUMNS, SPLITS, Cell, published_sizes
 from swapbias.notes.tables import csv_header, csv_rows
+
+Sizes = Mapping[str, Mapping[Cell, int]]
+
+
+def affordable(available: Mapping[Cell, int], wanted: Sizes) -> dict[str, dict[Cell, int]]:
+    """The sizes wanted; where a cell has too few notes, training and test shrink in proportion.
+
+    >>> cell = ("male", "positive")
+    >>> affordable({cell: 9}, {"train": {cell: 20}, "test": {cell: 10}})
+    {'train': {('male', 'positive'): 6}, 'test': {('male', 'positive'): 3}}
+    """
+    train, test = (dict(wanted[split]) for split in SPLITS)
+    for cell in train:
+        total, there = train[cell] + test[cell], available.get(cell, 0)
+        if there < total:
+            train[cell] = round(there * train[cell] / total)
+            test[cell] = there - train[cell]
+    return {"train": train, "test": test}
+
+
+def split_notes(rows: Sequence[Mapping[str, str]], wanted: Sizes, *, seed: str) -> list[dict[str, str]]:
+    """The rows that fit, each with its ``split``; training first.
+
+    Subjects come in a random order; all notes of one go where more of them are still wanted, then where the
+    larger share is. What is too many there is left out, so that a cell can stay short where its subjects have
+    several notes.
+    """
+    left = affordable(Counter(_cell(row) for row in rows), wanted)
+    start = {split: dict(cells) for split, cells in left.items()}
+    subjects: dict[str, list[Mapping[str, str]]] = {}
+    for row in rows:
+        subjects.setdefault(row["subject_id"], []).append(row)
+    order = sorted(subjects)
+    random.Random(f"{seed}/subjects").shuffle(order)
+    kept: dict[str, list[dict[str, str]]] = {split: [] for split in SPLITS}
+    for subject in order:
+        notes = subjects[subject]
+        split = max(SPLITS, key=lambda name: _need(notes, left[name], start[name]))
+        for row in notes:
+            if left[split].get(_cell(row), 0) > 0:
+                left[split][_cell(row)] -= 1
+                kept[split].append({**row, "split": split})
+    return [row for split in SPLITS for row in kept[split]]
+
+
+def _cell(row: Mapping[str, str]) -> Cell:
+    return row["gender"], row["label"]
+
+
+def _need(
+    notes: Sequence[Mapping[str, str]], left: Mapping[Cell, int], start: Mapping[Cell, int]
+) -> tuple[int, float]:
+    """How many of the notes a split can take, then the share of its cells that is still open."""
+    cells = Counter(_cell(row) for row in notes)
+    fits = sum(min(count, left.get(cell, 0)) for cell, count in cells.items())
+    places = sum(start.get(cell, 0) for cell in cells)
+    return fits, sum(left.get(cell, 0) for cell in cells) / places if places else 0.0
+
 
 COLUMN_OF = {
     "depression": "Depression",
@@ -181,3 +238,84 @@ def _of_phenotype(
             row = {**note, "phenotype": phenotype, "label": labels[key][phenotype]}
             rows.append({name: row.get(name, "") for name in NOTE_COLUMNS})
     return rows
+
+
+MIMIC3, MIMIC4, OWN = "mimic3", "mimic4", "own"
+_MIMIC_FILES = ("noteevents", "discharge", "patients")
+
+
+def kind_of_folder(folder: Path) -> str:
+    """``mimic3``, ``mimic4`` or ``own``, by the names of the files.
+
+    Raises:
+        UsageError: none of them, saying what was looked for.
+    """
+    if folder.is_dir():
+        patients = find_table(folder, "patients")
+        if find_table(folder, "noteevents") and patients:
+            return MIMIC3
+        if find_table(folder, "discharge"):
+            return MIMIC4
+    elif folder.name.lower().split(".")[0] in _MIMIC_FILES:
+        raise UsageError(f"{folder} is one file of MIMIC, expected its folder. Give the folder that holds it.")
+    if own_files(folder):
+        return OWN
+    raise UsageError(
+        f"{folder}: no clinical notes. Looked for NOTEEVENTS.csv and PATIENTS.csv (MIMIC-III), discharge.csv "
+        f"(MIMIC-IV-Note), a file ending in {', '.join(SUFFIXES)}, or train and test files of that kind. "
+        "Give a folder or file like that."
+    )
+
+
+def stream_notes(folder: Path) -> Iterator[dict[str, str]]:
+    """Every note of a MIMIC folder, one at a time: memory does not grow with the files.
+
+    Keys: note_id, subject_id, hadm_id, note_type, charttime, gender (blank where the patient is not known),
+    credentialed (``True``), text. Notes of MIMIC-III that are marked as an error are left out.
+
+    Raises:
+        UsageError: no MIMIC folder. ValueError: a missing column, or a file that is no readable CSV.
+    """
+    kind = kind_of_folder(folder)
+    if kind == MIMIC3:
+        return (note for note, _ in mimic3_notes(*_mimic3_files(folder)))
+    if kind == MIMIC4:
+        return mimic4_notes(_table(folder, "discharge"), find_table(folder, "patients"))
+    raise UsageError(f"{folder} holds own notes, not MIMIC. Use own_notes.")
+
+
+def annotated_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
+    """Note rows of the annotated notes of MIMIC-III, for the four phenotypes, split by subject.
+
+    Raises:
+        UsageError: no MIMIC-III folder, or no annotation file in it. ValueError: a broken file.
+    """
+    kind = kind_of_folder(folder)
+    if kind == MIMIC4:
+        raise UsageError(
+            f"{folder} holds MIMIC-IV notes, which can be swapped and built but carry no phenotype labels. "
+            "Give a file of your own with the columns text and label."
+        )
+    if kind != MIMIC3:
+        raise UsageError(f"{folder} holds own notes, not MIMIC-III. Use own_notes.")
+    return labelled_notes(folder, *_mimic3_files(folder), seed=seed)
+
+
+def local_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
+    """Labelled note rows of whatever the folder or file holds: annotated MIMIC-III notes, or own ones.
+
+    Raises:
+        UsageError: nothing of the kind there, or notes without labels. ValueError: a broken file.
+    """
+    return own_notes(folder) if kind_of_folder(folder) == OWN else annotated_notes(folder, seed=seed)
+
+
+def _mimic3_files(folder: Path) -> tuple[Path, Path]:
+    return _table(folder, "noteevents"), _table(folder, "patients")
+
+
+def _table(folder: Path, name: str) -> Path:
+    path = find_table(folder, name)
+    if path is None:  # removed since the folder was looked at
+        raise UsageError(f"{folder}: {name}.csv is gone. Put it back.")
+    return path

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from swapbias.errors import UsageError
-from swapbias.prompts import PROMPT_COLUMNS, Prompt
+from swapbias.studies import PROMPT_COLUMNS, Prompt
 from swapbias.swapping import Swapper
 
 REGIMES = ("original", "swapped", "neutralised", "augmented")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from swapbias.errors import UsageError
-from swapbias.sources import corpus_dir, read_table
+from swapbias.studies import corpus_dir, read_table
 
 NAME = "clinical_notes"
 NOTE_COLUMNS = (

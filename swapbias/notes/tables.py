@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from swapbias.sources import shown_names
+from swapbias.studies import shown_names
 
 BLOCK_BYTES = 2 * 2**20  # a row must fit in a block; larger blocks are slower here and cost memory
 # What Arrow says before it quotes the row: an error must not repeat the text of a note.
@@ -42,7 +42,7 @@ def csv_rows(path: Path, columns: Sequence[str], *, optional: Iterable[str] = ()
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    from swapbias.swapping.quotes import QuoteCheck, open_stream
+    from swapbias.swapping import QuoteCheck, open_stream
 
     names = _matched(path.name, csv_header(path), columns, optional)
     wanted = list(names.values())

@@ -6,9 +6,8 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
-from swapbias.comparing import ATTITUDE, SENTIMENT, condition_scores
-from swapbias.findings import disaggregate
-from swapbias.report.drawing import COLOURS, STYLE, Drawn, saved
+from swapbias.findings import ATTITUDE, SENTIMENT, condition_scores, disaggregate
+from swapbias.report.figures import COLOURS, STYLE, Drawn, saved
 from swapbias.report.words import plain
 from swapbias.studies import load_study
 

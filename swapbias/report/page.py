@@ -7,15 +7,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from swapbias.answer_findings import ANSWERS
-from swapbias.declaring import Experiment
-from swapbias.finding import Finding
-from swapbias.public import public_manifest
+from swapbias.findings import ANSWERS, Finding
+from swapbias.privacy import public_manifest
 from swapbias.report import words
-from swapbias.report.drawing import Drawn
-from swapbias.report.templates import environment
-from swapbias.studies import load_study
+from swapbias.report.figures import Drawn
+from swapbias.studies import Experiment, load_study
+
+
+def environment() -> Environment:
+    """The templates of this package."""
+    return Environment(
+        loader=PackageLoader("swapbias.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
 
 EXAMPLES = 4  # pairs shown at each end
 _OF_ANSWERS = (

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from swapbias.estimates import Estimate
-from swapbias.finding import Finding
+from swapbias.findings import Finding
+from swapbias.measures import Estimate
 
 RATE_NAMES = {"tprr": "TPR ratio", "fprr": "FPR ratio", "flip_rate": "flips", "macro_f1": "macro F1"}
 

@@ -8,11 +8,9 @@ from typing import Any
 import torch
 
 from swapbias.errors import UsageError
-from swapbias.lexicons import Lexicon
-from swapbias.prompts import Prompt
-from swapbias.scorers import Coverage, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.scorers.masked import MaskedScorer
-from swapbias.studies import load_lexicon
+from swapbias.scorers.scorer import Coverage, Progress, Scored, Scorer, not_finite, ranked
+from swapbias.studies import Lexicon, Prompt, load_lexicon
 
 TOP_K = 50  # words rated per prompt (Mei et al. 2023)
 LABELS = ("positive", "negative", "neutral", "irrelevant", "unrated")

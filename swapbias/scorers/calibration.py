@@ -16,12 +16,10 @@ from tokenizers.processors import TemplateProcessing
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
-from swapbias.prompts import MASK
-from swapbias.published import Published
-from swapbias.scorers import LoadOptions, Progress
+from swapbias.files import cache_dir
 from swapbias.scorers.masked import MaskedScorer
-from swapbias.sources import cache_dir, fingerprint
-from swapbias.studies import config_rows
+from swapbias.scorers.scorer import LoadOptions, Progress
+from swapbias.studies import MASK, Published, config_rows, fingerprint
 
 CORPUS, CONFIG = "gendered_stigma", "rq1"
 RECIPE = "1"  # raise it when the training changes, so that no cached model is mistaken for the new one

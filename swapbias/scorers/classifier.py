@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.prompts import Prompt
-from swapbias.scorers import LoadOptions, Progress, Scored, not_finite, ranked
+from swapbias.files import file_sha256
+from swapbias.scorers.scorer import LoadOptions, Progress, Scored, not_finite, ranked
 from swapbias.scorers.trust import module_file
-from swapbias.sources import file_sha256
+from swapbias.studies import Prompt
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,7 +47,7 @@ class TextClassifierScorer:
         Raises:
             UsageError: the labels of the model do not tell which one is positive.
         """
-        from swapbias.scorers.engine.running import Engine
+        from swapbias.scorers.engine.encoder import Engine
 
         self.model, self.tokenizer, self.model_id = model.eval(), tokenizer, model_id
         self.engine = Engine(self.model, batch_size=batch_size)
@@ -71,8 +71,8 @@ class TextClassifierScorer:
         """
         from transformers import AutoModelForSequenceClassification
 
+        from swapbias.scorers.checkpoint import load_model, model_name
         from swapbias.scorers.engine.rounding import Rounding
-        from swapbias.scorers.loading import load_model, model_name
 
         loaded, tokenizer, pin = load_model(
             model, AutoModelForSequenceClassification, device=options.device, dtype="float32"
@@ -96,7 +96,7 @@ class TextClassifierScorer:
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; NaN where the text is longer than the model reads or a probability is NaN."""
-        from swapbias.scorers.loading import length_limit
+        from swapbias.scorers.checkpoint import length_limit
 
         encoded = self.tokenizer([prompt.text for prompt in prompts])["input_ids"] if prompts else []
         limit = length_limit(self.tokenizer, self.model.config)
@@ -131,7 +131,7 @@ class TextClassifierScorer:
 
 def _dev_accuracy(model: str) -> dict[str, float]:
     """How well a model that ``swapbias train`` tuned does on the development sentences; empty for any other."""
-    from swapbias.scorers.sentiment_models import dev_accuracy_of
+    from swapbias.scorers.sentiment.models import dev_accuracy_of
 
     accuracy = dev_accuracy_of(model)
     return {} if accuracy is None else {"dev_accuracy": accuracy}

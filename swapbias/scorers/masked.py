@@ -1,4 +1,4 @@
-"""Masked language models: probability mass of labelled words at the mask."""
+"""Masked language models: probability mass of labelled words at the mask (XLNet: at a position that is hidden)."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,15 +7,13 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoModelForMaskedLM
+from transformers import AutoModelForMaskedLM, XLNetLMHeadModel
 
-from swapbias.lexicons import Lexicon
-from swapbias.prompts import MASK, Prompt
-from swapbias.scorers import Coverage, LoadOptions, Progress, Scored, not_finite, ranked
+from swapbias.scorers.checkpoint import length_limit, load_model, model_name
+from swapbias.scorers.engine.encoder import Engine
 from swapbias.scorers.engine.rounding import Rounding
-from swapbias.scorers.engine.running import Engine
-from swapbias.scorers.loading import length_limit, load_model, model_name
-from swapbias.studies import load_lexicon
+from swapbias.scorers.scorer import Coverage, LoadOptions, Progress, Scored, not_finite, ranked
+from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
 TOP_K = 100  # tokens looked at (Lin et al. 2022)
 THRESHOLD = 0.01  # least probability of a token that counts (Lin et al. 2022)
@@ -200,3 +198,28 @@ def _sum_all_by(label_of: torch.Tensor, values: torch.Tensor, labels: int) -> ND
     sums = _sum_by(label_of[columns].expand(len(values), -1), values[:, columns], labels)
     sums[:, common] = values.sum(dim=1, dtype=torch.float64).cpu().numpy() - sums.sum(axis=1)
     return sums
+
+
+class PermutationScorer(MaskedScorer):
+    """As ``MaskedScorer``, for XLNet: no token may look at the asked position, and it alone is predicted.
+
+    The fill-mask way (reading the output over a mask token) is wrong here: a permutation model predicts a
+    position from its query stream, told by ``perm_mask`` and ``target_mapping``.
+    """
+
+    auto_class = XLNetLMHeadModel
+
+    def probabilities(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Softmax at the mask, shape (texts, vocabulary), float32; all texts have the same length."""
+        ids = torch.tensor(encoded, device=self.model.device)
+        positions = (ids == self.tokenizer.mask_token_id).int().argmax(dim=1)
+        rows = torch.arange(len(ids), device=ids.device)
+        hidden = torch.zeros(*ids.shape, ids.shape[1], device=ids.device, dtype=self.model.dtype)
+        hidden[rows, :, positions] = 1.0  # perm_mask[k, i, j] = 1: in text k, token i does not see token j
+        target = torch.zeros(len(ids), 1, ids.shape[1], device=ids.device, dtype=self.model.dtype)
+        target[rows, 0, positions] = 1.0
+        with torch.inference_mode():
+            logits = self.model(
+                input_ids=ids, perm_mask=hidden, target_mapping=target, use_mems=False, return_dict=True
+            ).logits
+        return torch.softmax(logits[:, 0].float(), dim=-1)

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification
 
 from swapbias.errors import UsageError
-from swapbias.scorers.loading import length_batches, load_model, model_name, read_config
+from swapbias.scorers.checkpoint import length_batches, load_model, model_name, read_config
 
 BATCH_SIZE = 64
 _FORMS = ("his", "him")

@@ -7,8 +7,6 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from swapbias.errors import UsageError
-from swapbias.scorers import is_callable
-from swapbias.sources import file_sha256
 
 PICKLES = (".joblib", ".kv", ".pkl")
 
@@ -47,26 +45,6 @@ def check_pickle(path: Path, *, allowed: bool, say: Callable[[str], None] | None
         raise UsageError(f"{told} Save it {safe}, or give --allow-pickle if you trust who made it.")
     if say:
         say(told)
-
-
-def code_of(model: str) -> Code | None:
-    """What loading a model would run, found without running it; None for formats that only hold numbers.
-
-    Args:
-        model: as a user names it: a file, a folder, ``NAME=PATH``, ``module:function``, a Hub id.
-    """
-    from swapbias.scorers.features import vectors_sha256
-    from swapbias.scorers.sentiment_models import bow_file, folder_sha256, is_sentiment_folder
-
-    place = Path(model) if Path(model).exists() else Path(model.partition("=")[2] or model)
-    if place.is_file() and is_pickle(place):
-        return Code(place.name, True, vectors_sha256(place))
-    if place.is_dir() and is_sentiment_folder(place) and is_pickle(bow_file(place)):
-        return Code(f"{place.name}/{bow_file(place).name}", True, folder_sha256(place))
-    if is_callable(model):
-        source = module_file(model.partition(":")[0])
-        return Code(model, False, file_sha256(source) if source else None)
-    return None
 
 
 def module_file(module: str) -> Path | None:

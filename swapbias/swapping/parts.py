@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
-from swapbias.sources import TEMPORARY, write_whole
+from swapbias.files import TEMPORARY, write_whole
 
 MANIFEST = "swap.json"
 _COUNTS = b"swapbias"  # key of a part's own counts in its Parquet metadata

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.swapping.folding import Ints, signs_of
+from swapbias.swapping.matching import Ints, signs_of
 from swapbias.swapping.table import DEMOGRAPHIC, GLUED, UNITS, Term
 
 LOWER, CAPITAL, UPPER = 0, 1, 2

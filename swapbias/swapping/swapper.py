@@ -1,4 +1,4 @@
-"""The Swapper: a table, a resolver, and texts in bulk."""
+"""The Swapper: a table, a resolver, and texts in bulk, each put together again in one copy."""
 
 import hashlib
 import json
@@ -14,15 +14,54 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.swapping.deciding import Decider
-from swapbias.swapping.folding import Ints, padded
-from swapbias.swapping.matching import Matcher, Matches
-from swapbias.swapping.rebuilding import rebuilt
+from swapbias.swapping.deciding import Decided, Decider
+from swapbias.swapping.matching import Ints, Matcher, Matches, padded
 from swapbias.swapping.resolving import Resolver, SecondedResolver, WordResolver
 from swapbias.swapping.table import DEMOGRAPHIC, GLUED, clinical_terms, load_table
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+
+def rebuilt(texts: pa.Array, buffer: bytes, offsets: Ints, decided: Decided) -> pa.Array:
+    """The texts with the decided replacements in place: large strings, null where those are.
+
+    Args:
+        texts: large strings, for which of them are null.
+        buffer: their bytes, padded.
+        offsets: where each begins in the buffer, and the end of the last.
+        decided: the replacements.
+    """
+    lengths = np.fromiter(map(len, decided.words), dtype=np.int64, count=len(decided.words))
+    grown = np.cumsum(lengths[decided.word] - (decided.end - decided.start))
+    moved = offsets + np.append(0, grown)[np.searchsorted(decided.start, offsets, side="left")]
+    valid = None if not texts.null_count else pa.array(texts.is_valid()).buffers()[1]
+    joined = _assembled(buffer, int(offsets[-1]), decided, lengths)
+    return pa.Array.from_buffers(pa.large_string(), len(texts), [valid, pa.py_buffer(moved.astype(np.int64)), joined])
+
+
+def _assembled(buffer: bytes, size: int, decided: Decided, lengths: Ints) -> pa.Buffer:
+    """The new bytes, as Arrow lays out the values of an array that takes turns between the text and the words.
+
+    The text is cut at the start and end of every replacement, so that every other piece is kept; then come the spaces
+    that it is padded with, and the words.
+    """
+    times = len(decided.word)
+    if not times:
+        return pa.py_buffer(buffer).slice(0, size)
+    ends = np.empty(2 * times + 3 + len(lengths), dtype=np.int64)
+    ends[0], ends[1 : 2 * times + 1 : 2], ends[2 : 2 * times + 2 : 2] = 0, decided.start, decided.end
+    ends[2 * times + 1 : 2 * times + 3] = size, len(buffer)
+    ends[2 * times + 3 :] = len(buffer) + np.cumsum(lengths)
+    pieces = pa.Array.from_buffers(
+        pa.large_binary(),
+        len(ends) - 1,
+        [None, pa.py_buffer(ends), pa.py_buffer(b"".join([buffer, *decided.words]))],
+    )
+    order = np.arange(2 * times + 1)
+    order[1::2] = 2 * times + 2 + decided.word
+    return pieces.take(pa.array(order)).buffers()[2]
+
 
 MODES = ("swap", "neutralise")
 _BLOCK = 1 << 21  # bytes of text worked on at once: what is made of them stays in the processor's cache
@@ -179,7 +218,7 @@ def _resolver(wanted: str | Resolver | None) -> Resolver:
     if wanted is None:
         return WordResolver()
     if isinstance(wanted, str):
-        from swapbias.scorers.pronouns import load_resolver
+        from swapbias.scorers import load_resolver
 
         return SecondedResolver(load_resolver(wanted))
     return wanted

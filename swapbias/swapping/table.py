@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from swapbias.errors import UsageError
-from swapbias.sources import corpus_dir, read_table, strict_rows
+from swapbias.studies import corpus_dir, read_table, strict_rows
 
 BUILT_IN = ("resolved", "paper")
 _COLUMNS = ("male", "female", "neutral", "table", "note")

@@ -1,14 +1,22 @@
-"""Packing: the tokens of many texts as one row without padding, each text looking at itself alone."""
+"""Fewer tokens to compute: no padding, no token unasked, no Longformer window."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import torch
+from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface
+from transformers import (
+    AttentionInterface,
+    LongformerForMaskedLM,
+    LongformerModel,
+    RobertaConfig,
+    RobertaForMaskedLM,
+    RobertaModel,
+)
 
 # Families whose attention goes through transformers' interface and sees no more than queries, keys and values,
 # and where they begin to count positions: RoBERTa and its kin after the padding index.
@@ -118,3 +126,123 @@ def attend_in_runs(
         attended = scaled_dot_product_attention(parts[0], parts[1], parts[2], scale=scaling)
         found.append(attended.transpose(1, 2).flatten(0, 1))  # from (texts, heads, length, d)
     return torch.cat(found)[None], None
+
+
+@contextmanager
+def only_rows(model: Any, rows: torch.Tensor) -> Iterator[None]:
+    """Let a model that reads a packed row finish with these tokens alone: the head sees the shape (tokens, 1, d).
+
+    The last layer's keys and values need every token; what comes after its attention does not.
+    """
+    base = model.base_model
+    handles = [base.register_forward_hook(_one_text_each(base))]
+    last = _last_layer(base)
+    if last is None:
+        handles.append(base.register_forward_hook(_cut_output(rows), prepend=True))
+    elif hasattr(last, "sa_layer_norm"):  # DistilBERT adds the residual before this norm, outside of any module
+        handles.append(last.sa_layer_norm.register_forward_hook(lambda _module, _given, found: found[:, rows]))
+    else:
+        handles.append(last.attention.output.register_forward_pre_hook(_cut_input(rows)))
+    with _removed(handles):
+        yield
+
+
+@contextmanager
+def head_at(model: Any, positions: torch.Tensor) -> Iterator[None]:
+    """Let the model's head see one position of each text: logits get the shape (texts, 1, outputs).
+
+    The vocabulary head on every token is the larger half of a small model's cost. The encoder's output is
+    cut down before the model's own head reads it, whatever the family calls its head.
+    """
+
+    def cut(_module: Any, _given: Any, output: Any) -> Any:
+        hidden = output.last_hidden_state
+        rows = torch.arange(hidden.shape[0], device=hidden.device)
+        output.last_hidden_state = hidden[rows, positions].unsqueeze(1)
+        return output
+
+    with _removed([model.base_model.register_forward_hook(cut)]):
+        yield
+
+
+@contextmanager
+def _removed(handles: list[Any]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _last_layer(base: Any) -> Any:
+    """The last layer of a family whose layer can be cut; None for others, which are cut after it."""
+    layers = getattr(getattr(base, "encoder", None) or getattr(base, "transformer", None), "layer", None)
+    if not isinstance(layers, nn.ModuleList) or len(layers) == 0:
+        return None
+    last: Any = layers[-1]
+    if hasattr(last, "sa_layer_norm") or hasattr(getattr(last, "attention", None), "output"):
+        return last
+    return None
+
+
+def _cut_input(rows: torch.Tensor) -> Callable[..., Any]:
+    """For the projection after the attention, which gets the attended states and the residual."""
+    return lambda _module, given: tuple(one[:, rows] for one in given)
+
+
+def _cut_output(rows: torch.Tensor) -> Callable[..., Any]:
+    def cut(_module: Any, _given: Any, output: Any) -> Any:
+        output.last_hidden_state = output.last_hidden_state[:, rows]
+        return output
+
+    return cut
+
+
+def _one_text_each(base: Any) -> Callable[..., Any]:
+    """Each token as a text of one, and BERT's pooler over these (it pooled the row's first token alone)."""
+
+    def reshape(_module: Any, _given: Any, output: Any) -> Any:
+        output.last_hidden_state = output.last_hidden_state[0].unsqueeze(1)
+        if getattr(output, "pooler_output", None) is not None:
+            output.pooler_output = base.pooler(output.last_hidden_state)
+        return output
+
+    return reshape
+
+
+_SAME = (
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
+    *("max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
+    *("pad_token_id", "bos_token_id", "eos_token_id"),
+)
+
+
+def without_window(model: Any) -> tuple[Any, int] | None:
+    """A RoBERTa made of a Longformer's own layers, and the longest text that both read the same.
+
+    Longformer pads every text to its window (512 tokens). Token i sees i - w to i + w, w being half a window:
+    where a text has at most w + 1 tokens, every token sees every other, and without global attention that is
+    RoBERTa's attention. The layers are shared, not copied. None for other models, and for heads that look globally.
+    """
+    if type(model) not in (LongformerForMaskedLM, LongformerModel):
+        return None
+    window = model.config.attention_window
+    reach = min([window] if isinstance(window, int) else window) // 2 + 1
+    config = RobertaConfig(**{name: getattr(model.config, name) for name in _SAME})
+    with torch.device("meta"):  # shapes without memory: every layer is put in below
+        twin = _twin(model, config)
+    for name, layer in model.base_model.named_modules():
+        if next(layer.children(), None) is None and not name.endswith("_global") and not name.startswith("pooler"):
+            twin.base_model.set_submodule(name, layer)
+    embeddings = twin.base_model.embeddings
+    embeddings.token_type_ids = torch.zeros(1, config.max_position_embeddings, dtype=torch.long, device=model.device)
+    return twin.eval(), reach
+
+
+def _twin(model: Any, config: RobertaConfig) -> Any:
+    if isinstance(model, LongformerModel):
+        return RobertaModel(config, add_pooling_layer=False)
+    twin = RobertaForMaskedLM(config)
+    head: nn.Module = model.lm_head
+    twin.lm_head = head
+    return twin

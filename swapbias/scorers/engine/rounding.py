@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from swapbias.scorers.engine.running import Engine
+from swapbias.scorers.engine.encoder import Engine
 
 SAMPLE = 32  # texts read in both
 TOP = 50  # likeliest outputs compared as sets

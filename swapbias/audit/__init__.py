@@ -1,0 +1,38 @@
+"""One audit: planned, scored, concluded, written, and compared with others."""
+
+from typing import TYPE_CHECKING
+
+from swapbias import front_door
+
+if TYPE_CHECKING:
+    from swapbias.audit.audit import resume as resume, start as start
+    from swapbias.audit.clinical import NoteSettings as NoteSettings, load_notes as load_notes
+    from swapbias.audit.compare import load_runs as load_runs
+    from swapbias.audit.plan import (
+        CHAT as CHAT,
+        Settings as Settings,
+        default_folder as default_folder,
+        told_plan as told_plan,
+    )
+    from swapbias.audit.result_files import parse_manifest as parse_manifest, parse_results as parse_results
+    from swapbias.audit.results import (
+        Results as Results,
+        as_public as as_public,
+        read_results as read_results,
+        rebuild_report as rebuild_report,
+        write_results as write_results,
+    )
+    from swapbias.audit.run import Run as Run, score_prompts as score_prompts
+
+__getattr__ = front_door(
+    __name__,
+    {
+        "audit": "resume start",
+        "clinical": "NoteSettings load_notes",
+        "compare": "load_runs",
+        "plan": "CHAT Settings default_folder told_plan",
+        "result_files": "parse_manifest parse_results",
+        "results": "Results as_public read_results rebuild_report write_results",
+        "run": "Run score_prompts",
+    },
+)

@@ -1,0 +1,276 @@
+"""A run on disk: its manifest, its scored items, and how a killed run goes on."""
+
+import io
+import json
+import math
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from swapbias.errors import UsageError
+from swapbias.files import LOCK, TEMPORARY, write_whole
+from swapbias.scorers import Progress, Scorer
+from swapbias.studies import as_prompts
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from datasets import Dataset
+
+    from swapbias.audit.cache import ScoreCache
+
+MANIFEST = "manifest.json"
+REQUIRED = ("swapbias", "status", "settings", "corpora", "skipped", "versions")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A folder of results. Every file in it is written whole or not at all."""
+
+    folder: Path
+
+    @staticmethod
+    def check_new(folder: Path) -> None:
+        """Know before the work starts that a run can be written here.
+
+        Raises:
+            UsageError: the folder is a file or holds something.
+            OSError: it cannot be written.
+        """
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"{folder} is a file, expected a folder. Choose another --out.")
+        if folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
+            hint = f"Go on with --resume {folder}, or choose" if (folder / MANIFEST).exists() else "Choose"
+            raise UsageError(f"{folder} is not empty. {hint} another --out.")
+        existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+
+    @classmethod
+    def create(cls, folder: Path, manifest: Mapping[str, Any]) -> "Run":
+        """A new run in a new or empty folder.
+
+        Raises:
+            UsageError, OSError: as ``check_new``.
+        """
+        cls.check_new(folder)
+        (folder / "items").mkdir(parents=True, exist_ok=True)
+        run = cls(folder)
+        run.write_manifest(manifest)
+        return run
+
+    @classmethod
+    def open(cls, folder: Path) -> "Run":
+        """A run that was begun.
+
+        Raises:
+            UsageError: the folder holds no run.
+        """
+        if not (folder / MANIFEST).is_file():
+            raise UsageError(f"{folder} holds no run: it has no {MANIFEST}. Give the folder of a run.")
+        return cls(folder)
+
+    def sweep(self) -> None:
+        """Remove what a killed process left behind: temporary files, and parts of studies that are complete."""
+        for path in self.folder.rglob(f".*{TEMPORARY}"):
+            path.unlink(missing_ok=True)
+        for parts in (self.folder / "items").glob(".*.parts"):
+            if (self.folder / "items" / f"{parts.name[1:].removesuffix('.parts')}.parquet").exists():
+                shutil.rmtree(parts)
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest as written last.
+
+        Raises:
+            ValueError: it is no JSON object.
+        """
+        try:
+            read = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
+        except ValueError as error:  # not JSON, or not UTF-8
+            raise ValueError(f"{self.folder / MANIFEST} is no JSON ({error}). Start a new run.") from error
+        missing = [key for key in REQUIRED if not isinstance(read, dict) or key not in read]
+        if missing:
+            raise ValueError(f"{self.folder / MANIFEST} lacks {missing[0]!r}. Start a new run.")
+        found: dict[str, Any] = read
+        return found
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Replace the manifest."""
+        self.write_json(MANIFEST, manifest)
+
+    def write_json(self, name: str, content: Any) -> None:
+        """A JSON file; NaN becomes null."""
+        text = json.dumps(_native(content), indent=2, ensure_ascii=False, allow_nan=False)
+        self.write(name, (text + "\n").encode())
+
+    def write_csv(self, name: str, table: "pd.DataFrame") -> None:
+        """A CSV file; NaN becomes an empty cell."""
+        self.write(name, table.to_csv(index=False, lineterminator="\n").encode())
+
+    def write_parquet(self, name: str, table: "pd.DataFrame") -> None:
+        """A Parquet file."""
+        self.write(name, _parquet(pa.Table.from_pandas(table, preserve_index=False)))
+
+    def write(self, name: str, content: bytes) -> None:
+        """Any file, by its path within the run."""
+        target = self.folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target, content)
+
+    def items(self, study: str) -> "pd.DataFrame | None":
+        """The scored rows of a study, or None while they are not complete."""
+        path = self.folder / "items" / f"{study}.parquet"
+        return pq.read_table(path).to_pandas() if path.exists() else None
+
+    def score_once(
+        self,
+        study: str,
+        chunks: Sequence[Callable[[], list[dict[str, Any]]]],
+        skipped: Callable[[int], None],
+    ) -> "pd.DataFrame":
+        """Score chunk by chunk, each written down at once; chunks on disk are read back, not scored again.
+
+        Args:
+            study: names the items file.
+            chunks: functions that score one chunk each, in order.
+            skipped: told the rows of each chunk that was on disk already.
+        """
+        done = self.items(study)
+        if done is not None:
+            skipped(len(done))
+            return done
+        parts = self.folder / "items" / f".{study}.parts"
+        parts.mkdir(parents=True, exist_ok=True)
+        for number, score in enumerate(chunks):
+            path = parts / f"{number:05d}.parquet"
+            known = _rows_of(path)
+            if known is not None:
+                skipped(known)
+            else:
+                write_whole(path, _parquet(pa.Table.from_pylist(score())))
+        tables = [pq.read_table(parts / f"{number:05d}.parquet") for number in range(len(chunks))]
+        table = pa.concat_tables(tables, promote_options="default")
+        self.write(f"items/{study}.parquet", _parquet(table))
+        for path in parts.iterdir():
+            path.unlink()
+        parts.rmdir()
+        return table.to_pandas()
+
+
+def now() -> str:
+    """The time of day as manifests have it: UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _rows_of(path: Path) -> int | None:
+    """Rows of a part on disk, or None where there is none that can be read: it is scored again."""
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (OSError, pa.ArrowInvalid):
+        return None
+
+
+def _parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def _native(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _native(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_native(inner) for inner in value]
+    if hasattr(value, "item"):  # numpy scalars
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+CHUNK_ROWS = 1_024
+NON_FINITE = "non_finite"  # column of scored rows, where there is such a row: 1 where the model gave NaN or infinity
+
+
+def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress | None = None) -> "Dataset":
+    """The prompts with ``model_id``, ``score``, ``answer``, ``top_tokens`` and the scorer's further score columns.
+
+    Rows keep their order and number; NaN marks what could not be scored. Where the model gave NaN or an infinite
+    number for a row, there is a further column ``non_finite``, 1 for such rows and else 0.
+    """
+    from datasets import Dataset
+
+    rows = prompts.to_list()
+    return Dataset.from_list(score_rows(rows, scorer, on_progress))
+
+
+def score_rows(
+    rows: Sequence[Mapping[str, Any]],
+    scorer: Scorer,
+    on_progress: Progress | None = None,
+    *,
+    cache: "ScoreCache | None" = None,
+) -> list[dict[str, Any]]:
+    """``score_prompts`` on plain rows; with a cache, what an earlier audit scored is not scored again.
+
+    Rows made from credentialed notes are never cached, whoever scores them.
+    """
+    prompts = as_prompts(rows)
+    if cache is None or any(row.get("credentialed") == "True" for row in rows):
+        scored = scorer.score(prompts, on_progress)
+    else:
+        scored = cache.score(prompts, scorer, on_progress)
+    lost = [not one.finite or math.isinf(one.score) for one in scored]
+    return [
+        {
+            **row,
+            "model_id": scorer.model_id,
+            "score": _finite(one.score),
+            **{name: _finite(value) for name, value in one.parts.items()},
+            **({NON_FINITE: float(non_finite)} if any(lost) else {}),
+            "answer": one.answer,
+            "top_tokens": one.top_tokens,
+        }
+        for row, one, non_finite in zip(rows, scored, lost, strict=True)
+    ]
+
+
+def _finite(value: float) -> float:
+    """A float, for a chunk of whole numbers would become a column of another type; NaN for what has no mean."""
+    return math.nan if math.isinf(value) else float(value)
+
+
+def refuse_non_finite(rows: "pd.DataFrame", place: str) -> None:
+    """Stop where a model is broken: what few finite numbers are left would say nothing of it.
+
+    Args:
+        rows: the scored rows of a study.
+        place: where they are kept.
+
+    Raises:
+        ValueError: a model gave NaN or infinite numbers for more than half of the rows of an experiment.
+    """
+    if NON_FINITE not in rows:
+        return
+    for (experiment, model_id), lost in rows.groupby(["experiment", "model_id"], sort=False)[NON_FINITE]:
+        if 2 * lost.sum() > len(lost):
+            raise ValueError(
+                f"{model_id} gave NaN or infinite numbers for {lost.sum():.0f} of {len(lost)} prompts "
+                f"of {experiment}, expected finite ones. Check its weights and --dtype; what was scored is kept "
+                f"in {place}."
+            )
+
+
+def chunks(rows: Sequence[Mapping[str, Any]], size: int = CHUNK_ROWS) -> Iterator[list[Mapping[str, Any]]]:
+    """Runs of about ``size`` rows that never part neighbours with one text (they share a forward pass)."""
+    start = 0
+    while start < len(rows):
+        end = min(start + size, len(rows))
+        while end < len(rows) and rows[end]["text"] == rows[end - 1]["text"]:
+            end += 1
+        yield list(rows[start:end])
+        start = end

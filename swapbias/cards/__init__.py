@@ -1,1 +1,0 @@
-"""Cards: the README.md of a repo on the Hub, as text."""

@@ -1,0 +1,155 @@
+"""Two or more models side by side: differences between them, and whether two kinds of score agree."""
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from swapbias import measures
+from swapbias.errors import UsageError
+from swapbias.findings.answers import ANSWERS, over_trials
+from swapbias.findings.disaggregation import condition_means
+from swapbias.findings.finding import Finding
+from swapbias.studies import Experiment, Slice, load_study
+
+_ALL = Slice("", "all")
+ATTITUDE, SENTIMENT = "attitude", "sentiment"
+
+
+def compare(studies: Mapping[str, Mapping[str, pd.DataFrame]]) -> list[Finding]:
+    """Differences between every two models in what each study measures, and correlations of their scores.
+
+    Paired studies: the disparity (gap of a pair) of one model minus the other's, by independent t-test with equal
+    variance as published, and paired by prompt, which is the stronger test. Studies of conditions: the score of
+    each condition, likewise. ``social_distance`` runs of a masked model and of a sentiment system: the
+    correlation of P(negative) with the share of negative labels over conditions, and within each group.
+
+    Args:
+        studies: scored rows by study and model.
+
+    Raises:
+        UsageError: nothing in common.
+    """
+    found: list[Finding] = []
+    for study, models in studies.items():
+        for experiment in load_study(study).experiments:
+            rows = {name: part[part["experiment"] == experiment.name] for name, part in models.items()}
+            rows = {name: part for name, part in rows.items() if len(part)}
+            for one, other in combinations(rows, 2):
+                found += _differences(study, experiment, (one, other), rows)
+        if study == "social_distance":
+            found += list(_agreement(study, models))
+    if not found:
+        raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
+    return found
+
+
+def units(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
+    """What is compared: a row per pair with its gap, or per condition with its mean; column ``unit_value``."""
+    if ANSWERS in experiment.rates:  # trials of one prompt are no further prompts
+        rows = over_trials(rows)
+    if experiment.measure == "paired_gap":
+        by_pair = rows.set_index(["pair_id", "group"])["score"].unstack("group")
+        gaps = by_pair[experiment.group] - by_pair[experiment.reference_group]
+        facts = rows.drop_duplicates("pair_id").set_index("pair_id").loc[gaps.index]
+        return facts.assign(unit_value=gaps.to_numpy()).rename_axis("unit").reset_index()
+    named = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
+    means = condition_means(experiment, named)
+    return means.assign(unit_value=means["score"], unit=means["group"] + "/" + means["condition"])
+
+
+def _differences(
+    study: str, experiment: Experiment, models: tuple[str, str], rows: Mapping[str, pd.DataFrame]
+) -> Iterator[Finding]:
+    first, second = (units(experiment, rows[model]) for model in models)
+    what = "prompt" if experiment.measure == "paired_gap" else "condition"
+    split = experiment.subset or ("group" if experiment.aggregate else "")
+    for subset, part in [("", first)] if not split else first.groupby(split, sort=False):
+        for one in (_ALL, *experiment.slices):
+            if one.column and (one.column not in part or one.column not in second):
+                continue
+            for value, sliced in [("", part)] if not one.column else part.groupby(one.column, sort=False):
+                other = second[second["unit"].isin(set(sliced["unit"]))]
+                for paired, estimate in _tests(models, sliced, other):
+                    yield Finding(
+                        study=study,
+                        experiment=experiment.name,
+                        model_id=" - ".join(models),
+                        score="score",
+                        measure="model_difference",
+                        contrast=f"{models[0]} - {models[1]}",
+                        subset=str(subset),
+                        slice_by=one.name,
+                        slice_value=str(value),
+                        unit=experiment.unit,
+                        direction=f"above zero {models[0]} is higher: {experiment.direction}",
+                        robust=f"paired by {what}" if paired else "",
+                        estimate=estimate,
+                    )
+
+
+def _tests(
+    models: tuple[str, str], first: pd.DataFrame, second: pd.DataFrame
+) -> Iterator[tuple[bool, measures.Estimate]]:
+    """The independent test, and the one paired over the units both models have."""
+    both = pd.concat([first.assign(model=models[0]), second.assign(model=models[1])])
+    values, names = both["unit_value"].to_numpy(), both["model"].to_numpy()
+    if len(second):
+        yield False, measures.group_gap(values, names, reference_group=models[1])
+    shared = set(first["unit"]) & set(second["unit"])
+    paired = both[both["unit"].isin(shared)]
+    if len(shared):
+        yield (
+            True,
+            measures.paired_gap(
+                paired["unit_value"].to_numpy(),
+                paired["model"].to_numpy(),
+                paired["unit"].to_numpy(),
+                reference_group=models[1],
+            ),
+        )
+
+
+def condition_scores(models: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per condition: group, mean P(negative) over masked models, mean negative share over classifiers."""
+    columns = []
+    for name in (ATTITUDE, SENTIMENT):
+        experiment = next(one for one in load_study("social_distance").experiments if one.name == name)
+        parts = [part[part["experiment"] == name] for part in models.values()]
+        tables = [units(experiment, part).set_index("unit") for part in parts if len(part)]
+        if not tables:
+            return pd.DataFrame()
+        means = pd.concat([table["unit_value"] for table in tables]).groupby(level=0).mean()
+        columns.append(means.rename(name))
+    joined = pd.concat(columns, axis=1, join="inner")
+    return joined.assign(group=[unit.split("/")[0] for unit in joined.index])
+
+
+def _agreement(study: str, models: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
+    scores = condition_scores(models)
+    if not len(scores):
+        return
+    parts: list[tuple[str, pd.DataFrame]] = [("", scores), *scores.groupby("group")]
+    for subset, part in parts:
+        for method in ("pearson", "spearman"):
+            x, y = (np.asarray(part[name], dtype=np.float64) for name in (ATTITUDE, SENTIMENT))
+            estimate = measures.correlation(x, y, method=method)
+            if math.isnan(estimate.value) and not estimate.n:
+                continue
+            yield Finding(
+                study=study,
+                experiment=f"{ATTITUDE} and {SENTIMENT}",
+                model_id=" and ".join(models),
+                score="score",
+                measure="correlation",
+                contrast=f"P(negative) ~ share of negative labels ({method})",
+                subset=str(subset),
+                slice_by="all",
+                slice_value="",
+                unit="correlation",
+                direction="above zero conditions that draw disapproval are also labelled negative",
+                robust="",
+                estimate=estimate,
+            )

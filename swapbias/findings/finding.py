@@ -1,0 +1,86 @@
+"""The Finding: one estimate and everything needed to read it."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from swapbias.measures import Estimate
+from swapbias.studies import Experiment, Published
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One estimate and everything needed to read it.
+
+    Attributes:
+        study, experiment, model_id: what was audited.
+        score: the score column: ``score`` is the published one.
+        measure: ``paired_gap``, ``group_gap``, ``gap_difference``, ``mean``, ``count_above`` or ``correlation``.
+        contrast: what is subtracted from what, or the group of a mean.
+        subset: part of the rows that is analysed apart; ``a - b`` for a difference of gaps.
+        slice_by, slice_value: ``all``, or the slice and its value.
+        unit: unit of the value.
+        direction: what the sign means and which direction is worse.
+        robust: blank for the paper's statistic (of chat answers: the one over sentence pairs); else what the other
+            one does (clusters, permutation, over trials as published).
+        estimate: the numbers.
+        published: the number to hold it against, if there is one.
+    """
+
+    study: str
+    experiment: str
+    model_id: str
+    score: str
+    measure: str
+    contrast: str
+    subset: str
+    slice_by: str
+    slice_value: str
+    unit: str
+    direction: str
+    robust: str
+    estimate: Estimate
+    published: Published | None = field(default=None)
+
+    def row(self) -> dict[str, Any]:
+        """The finding as one flat row; numbers are native, NaN where undefined."""
+        published = self.published or Published()
+        flat = asdict(self)
+        del flat["estimate"], flat["published"]
+        return {
+            **flat,
+            **asdict(self.estimate),
+            **{f"published_{k}": v for k, v in asdict(published).items()},
+        }
+
+    def key(self) -> tuple[str, ...]:
+        """What a published number is matched on."""
+        return (self.experiment, self.subset, self.measure, self.contrast, self.slice_by, self.slice_value)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the findings of one score of one experiment have in common."""
+
+    study: str
+    model_id: str
+    experiment: Experiment
+    score: str
+    seed: int = 0
+
+    def finding(self, estimate: Estimate, measure: str, contrast: str, subset: str, **more: str) -> Finding:
+        """A finding of it; ``more`` are fields of ``Finding``, else their usual values."""
+        return Finding(
+            study=self.study,
+            experiment=self.experiment.name,
+            model_id=self.model_id,
+            score=self.score,
+            measure=measure,
+            contrast=contrast,
+            subset=subset,
+            slice_by=more.get("slice_by", "all"),
+            slice_value=more.get("slice_value", ""),
+            unit=more.get("unit", self.experiment.units.get(self.score, self.experiment.unit)),
+            direction=more.get("direction", ""),
+            robust=more.get("robust", ""),
+            estimate=estimate,
+        )

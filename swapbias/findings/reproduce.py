@@ -1,0 +1,158 @@
+"""Recompute published numbers from the authors' released outputs, with the package's own measures."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+import pandas as pd
+
+from swapbias.errors import UpstreamMissingError
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings.finding import Finding
+from swapbias.measures import Estimate
+from swapbias.studies import Corpus, Published, Released, Study, load_corpus, load_study, published_for, upstream_file
+
+COUNT = "count"  # the unit of a fact that is no comparison of groups
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduced:
+    """One published number beside the recomputed one.
+
+    ``match`` is ``yes`` (equal to the last printed decimal), ``no``, ``explained`` (different, with a written
+    explanation of the paper's own fault in ``note``), or blank: a number that no paper prints.
+    """
+
+    study: str
+    model: str
+    number: str
+    published: str
+    recomputed: float
+    match: str
+    file: str
+    source: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotAtHand:
+    """Released outputs that could not be read, and why."""
+
+    study: str
+    model: str
+    experiment: str
+    reason: str
+
+
+def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
+    """Every published number of a study whose released outputs are at hand; the others are named.
+
+    Raises:
+        UsageError: unknown study.
+        ValueError: a file is there but is not the pinned one, or is not of the released shape.
+    """
+    study, corpus = load_study(study_name), load_corpus(study_name)
+    if not corpus.released:
+        yield NotAtHand(study.name, "every model", "outputs", "its authors released none to recompute from")
+    for released in corpus.released:
+        try:
+            found = _recomputed(study, corpus, released)
+        except UpstreamMissingError as error:
+            yield NotAtHand(study.name, released.model, released.experiment, str(error))
+            continue
+        names = [path.rsplit("/", 1)[-1] for path in released.files]
+        files = ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
+        for finding in found:
+            if finding.published:
+                yield from _compare(finding, finding.published, files)
+            elif finding.unit == COUNT:
+                yield _unprinted(finding, files)
+
+
+def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Finding]:
+    files = {path: upstream_file(corpus.name, path) for path in released.files}
+    rows = [{**row, "model_id": released.model} for row in released.rows(files)]
+    found = disaggregate(pd.DataFrame(rows), study) if rows else []
+    known = published_for(study.name, released.model)
+    for subset, measure, contrast, number in released.counts(files) if released.counts else ():
+        counted = Finding(
+            study=study.name,
+            experiment=released.experiment,
+            model_id=released.model,
+            score="score",
+            measure=measure,
+            contrast=contrast,
+            subset=subset,
+            slice_by="all",
+            slice_value="",
+            unit=COUNT,
+            direction="",
+            robust="",
+            estimate=Estimate(number),
+        )
+        # A count that no paper prints is reported with nothing to hold it against.
+        published = known.get(counted.key())
+        found.append(replace(counted, published=published))
+    return found
+
+
+def _unprinted(finding: Finding, files: str) -> Reproduced:
+    return Reproduced(
+        study=finding.study,
+        model=finding.model_id,
+        number=describe(finding, "value"),
+        published="",
+        recomputed=finding.estimate.value,
+        match="",
+        file=files,
+        source="",
+        note="",
+    )
+
+
+def _compare(finding: Finding, published: Published, files: str) -> Iterator[Reproduced]:
+    for quantity in ("value", "p_value", "effect_size"):
+        printed = getattr(published, quantity)
+        if not printed:
+            continue
+        recomputed = getattr(finding.estimate, quantity)
+        equal = agrees(printed, recomputed)
+        known = published.recomputed and quantity == "value" and agrees(published.recomputed, recomputed)
+        yield Reproduced(
+            study=finding.study,
+            model=finding.model_id,
+            number=describe(finding, quantity),
+            published=printed,
+            recomputed=recomputed,
+            match="yes" if equal else "explained" if known and published.note else "no",
+            file=files,
+            source=published.source,
+            note=published.note,
+        )
+
+
+def agrees(printed: str, recomputed: float) -> bool:
+    """Whether a number rounds to what was printed, to its last decimal.
+
+    >>> agrees("0.3206", 0.32064), agrees("0.3206", 0.32066), agrees("2.7e-5", 2.71e-5)
+    (True, False, True)
+    """
+    if math.isnan(recomputed):
+        return False
+    number = Decimal(printed)
+    exponent = number.as_tuple().exponent
+    half_unit = 0.5 * 10.0 ** int(exponent)
+    return abs(float(number) - recomputed) <= half_unit * (1 + 1e-6)
+
+
+def describe(finding: Finding, quantity: str) -> str:
+    """One finding's quantity in words, e.g. ``rq1 mental_health: female - male by phase=action, effect_size``."""
+    where = "" if finding.slice_by == "all" else f" by {finding.slice_by}"
+    where += f"={finding.slice_value}" if finding.slice_value else ""
+    kind = {
+        "mean": "mean ", "gap_difference": "gap difference ", "correlation": "r ", "answer_bias": "bias ",
+        "bias_difference": "bias minus baseline's ", "p_one_sided": "one-sided p ",
+    }.get(finding.measure, "")  # fmt: skip
+    subset = f" {finding.subset}" if finding.subset else ""
+    return f"{finding.experiment}{subset}: {kind}{finding.contrast}{where}, {quantity}"

@@ -1,0 +1,314 @@
+"""What of a run may leave the machine, made anew from what was scored and found: nothing is copied unseen."""
+
+import hashlib
+import io
+import json
+import re
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from swapbias.audit import Results, Run, as_public, read_results, write_results
+from swapbias.errors import UsageError
+from swapbias.findings import Finding, experiment_of, findings_table
+from swapbias.hub.markdown import slug
+from swapbias.notes import OWN, PHENOTYPES, kind_of_folder
+from swapbias.privacy import credentialed, own_data, private_strings, public_manifest
+from swapbias.studies import PROMPT_COLUMNS, load_corpus, load_study
+
+_MACHINE = {  # settings that change how fast or how dear an audit is, not what it asks
+    "load": ("device", "batch_size", "allow_pickle"),
+    "chat": ("concurrency", "max_requests", "timeout"),
+}
+_PINS = ("sha256", "answers")  # what tells a model that has no revision from others of its name
+
+
+def run_name(manifest: Mapping[str, Any]) -> str:
+    """The models' names, and 8 hexadecimal digits of what was asked of them.
+
+    Results, dates and versions do not count: auditing the same again gives the same name, other settings another.
+    Neither does the revision of a model on the Hub, nor the version of a corpus: their later ones are shared in
+    place of the earlier. What has no public name counts by its content: models from a folder or file, and notes of
+    the user's own.
+    """
+    public = public_manifest(manifest)
+    models = [str(one["model_id"]) for one in public.get("models", [])]
+    asked = {
+        "models": models,
+        "pins": sorted(_pins(manifest.get("models", []))),
+        "corpora": [_read(one, own=own_data(manifest) is not None) for one in public["corpora"]],
+        "settings": {key: _settings(key, value) for key, value in public["settings"].items()},
+    }
+    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    return f"{slug('-'.join(models), 60)}-{digest[:8]}"
+
+
+def _settings(key: str, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {name: one for name, one in value.items() if name not in _MACHINE.get(key, ())}
+
+
+def _pins(value: Any) -> Iterator[str]:
+    """Digests of models that no revision pins down, however nested (of features within a classifier)."""
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _pins(one)
+    elif isinstance(value, Mapping) and not value.get("revision"):
+        for name, one in value.items():
+            if name in _PINS and isinstance(one, str):
+                yield one
+            else:
+                yield from _pins(one)
+
+
+def _read(corpus: Mapping[str, Any], *, own: bool) -> list[str]:
+    digests = [str(corpus.get(name, "")) for name in ("sha256", "training")] if own else []
+    return [str(corpus["corpus"]), str(corpus["config"]), *digests]
+
+
+_TEXTS = ("trial", "model_id", "answer", "top_tokens")  # what an audit writes beside the columns of its prompts
+# What scorers give: the score, and the parts that it was made from.
+_NUMBERS = re.compile(
+    r"score|log_odds|log_odds_per_token|antonym_log_odds|positive_probability|predicted|explained_variance"
+    r"|tokens|truncated|non_finite|(closed_list|pruned|top|positive|negative|neutral|irrelevant|unrated)_mass"
+    r"|(said|strict)_(correct|incorrect|unsure|other)"
+)
+
+
+def shared_items(run: Run, items: Mapping[str, pd.DataFrame]) -> dict[str, bytes]:
+    """The scored prompts of each study as Parquet, by path within the run; the same rows give the same bytes.
+
+    Args:
+        run: holds the rows.
+        items: the same rows with models by their public names.
+
+    Raises:
+        ValueError: a column of numbers or texts holds something else.
+    """
+    return {f"items/{study}.parquet": _made_anew(run, study, rows) for study, rows in items.items()}
+
+
+def unknown_columns(path: Path) -> list[str]:
+    """The columns of a file of scored prompts that no audit writes, and that do not leave."""
+    return [name for name in pq.read_schema(path).names if _type(path.stem, name) is None]
+
+
+def parquet(table: pa.Table) -> bytes:
+    """A table as Parquet, without what its maker noted beside it; the same rows give the same bytes."""
+    buffer = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata().combine_chunks(), buffer)
+    return buffer.getvalue()
+
+
+def _made_anew(run: Run, study: str, rows: pd.DataFrame) -> bytes:
+    path = run.folder / "items" / f"{study}.parquet"
+    table = pq.read_table(path)
+    types = {name: _type(study, name) for name in table.column_names}
+    schema = pa.schema([(name, kind) for name, kind in types.items() if kind is not None])
+    table = table.select(schema.names)
+    names = pa.array(list(rows["model_id"]), pa.string())
+    table = table.set_column(table.column_names.index("model_id"), "model_id", names)
+    try:
+        return parquet(table.cast(schema))
+    except pa.ArrowException as error:
+        raise ValueError(
+            f"{path} holds numbers or texts of another kind than an audit writes. Audit again."
+        ) from error
+
+
+def _type(study: str, column: str) -> pa.DataType | None:
+    """The type of a column that an audit writes; None of any other one."""
+    if column in _prompt_columns(study) or column in _TEXTS:
+        return pa.string()
+    return pa.float64() if _NUMBERS.fullmatch(column) else None
+
+
+@cache
+def _prompt_columns(study: str) -> frozenset[str]:
+    """The columns of the prompts that a study reads, its own and those made from a corpus of notes."""
+    found = set(PROMPT_COLUMNS)
+    for one in load_study(study).experiments:
+        corpus = load_corpus(one.corpus or study)
+        for name in (*one.configs, *one.alternatives):
+            found.update(corpus.config(name).columns)
+    return frozenset(found)
+
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
+_WHOLE = ("n", "n_unscored")
+_UNNAMED = "own"  # the phenotype of own notes that name none
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A run as it may be shared.
+
+    Attributes:
+        name: of the run: what was asked of which model; the same for a repeated audit.
+        files: by path in the repository, ``runs/<name>/...``.
+        found: every finding, models by their public names.
+        manifest: as it is shared.
+        never: strings that no outgoing file may hold.
+        withheld: paths within the run that stay here, and columns of files that leave without them.
+    """
+
+    name: str
+    files: Mapping[str, bytes]
+    found: list[Finding]
+    manifest: dict[str, Any]
+    never: tuple[str, ...]
+    withheld: tuple[str, ...]
+
+    @property
+    def studies(self) -> tuple[str, ...]:
+        """The studies whose scored prompts are in it."""
+        start = f"runs/{self.name}/items/"
+        return tuple(sorted(Path(path).stem for path in self.files if path.startswith(start)))
+
+
+def pack(
+    run: Run, *, findings_only: bool = False, name: str | None = None, phenotypes: Collection[str] = ()
+) -> Parcel:
+    """A finished run as it may be shared; packing it twice gives the same bytes.
+
+    Args:
+        run: the run.
+        findings_only: leave out scored prompts, answers, phrases and explained notes: whatever is about one text.
+        name: names the run in the repository; by default what was asked tells it (``run_name``).
+        phenotypes: of the user's own notes, those whose names may leave.
+
+    Raises:
+        UsageError: credentialed data, private texts without ``findings_only``, phenotypes of the user's own that are
+            not among ``phenotypes``, a run that is not complete, a name that cannot be one.
+        ValueError: a file of the run is missing or broken.
+    """
+    credentialed.refuse(run.folder, "shared")
+    manifest = run.manifest()
+    data = own_data(manifest)
+    if data:
+        _refuse_mimic(data)
+    results = read_results(run)
+    _refuse_held_items(results)
+    if data and not findings_only:
+        raise UsageError(
+            f"{run.folder} holds texts of your own ({Path(data).name}), which are private. Share findings, tables "
+            "and aggregate figures alone with --findings-only."
+        )
+    if data:
+        _refuse_names(results, phenotypes)
+    public = as_public(_without_texts(results) if findings_only else results)
+    chosen = run_name(manifest) if name is None else name
+    if not _NAME.fullmatch(chosen):
+        raise UsageError(f"{chosen!r} is no name of a run, expected a-z, 0-9 and dashes, at most 80. Choose another.")
+    made = {**_files(public, chosen), **({} if findings_only else shared_items(run, public.items))}
+    return Parcel(
+        chosen,
+        {f"runs/{chosen}/{path}": made[path] for path in sorted(made)},
+        public.found,
+        dict(public.manifest),
+        tuple(_never(run, manifest)),
+        tuple(sorted(_withheld(run, made))),
+    )
+
+
+# --- what must stay --------------------------------------------------------------------------------------
+
+
+def _refuse_mimic(data: str) -> None:
+    """Notes of MIMIC are credentialed, whatever the manifest says of them."""
+    place = Path(data)
+    if place.exists():
+        credentialed.refuse(place, "shared")
+    named = "mimic" in data.lower() or credentialed.is_mimic_name(data)
+    if named or (place.exists() and kind_of_folder(place) != OWN):
+        raise UsageError(
+            f"{place.name} is or may be MIMIC, credentialed clinical data, which must not be shared. Keep the run on "
+            "this machine."
+        )
+
+
+def _refuse_held_items(results: Results) -> None:
+    for study, rows in results.items.items():
+        if "credentialed" in rows and (rows["credentialed"].astype(str).str.lower() == "true").any():
+            raise UsageError(
+                f"The scored prompts of {study} are of credentialed clinical data, which must not be shared. Keep "
+                "the run on this machine."
+            )
+
+
+def _refuse_names(results: Results, allowed: Collection[str]) -> None:
+    """Phenotypes of the user's own leave only where the user named them: a cell of that column may hold anything."""
+    if any(not (name.isprintable() and name) for name in allowed):
+        raise UsageError(
+            "A name given with --phenotype is blank or holds line breaks or what cannot be seen. Rename it in your "
+            "file and audit again."
+        )
+    held = {one.slice_value for one in results.found if _reads_notes(one) and one.slice_by != "all"}
+    held |= {str(one["experiment"]).partition(", ")[2] for one in results.manifest["skipped"]}
+    unnamed = held - {"", _UNNAMED, *PHENOTYPES, *allowed}
+    if unnamed:
+        raise UsageError(
+            f"{len(unnamed)} phenotype{'s' * (len(unnamed) > 1)} of your own notes would be named in what is shared, "
+            "and such a name may tell of a patient. Allow each with --phenotype NAME, which may be repeated."
+        )
+
+
+def _reads_notes(finding: Finding) -> bool:
+    experiment = experiment_of(finding)
+    return experiment is None or bool(experiment.corpus)
+
+
+def _without_texts(results: Results) -> Results:
+    return Results(results.manifest, results.found, {}, results.coverage)
+
+
+def _never(run: Run, manifest: Mapping[str, Any]) -> Iterator[str]:
+    yield from private_strings(manifest)
+    folder = run.folder.resolve()
+    if len(folder.parts) > 2:  # /data might stand in any text
+        yield str(folder)
+
+
+def _withheld(run: Run, made: Mapping[str, Any]) -> Iterator[str]:
+    """What is in the folder and is not shared: logs of answers, hidden and unknown files, unknown columns."""
+    for path in run.folder.rglob("*"):
+        within = path.relative_to(run.folder).as_posix()
+        if (path.is_file() or path.is_symlink()) and within not in made:
+            yield within
+        elif within.startswith("items/") and within in made:
+            yield from (f"{within}, column {name!r}" for name in unknown_columns(path))
+
+
+# --- what leaves -----------------------------------------------------------------------------------------
+
+
+def _files(public: Results, name: str) -> dict[str, bytes]:
+    """Everything but the scored prompts, by path within the run."""
+    with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
+        made = Run(Path(folder))
+        made.write_manifest(public.manifest)
+        write_results(made, public)
+        made.write("findings.parquet", findings_parquet(public.found, name))
+        written = [path for path in made.folder.rglob("*") if path.is_file()]
+        return {path.relative_to(made.folder).as_posix(): path.read_bytes() for path in written}
+
+
+def findings_parquet(found: list[Finding], run: str) -> bytes:
+    """``findings.csv`` as Parquet with the run's name before it; every run's has the same columns and types."""
+    table = findings_table(found)
+    table.insert(0, "run", run)
+    return parquet(pa.Table.from_pandas(table, schema=_schema(table), preserve_index=False))
+
+
+def _schema(table: pd.DataFrame) -> pa.Schema:
+    numbers = ("value", "ci_low", "ci_high", "effect_size", "effect_size_z", "p_value", "p_adjusted")
+    types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(_WHOLE, pa.int64())
+    return pa.schema([(str(name), types.get(str(name), pa.string())) for name in table])

@@ -1,0 +1,391 @@
+"""The card of a built corpus: its README under a header that the Hub reads, its columns, where it comes from."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from swapbias.hub import header
+from swapbias.hub.markdown import markdown
+from swapbias.hub.shards import Written
+from swapbias.privacy import NOTE as CREDENTIALED_NOTE
+from swapbias.studies import PROMPT_COLUMNS, Config, Corpus, Prompt, corpus_dir, pinned_files, read_table
+
+SECTION = "Columns"  # of a README: a table of column, configs it is meant for, meaning
+_ATTRIBUTE = re.compile(r"^        (\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
+_ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Documented:
+    """A row of a README's table; ``configs`` is blank where it is meant for all that have the column."""
+
+    column: str
+    configs: tuple[str, ...]
+    meaning: str
+
+    def fits(self, config: str) -> bool:
+        """Whether it speaks of that config; a name ending in ``*`` speaks of all that begin so."""
+        named = [config.startswith(one[:-1]) if one.endswith("*") else config == one for one in self.configs]
+        return any(named) or not self.configs
+
+
+@cache
+def prompt_meanings() -> dict[str, str]:
+    """The meaning of every prompt column, as the docstring of ``Prompt`` gives it.
+
+    >>> prompt_meanings()["prompt_id"]
+    'unique within a config'
+    """
+    said = {name: " ".join(text.split()) for name, text in _ATTRIBUTE.findall(Prompt.__doc__ or "")}
+    return {name: said.get(name, "").rstrip(".").replace("``", "`").replace("|", "\\|") for name in PROMPT_COLUMNS}
+
+
+def section(text: str, title: str) -> str:
+    """The section of that title of a Markdown text, heading and all; blank where there is none."""
+    found = re.search(rf"^## {re.escape(title)}\n.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return found[0] if found else ""
+
+
+def features_section(corpus: Corpus, configs: Iterable[str]) -> str:
+    """Tables of column and meaning, one for all configs with the same columns and meanings.
+
+    Raises:
+        ValueError: a column that nobody says the meaning of.
+    """
+    text = section((corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8"), SECTION)
+    told = [
+        _Documented(column, tuple(re.findall(r"`([^`]+)`", names)), meaning)
+        for column, names, meaning in _ROW.findall(text)
+    ]
+    grouped: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for name in configs:
+        grouped.setdefault(tuple(_meanings(corpus.name, corpus.config(name), told).items()), []).append(name)
+    lines = ["## Features", "", "Every column is a string."]
+    for meanings, names in grouped.items():
+        lines += ["", ", ".join(f"`{name}`" for name in names), "", "| column | what it holds |", "| --- | --- |"]
+        lines += [f"| `{column}` | {meaning} |" for column, meaning in meanings]
+    return "\n".join(lines)
+
+
+def _meanings(corpus: str, config: Config, told: Iterable[_Documented]) -> Mapping[str, str]:
+    prompts = prompt_meanings() if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
+    mine = {one.column: one.meaning for one in told if one.fits(config.name)}
+    for column in config.columns:
+        if not (prompts.get(column) or mine.get(column)):
+            raise ValueError(
+                f"{corpus}/README.md: column {column!r} of config {config.name!r} has no meaning. Add a row to its "
+                f"table under '## {SECTION}'."
+            )
+    return {column: mine.get(column) or prompts[column] for column in config.columns}
+
+
+SOURCE = "https://github.com/swapbias/swapbias"
+LICENCES = "LICENSES.md"  # the file beside a card that holds the notices of what others wrote
+# Licences under which what is derived from a file may be passed on, given credit. Anything else is not published.
+REDISTRIBUTABLE = frozenset(
+    {
+        "Apache-2.0", "MIT", "MIT-0", "ISC", "Zlib", "Unlicense", "0BSD", "BSD-2-Clause", "BSD-3-Clause",
+        "CC0-1.0", "CC-BY-4.0", "PDDL-1.0", "ODC-By-1.0",
+    }
+)  # fmt: skip
+Pins = Mapping[str, Mapping[str, str]]  # path -> row of sources.csv
+MIT_LICENCE = """\
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
+rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
+persons to whom the Software is furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
+Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
+COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
+OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+"""
+_REFERENCES = re.compile(r"^References: (.+)$", re.MULTILINE)
+_KEY = re.compile(r"`([^`]+)`")
+_ENTRY = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
+
+
+def withheld_configs(corpus: Corpus) -> dict[str, list[str]]:
+    """The configs that are not published, with the licences that do not allow it (``not stated`` is one of them)."""
+    pins = pinned_files(corpus.name)
+    found: dict[str, list[str]] = {}
+    for config in corpus.configs:
+        refused = sorted({pins[path]["licence"] for path in _made_from(config, pins)} - REDISTRIBUTABLE)
+        if refused:
+            found[config.name] = refused
+    return found
+
+
+def licences(corpus: Corpus) -> list[str]:
+    """The licences of what the configs of a corpus hold, its own first, as the Hub writes them."""
+    pins = pinned_files(corpus.name)
+    upstream = {pins[path]["licence"].lower() for config in corpus.configs for path in _made_from(config, pins)}
+    own = corpus.licence.lower()
+    return [own, *sorted(upstream - {own})]
+
+
+def _made_from(config: Config, pins: Pins) -> list[str]:
+    """The upstream files whose content is in a config: those it reads, and those a table of ours was taken from.
+
+    The latter say so in ``used_for``, which then begins with the config and a colon.
+    """
+    copied = [path for path, pin in pins.items() if pin["used_for"].startswith(f"{config.name}:")]
+    return [*config.upstream, *copied]
+
+
+def licences_file(corpus: Corpus) -> bytes | None:
+    """``LICENSES.md``: for each repository whose content is in the configs, commit, licence and copyright notice.
+
+    The notices are those of ``notices.csv``; a repository without one is said to be its authors'. None where no
+    config holds upstream content.
+
+    Raises:
+        ValueError: a broken table.
+    """
+    pins = pinned_files(corpus.name)
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for config in corpus.configs:
+        for path in _made_from(config, pins):
+            pin = pins[path]
+            configs = grouped.setdefault((pin["repository"], pin["commit"], pin["licence"]), [])
+            if config.name not in configs:
+                configs.append(config.name)
+    if not grouped:
+        return None
+    notices = _notices(corpus.name)
+    lines = [f"# Licences of what others wrote in {corpus.name}"]
+    lines += ["", f"What this project wrote is under {corpus.licence}: see the card."]
+    for (repository, commit, licence), configs in grouped.items():
+        where = f"[{repository}](https://github.com/{repository}/tree/{commit}) at commit {commit}"
+        lines += ["", f"## {repository}", "", f"In {', '.join(f'`{name}`' for name in configs)}. From {where}."]
+        lines += ["", f"Licence: {licence} (https://spdx.org/licenses/{licence}.html)"]
+        lines += ["", notices.get(repository) or "Copyright its authors, as the repository states."]
+    if any(licence == "MIT" for _, _, licence in grouped):
+        lines += ["", "## The MIT licence", "", MIT_LICENCE.strip()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _notices(corpus_name: str) -> dict[str, str]:
+    """Repository -> the copyright line of its LICENSE."""
+    table = corpus_dir(corpus_name) / "notices.csv"
+    rows = read_table(table, ("repository", "notice")) if table.exists() else []
+    return {row["repository"]: row["notice"] for row in rows}
+
+
+def sources_section(corpus: Corpus) -> str:
+    """A table of the pinned repositories with licence, number of files and use; a sentence where there are none."""
+    pins = pinned_files(corpus.name)
+    own = f"## Sources and licences\n\nWhat this project wrote is under {corpus.licence}."
+    if not pins:
+        return f"{own} Nothing else is in it."
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for path, pin in pins.items():
+        grouped.setdefault((pin["repository"], pin["commit"], pin["licence"]), []).append(path)
+    lines = [own, "", "| repository at the pinned commit | licence | files | used for |", "| --- | --- | --- | --- |"]
+    for (repository, commit, licence), paths in grouped.items():
+        link = f"[{repository}](https://github.com/{repository}/tree/{commit})"
+        uses = "; ".join(dict.fromkeys(pins[path]["used_for"] for path in paths))
+        lines.append(f"| {link} | {licence} | {len(paths)} | {uses} |")
+    holding = [f"`{config.name}`" for config in corpus.configs if _made_from(config, pins)]
+    included = (
+        f"Rows made from these files are in {', '.join(holding)}, and stay under the licence of their source: "
+        f"`{LICENCES}` has the notices."
+        if holding
+        else "No row here is made from these files: they are read to check and to reproduce."
+    )
+    return "\n".join([*lines, "", included])
+
+
+def references_section(corpus_name: str) -> str:
+    """The BibTeX entries that the ``References:`` line of the corpus' README names; blank where it names none.
+
+    Raises:
+        ValueError: a key that ``references.bib`` does not have.
+    """
+    folder = corpus_dir(corpus_name)
+    named = _REFERENCES.search((folder / "README.md").read_text(encoding="utf-8"))
+    if not named:
+        return ""
+    text = (folder.parent / "references.bib").read_text(encoding="utf-8")
+    entries = {found[1]: found[0] for found in _ENTRY.finditer(text)}
+    keys = _KEY.findall(named[1])
+    for key in keys:
+        if key not in entries:
+            raise ValueError(
+                f"{corpus_name}/README.md: reference {key!r} is not in references.bib. Add an entry for it."
+            )
+    return "\n".join(["## BibTeX", "", "```bibtex", "\n\n".join(entries[key] for key in keys), "```"])
+
+
+NAMESPACE = "NS"  # in a card that is not published: the user or organisation it would lie under
+_TASKS = {
+    "masked": "fill-mask",
+    "classifier": "text-classification",
+    "causal": "text-generation",
+    "chat": "text-generation",
+    "embedding": "feature-extraction",
+}
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+
+
+def dataset_card(
+    corpus: Corpus,
+    written: Mapping[str, Written],
+    *,
+    namespace: str = NAMESPACE,
+    withheld: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """The card of a corpus of the package, complete.
+
+    Args:
+        corpus: what was built.
+        written: its configs that were written, by name.
+        namespace: the user or organisation it is published under.
+        withheld: configs that are not published, with the licences that do not allow it.
+
+    Raises:
+        ValueError: a column without a meaning, or a reference that is not in ``references.bib``.
+    """
+    corpus = replace(corpus, configs=tuple(config for config in corpus.configs if config.name in written))
+    readme = (corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8")
+    told = section(readme, SECTION)  # all of it stands below Features
+    parts = [
+        readme.replace(told, "").strip() if told else readme.strip(),
+        _loading_section(corpus, written, namespace),
+        _building_section(corpus),
+        _rows_section(corpus, written),
+        _withheld_section(corpus.name, withheld or {}),
+        features_section(corpus, written),
+        sources_section(corpus),
+        references_section(corpus.name),
+        _version_section(corpus),
+    ]
+    return f"{_header(corpus, written)}\n" + "\n\n".join(part for part in parts if part) + "\n"
+
+
+def local_card(corpus: Corpus, written: Mapping[str, Written], *, credentialed: bool) -> str:
+    """The card of a corpus made from a folder of one's own: without the README, which tells of other rows."""
+    rows = "\n".join(f"- `{name}`: {made.rows} rows" for name, made in written.items())
+    note = f"{CREDENTIALED_NOTE}\n\n" if credentialed else ""
+    return f"{_header(corpus, written)}\n{note}# {corpus.name}\n\n{corpus.title.capitalize()}.\n\n{rows}\n"
+
+
+def _header(corpus: Corpus, written: Mapping[str, Written]) -> str:
+    names = licences(corpus)
+    tasks = _tasks(corpus, written)
+    metadata = {
+        "pretty_name": corpus.title,
+        "license": names[0] if len(names) == 1 else names,
+        "language": ["en"],
+        **({"task_categories": tasks} if tasks else {}),
+        "size_categories": [_size(sum(made.rows for made in written.values()))],
+        "tags": ["bias", "fairness", "swapbias"],
+        "configs": [
+            _data_files(name, made, default=index == 0) for index, (name, made) in enumerate(written.items())
+        ],
+        "dataset_info": [_info(name, made) for name, made in written.items()],
+    }
+    return f"---\n{header.dump(metadata)}---\n"
+
+
+def _tasks(corpus: Corpus, written: Mapping[str, Written]) -> list[str]:
+    """What the study asks models to do; texts with labels are there to be classified."""
+    experiments = corpus.study.experiments if corpus.study else ()
+    tasks = {_TASKS[one.kind] for one in experiments if one.kind in _TASKS and set(one.configs) & set(written)}
+    if not corpus.study and any({"text", "label"} <= set(made.columns) for made in written.values()):
+        tasks.add("text-classification")
+    return sorted(tasks)
+
+
+def _size(rows: int) -> str:
+    return next((name for limit, name in _SIZES if rows < limit), "n>1M")
+
+
+def _data_files(config: str, made: Written, *, default: bool) -> dict[str, Any]:
+    files = [{"split": split, "path": f"{config}/{split}-*.parquet"} for split in made.splits]
+    entry: dict[str, Any] = {"config_name": config, "data_files": files}
+    return {**entry, "default": True} if default else entry
+
+
+def _info(config: str, made: Written) -> dict[str, Any]:
+    return {
+        "config_name": config,
+        "features": [{"name": name, "dtype": "string"} for name in made.columns],
+        "splits": [
+            {"name": split, "num_bytes": part.bytes, "num_examples": part.rows} for split, part in made.splits.items()
+        ],
+        "download_size": sum(part.file_bytes for part in made.splits.values()),
+        "dataset_size": sum(part.bytes for part in made.splits.values()),
+    }
+
+
+def _loading_section(corpus: Corpus, written: Mapping[str, Written], namespace: str) -> str:
+    if not written:
+        return ""
+    name, made = next(iter(written.items()))
+    where = f'"{namespace}/{corpus.name}", "{name}", split="{next(iter(made.splits))}", revision="v{corpus.version}"'
+    return "\n".join(
+        [
+            "## How to load",
+            "",
+            "```python",
+            "from datasets import load_dataset",
+            "",
+            f"rows = load_dataset({where})",
+            "print(rows[0])",
+            "```",
+        ]
+    )
+
+
+def _building_section(corpus: Corpus) -> str:
+    """How to make the rows oneself. It names no release of the package: the card would change with every one."""
+    return "\n".join(
+        [
+            "## How to build",
+            "",
+            "```bash",
+            f'pip install "swapbias @ git+{SOURCE}"',
+            f"swapbias build {corpus.name}",
+            "```",
+            "",
+            f"This makes the rows in a folder that `load_dataset` reads, with [swapbias]({SOURCE}). The files "
+            f"that this card names and that do not lie beside it are in "
+            f"[datasets_src/{corpus.name}]({SOURCE}/tree/main/datasets_src/{corpus.name}).",
+        ]
+    )
+
+
+def _rows_section(corpus: Corpus, written: Mapping[str, Written]) -> str:
+    lines = ["## Rows", "", "| config | split | rows | what it holds |", "| --- | --- | ---: | --- |"]
+    lines += [
+        f"| `{name}` | `{split}` | {part.rows:,} | {markdown(corpus.config(name).description)} |"
+        for name, made in written.items()
+        for split, part in made.splits.items()
+    ]
+    return "\n".join(lines)
+
+
+def _withheld_section(corpus: str, withheld: Mapping[str, Sequence[str]]) -> str:
+    if not withheld:
+        return ""
+    lines = ["## Not published", ""]
+    lines += [
+        f"- `{name}`: the licence of its upstream files ({', '.join(found)}) does not let others pass them on."
+        for name, found in withheld.items()
+    ]
+    return "\n".join(
+        [*lines, "", f"`swapbias build {corpus}` makes them on your machine from the authors' own files."]
+    )
+
+
+def _version_section(corpus: Corpus) -> str:
+    return (
+        f"## Version\n\n{corpus.version}, tagged `v{corpus.version}`. What a tag holds does not change: other rows "
+        "or another card get a new version."
+    )

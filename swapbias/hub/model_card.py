@@ -1,0 +1,431 @@
+"""The section of a model's README.md that says what audits found: a part for each study, between markers."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from swapbias.findings import Finding
+from swapbias.hub import markdown as marked
+from swapbias.hub.markdown import markdown, url
+from swapbias.report import words
+from swapbias.studies import Experiment, load_corpus, load_study
+
+
+@dataclass(frozen=True, slots=True)
+class PromptsRead:
+    """What an experiment of a run read.
+
+    Attributes:
+        corpus: the corpus that its prompts come from, or are made like.
+        configs: the configs that were read.
+        usual: they are those that the study reads by default.
+        own: they were made of the user's own notes: nothing public holds them.
+        rows: how many prompts there were; 0 where the manifest does not say.
+        limit: the most rows of a table, where only a part was read.
+        plausible: notes with terms of one gender were left out.
+    """
+
+    corpus: str
+    configs: tuple[str, ...]
+    usual: bool
+    own: bool
+    rows: int
+    limit: int | None
+    plausible: bool
+
+    @property
+    def whole(self) -> bool:
+        """All the prompts of public configs."""
+        return not self.own and self.limit is None and not self.plausible
+
+    def told(self) -> str:
+        """What differs from the study's own prompts, in a few words; blank where nothing does."""
+        parts = [
+            f"the user's own notes ({self.rows} prompts)" if self.own else "",
+            f"at most {self.limit} rows of each table" if self.limit is not None else "",
+            f"config {', '.join(self.configs)} in place of the usual one" if not self.usual and not self.own else "",
+            "plausible notes alone" if self.plausible and not self.own else "",
+        ]
+        return "; ".join(part for part in parts if part)
+
+
+def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> PromptsRead:
+    """What an experiment of a run read, by the run's manifest (as it is, or as it is shared).
+
+    Raises:
+        UsageError: no such study. ValueError: no such experiment.
+    """
+    declared = experiment_of(study, experiment)
+    corpus = declared.corpus or study
+    known = {*declared.configs, *declared.alternatives}
+    entries = [
+        one
+        for one in manifest.get("corpora", ())
+        if str(one["corpus"]) == corpus and set(str(one["config"]).split(", ")) <= known
+    ]
+    configs = tuple(dict.fromkeys(name for one in entries for name in str(one["config"]).split(", ")))
+    settings = manifest["settings"]
+    part = settings.get("notes")
+    notes = part if isinstance(part, Mapping) else {}
+    noted = load_corpus(corpus).local is not None
+    limit = settings.get("limit")
+    return PromptsRead(
+        corpus=corpus,
+        configs=configs or declared.configs,
+        usual=not configs or configs == declared.configs,
+        own=noted and bool(notes.get("data")),
+        rows=max((int(one.get("rows", 0)) for one in entries), default=0),
+        limit=limit if isinstance(limit, int) and limit else None,
+        plausible=noted and bool(notes.get("plausible")),
+    )
+
+
+def experiment_of(study: str, name: str) -> Experiment:
+    """An experiment by its name.
+
+    Raises:
+        UsageError: no such study. ValueError: it has no such experiment.
+    """
+    for one in load_study(study).experiments:
+        if one.name == name:
+            return one
+    raise ValueError(f"{study} has no experiment {name[:60]!r}. Share the run with the version that made it.")
+
+
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+_PLAIN = re.compile(r"[A-Za-z0-9_.]+")
+_TRAINED = ("svm", "rf", "mlp")  # classifiers that an audit of notes trains itself
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One headline finding."""
+
+    experiment: str
+    what: str
+    where: str
+    value: str
+    interval: str
+    p: str
+    n: str
+    unit: str
+    direction: str
+    robust: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure by its path in the model's repo, and the sentence that says what it shows."""
+
+    path: str
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What the section says of one study.
+
+    Attributes:
+        study, title, address: the study's name, title and address.
+        model_id: the model's name on the Hub.
+        date, version: when and with which swapbias it was measured.
+        rows: the headline findings.
+        prompts: what was read in place of the study's own prompts, by experiment; those that read them are not in it.
+        own: notes of the user's own were read.
+        command: repeats the audit; blank where nobody else can.
+        figure: shown below the table, if there is one.
+        results_url: the full results, at a commit; blank where they are not shared.
+        results_private: not everybody can open them.
+        not_run: its other experiments; the manifest of the run says why they were left out.
+        limits: sentences.
+    """
+
+    study: str
+    title: str
+    address: str
+    model_id: str
+    date: str
+    version: str
+    rows: tuple[AuditRow, ...]
+    command: str
+    prompts: tuple[tuple[str, str], ...] = ()
+    own: bool = False
+    figure: Figure | None = None
+    results_url: str = ""
+    results_private: bool = False
+    not_run: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+
+
+def audited(
+    found: Sequence[Finding],
+    manifest: Mapping[str, Any],
+    *,
+    model_name: str,
+    results_url: str = "",
+    results_private: bool = False,
+    figures: Mapping[str, Figure] | None = None,
+) -> list[Audited]:
+    """What is said of one model, study by study: the comparisons over all rows, by each study's own statistic.
+
+    Args:
+        found: findings of one model.
+        manifest: the run's, as it is or as it is shared.
+        model_name: its name on the Hub, which need not be the one that it was audited under.
+        results_url: the full results, at a commit.
+        results_private: whether only some can open them.
+        figures: by study; already in the model's repo, or on their way there.
+
+    Raises:
+        ValueError: findings of several models, or no comparison among them.
+    """
+    models = sorted({one.model_id for one in found})
+    if len(models) > 1:
+        raise ValueError(f"Findings of {len(models)} models ({', '.join(models)[:200]}), expected one. Choose one.")
+    robust = {(one.study, *one.key()): one for one in found if one.robust and one.score == "score"}
+    shown = words.published_headlines(found)
+    if not shown:
+        raise ValueError("The run holds no comparison of two groups for this model. Audit it with another --study.")
+    made = []
+    for study in (load_study(name) for name in dict.fromkeys(one.study for one in shown)):
+        mine = [one for one in shown if one.study == study.name]
+        read = {name: prompts_read(manifest, study.name, name) for name in dict.fromkeys(o.experiment for o in mine)}
+        own = any(one.own for one in read.values())
+        made.append(
+            Audited(
+                study=study.name,
+                title=study.title,
+                address=study.url,
+                model_id=model_name,
+                date=str(manifest.get("finished") or manifest.get("started") or "")[:10],
+                version=str(manifest["swapbias"]),
+                rows=tuple(_row(one, robust.get((one.study, *one.key()))) for one in mine),
+                command="" if own else _command(model_name, study.name, read, manifest["settings"]),
+                prompts=tuple((name, one.told()) for name, one in read.items() if one.told()),
+                own=own,
+                figure=(figures or {}).get(study.name),
+                results_url=results_url,
+                results_private=results_private,
+                not_run=tuple(str(o["experiment"]) for o in manifest["skipped"] if o["study"] == study.name),
+                limits=study.limits,
+            )
+        )
+    return made
+
+
+def _row(finding: Finding, robust: Finding | None) -> AuditRow:
+    estimate, signed = finding.estimate, words.is_signed(finding)
+    beside = ""
+    if robust is not None and not math.isnan(robust.estimate.ci_low):
+        beside = f"{words.interval(robust.estimate, signed=signed)} ({robust.robust})"
+    return AuditRow(
+        experiment=finding.experiment,
+        what=words.quantity(finding),
+        where=words.where(finding),
+        value=words.value_of(finding),
+        interval=words.interval(estimate, signed=signed),
+        p=words.p_value(estimate.p_value if math.isnan(estimate.p_adjusted) else estimate.p_adjusted),
+        n=f"{estimate.n} (+{estimate.n_unscored} unscored)" if estimate.n_unscored else str(estimate.n),
+        unit=finding.unit,
+        direction=words.plain(finding.direction),
+        robust=beside or "–",
+    )
+
+
+def _command(model: str, study: str, read: Mapping[str, PromptsRead], settings: Mapping[str, Any]) -> str:
+    """Built of parts that mean nothing to a shell or to Markdown; what else was chosen stands in the manifest."""
+    name = model if _HUB_NAME.fullmatch(model) else "MODEL"
+    other = dict.fromkeys(one.configs[0] for one in read.values() if not one.usual and len(one.configs) == 1)
+    asked = [f"{study}:{config}" for config in other] or [study]
+    parts = ["swapbias", "audit", *_named(name, study, read, settings)]
+    for one in asked:
+        parts += ["--study", one]
+    for option in ("kind", "limit", "seed"):
+        parts += _option(option, settings.get(option) or None)
+    if any(one.plausible for one in read.values()):
+        parts.append("--plausible")
+    return " ".join(parts)
+
+
+def _named(model: str, study: str, read: Mapping[str, PromptsRead], settings: Mapping[str, Any]) -> list[str]:
+    """The model, as the kind of experiment has it named."""
+    kinds = {experiment_of(study, name).kind for name in read}
+    if "chat" in kinds:
+        chat = settings.get("chat") or {}
+        return [
+            "--chat",
+            model,
+            *_option("trials", chat.get("trials")),
+            *_option("temperature", chat.get("temperature")),
+        ]
+    if "embedding" in kinds:
+        classifier = str((settings.get("notes") or {}).get("classifier"))
+        trained = classifier in _TRAINED
+        return ["--embedding", model, "--classifier", classifier] if trained else ["--classifier", model]
+    return [model]
+
+
+def _option(name: str, value: Any) -> list[str]:
+    return [f"--{name}", str(value)] if value is not None and _PLAIN.fullmatch(str(value)) else []
+
+
+BEGIN, END = "<!-- swapbias:begin -->", "<!-- swapbias:end -->"
+_FIGURE = re.compile(r"(?!.*\.\.)\w[\w./-]*", re.ASCII)
+_STUDY = re.compile(r"[a-z0-9_]+")
+_LONE = re.compile(r"^<!-- swapbias:(?:begin|end) [a-z0-9_]+ -->[ \t]*$", re.MULTILINE)
+_PART = re.compile(
+    r"^<!-- swapbias:begin (?P<study>[a-z0-9_]+) -->[ \t]*\n.*?^<!-- swapbias:end (?P=study) -->[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
+_HEADING = "## Bias audit"
+_NO_RANKING = (
+    "This is a measurement, not a ranking: values in different units cannot be compared, and a gap near zero on "
+    "these prompts is no proof that the model is fair."
+)
+_READING = (
+    "Each study fills templates with words for two groups and compares the model's numbers; a gap of zero means no "
+    "difference on average. The value and its 95 % interval are the study's own statistic. The robust interval "
+    "allows for prompts that share a template or a condition; where the two differ, go by the robust one. p-values "
+    "are corrected for the number of tests, where there were several."
+)
+
+
+def part(about: Audited) -> str:
+    """What is said of one study in Markdown, from its marker to its marker, without a last line end.
+
+    Whatever comes from outside is escaped; the addresses are checked.
+
+    Raises:
+        ValueError: an address, a figure's path or a study's name that cannot stand in Markdown.
+    """
+    if not _STUDY.fullmatch(about.study):
+        raise ValueError(f"{about.study[:80]!r} is no name of a study, expected a-z, 0-9 and _. Correct it.")
+    begin, end = _markers(about.study)
+    texts = [
+        begin,
+        f"### {markdown(about.study)}: [{markdown(about.title)}]({url(about.address)})",
+        _opening(about),
+        "\n".join(_measured(about)),
+        "\n".join(_table(about.rows)),
+        _picture(about.figure),
+        _results(about),
+        "\n".join(["Limits:", "", *(f"- {markdown(one)}" for one in about.limits)]) if about.limits else "",
+        f"Not run: {markdown(', '.join(about.not_run))}." if about.not_run else "",
+        f"To repeat it:\n\n```bash\n{about.command}\n```" if about.command else "",
+        end,
+    ]
+    return "\n\n".join(text for text in texts if text)
+
+
+def with_parts(readme: str, parts: Mapping[str, str], *, where: str = "README.md") -> str:
+    """The README with a section that holds these parts; it goes to the end where there is none.
+
+    Parts of other studies stay as they are, and so does everything outside the section, byte for byte. Markers count
+    where Markdown reads them as comments, each on a line of its own: not in code blocks, quotes, lists, or the YAML
+    header. Doing it twice changes nothing more.
+
+    Args:
+        readme: the whole file, its line ends as they are; blank where there is none.
+        parts: by study (see ``part``).
+        where: names the file in errors.
+
+    Raises:
+        ValueError: markers that make no pair, a section of ours without markers, or a code block that is never
+            closed.
+    """
+    span = marked.find(readme, begin=BEGIN, end=END, where=where)
+    if span is None:
+        _refuse_abandoned(readme, where)
+    held = {} if span is None else held_parts(readme[span.start : span.end], where)
+    both = {**held, **parts}
+    section = [BEGIN, _HEADING, _READING, _NO_RANKING, *(both[study] for study in sorted(both)), END]
+    return marked.replaced(readme, "\n\n".join(section), begin=BEGIN, end=END, where=where)
+
+
+def without_section(readme: str) -> str:
+    """The README without the section, its markers and the blank line before them; as it is where there is none.
+
+    Raises:
+        ValueError: markers that make no pair.
+    """
+    return marked.removed(readme, begin=BEGIN, end=END)
+
+
+def _markers(study: str) -> tuple[str, str]:
+    return f"<!-- swapbias:begin {study} -->", f"<!-- swapbias:end {study} -->"
+
+
+def held_parts(section: str, where: str) -> dict[str, str]:
+    """The parts of a section by study, with plain line ends.
+
+    Raises:
+        ValueError: a marker of a study whose other one is gone.
+    """
+    text = re.sub(r"\r\n?", "\n", section)
+    lone = _LONE.search(_PART.sub("", text))
+    if lone:
+        raise ValueError(
+            f"{where}: in the section on bias, {lone[0].strip()} stands without the other marker of its study. Put "
+            "that back, or remove this one with what belongs to it."
+        )
+    return {found["study"]: found[0].rstrip() for found in _PART.finditer(text)}
+
+
+def _refuse_abandoned(readme: str, where: str) -> None:
+    """A section that lost its markers would stand there twice, once with numbers that nobody updates."""
+    if _NO_RANKING in readme and re.search(rf"^{_HEADING}[ \t]*\r?$", readme, re.MULTILINE):
+        raise ValueError(
+            f"{where} holds the section '{_HEADING}' of swapbias without its markers {BEGIN} and {END}. Put each "
+            "back on a line of its own, before and after it, or remove the section."
+        )
+
+
+def _opening(about: Audited) -> str:
+    measured = f"swapbias {markdown(about.version)} measured {markdown(about.model_id)} on {markdown(about.date)}"
+    if about.own:
+        return (
+            f"{measured} on notes of the user's own, treated as this study treats its notes. They are not public: "
+            "only who has them can repeat it (with --data), and the card's model-index does not list the numbers."
+        )
+    if about.prompts:
+        return f"{measured} with prompts of this study, but not all of its usual ones, as said below."
+    return f"{measured} with the prompts of this study."
+
+
+def _measured(about: Audited) -> list[str]:
+    lines = []
+    read = dict(about.prompts)
+    for experiment, unit in dict.fromkeys((row.experiment, row.unit) for row in about.rows):
+        same = [row for row in about.rows if (row.experiment, row.unit) == (experiment, unit)]
+        signs = "; ".join(dict.fromkeys(row.direction for row in same if row.direction))
+        told = f" Read: {markdown(read[experiment])}." if experiment in read else ""
+        lines.append(f"- {markdown(experiment)}, in {markdown(unit)}{f': {markdown(signs)}' if signs else ''}.{told}")
+    return lines
+
+
+def _table(rows: Sequence[AuditRow]) -> list[str]:
+    lines = [
+        "| experiment | quantity | rows | value | 95 % interval | robust interval | p | n |",
+        "|---|---|---|--:|--:|--:|--:|--:|",
+    ]
+    for row in rows:
+        cells = (row.experiment, row.what, row.where, row.value, row.interval, row.robust, row.p, row.n)
+        lines.append(f"| {' | '.join(markdown(cell) for cell in cells)} |")
+    return lines
+
+
+def _picture(figure: Figure | None) -> str:
+    if figure is None:
+        return ""
+    if not _FIGURE.fullmatch(figure.path):
+        raise ValueError(f"{figure.path[:80]!r} is no path of a figure. Use letters, digits, dashes and dots.")
+    return f"![{markdown(figure.caption)}]({figure.path})"
+
+
+def _results(about: Audited) -> str:
+    if not about.results_url:
+        return ""
+    closed = " (not public: ask the model's owner)" if about.results_private else ""
+    return f"[Full results, with every breakdown and a report]({url(about.results_url)}){closed}."

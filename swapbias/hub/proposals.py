@@ -1,0 +1,427 @@
+"""A change in a model's repository: a section of its owner's card, or or one file of a pull request."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from swapbias.errors import HubError, UsageError
+from swapbias.findings import Finding
+from swapbias.hub import eval_results, header, markdown as marked, model_card, model_entries, model_index
+from swapbias.hub.client import Hub, PullRequest, Repo, State
+from swapbias.hub.eval_results import numbers
+from swapbias.hub.files import Change, difference
+from swapbias.hub.model_card import Figure, audited, prompts_read
+
+CARD = "README.md"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_MOST_KNOWN = 5  # commits that a file names and that are looked up; a hostile file may name thousands
+_VARYING = re.compile(r"(?<=/tree/)[0-9a-f]{40}|\d{4}-\d{2}-\d{2}")  # in a section: what changes while numbers stay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What a run says of one model, and where the whole run stands.
+
+    Attributes:
+        found: findings of the one model.
+        manifest: of the run, as it is shared.
+        figures: for the card, by study: a PNG and what it shows.
+        results: the results repository; ``folder`` in it holds the run, ``commit`` is where it stands as described.
+        private: whether only some can open it.
+        namespace: owner of the corpora on the Hub; ``revisions`` are their commits, by corpus.
+    """
+
+    found: Sequence[Finding]
+    manifest: Mapping[str, Any]
+    figures: Mapping[str, tuple[bytes, str]]
+    results: Repo
+    folder: str
+    commit: str
+    private: bool
+    namespace: str
+    revisions: Mapping[str, str]
+
+
+Files = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """How a repository is added to.
+
+    Attributes:
+        files: what should stand there, given what does and a text that may name the commit of the results already.
+        path: the file by which a proposal is known.
+        ours: what of that file's content is ours and tells something: no dates, no addresses. Raises ValueError for a
+            content that cannot be read.
+    """
+
+    files: Callable[[State, str], Files]
+    path: str
+    ours: Callable[[bytes], frozenset[Any]]
+
+
+def findings_of(
+    found: Sequence[Finding], manifest: Mapping[str, Any], model: str, audited: str | None
+) -> list[Finding]:
+    """The findings of the model that is ``model`` (OWNER/NAME) on the Hub.
+
+    Taken without being asked only where the run pins that very model by a commit of the Hub: a folder or an endpoint
+    may serve any model under any name.
+
+    Raises:
+        UsageError: the run audited no model that is surely this one: its card would show another model's numbers.
+    """
+    names = list(dict.fromkeys(one.model_id for one in found))
+    if audited is not None and audited not in names:
+        raise UsageError(f"The run audited {', '.join(names)}, and {audited} is none of them. Correct --audited.")
+    pinned = {str(one["model_id"]) for one in manifest.get("models", ()) if _of_the_hub(one)}
+    if audited is None and model not in names:
+        raise UsageError(
+            f"The run audited {', '.join(names)}, and {model} is none of them. If one of them is {model} under "
+            "another name, say which with --audited."
+        )
+    if audited is None and model not in pinned:
+        raise UsageError(
+            f"The run audited {model} from a folder or an endpoint, where any model may have that name. If it is the "
+            f"one on the Hub, say so with --audited {model}."
+        )
+    return [one for one in found if one.model_id == (audited or model)]
+
+
+def _of_the_hub(identity: Mapping[str, Any]) -> bool:
+    """Whether a commit of the Hub pins a model down."""
+    elsewhere = any(identity.get(name) for name in ("host", "provider", "sha256"))
+    return not elsewhere and bool(_COMMIT.fullmatch(str(identity.get("revision"))))
+
+
+def figure_path(study: str) -> str:
+    """Where the figure of a study stands in the model's repository."""
+    return f"swapbias/{study}.png"
+
+
+def card_files(hub: Hub, model: Repo, audit: Audit) -> Make:
+    """The owner's card with a part for each study, its figure and model-index entries; all else in it stays.
+
+    ``files`` raises ValueError for a card that cannot be added to (a header that is no YAML, lone markers).
+    """
+    where = f"{model.name}/{CARD}"
+
+    def files(there: State, known: str) -> Files:
+        readme = text_of(hub, there, CARD)
+        settled = _settled(hub, audit, readme + known)
+        url = hub.url(audit.results, commit=settled.commit, path=audit.folder)
+        told = audited(
+            audit.found,
+            audit.manifest,
+            model_name=model.name,
+            results_url=url,
+            results_private=audit.private,
+            figures={study: Figure(figure_path(study), caption) for study, (_, caption) in audit.figures.items()},
+        )
+        entries = model_entries.entries(
+            audit.found,
+            audit.manifest,
+            model_name=model.name,
+            results_url=url,
+            dataset_namespace=audit.namespace,
+            revisions=audit.revisions,
+        )
+        parts = {one.study: model_card.part(one) for one in told}
+        made = model_card.with_parts(readme, parts, where=where)
+        made = model_index.with_entries(made, entries, model_name=model.name, where=where, studies=parts)
+        figures = {figure_path(study): content for study, (content, _) in audit.figures.items() if study in parts}
+        return {CARD: made.encode(), **figures}
+
+    def ours(content: bytes) -> frozenset[str]:
+        text = header.decode(content, where)
+        span = marked.find(text, begin=model_card.BEGIN, end=model_card.END, where=where)
+        held = model_card.held_parts(text[span.start : span.end], where) if span else {}
+        return frozenset(_VARYING.sub("", part) for part in held.values())
+
+    return Make(files, CARD, ours)
+
+
+def result_files(hub: Hub, model: Repo, audit: Audit) -> Make:
+    """The one file of a pull request to somebody else's model, beside the entries of others that it holds.
+
+    Raises:
+        UsageError: the run did not read all prompts of its studies: one number for each task must come from the
+            task's own prompts.
+    """
+    _refuse_other_prompts(audit)
+    path = eval_results.PATH
+    where = f"{model.name}/{path}"
+
+    def files(there: State, known: str) -> Files:
+        existing = hub.read(model, path, revision=there.commit) if path in there.files else None
+        settled = _settled(hub, audit, (existing or b"").decode(errors="replace") + known)
+        entries = eval_results.entries(
+            audit.found,
+            namespace=audit.namespace,
+            revisions=audit.revisions,
+            source_url=hub.url(audit.results, commit=settled.commit, path=audit.folder),
+            source_user=hub.user,
+            date=str(audit.manifest.get("finished") or audit.manifest["started"]),
+            settings=eval_results.settings_note(audit.manifest, audit.found[0].model_id),
+        )
+        if not entries:
+            raise UsageError(
+                "Nothing in this run can be told as one number where higher is fairer. Share the results alone."
+            )
+        return {path: eval_results.merged(existing, entries, where)}
+
+    def ours(content: bytes) -> frozenset[tuple[str, ...]]:
+        return numbers(content, where, hub.user)
+
+    return Make(files, path, ours)
+
+
+def _refuse_other_prompts(audit: Audit) -> None:
+    """Refuse numbers that would stand beside those of whole audits without being of one.
+
+    Raises:
+        UsageError: the run read a part, other configs than the study's, or notes of the user's own.
+    """
+    for study, experiment in dict.fromkeys((one.study, one.experiment) for one in audit.found):
+        read = prompts_read(audit.manifest, study, experiment)
+        trouble = "notes of your own" if read.own else ""
+        trouble = trouble or ("only a part of the prompts (--limit)" if read.limit is not None else "")
+        if not trouble and not read.usual:
+            trouble = f"other prompts than the study's own ({', '.join(read.configs)})"
+        if trouble:
+            raise UsageError(
+                f"The run read {trouble}, and its numbers would stand beside those of whole audits. Share the "
+                "results alone, or audit without it."
+            )
+
+
+def text_of(hub: Hub, there: State, path: str) -> str:
+    """A text of a repository; blank where it is not there.
+
+    Raises:
+        ValueError: it is not UTF-8.
+    """
+    if path not in there.files:
+        return ""
+    try:
+        return hub.read(there.repo, path, revision=there.commit).decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{there.repo.name}/{path} is not UTF-8. Save it as UTF-8; nothing was written.") from error
+
+
+def _settled(hub: Hub, audit: Audit, text: str) -> Audit:
+    """The audit at the commit that ``text`` names already, where the run stands there as it does now.
+
+    Other runs that were shared since move the repository's commit, and are no reason to touch the card.
+    """
+    begin, end = hub.url(audit.results, commit="0" * 40, path=audit.folder).split("0" * 40)
+    found = re.findall(rf"{re.escape(begin)}([0-9a-f]{{40}}){re.escape(end)}(?![\w-])", text)
+    for known in list(dict.fromkeys(found))[:_MOST_KNOWN]:
+        if known == audit.commit or _run_at(hub, audit, known) == _run_at(hub, audit, audit.commit):
+            return replace(audit, commit=known)
+    return audit
+
+
+def _run_at(hub: Hub, audit: Audit, commit: str) -> dict[str, str]:
+    try:
+        state = hub.state(audit.results, revision=commit)
+    except HubError:  # no such commit
+        return {}
+    files = state.files if state else {}
+    return {path: known for path, known in files.items() if path.startswith(f"{audit.folder}/")}
+
+
+TITLE = "Add the results of a swapbias bias audit"
+COMMIT, PULL_REQUEST = "commit", "pull request"
+_OPEN = ("open", "draft")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What happened to a repository: a sentence's status, and the page to look at."""
+
+    repo: Repo
+    status: str
+    url: str
+    change: Change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What is to be done to a repository.
+
+    Attributes:
+        there: what the change is made from.
+        change: nothing is done where it is empty.
+        status: what will have been done, in a few words.
+        page: to look at, where a commit has none of its own.
+        revision: the branch that is written to; ``opens``: as a new pull request.
+        note: what the user should know besides.
+    """
+
+    there: State
+    change: Change
+    status: str
+    page: str
+    revision: str = "main"
+    opens: bool = False
+    note: str = ""
+
+    @property
+    def would(self) -> str:
+        """The status of a rehearsal."""
+        if not self.change:
+            return self.status + self.note
+        what, _, done = self.status.rpartition(" ")
+        return f"{what} would be {done}".lstrip() + self.note
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposed:
+    """An earlier pull request, where it stands, its content and what that would bring."""
+
+    request: PullRequest
+    there: State
+    content: bytes
+    brings: frozenset[Any]
+
+
+def commit(hub: Hub, model: Repo, make: Make) -> Step:
+    """Write to the model's repository itself; nothing where it holds all of it."""
+    there = seen(hub, model)
+    change = Change(difference(there, make.files(there, "")).write)
+    return Step(there=there, change=change, status="updated" if change else "unchanged", page=hub.url(model))
+
+
+def pull_request(hub: Hub, model: Repo, make: Make, *, again: bool) -> Step:
+    """Open a pull request, or bring the one that is open up to date with the audit and with the main branch.
+
+    What its owners closed, or took out after they had merged it, is proposed a second time only ``again``.
+    """
+    there = seen(hub, model)
+    wanted = make.files(there, "")
+    change = Change(difference(there, wanted).write)
+    held = make.ours(_content(hub, there, make.path))
+    adds = make.ours(wanted[make.path]) - held
+    if not change or not adds:  # at most a date or an address differs: no reason to ask strangers for anything
+        return Step(there=there, change=Change({}), status="unchanged", page=hub.url(model))
+    earlier, lost, unreadable = _earlier(hub, there, make, held)
+    note = "".join(f"; pull request {one.number} holds a file that cannot be read" for one in unreadable)
+    for one in earlier:
+        if one.request.status in _OPEN:
+            return _up_to_date(hub, there, make, one, note)
+    declined = "" if again else _declined(earlier, lost, adds, bool(held))
+    if declined:
+        return Step(there=there, change=Change({}), status=declined, page=hub.url(model), note=note)
+    return Step(there=there, change=change, status="pull request opened", page=hub.url(model), opens=True, note=note)
+
+
+def carry_out(hub: Hub, step: Step, *, description: str = "", never: Sequence[str]) -> Done:
+    """Do it.
+
+    Raises:
+        UsageError: a file holds what must not leave. HubError: the Hub refused, or somebody wrote in between.
+    """
+    repo = step.there.repo
+    if not step.change:
+        return Done(repo, step.status + step.note, step.page, step.change)
+    made = hub.commit(
+        repo,
+        step.change,
+        TITLE,
+        parent=step.there.commit,
+        revision=step.revision,
+        description=description if step.opens else "",
+        create_pr=step.opens,
+        never=never,
+    )
+    page = made.pull_request or (made.url if step.revision == "main" else step.page)
+    return Done(repo, step.status + step.note, page, step.change)
+
+
+def seen(hub: Hub, repo: Repo) -> State:
+    """What a repository holds.
+
+    Raises:
+        HubError: it is not there.
+    """
+    state = hub.state(repo)
+    if state is None:
+        raise HubError(f"{repo.name} is not there, or the token may not see it. Check its name, or log in.")
+    return state
+
+
+def _up_to_date(hub: Hub, there: State, make: Make, one: _Proposed, note: str) -> Step:
+    """The open pull request with what main holds now and ours; not what its branch began from."""
+    files: Files = make.files(there, one.content.decode(errors="replace"))
+    further = Change(difference(one.there, files).write)
+    return Step(
+        there=one.there,
+        change=further,
+        status=f"pull request {one.request.number} {'updated' if further else 'unchanged'}",
+        page=_page(hub, there, one.request),
+        revision=one.request.ref,
+        note=note,
+    )
+
+
+def _declined(earlier: Sequence[_Proposed], lost: Sequence[PullRequest], adds: frozenset[Any], held: bool) -> str:
+    """Why a thing is not proposed again; blank where nothing speaks against it."""
+    for one in earlier:
+        if one.request.status == "closed" and adds <= one.brings:
+            return f"not proposed again: its owners closed pull request {one.request.number}"
+        if one.request.status == "merged" and not held:
+            return f"not proposed again: its owners took out what pull request {one.request.number} brought"
+    return f"not proposed again: its owners closed pull request {lost[0].number}" if lost else ""
+
+
+def _earlier(
+    hub: Hub, there: State, make: Make, held: frozenset[Any]
+) -> tuple[list[_Proposed], list[PullRequest], list[PullRequest]]:
+    """The user's pull requests of this kind, newest first; those whose branch is gone; those that cannot be read.
+
+    They are known by what they would bring, whatever their title is now.
+    """
+    found, lost, unreadable = [], [], []
+    for one in hub.pull_requests(there.repo):
+        state = _at(hub, there.repo, one)
+        if state is None:
+            lost += [one] if one.title == TITLE and one.status not in _OPEN else []
+            continue
+        if make.path not in state.files or state.files[make.path] == there.files.get(make.path):
+            continue
+        content = hub.read(state.repo, make.path, revision=state.commit)
+        try:
+            brings = make.ours(content) - held
+        except ValueError:
+            unreadable.append(one)
+            continue
+        if brings:
+            found.append(_Proposed(one, state, content, brings))
+    merged = frozenset().union(*(one.brings for one in found if one.request.status == "merged"))
+    # A branch that began from an older main holds what was merged then, and proposes none of it.
+    mine = [
+        one
+        for one in found
+        if one.request.status == "merged" or one.request.title == TITLE or not one.brings <= merged
+    ]
+    return mine, lost, unreadable
+
+
+def _content(hub: Hub, there: State, path: str) -> bytes:
+    return hub.read(there.repo, path, revision=there.commit) if path in there.files else b""
+
+
+def _at(hub: Hub, repo: Repo, one: PullRequest) -> State | None:
+    try:
+        return hub.state(repo, revision=one.ref)
+    except HubError:  # the branch of a closed one may be gone
+        if one.status in _OPEN:
+            raise
+        return None
+
+
+def _page(hub: Hub, there: State, one: PullRequest) -> str:
+    return f"{hub.url(there.repo)}/discussions/{one.number}"

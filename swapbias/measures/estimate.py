@@ -1,0 +1,111 @@
+"""One number and how sure it is; and the rows it comes from, as complete pairs, two groups and clusters."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One number and how sure it is.
+
+    Attributes:
+        value: the quantity, in the unit of the scores. For gaps: the other group minus the reference group.
+        ci_low, ci_high: ends of the interval (95 % by default).
+        effect_size: Cohen's d with the pooled SD of the two groups (ddof=1), also for pairs. No unit.
+        effect_size_z: d_z, mean difference over the SD of the differences; NaN where there are no pairs.
+        p_value: two-sided, for "the value is zero".
+        n: units used (pairs for paired measures, rows otherwise).
+        n_unscored: units left out because a score is NaN.
+        test, interval: what gave the p-value and the interval.
+        p_adjusted, family: the p-value corrected over the tests of the family, and its name.
+    """
+
+    value: float
+    ci_low: float = math.nan
+    ci_high: float = math.nan
+    effect_size: float = math.nan
+    effect_size_z: float = math.nan
+    p_value: float = math.nan
+    n: int = 0
+    n_unscored: int = 0
+    test: str = ""
+    interval: str = ""
+    p_adjusted: float = math.nan
+    family: str = ""
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Complete pairs, aligned: scores of both groups, and the row of the other group's score."""
+
+    other: Floats
+    reference: Floats
+    rows: NDArray[np.intp]
+    n_unscored: int
+
+    @property
+    def differences(self) -> Floats:
+        """Other minus reference, one per pair."""
+        return self.other - self.reference
+
+
+def align_pairs(scores: ArrayLike, groups: Sequence[str], pair_ids: Sequence[str], *, reference_group: str) -> Pairs:
+    """Complete pairs in the order of their first row; pairs with a NaN score are counted and left out.
+
+    Raises:
+        ValueError: as ``paired_gap``.
+    """
+    score, is_reference = two_groups(scores, groups, reference_group)
+    if len(pair_ids) != len(score):
+        raise ValueError(f"{len(score)} scores and {len(pair_ids)} pair_ids, expected one per row.")
+    names, first, codes = np.unique(np.asarray(pair_ids), return_index=True, return_inverse=True)
+    for side, members in (("the other group", ~is_reference), (repr(reference_group), is_reference)):
+        counts = np.bincount(codes[members], minlength=len(names))
+        wrong = np.flatnonzero(counts != 1)
+        if len(wrong):
+            raise ValueError(f"pair {names[wrong[0]]!s} has {counts[wrong[0]]} rows of {side}, expected one.")
+    other_row, reference_row = (np.empty(len(names), dtype=np.intp) for _ in range(2))
+    other_row[codes[~is_reference]] = np.flatnonzero(~is_reference)
+    reference_row[codes[is_reference]] = np.flatnonzero(is_reference)
+    order = np.argsort(first)
+    other_row, reference_row = other_row[order], reference_row[order]
+    complete = ~(np.isnan(score[other_row]) | np.isnan(score[reference_row]))
+    other_row, reference_row = other_row[complete], reference_row[complete]
+    return Pairs(score[other_row], score[reference_row], other_row, int((~complete).sum()))
+
+
+def two_groups(scores: ArrayLike, groups: Sequence[str], reference_group: str) -> tuple[Floats, NDArray[np.bool_]]:
+    """Scores as floats, and which rows are of the reference group."""
+    score = np.asarray(scores, dtype=np.float64)
+    group = np.asarray([str(name) for name in groups])
+    if np.any(np.isinf(score)):
+        raise ValueError("scores hold an infinite number, expected finite ones or NaN for what could not be scored.")
+    if score.ndim != 1 or len(score) != len(group):
+        raise ValueError(f"scores of shape {score.shape} and {len(group)} groups, expected one score per row.")
+    found = sorted(set(group.tolist()))
+    if len(found) != 2 or reference_group not in found:
+        raise ValueError(f"groups {found}, expected exactly two with {reference_group!r} as reference_group.")
+    return score, group == str(reference_group)
+
+
+def cluster_codes(ids: Sequence[str], rows: int) -> NDArray[np.intp]:
+    """Cluster ids as integers from 0."""
+    if len(ids) != rows:
+        raise ValueError(f"{rows} scores and {len(ids)} cluster_ids, expected one per row.")
+    return np.unique(np.asarray(ids), return_inverse=True)[1]
+
+
+def pair_clusters(cluster_ids: Sequence[str], pair_ids: Sequence[str], pairs: Pairs) -> tuple[NDArray[np.intp], ...]:
+    """The cluster of each pair, in the order of ``pairs``."""
+    codes = cluster_codes(cluster_ids, len(pair_ids))
+    ids = np.asarray(pair_ids)
+    if len(set(zip(ids.tolist(), codes.tolist(), strict=True))) != len(set(ids.tolist())):
+        raise ValueError("A pair lies in two clusters, expected both of its rows in one. Fix cluster_ids.")
+    return (codes[pairs.rows],)

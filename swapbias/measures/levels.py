@@ -1,0 +1,148 @@
+"""Every statistic of the package: arrays in, one Estimate out. numpy and scipy only.
+
+NaN is the one mark for "could not be scored": it is left out, counted in ``n_unscored`` and never turned
+into a number. A statistic that is not defined (one pair, no variance) is NaN as well.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from swapbias.measures.estimate import Estimate
+from swapbias.measures.intervals import mean_error, mean_of, spread_of, t_ends
+
+Floats = NDArray[np.float64]
+
+
+def mean_score(scores: ArrayLike, *, confidence: float = 0.95) -> Estimate:
+    """Mean of the scores with its t interval; nothing is tested. ``n`` counts rows.
+
+    >>> mean_score([0.1, 0.3, float("nan")]).n_unscored
+    1
+    """
+    score = np.asarray(scores, dtype=np.float64)
+    if score.ndim != 1:
+        raise ValueError(f"scores of shape {score.shape}, expected one score per row.")
+    used = score[~np.isnan(score)]
+    value = mean_of(used)
+    error, freedom = mean_error(used, spread_of(used, used), None)
+    low, high = t_ends(value, error, freedom, confidence)
+    return Estimate(value, low, high, n=len(used), n_unscored=len(score) - len(used), test="none", interval="t")
+
+
+def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confidence: float = 0.95) -> Estimate:
+    """Correlation of two numbers known for the same units, -1 to 1; the interval is Fisher's.
+
+    Raises:
+        ValueError: unequal lengths or a method other than ``pearson`` and ``spearman``.
+    """
+    if method not in ("pearson", "spearman"):
+        raise ValueError(f"method {method!r}, expected 'pearson' or 'spearman'.")
+    first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if first.shape != second.shape:
+        raise ValueError(f"{len(first)} and {len(second)} numbers, expected one of each per unit.")
+    known = ~(np.isnan(first) | np.isnan(second))
+    n, lost = int(known.sum()), int((~known).sum())
+    a, b = first[known], second[known]
+    blank = Estimate(math.nan, n=n, n_unscored=lost, test=f"{method} r", interval="Fisher z")
+    if n < 3 or spread_of(a, a) == 0 or spread_of(b, b) == 0:
+        return blank
+    result = stats.pearsonr(a, b) if method == "pearson" else stats.spearmanr(a, b)
+    r, p_value = float(result.statistic), float(result.pvalue)
+    if n < 4 or abs(r) >= 1:
+        return Estimate(r, p_value=p_value, n=n, n_unscored=lost, test=blank.test, interval=blank.interval)
+    half = stats.norm.ppf(0.5 + confidence / 2) / math.sqrt(n - 3)
+    ends = [float(np.tanh(np.arctanh(r) + sign * half)) for sign in (-1, 1)]
+    return Estimate(
+        r, ends[0], ends[1], p_value=p_value, n=n, n_unscored=lost, test=blank.test, interval=blank.interval
+    )
+
+
+def label_masses(
+    tokens: Sequence[str],
+    probabilities: ArrayLike,
+    labels: Mapping[str, str],
+    *,
+    threshold: float = 0.0,
+    rest: str = "unspecified",
+) -> dict[str, float]:
+    """Probability mass of each label among one prompt's tokens.
+
+    Args:
+        tokens: the likeliest tokens, shape (k,); compared stripped and in lower case.
+        probabilities: their probabilities, shape (k,); NaN is an error, for a prompt has a distribution or none.
+        labels: word -> label.
+        threshold: tokens below it are not counted.
+        rest: the label of every other token.
+
+    Returns:
+        Mass by label, in 0..1, not renormalised; 0 for a label that no counted token has.
+
+    Raises:
+        ValueError: unequal lengths, or probabilities outside 0..1 or summing to more than 1.
+    """
+    p = np.asarray(probabilities, dtype=np.float64)
+    if p.shape != (len(tokens),):
+        raise ValueError(f"{len(tokens)} tokens and probabilities of shape {p.shape}, expected one for each.")
+    if not np.all((p >= 0) & (p <= 1)) or p.sum() > 1 + 1e-4:
+        raise ValueError(f"probabilities that sum to {p.sum():g}, expected each in 0..1 and at most 1 in all.")
+    sums = dict.fromkeys([*dict.fromkeys(labels.values()), rest], 0.0)
+    for token, mass in zip(tokens, p.tolist(), strict=True):
+        if mass >= threshold:
+            sums[labels.get(token.strip().lower(), rest)] += mass
+    return sums
+
+
+def share_above(scores: ArrayLike, *, threshold: float = 0.5, confidence: float = 0.95) -> Estimate:
+    """Share of scores strictly above a threshold, with Wilson's interval; nothing is tested.
+
+    0: none, 1: all. ``value * n`` is the count. No scored row: NaN.
+
+    >>> share_above([0.2, 0.6, 0.9, float("nan")]).n
+    3
+    """
+    score = np.asarray(scores, dtype=np.float64)
+    used = score[~np.isnan(score)]
+    n, lost = len(used), len(score) - len(used)
+    if not n:
+        return Estimate(math.nan, n_unscored=lost, test="none", interval="Wilson")
+    above = int((used > threshold).sum())
+    ends = stats.binomtest(above, n).proportion_ci(confidence, method="wilson")
+    return Estimate(
+        above / n, float(ends.low), float(ends.high), n=n, n_unscored=lost, test="none", interval="Wilson"
+    )
+
+
+def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
+    """p-values corrected over their family, in the same order; NaN is no test and stays NaN.
+
+    ``holm`` and ``bonferroni`` bound the chance of one false finding, ``bh`` the share of false findings.
+
+    >>> [round(float(p), 3) for p in adjust([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+
+    Raises:
+        ValueError: a method that does not exist or a p-value outside 0..1.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    known = ~np.isnan(p)
+    if np.any((p[known] < 0) | (p[known] > 1)):
+        raise ValueError(f"p-values from {np.nanmin(p)} to {np.nanmax(p)}, expected 0 to 1.")
+    adjusted = np.full(p.shape, np.nan)
+    tests = int(known.sum())
+    if method == "bonferroni":
+        adjusted[known] = np.minimum(p[known] * tests, 1.0)
+    elif method == "bh":
+        adjusted[known] = stats.false_discovery_control(p[known]) if tests else []
+    elif method == "holm":
+        order = np.argsort(p[known], kind="stable")
+        stepped = np.maximum.accumulate(p[known][order] * (tests - np.arange(tests)))
+        restored = np.empty(tests)
+        restored[order] = np.minimum(stepped, 1.0)
+        adjusted[known] = restored
+    else:
+        raise ValueError(f"method {method!r}, expected 'holm', 'bonferroni' or 'bh'.")
+    return adjusted

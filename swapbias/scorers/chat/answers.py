@@ -1,0 +1,172 @@
+"""Answers of chat models: the log that keeps each as it arrives, and how rows share and read them."""
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from swapbias.errors import UsageError
+from swapbias.scorers.scorer import Scored
+from swapbias.studies import Prompt
+
+Read = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]  # prompt and raw answer -> score and its parts
+
+CUT_OFF = "length"  # why an answer ended that reached the most tokens
+FIRST_ANSWERS = 10  # are enough to see that the others would be cut off as well
+
+_TRIAL = re.compile(r"/t(\d+)$")
+_THINKING = re.compile(r"\s*<(think|thinking|reasoning)>(?!.*</\1>)", re.DOTALL)  # and not done with it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer of a model.
+
+    Attributes:
+        key: of the request (``answer_key``).
+        prompt_id: the first row that asked.
+        answer: the raw text; blank where the model said nothing.
+        finish_reason: why it ended (``stop``, ``length``); blank where the service does not say.
+        usage: tokens as the service counted them: ``prompt_tokens``, ``completion_tokens``, ``total_tokens``.
+        seconds: how long the attempt took that brought the answer.
+        time: when it arrived, ISO 8601 in UTC.
+    """
+
+    key: str
+    prompt_id: str
+    answer: str
+    finish_reason: str = ""
+    usage: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    time: str = ""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether it reached the most tokens."""
+        return self.finish_reason == CUT_OFF
+
+    @property
+    def unsaid(self) -> bool:
+        """Whether it reached the most tokens before any text, or while the model was still thinking."""
+        return self.truncated and (not self.answer.strip() or _THINKING.match(self.answer) is not None)
+
+
+class AnswerLog:
+    """Append-only JSON lines, one per answer, on disk as soon as it arrives; a key that is there is not asked again.
+
+    What a killed process left of a last line is cut off when the log is opened.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Open the log of a file, or one in memory where None.
+
+        Raises:
+            ValueError: a line that is no answer, with others after it.
+        """
+        self.path = path
+        self.known: dict[str, Answer] = {}
+        if path is not None and path.exists():
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        whole = path.read_bytes()
+        *lines, _ = whole.split(b"\n")  # what follows the last line end is torn, or blank
+        answers = [_answer_of(line) for line in lines]
+        if answers and answers[-1] is None:
+            del lines[-1], answers[-1]
+        for number, answer in enumerate(answers, start=1):
+            if answer is None:
+                raise ValueError(f"{path.name}:{number}: no answer can be read here. Take the line out.")
+            self.known.setdefault(answer.key, answer)
+        kept = sum(len(line) + 1 for line in lines)
+        if kept < len(whole):
+            os.truncate(path, kept)
+
+    def add(self, answer: Answer) -> None:
+        """Keep an answer; it is on disk when this returns."""
+        if self.path is not None:
+            line = json.dumps(asdict(answer), ensure_ascii=False) + "\n"
+            with self.path.open("ab") as file:
+                file.write(line.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        self.known[answer.key] = answer
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the request of this key is answered."""
+        return key in self.known
+
+    def __len__(self) -> int:
+        """How many answers there are."""
+        return len(self.known)
+
+
+def _answer_of(line: bytes) -> Answer | None:
+    try:
+        return Answer(**json.loads(line))
+    except (ValueError, TypeError):
+        return None
+
+
+def trial_of(prompt_id: str) -> int:
+    """The trial that a row belongs to: the number after the last ``/t`` of its id; 0 where it has none.
+
+    >>> trial_of("s012/pro/baseline/t3"), trial_of("s012/pro/baseline")
+    (3, 0)
+    """
+    found = _TRIAL.search(prompt_id)
+    return int(found.group(1)) if found else 0
+
+
+def by_key(prompts: Sequence[Prompt], keys: Sequence[str]) -> dict[str, list[Prompt]]:
+    """The rows of each key, in order."""
+    found: dict[str, list[Prompt]] = {}
+    for key, prompt in zip(keys, prompts, strict=True):
+        found.setdefault(key, []).append(prompt)
+    return found
+
+
+def unread(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
+    """No reading: NaN and no parts; whoever has the rows reads the answers later."""
+    return math.nan, {}
+
+
+def mostly_unsaid(log: AnswerLog) -> bool:
+    """Whether more than half of the first answers were cut off before they said anything."""
+    first = list(islice(log.known.values(), FIRST_ANSWERS))
+    return 2 * sum(answer.unsaid for answer in first) > len(first)
+
+
+def refuse_cut_off(log: AnswerLog, expected: int, max_tokens: int) -> None:
+    """Stop where asking on would be paid for nothing; fewer than the first answers tell nothing yet.
+
+    Args:
+        log: what was answered.
+        expected: answers that all prompts need.
+        max_tokens: of an answer.
+
+    Raises:
+        UsageError: most of the first answers were cut off before they said anything.
+    """
+    if len(log) < min(FIRST_ANSWERS, expected) or not mostly_unsaid(log):
+        return
+    raise UsageError(
+        f"Most of the first answers were cut off at {max_tokens} tokens before they said anything, as happens with "
+        "models that think first. Start a new run with a larger --max-tokens, such as 2048."
+    )
+
+
+def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
+    """The answer as read.
+
+    Beside it stand the ``tokens`` of its request, NaN where the service does not count, and whether the answer was
+    ``truncated`` at the most tokens (1 or 0; NaN where the service does not say why it ended).
+    """
+    score, parts = read(prompt, answer.answer)
+    tokens = float(answer.usage.get("total_tokens", math.nan))
+    truncated = float(answer.truncated) if answer.finish_reason else math.nan
+    return Scored(score, answer.answer, parts={"tokens": tokens, "truncated": truncated, **parts})

@@ -1,0 +1,171 @@
+"""Chat models that run here: a causal model of transformers and its chat template."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import torch
+from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
+
+from swapbias.scorers.chat.answers import CUT_OFF, Answer, AnswerLog, Read, as_scored, by_key, refuse_cut_off, unread
+from swapbias.scorers.chat.options import ChatOptions, settings
+from swapbias.scorers.chat.service import answer_key
+from swapbias.scorers.checkpoint import length_batches, length_limit, load_model, model_name
+from swapbias.scorers.scorer import LoadOptions, Progress, Scored
+from swapbias.studies import Prompt
+
+
+class LocalChatScorer:
+    """Score: what ``read`` makes of the answer; NaN where it makes nothing of it. ``answer`` is the raw text.
+
+    Sampled from the plain softmax at the temperature, without top-k, top-p or repetition penalty; temperature 0 gives
+    the likeliest answer. An answer depends on model, prompt, seed and trial alone, never on the rows beside it, so
+    that a run that was stopped goes on as if it had not been. NaN, and no answer: prompt and answer are longer than
+    the model reads. Rows of one trial with the same text are asked once.
+    """
+
+    kind = "chat"
+    unit = "answer"
+    sends_text = False
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        model_id: str,
+        identity: Mapping[str, Any],
+        options: ChatOptions | None = None,
+        batch_size: int = 64,
+        read: Read = unread,
+    ) -> None:
+        """Wrap a loaded model; ``load`` is the usual way. Of the options, those of a service do nothing here."""
+        self.model, self.tokenizer = model.eval(), tokenizer
+        self.model_id, self.options = model_id, options or ChatOptions()
+        self.batch_size, self.read = batch_size, read
+        self.log = AnswerLog()
+        self.identity: Mapping[str, Any] = {**identity, "kind": self.kind, **settings(self.options)}
+
+    @classmethod
+    def load(cls, model: str, load: LoadOptions, options: ChatOptions | None = None, *, read: Read = unread) -> Self:
+        """From a Hub id or local folder.
+
+        Raises:
+            ValueError: no such model, or not a causal one.
+        """
+        loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, device=load.device, dtype=load.dtype)
+        return cls(
+            loaded, tokenizer, model_id=model_name(model), identity=pin, options=options, batch_size=load.batch_size,
+            read=read,
+        )  # fmt: skip
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt, in order.
+
+        Raises:
+            UsageError: most of the first answers are cut off before any text.
+        """
+        pinned = " ".join([self.model_id, *(str(self.identity.get(name, "")) for name in ("sha256", "revision"))])
+        keys = [answer_key(prompt, model=f"local {pinned}", options=self.options) for prompt in prompts]
+        groups = by_key(prompts, keys)
+        left = {key: rows for key, rows in groups.items() if key not in self.log}
+        report = on_progress or (lambda done: None)
+        if len(left) < len(groups):
+            report(len(prompts) - sum(map(len, left.values())))
+        self._ask(left, report)
+        return [self._scored(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
+
+    def _ask(self, groups: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
+        keys, known = list(groups), len(self.log)
+        encoded = [self._encode(groups[key][0].text) for key in keys]
+        most = length_limit(self.tokenizer, self.model.config) - self.options.max_tokens
+        fits = [index for index, ids in enumerate(encoded) if len(ids) <= most]
+        if len(fits) < len(keys):
+            report(sum(len(groups[keys[index]]) for index in set(range(len(keys))).difference(fits)))
+        expected = known + len(fits)
+        refuse_cut_off(self.log, expected, self.options.max_tokens)  # known answers: of a run that goes on
+        for batch in length_batches([len(encoded[index]) for index in fits], self.batch_size):
+            members = [fits[index] for index in batch]
+            answers = self._generate([encoded[index] for index in members], [keys[index] for index in members])
+            for index, (text, tokens, reason) in zip(members, answers, strict=True):
+                rows = groups[keys[index]]
+                usage = {"completion_tokens": tokens, "total_tokens": tokens + len(encoded[index])}
+                self.log.add(
+                    Answer(
+                        key=keys[index], prompt_id=rows[0].prompt_id, answer=text, finish_reason=reason, usage=usage
+                    )
+                )  # fmt: skip
+                report(len(rows))
+            refuse_cut_off(self.log, expected, self.options.max_tokens)
+
+    def _encode(self, text: str) -> list[int]:
+        """The prompt as one turn of the user; a model without a chat template reads the text and a line end."""
+        if self.tokenizer.chat_template is None:
+            return open_ids(self.tokenizer, f"{text}\n")
+        turn = [{"role": "user", "content": text}]
+        encoded = self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=True)
+        ids: list[int] = encoded["input_ids"]
+        return ids
+
+    def _generate(self, encoded: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[str, int, str]]:
+        """Text, number of tokens and why it ended, for each of the prompts, which are equally long."""
+        ids = torch.tensor(encoded, device=self.model.device)
+        ends = self._ends()
+        chosen = GenerationConfig(  # type: ignore[no-untyped-call]
+            do_sample=False, num_beams=1, repetition_penalty=1.0, max_new_tokens=self.options.max_tokens,
+            eos_token_id=ends or None, pad_token_id=ends[0] if ends else 0,
+        )  # fmt: skip
+        noise = [_Sampler(self.options.temperature, keys, self.model.device)] if self.options.temperature else []
+        with torch.inference_mode():
+            whole = self.model.generate(
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                generation_config=chosen,
+                logits_processor=LogitsProcessorList(noise),
+            )
+        return [self._decoded(row, ends) for row in whole[:, ids.shape[1] :].tolist()]
+
+    def _ends(self) -> list[int]:
+        """Tokens that end an answer, by the generation settings of the model or else by its tokenizer."""
+        found = self.model.generation_config.eos_token_id
+        found = self.tokenizer.eos_token_id if found is None else found
+        return [] if found is None else [found] if isinstance(found, int) else list(found)
+
+    def _decoded(self, row: list[int], ends: Sequence[int]) -> tuple[str, int, str]:
+        stop = next((place for place, token in enumerate(row) if token in ends), len(row))
+        reason = CUT_OFF if stop == len(row) else "stop"
+        text = self.tokenizer.decode(row[:stop], skip_special_tokens=True)
+        return text.encode(errors="replace").decode(), min(stop + 1, len(row)), reason
+
+    def _scored(self, prompt: Prompt, key: str) -> Scored:
+        answer = self.log.known.get(key)
+        if answer is not None:
+            return as_scored(prompt, answer, self.read)
+        nothing = as_scored(prompt, Answer(key=key, prompt_id=prompt.prompt_id, answer=""), self.read)
+        return Scored(float("nan"), parts=dict.fromkeys(nothing.parts, float("nan")))
+
+
+def open_ids(tokenizer: Any, text: str) -> list[int]:
+    """Tokens of a text that goes on: without the end mark that some tokenizers put behind every text."""
+    ids: list[int] = list(tokenizer(text)["input_ids"])
+    marks = {tokenizer.eos_token_id, tokenizer.sep_token_id}
+    while len(ids) > 1 and ids[-1] in marks:
+        ids.pop()
+    return ids
+
+
+class _Sampler(LogitsProcessor):
+    """Turns the likeliest token into a draw from the softmax: argmax of logits / temperature plus Gumbel noise.
+
+    Each row has a generator of its own, seeded by its key. (Gumbel-max trick: Maddison et al. 2014.)
+    """
+
+    def __init__(self, temperature: float, keys: Sequence[str], device: torch.device) -> None:
+        self.temperature = temperature
+        self.generators = [torch.Generator(device).manual_seed(int(key[:15], 16)) for key in keys]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """The scores with noise, shape (rows, vocabulary)."""
+        noise = torch.empty_like(scores)
+        for row, generator in zip(noise, self.generators, strict=True):
+            row.exponential_(generator=generator)
+        return scores / self.temperature - noise.log()

@@ -1,0 +1,144 @@
+"""Chat models behind an OpenAI-compatible service: each prompt is a conversation of its own, each answer is kept."""
+
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from swapbias.errors import UsageError
+from swapbias.scorers.chat.answers import AnswerLog, Read, as_scored, by_key, refuse_cut_off, trial_of, unread
+from swapbias.scorers.chat.options import ChatOptions, api_key, settings
+from swapbias.scorers.scorer import Progress, Scored
+from swapbias.studies import Prompt
+
+CHARACTERS_PER_TOKEN = 4  # of English text, for the estimate alone: each service counts in its own way
+
+
+def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
+    """sha256 of everything that decides an answer: model, service, text, temperature, seed, length and trial.
+
+    Rows of one trial with the same text share a key, and so an answer.
+    """
+    service = [model, options.host, options.provider or ""]
+    asked = [float(options.temperature), options.seed, options.max_tokens, trial_of(prompt.prompt_id)]
+    return hashlib.sha256(json.dumps([*service, prompt.text, *asked]).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPlan:
+    """What asking takes.
+
+    Attributes:
+        requests: to be sent.
+        answered: requests whose answers are known.
+        prompt_tokens: estimated: a token for every four characters.
+        output_tokens: at most.
+        cost: at most, in currency units; NaN without prices.
+    """
+
+    requests: int
+    answered: int
+    prompt_tokens: int
+    output_tokens: int
+    cost: float
+
+    def sentence(self) -> str:
+        """The plan in words."""
+        told = f"{self.requests:,} requests to send, {self.answered:,} answered already: about "
+        told += f"{self.prompt_tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN}) and at most "
+        told += f"{self.output_tokens:,} output tokens"
+        return f"{told}." if math.isnan(self.cost) else f"{told}, together at most about {self.cost:,.2f}."
+
+
+def plan(groups: Mapping[str, Sequence[Prompt]], known: Container[str], options: ChatOptions) -> ChatPlan:
+    """What is left to ask of the rows of each key."""
+    texts = [rows[0].text for key, rows in groups.items() if key not in known]
+    tokens_in = sum(math.ceil(len(text) / CHARACTERS_PER_TOKEN) for text in texts)
+    tokens_out = options.max_tokens * len(texts)
+    cost = math.nan
+    if options.price_in is not None and options.price_out is not None:
+        cost = (tokens_in * options.price_in + tokens_out * options.price_out) / 1e6
+    return ChatPlan(len(texts), len(groups) - len(texts), tokens_in, tokens_out, cost)
+
+
+class ChatScorer:
+    """Score: what ``read`` makes of the answer; NaN where it makes nothing of it. ``answer`` is the raw text.
+
+    Rows of one trial with the same text are asked once. Set ``log`` to the log of a run before scoring: what it
+    knows is not asked again, and every answer is in it as soon as it arrives.
+    """
+
+    kind = "chat"
+    unit = "answer"
+    sends_text = True
+    chunk_rows = sys.maxsize
+
+    def __init__(
+        self, model: str, options: ChatOptions | None = None, *, read: Read = unread, backoff: float = 1.0
+    ) -> None:
+        """Ask a model by the name that its service knows.
+
+        Args:
+            model: name of the model.
+            options: service, sampling, limits.
+            read: prompt and raw answer -> score and further score columns.
+            backoff: seconds before the second attempt; they double from attempt to attempt.
+        """
+        self.model_id, self.options = model, options or ChatOptions()
+        self.read, self.backoff = read, backoff
+        self.log = AnswerLog()
+        self.sent = 0
+        service = {"host": self.options.host, "provider": self.options.provider or ""}
+        self.identity: Mapping[str, Any] = {"kind": self.kind, **service, **settings(self.options)}
+
+    def estimate(self, prompts: Sequence[Prompt], known: Container[str] | None = None) -> ChatPlan:
+        """What asking takes; ``known`` are keys with answers, those of the log where None."""
+        return plan(by_key(prompts, self._keys(prompts)), self.log if known is None else known, self.options)
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt, in order.
+
+        Raises:
+            UsageError: no or a wrong key, an unknown model, more requests than ``max_requests``, or answers that are
+                cut off before any text.
+            ValueError: the service refuses a request, or does not answer one in all attempts.
+        """
+        keys = self._keys(prompts)
+        groups = by_key(prompts, keys)
+        left = {key: rows for key, rows in groups.items() if key not in self.log}
+        report = on_progress or (lambda done: None)
+        if len(left) < len(groups):
+            report(len(prompts) - sum(map(len, left.values())))
+        refuse_cut_off(self.log, len(groups), self.options.max_tokens)  # known answers: of a run that goes on
+        if left:
+            self._refuse_many(len(left))
+            self._ask(left, report)
+            refuse_cut_off(self.log, len(groups), self.options.max_tokens)
+        return [as_scored(one, self.log.known[key], self.read) for one, key in zip(prompts, keys, strict=True)]
+
+    def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
+        return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
+
+    def _ask(self, left: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
+        from swapbias.scorers.chat.requests import ask  # the HTTP client loads when it is needed
+
+        key, before = api_key(self.options), len(self.log)
+        try:
+            ask(
+                left, model=self.model_id, options=self.options, key=key, log=self.log, backoff=self.backoff,
+                report=report,
+            )  # fmt: skip
+        finally:
+            self.sent += len(self.log) - before
+
+    def _refuse_many(self, needed: int) -> None:
+        most = self.options.max_requests
+        if most is not None and self.sent + needed > most:
+            before = f" after {self.sent:,} sent" if self.sent else ""
+            raise UsageError(
+                f"{needed:,} requests are needed{before}, and --max-requests allows {most:,}. Raise it, or take "
+                "fewer prompts or trials."
+            )

@@ -1,0 +1,169 @@
+"""What a study is, and how its leaf (one builder file, one folder of tables) is found by name."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.studies.lexicons import Lexicon
+from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, checked
+from swapbias.studies.study import Corpus, Study, unknown
+from swapbias.studies.tables import upstream_file
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+def _leaves(package: str, pattern: str) -> list[str]:
+    folder = Path(str(files(package)))
+    return sorted(path.stem for path in folder.glob(pattern) if not path.stem.startswith("_"))
+
+
+def corpora() -> list[str]:
+    """Names of all corpora."""
+    return _leaves("swapbias.builders", "*.py")
+
+
+@cache
+def load_corpus(name: str) -> Corpus:
+    """The corpus of that name.
+
+    Raises:
+        UsageError: naming the corpora there are.
+    """
+    if name not in corpora():
+        raise unknown("corpus", name, corpora())
+    corpus: Corpus = import_module(f"swapbias.builders.{name}").CORPUS
+    return corpus
+
+
+def studies() -> list[str]:
+    """Names of all studies."""
+    return [name for name in corpora() if load_corpus(name).study is not None]
+
+
+def load_study(name: str) -> Study:
+    """The study of that name.
+
+    Raises:
+        UsageError: naming the studies there are.
+    """
+    study = load_corpus(name).study if name in corpora() else None
+    if study is None:
+        raise unknown("study", name, studies())
+    return study
+
+
+def metrics() -> list[str]:
+    """Names of all evaluate modules."""
+    return _leaves("swapbias.metrics", "[a-z]*")
+
+
+def metric_path(name: str) -> str:
+    """The folder of an evaluate module, for ``evaluate.load(metric_path("paired_gap"))``.
+
+    Raises:
+        UsageError: naming the modules there are.
+    """
+    if name not in metrics():
+        raise unknown("measure", name, metrics())
+    return str(files("swapbias.metrics") / name)
+
+
+def local_corpus(name: str, folder: Path) -> Corpus:
+    """The corpus with the configs that it makes from a folder of the user's (MIMIC, own notes).
+
+    Raises:
+        UsageError: unknown corpus, or one that reads no folder, or nothing in the folder that it can read.
+    """
+    corpus = load_corpus(name)
+    if corpus.local is None:
+        able = [one for one in corpora() if load_corpus(one).local]
+        raise UsageError(f"{name} reads no folder, expected {' or '.join(able)}. Drop --data.")
+    return replace(
+        corpus, configs=corpus.local(folder), title=f"{name}, made from a folder of one's own", licence="other"
+    )
+
+
+def config_rows(corpus: str, config: str, *, download: bool = True) -> list[dict[str, str]]:
+    """The rows of a config, checked.
+
+    Raises:
+        UsageError: unknown corpus or config.
+        UpstreamMissingError: an upstream file it needs is not reachable.
+        ValueError: a table of the package is broken.
+    """
+    return checked_rows(load_corpus(corpus), config, download=download)
+
+
+def checked_rows(leaf: Corpus, config: str, *, download: bool = True) -> list[dict[str, str]]:
+    """``config_rows`` of a corpus at hand."""
+    corpus = leaf.name
+    wanted = leaf.config(config)
+    for path in wanted.upstream:
+        upstream_file(corpus, path, download=download)
+    rows = [dict(row) for row in wanted.rows()]
+    if wanted.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
+        kinds = {experiment.name: experiment.kind for experiment in leaf.study.experiments} if leaf.study else {}
+        masked = bool(rows) and kinds.get(rows[0]["experiment"]) == "masked"
+        list(checked(as_prompts(rows), masked=masked))
+    for row in rows:
+        if tuple(row) != wanted.columns:
+            raise ValueError(f"{corpus}/{config}: columns {list(row)}, expected {list(wanted.columns)}.")
+    return rows
+
+
+def as_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
+    """Rows as prompts; columns that a Prompt does not have are left out."""
+    return [Prompt(**{name: row[name] for name in PROMPT_COLUMNS}) for row in rows]
+
+
+def row_count(corpus: str, config: str) -> int | None:
+    """Rows of a config, or None where it needs an upstream file that is not on this machine."""
+    count = load_corpus(corpus).config(config).count
+    if count:
+        return count()
+    try:
+        return len(config_rows(corpus, config, download=False))
+    except UpstreamMissingError:
+        return None
+
+
+def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = None) -> "Dataset":
+    """A config of a corpus as a ``datasets.Dataset`` of strings (the first config by default).
+
+    With ``data``, a folder of the user's, the corpus' configs are made from it (MIMIC, own notes).
+
+    Raises:
+        UsageError: unknown corpus or config.
+        UpstreamMissingError: an upstream file it needs is not reachable.
+    """
+    from datasets import Dataset, Features, Value
+
+    leaf = local_corpus(corpus, data) if data else load_corpus(corpus)
+    chosen = leaf.config(config) if config else leaf.configs[0]
+    features = Features({column: Value("string") for column in chosen.columns})
+    if chosen.stream:
+        streamed: Dataset = Dataset.from_generator(chosen.rows, features=features)
+        return streamed
+    rows = checked_rows(leaf, chosen.name)
+    columns = {column: [row[column] for row in rows] for column in chosen.columns}
+    return Dataset.from_dict(columns, features=features)
+
+
+@cache
+def load_lexicon(name: str) -> Lexicon:
+    """A lexicon by ``corpus/lexicon``.
+
+    Raises:
+        UsageError: naming the lexicons of the corpus.
+    """
+    corpus, _, lexicon = name.partition("/")
+    known = load_corpus(corpus).lexicons
+    if lexicon not in known:
+        raise unknown(f"lexicon of {corpus}", lexicon, sorted(known))
+    return known[lexicon]()

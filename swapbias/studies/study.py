@@ -1,0 +1,183 @@
+"""What a leaf declares: experiments of a study, configs of a corpus, outputs that its authors released."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from swapbias.errors import UsageError
+from swapbias.studies.lexicons import Lexicon
+from swapbias.studies.prompt import PROMPT_COLUMNS
+
+
+def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
+    """The error for a name that is none of those there are."""
+    return UsageError(f"Unknown {thing} {name!r}: expected one of {', '.join(known)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A prompt column to break findings down by, and what the study calls it."""
+
+    column: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Covariate:
+    """A number known for each value of a column (earnings of a profession), to correlate the score with."""
+
+    name: str
+    column: str
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """One question of a study: which rows, which kind of model, which comparison.
+
+    Attributes:
+        name: stands in the ``experiment`` column of its rows.
+        question: one sentence.
+        configs: configs of the corpus that hold its rows, all audited by default.
+        alternatives: configs to audit instead, one at a time, when asked for by name.
+        kind: the kind of model it needs (``masked``, ``classifier``, ``causal``).
+        on_request: run only where its study is named: it costs many times the others.
+        reading: how the model is read, where that is not the kind's usual way (see ``scorers.readings``).
+        measure: the function of ``measures`` that compares the two groups.
+        group, reference_group: the value is group minus reference_group.
+        unit: unit of the score and so of the value.
+        direction: what above and below zero mean, and which is worse.
+        scores: score columns, the published one first.
+        levels: groups whose mean is reported beside the comparison; ``all`` pools every group.
+        slices: columns to break findings down by.
+        subset: column whose values are analysed apart; blank for none.
+        contrast: two values of ``subset`` whose gaps are compared.
+        cluster: column whose rows are not independent (template); the robust view clusters on it. Blank: none.
+        contrast_cluster: the same for the contrast: a column whose values each lie in one subset. Templates stand
+            in both subsets, so that their effects cancel; what the subsets differ in (conditions) does not.
+        test: the paper's test, an option of the measure.
+        units: units of score columns that are in another unit than the published one.
+        aggregate: columns to average over before groups are compared, from the finest: the last is the unit of
+            the comparison (conditions), whose robust view is a permutation test.
+        thresholds: units above each are counted per group (1 counts those that reach it).
+        reported: further columns whose mean is reported (the unrated mass).
+        grid: two columns whose means are drawn as a heat map.
+        covariates: numbers to correlate mean scores with.
+        corpus: the corpus of its configs, where that is not the study's own.
+        regimes: how training notes were treated; a row is read once for each, by a classifier trained on it.
+        rates: what is made of predictions and true labels, or of cosines (see ``rating_findings.RATES``).
+    """
+
+    name: str
+    question: str
+    kind: str
+    measure: str
+    group: str
+    reference_group: str
+    unit: str
+    direction: str
+    configs: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
+    reading: str = ""
+    on_request: bool = False
+    scores: tuple[str, ...] = ("score",)
+    levels: tuple[str, ...] = ()
+    slices: tuple[Slice, ...] = ()
+    subset: str = ""
+    contrast: tuple[str, str] | None = None
+    cluster: str = "template"
+    contrast_cluster: str = "condition"
+    test: str = "t"
+    units: Mapping[str, str] = field(default_factory=dict)
+    aggregate: tuple[str, ...] = ()
+    thresholds: tuple[float, ...] = ()
+    reported: tuple[str, ...] = ()
+    grid: tuple[str, str] | None = None
+    covariates: tuple[Covariate, ...] = ()
+    corpus: str = ""
+    regimes: tuple[str, ...] = ()
+    rates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """A published study: what it asks and how it was analysed.
+
+    ``correction`` is the method of ``measures.adjust`` for its families of tests; ``limits`` are sentences
+    that every report repeats.
+    """
+
+    name: str
+    title: str
+    url: str
+    experiments: tuple[Experiment, ...]
+    correction: str = "holm"
+    limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """One table of a corpus.
+
+    Attributes:
+        rows: makes it.
+        upstream: pinned files that it must read.
+        split: its split; with ``split_column`` the rows say theirs.
+        stream: too large for memory: it is written as it is made, and not checked as a whole.
+        count: tells the number of rows without making them, where that takes long.
+    """
+
+    name: str
+    description: str
+    rows: Callable[[], Iterable[Mapping[str, str]]]
+    columns: tuple[str, ...] = PROMPT_COLUMNS
+    upstream: tuple[str, ...] = ()
+    split: str = "test"
+    split_column: str = ""
+    stream: bool = False
+    count: Callable[[], int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """Outputs that the authors released for one model: pinned files, and how they become scored rows.
+
+    ``rows`` takes the files by path and yields prompt rows with a ``score``; ``counts`` yields
+    (subset, measure, contrast, number) for facts that are no comparison of groups.
+    """
+
+    model: str
+    experiment: str
+    files: tuple[str, ...]
+    rows: Callable[[Mapping[str, Path]], Iterable[Mapping[str, Any]]]
+    counts: Callable[[Mapping[str, Path]], Iterable[tuple[str, str, str, float]]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """A leaf: tables that are published together, and the study that reads them, if one does.
+
+    ``local`` makes configs from a folder of the user's (MIMIC, own notes).
+    """
+
+    name: str
+    title: str
+    licence: str
+    configs: tuple[Config, ...]
+    version: str = "1.0.0"
+    study: Study | None = None
+    lexicons: Mapping[str, Callable[[], Lexicon]] = field(default_factory=dict)
+    released: tuple[Released, ...] = ()
+    local: Callable[[Path], tuple[Config, ...]] | None = None
+
+    def config(self, name: str) -> Config:
+        """The config of that name.
+
+        Raises:
+            UsageError: naming the configs there are.
+        """
+        for config in self.configs:
+            if config.name == name:
+                return config
+        raise unknown(f"config of {self.name}", name, [config.name for config in self.configs])

@@ -1,0 +1,205 @@
+"""Where data comes from: the package's own tables, published numbers, upstream files pinned by commit and sha256."""
+
+import csv
+import hashlib
+import http.client
+import io
+import json
+import os
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from swapbias.errors import UpstreamMissingError
+from swapbias.files import cache_dir, file_sha256, write_whole
+
+SOURCE_COLUMNS = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
+_NAME = re.compile(r"\s*[A-Za-z_][\w .-]{0,29}\s*")
+_RAW_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
+
+
+def corpus_dir(corpus: str) -> Path:
+    """The folder of a corpus' tables; it exists in a checkout and in an installed wheel alike."""
+    return Path(str(files("swapbias.datasets_src"))) / corpus
+
+
+def read_table(
+    path: Path, columns: Sequence[str], *, optional: Iterable[str] = (), delimiter: str = ","
+) -> list[dict[str, str]]:
+    """Read a table strictly: the header is exactly ``columns``, every row is full, no cell is blank.
+
+    Nothing is guessed: ``nan``, ``null`` and ``TRUE`` stay words. Cells of ``optional`` columns may be blank.
+
+    Raises:
+        ValueError: naming file and line, for a wrong header, a ragged row or a blank cell.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not UTF-8 ({error.reason}). Save it as UTF-8.") from error
+    with io.StringIO(text, newline="") as handle:
+        lines = strict_rows(path.name, handle, delimiter=delimiter)
+        _, header = next(lines, (1, []))
+        if header != list(columns):
+            raise ValueError(f"{path.name}:1: columns {header}, expected {list(columns)}. Fix the header.")
+        rows = []
+        for line, cells in lines:
+            where = f"{path.name}:{line}"
+            if len(cells) != len(columns):
+                raise ValueError(f"{where}: {len(cells)} cells, expected {len(columns)}. Quote or add cells.")
+            row = dict(zip(columns, cells, strict=True))
+            blank = [name for name, cell in row.items() if not cell.strip() and name not in optional]
+            if blank:
+                raise ValueError(f"{where}: column {blank[0]!r} is blank, expected a value. Fill it in.")
+            rows.append(row)
+    return rows
+
+
+def strict_rows(name: str, handle: Iterable[str], *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Rows of a CSV text, each with the line at which it starts; the file's name is for errors.
+
+    Raises:
+        ValueError: a quote is not closed, or text follows the closing one; names the row and its line.
+    """
+    reader = csv.reader(handle, delimiter=delimiter, strict=True)
+    row = line = 1
+    try:
+        for cells in reader:
+            yield line, cells
+            line, row = reader.line_num + 1, row + bool(cells)
+    except csv.Error as error:
+        raise ValueError(
+            f"{name}: row {row} (line {line}; the header is row 1): a quote opens a cell and is not closed at the "
+            f"cell's end ({error}), expected pairs. Mend the quotes."
+        ) from error
+
+
+def shown_names(header: Sequence[str]) -> str:
+    """Column names for an error; a first line that is no header may be a note, and is not repeated.
+
+    >>> shown_names(["text", "label"]), shown_names(["1", "She is 45F."])
+    ('text, label', '2 columns without names')
+    """
+    if not all(_NAME.fullmatch(name) for name in header):
+        return f"{len(header)} columns without names"
+    return ", ".join(header[:20]) or "none"
+
+
+def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:
+    """sha256 over rows in order: changes with any edit of tables or of the code that builds the rows."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps(dict(row), sort_keys=True, ensure_ascii=False).encode())
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
+    """The upstream files of a corpus by path, as pinned in its ``sources.csv``."""
+    table = corpus_dir(corpus) / "sources.csv"
+    if not table.exists():
+        return {}
+    return {row["path"]: row for row in read_table(table, SOURCE_COLUMNS)}
+
+
+def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
+    """A pinned upstream file on disk, with its sha256 verified.
+
+    Looked for in the folder ``SWAPBIAS_UPSTREAM`` (as ``owner/repository/path``), then in the cache, then
+    fetched from the pinned commit (unless ``download`` is false, or ``SWAPBIAS_UPSTREAM`` is set: a folder
+    given is a folder meant). A file in the cache that is not the pinned one is fetched anew.
+
+    Raises:
+        UpstreamMissingError: it is in none of them, or a file is there with another sha256; the message says
+            how to get the right one.
+        ValueError: no file of that path is pinned.
+    """
+    pin = pinned_files(corpus).get(path)
+    if pin is None:
+        raise ValueError(f"{corpus}/sources.csv: no file {path!r} is pinned. Add a row for it.")
+    local = os.environ.get("SWAPBIAS_UPSTREAM")
+    cached = cache_dir() / "upstream" / pin["repository"] / pin["commit"] / path
+    found = Path(local) / pin["repository"] / path if local else cached
+    if found.is_dir():
+        raise UpstreamMissingError(f"{found} is a folder, expected the file of that name. Move it away.")
+    if download and not local and not (found.exists() and file_sha256(found) == pin["sha256"]):
+        _fetch(pin, cached)
+    if not found.exists():
+        raise UpstreamMissingError(
+            f"{pin['repository']}/{path} is not at hand. Set SWAPBIAS_UPSTREAM to a folder that holds it, "
+            "or go online so that it is fetched."
+        )
+    if file_sha256(found) != pin["sha256"]:
+        raise UpstreamMissingError(
+            f"{found}: its sha256 is not the pinned {pin['sha256'][:12]}…. Fetch {pin['repository']} "
+            f"at commit {pin['commit'][:12]}."
+        )
+    return found
+
+
+def _fetch(pin: Mapping[str, str], target: Path) -> None:
+    url = _RAW_URL.format(**pin).replace(" ", "%20")
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            content = answer.read()
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        raise UpstreamMissingError(
+            f"{pin['repository']}/{pin['path']} could not be fetched ({getattr(error, 'reason', error)}). "
+            "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online."
+        ) from error
+    if hashlib.sha256(content).hexdigest() != pin["sha256"]:
+        raise ValueError(f"{url}: the sha256 of what came is not the pinned one. Nothing was kept.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, content)
+
+
+PUBLISHED_COLUMNS = (
+    "model", "experiment", "subset", "measure", "contrast", "slice_by", "slice_value",
+    "value", "p_value", "effect_size", "source", "note", "recomputed",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A number to hold a finding against: a paper's, or the planted one of a model made for calibration.
+
+    Strings keep the decimals that were printed; blank where not printed. Where a paper's own release disagrees
+    with what it prints, ``recomputed`` holds the released value and ``note`` the explanation.
+    """
+
+    value: str = ""
+    p_value: str = ""
+    effect_size: str = ""
+    source: str = ""
+    note: str = ""
+    recomputed: str = ""
+
+
+def published_rows(study: str) -> list[dict[str, str]]:
+    """The paper's numbers, as printed (strings keep their decimals); empty where a study lists none."""
+    table = corpus_dir(study) / "published.csv"
+    blank_allowed = set(PUBLISHED_COLUMNS) - {"model", "experiment", "measure", "contrast", "source"}
+    return read_table(table, PUBLISHED_COLUMNS, optional=blank_allowed) if table.exists() else []
+
+
+def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]:
+    """The paper's numbers for a model, by ``Finding.key``; a model is known by its name or last path part."""
+    merged: dict[tuple[str, ...], Published] = {}
+    for row in published_rows(study):
+        if row["model"].split("/")[-1].lower() != model_id.rstrip("/").split("/")[-1].lower():
+            continue
+        key = tuple(row[name] for name in ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value"))
+        before = merged.get(key, Published())
+        merged[key] = Published(
+            before.value or row["value"],
+            before.p_value or row["p_value"],
+            before.effect_size or row["effect_size"],
+            "; ".join(dict.fromkeys(part for part in (before.source, row["source"]) if part)),
+            before.note or row["note"],
+            before.recomputed or row["recomputed"],
+        )
+    return merged

@@ -1,0 +1,363 @@
+"""The social-distance study: conditions, attitudes against a slow definition, labels, rating, comparing."""
+
+import json
+import math
+
+import pandas as pd
+import pytest
+import torch
+
+from swapbias.audit import load_runs
+from swapbias.audit.audit import start
+from swapbias.audit.plan import Settings
+from swapbias.audit.run import Run, score_rows
+from swapbias.errors import UsageError
+from swapbias.findings.comparison import compare, condition_scores
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.measures.levels import label_masses, share_above
+from swapbias.scorers.baselines import RuleScorer
+from swapbias.scorers.registry import load_scorer, read_as
+from swapbias.studies import ratings as rating
+from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
+from swapbias.studies.lexicons import imported_path
+from swapbias.studies.tables import upstream_file
+from tests import tiny
+
+MASKED = [f"template{number}" for number in range(1, 5)]
+
+
+def masked_rows():
+    return [row for name in (*MASKED, "baseline") for row in config_rows("social_distance", name)]
+
+
+# --- corpus -----------------------------------------------------------------------------------------
+
+
+def test_there_are_93_and_29_conditions_in_138_renderings():
+    rows = config_rows("social_distance", "conditions")
+    groups = {
+        group: {row["condition"] for row in rows if row["group"] == group} for group in ("stigmatized", "other")
+    }
+    assert {group: len(names) for group, names in groups.items()} == {"stigmatized": 93, "other": 29}
+    assert "unemployed" in groups["stigmatized"]  # missing from the paper's printed list
+    assert len({row["singular"] for row in rows}) == 138
+    assert not [row for row in rows if " a undocumented" in row["singular"]]
+    assert len(masked_rows()) == 3_892
+
+
+def test_the_original_prompts_are_those_that_were_run(upstream):
+    import csv
+
+    rows = config_rows("social_distance", "original")
+    assert len(rows) == 3_864
+    path = "data/MLM results/roberta-base-Nonstigma--social_distance_results-top50-p1.csv"
+    with upstream_file("social_distance", path).open(newline="", encoding="utf-8") as handle:
+        ran = {row["prompt"] for row in csv.DictReader(handle)}
+    mine = {row["text"] for row in rows if row["template"] == "template1" and row["group"] == "other"}
+    assert mine == ran
+
+
+def test_released_labels_are_of_the_same_93_and_29_conditions(upstream):
+    from swapbias.studies.catalogue import load_corpus
+
+    released = load_corpus("social_distance").released[0]
+    rows = list(released.rows({path: upstream_file("social_distance", path) for path in released.files}))
+    found = {group: len({r["condition"] for r in rows if r["group"] == group}) for group in ("stigmatized", "other")}
+    assert found == {"stigmatized": 93, "other": 29}
+    assert not [row for row in rows if row["text"].startswith("We ")]
+    original = config_rows("social_distance", "original")
+    assert len({row["condition"] for row in original if row["group"] == "other"}) == 29
+    assert len({row["condition"] for row in original if row["group"] == "stigmatized"}) == 93
+
+
+def test_the_lexicon_labels_what_the_released_models_say(upstream):
+    """At least 95 % of the top-50 mass in the released outputs carries a label."""
+    import csv
+
+    lexicon = load_lexicon("social_distance/attitude")
+    assert len(lexicon.words) >= 500
+    rated = total = 0.0
+    for number in range(1, 5):
+        path = f"data/MLM results/roberta-base-Nonstigma--social_distance_results-top50-p{number}.csv"
+        with upstream_file("social_distance", path).open(newline="", encoding="utf-8") as handle:
+            for row in csv.DictReader(handle):
+                total += float(row["probs"])
+                rated += float(row["probs"]) * (row["predicted_word"].strip().lower() in lexicon.words)
+    assert rated / total >= 0.95
+
+
+# --- attitudes --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rated_model(tmp_path_factory):
+    """A tiny model whose vocabulary holds the words of the attitude lexicon."""
+    folder = tmp_path_factory.mktemp("bert")
+    real = tiny.words
+    rated = list(load_lexicon("social_distance/attitude").words)
+    tiny.words = lambda: sorted({*real(), *rated, "unheard", "someone", "home"})
+    try:
+        tiny.save("bert", folder)
+    finally:
+        tiny.words = real
+    return folder
+
+
+@pytest.fixture(scope="module")
+def attitudes(rated_model):
+    return load_scorer(str(rated_model))
+
+
+def test_attitudes_equal_the_slow_definition(attitudes):
+    prompts = as_prompts(masked_rows()[::311])
+    lexicon = load_lexicon("social_distance/attitude")
+    for prompt, one in zip(prompts, read_as(attitudes, "attitude").score(prompts), strict=True):
+        p = attitudes.probabilities([attitudes.encode(prompt.text)])[0]
+        top = p.topk(50)
+        sums = dict.fromkeys(("positive", "negative", "neutral", "irrelevant", "unrated"), 0.0)
+        for value, token in zip(top.values.tolist(), top.indices.tolist(), strict=True):
+            word = attitudes.tokenizer.decode([token]).strip().lower()
+            sums[lexicon.words.get(word, "unrated")] += value
+        rated = sums["positive"] + sums["negative"] + sums["neutral"]
+        assert one.score == pytest.approx(sums["negative"] / rated, abs=1e-5)
+        for label, mass in sums.items():
+            assert one.parts[f"{label}_mass"] == pytest.approx(mass, abs=1e-5)
+        assert one.parts["top_mass"] == pytest.approx(sum(sums.values()), abs=1e-5)
+        assert len(json.loads(one.top_tokens)) == 50
+
+
+def test_antonym_log_odds_are_the_mean_over_pairs_and_rise_with_disapproval(attitudes):
+    reader = read_as(attitudes, "attitude")
+    p = torch.full((len(attitudes.words),), 1e-6)
+    known = {word: index for index, word in enumerate(attitudes.words)}
+    pairs = [("likely", "unlikely"), ("safe", "unsafe"), ("good", "bad")]
+    assert all(word in known for pair in pairs for word in pair)
+    even = reader._log_odds(p, "social_distance")
+    assert even == pytest.approx(0)
+    count = len(reader._pairs["social_distance"])
+    p[known["unlikely"]] = 1e-6 * math.e  # one pair of all gains 1: the mean gains 1 / count
+    assert reader._log_odds(p, "social_distance") == pytest.approx(1 / count, abs=1e-4)
+
+
+def test_a_prompt_without_a_rated_word_is_nan(tmp_path):
+    scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path))), "attitude")
+    scorer.masked.labels_of_tokens("social_distance/attitude")
+    labels, of_token = scorer.masked._lexicons["social_distance/attitude"]
+    of_token[:] = labels.index("unrated")
+    one = scorer.score(as_prompts(config_rows("social_distance", "baseline")[:1]))[0]
+    assert math.isnan(one.score)
+    assert one.parts["unrated_mass"] == pytest.approx(one.parts["top_mass"])
+
+
+def test_xlnet_is_read_for_attitudes_too(tmp_path):
+    scorer = read_as(load_scorer(str(tiny.save("xlnet", tmp_path))), "attitude")
+    scored = scorer.score(as_prompts(config_rows("social_distance", "baseline")[:3]))
+    assert all(0 < one.parts["top_mass"] <= 1 for one in scored)
+
+
+# --- findings ---------------------------------------------------------------------------------------
+
+
+def test_sub_conditions_are_averaged_before_conditions_are_compared():
+    """Three of the 93 have three renderings: a bias on one rendering of them weighs a third of a condition.
+
+    By hand: only "is a lesbian" scores 1, everything else 0. Its condition has 3 renderings, so its mean is 1/3;
+    over 93 conditions the stigmatized mean is 1/279, the others' 0.
+    """
+    rule = RuleScorer(lambda prompt: float("who is a lesbian" in prompt.text), kind="masked")
+    found = disaggregate(pd.DataFrame(score_rows(masked_rows(), rule)), "social_distance")
+    gap = next(one for one in found if one.measure == "group_gap" and one.slice_by == "all")
+    assert gap.estimate.value == pytest.approx(1 / 279)
+    assert gap.estimate.n == 122
+
+
+def test_conditions_above_one_half_are_counted_strictly():
+    def rule(prompt):
+        return {"skinny": 0.5, "rich": 0.6, "homeless": 0.9}.get(prompt.condition, 0.1)
+
+    found = disaggregate(pd.DataFrame(score_rows(masked_rows(), RuleScorer(rule, kind="masked"))), "social_distance")
+    counts = {one.contrast: one.estimate.value for one in found if one.measure == "count_above"}
+    assert counts == {"stigmatized > 0.5": 1.0, "other > 0.5": 1.0}
+    baseline = [one for one in found if one.contrast == "baseline" and one.slice_by == "all"]
+    assert baseline[0].estimate.value == pytest.approx(0.1)
+
+
+def test_negative_labels_are_shares_and_baselines_stand_beside():
+    rows = config_rows("social_distance", "sentiment")
+
+    def says(texts):
+        return [0.1 if "homeless" in text else 0.9 for text in texts]
+
+    from swapbias.scorers.classifier import CallableScorer
+
+    scorer = read_as(CallableScorer(says, model_id="m"), "negative_label")
+    found = disaggregate(pd.DataFrame(score_rows(rows, scorer)), "social_distance")
+    gap = next(one for one in found if one.measure == "group_gap" and one.slice_by == "all")
+    assert gap.estimate.value == pytest.approx(1 / 93)
+    counts = {one.contrast: one.estimate.value for one in found if one.measure == "count_above"}
+    assert counts["stigmatized = 1"] == 1
+    assert next(one for one in found if one.contrast == "baseline").estimate.value == 0
+
+
+# --- measures ---------------------------------------------------------------------------------------
+
+
+def test_label_masses_by_hand():
+    # she .5 and mother .1 are female, he .2 male, it .05 neither; with threshold .1 "it" falls out.
+    words = {"she": "female", "mother": "female", "he": "male"}
+    tokens, p = [" She", "he", "mother", "it"], [0.5, 0.2, 0.1, 0.05]
+    assert label_masses(tokens, p, words) == pytest.approx({"female": 0.6, "male": 0.2, "unspecified": 0.05})
+    assert label_masses(tokens, p, words, threshold=0.1)["unspecified"] == 0
+    with pytest.raises(ValueError, match="at most 1"):
+        label_masses(["a", "b"], [0.9, 0.9], words)
+    with pytest.raises(ValueError, match="expected one for each"):
+        label_masses(["a"], [0.5, 0.5], words)
+
+
+def test_share_above_by_hand():
+    # 2 of 4 above .5 (.5 itself is not): Wilson with z = 1.96: centre .5, half width .35004.
+    found = share_above([0.9, 0.6, 0.5, 0.1, math.nan])
+    assert (found.value, found.n, found.n_unscored) == (0.5, 4, 1)
+    assert (found.ci_low, found.ci_high) == pytest.approx((0.15004, 0.84996), abs=1e-4)
+    assert math.isnan(share_above([math.nan]).value)
+
+
+# --- rating -----------------------------------------------------------------------------------------
+
+
+def test_kappa_by_hand():
+    # 4 words, 3 equal: observed .75. First: 2 positive, 2 negative; second: 3 positive, 1 negative.
+    # Chance: (2 * 3 + 2 * 1) / 16 = .5; kappa = (.75 - .5) / .5 = .5.
+    first = {"a": "positive", "b": "positive", "c": "negative", "d": "negative", "only": "neutral"}
+    second = {"a": "positive", "b": "positive", "c": "negative", "d": "positive"}
+    assert rating.agreement(first, second) == (pytest.approx(0.5), 0.75, 4)
+    assert math.isnan(rating.agreement({"a": "neutral"}, {"a": "neutral"})[0])
+    assert rating.agreement({"a": "neutral"}, {"b": "neutral"})[2] == 0
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
+    load_lexicon.cache_clear()
+    yield
+    load_lexicon.cache_clear()
+
+
+def test_unrated_words_are_exported_labelled_and_imported(tmp_path, own_cache):
+    row = config_rows("social_distance", "baseline")[0]
+    tops = [[["nice", 0.5], ["zany", 0.3], ["blurry", 0.1]], [["zany", 0.1]]]
+    items = pd.DataFrame([{**row, "top_tokens": json.dumps(top)} for top in tops])
+    words = rating.unrated_words(items)
+    assert words["word"].tolist() == ["zany", "blurry"]
+    assert words["mass"].tolist() == pytest.approx([0.4, 0.1])
+    assert words["prompts"].tolist() == [2, 1]
+    words.loc[0, "label"] = "Negative"
+    words.to_csv(tmp_path / "mine.csv", index=False)
+    assert rating.import_labels(tmp_path / "mine.csv") == 1
+    assert imported_path(rating.LEXICON).exists()
+    assert load_lexicon(rating.LEXICON).words["zany"] == "negative"
+    assert rating.unrated_words(items)["word"].tolist() == ["blurry"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("word,mark\na,b\n", "expected word and label"),
+        ("word,label\nzany,good\n", "mine.csv:2: label 'good', expected one of positive"),
+        ("word,label\nzany,neutral\nzany,positive\n", "mine.csv:3: 'zany' is positive here and neutral above"),
+        ("word,label\nzany,\n", "no row has a label"),
+    ],
+)
+def test_labels_that_cannot_be_read_are_one_sentence(tmp_path, own_cache, text, sentence):
+    (tmp_path / "mine.csv").write_text(text)
+    with pytest.raises(ValueError, match=sentence):
+        rating.import_labels(tmp_path / "mine.csv")
+
+
+# --- comparing --------------------------------------------------------------------------------------
+
+
+def manifest(status):
+    return {"swapbias": "0", "status": status, "settings": {}, "corpora": [], "skipped": [], "versions": {}}
+
+
+def run_of(folder, study, rows):
+    """A finished run as an audit leaves it."""
+    run = Run.create(folder, manifest("complete"))
+    run.write_parquet(f"items/{study}.parquet", pd.DataFrame(rows))
+    return run
+
+
+def scored(study, configs, rule, model):
+    rows = [row for config in configs for row in config_rows(study, config)]
+    return score_rows(rows, RuleScorer(rule, model_id=model))
+
+
+def test_the_paired_comparison_sees_what_the_independent_one_cannot(tmp_path):
+    """Two models whose disparities vary widely by template but differ by .01 throughout (up to a ripple)."""
+
+    def rule(extra):
+        def score(prompt):
+            wide = (hash_of(prompt.template) % 50) / 100
+            ripple = (hash_of(prompt.pair_id) % 10) / 10_000
+            return 0.3 + (wide + extra + ripple * (extra > 0)) * (prompt.group == "female")
+
+        return score
+
+    runs = [
+        run_of(tmp_path / name, "gendered_stigma", scored("gendered_stigma", ["rq1"], rule(extra), name))
+        for name, extra in (("a", 0.01), ("b", 0.0))
+    ]
+    found = [one for one in compare(load_runs(runs)) if one.slice_by == "all" and one.subset == "mental_health"]
+    plain, paired = found
+    assert (plain.robust, paired.robust) == ("", "paired by prompt")
+    assert plain.estimate.value == pytest.approx(paired.estimate.value) == pytest.approx(0.0105, abs=5e-4)
+    assert plain.estimate.p_value > 0.2
+    assert paired.estimate.p_value < 1e-6
+
+
+def hash_of(text):
+    import zlib
+
+    return zlib.crc32(text.encode())
+
+
+def test_disapproval_and_negative_labels_are_correlated_over_conditions_and_within_groups(tmp_path):
+    """Both rise with the same hidden number within a group, and one group is higher on both: r differs."""
+
+    def hidden(prompt):
+        return (hash_of(prompt.condition) % 100) / 200 + 0.4 * (prompt.group == "stigmatized")
+
+    masked = scored("social_distance", [*MASKED, "baseline"], hidden, "masked")
+    labels = scored("social_distance", ["sentiment"], hidden, "sentiment")
+    runs = [run_of(tmp_path / "m", "social_distance", masked), run_of(tmp_path / "s", "social_distance", labels)]
+    table = condition_scores({"masked": pd.DataFrame(masked), "sentiment": pd.DataFrame(labels)})
+    assert len(table) == 122
+    found = {(one.subset, one.contrast[-9:-1]): one.estimate for one in compare(load_runs(runs))}
+    for subset, n in (("", 122), ("stigmatized", 93), ("other", 29)):
+        assert found[subset, "(pearson"].value == pytest.approx(1)
+        assert found[subset, "(pearson"].n == n
+
+
+def test_runs_that_cannot_be_compared_are_refused(tmp_path):
+    rows = scored("occupation_sentiment", ["control"], lambda prompt: 0.5, "one")
+    first = run_of(tmp_path / "a", "occupation_sentiment", rows)
+    again = run_of(tmp_path / "b", "occupation_sentiment", rows)
+    with pytest.raises(UsageError, match="1 run, expected two"):
+        compare(load_runs([first]))
+    with pytest.raises(UsageError, match="stands in two runs"):
+        compare(load_runs([first, again]))
+    other = run_of(tmp_path / "c", "gendered_stigma", scored("gendered_stigma", ["rq1"], lambda prompt: 0.5, "two"))
+    with pytest.raises(UsageError, match="no experiment in common"):
+        compare(load_runs([first, other]))
+    other.write_manifest(manifest("running"))
+    with pytest.raises(UsageError, match="is not finished"):
+        compare(load_runs([first, other]))
+
+
+def test_a_masked_audit_draws_every_figure(tmp_path, quiet, rated_model):
+    settings = Settings(model=str(rated_model), studies=("social_distance",), limit=150)
+    run, _ = start(settings, tmp_path / "run", **quiet)
+    names = {path.stem for path in (run.folder / "figures").glob("*.png")}
+    assert {"social_distance-attitude-grid", "social_distance-attitude-top-mass"} <= names
+    assert "social_distance-attitude-condition-levels" in names

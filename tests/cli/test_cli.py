@@ -1,0 +1,241 @@
+"""The command line as a user types it: output, exit codes, one sentence for every trouble."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests import tiny
+from tests.conftest import ROOT
+
+
+def swapbias(*arguments, cwd=None, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "swapbias", *map(str, arguments)],
+        cwd=cwd or ROOT,
+        env={**os.environ, "COLUMNS": "160", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def refused(done, code, *parts):
+    """Exit code, one sentence on stderr, no traceback."""
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    sentence = done.stderr.strip().splitlines()[-1]
+    assert sentence.startswith("swapbias: ")
+    for part in parts:
+        assert part in sentence
+
+
+def test_list_shows_studies_corpora_and_measures():
+    done = swapbias("list")
+    assert done.returncode == 0
+    for part in (
+        "gendered_stigma",
+        "rq1",
+        "1122",
+        "definitional_pairs",
+        "occupation_sentiment",
+        "paired_gap",
+        "group_gap",
+    ):
+        assert part in done.stdout
+
+
+def test_the_version_is_shown():
+    assert swapbias("--version").stdout.startswith("swapbias 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "parts"),
+    [
+        (["compare", "tests"], 2, ["holds no run"]),
+        (["lexicon", "export", "tests"], 2, ["holds no run"]),
+        (["lexicon", "agreement", "README.md", "README.md"], 1, ["README.md:1: columns"]),
+        (["lexicon", "import", "nope.csv"], 1, ["nope.csv: No such file"]),
+        (["audit", "--study", "nope"], 2, ["Unknown study 'nope'", "gendered_stigma"]),
+        (["audit", "--study", "gendered_stigma:nope"], 2, ["Unknown config 'nope'"]),
+        (["audit", "no/such-model"], 1, ["'no/such-model' cannot be loaded"]),
+        (["audit", "./no/such/folder"], 1, ["does not exist"]),
+        (["audit", "tests"], 1, ["tests is no model folder: it has no config.json"]),
+        (["audit", "no_module:f"], 2, ["no_module:f"]),
+        (["audit", "vader", "--kind", "masked"], 2, ["Drop --kind"]),
+        (["audit", "vader", "--kind", "causal"], 2, ["Drop --kind"]),
+        (["audit", "vader", "--kind", "sound"], 2, ["Unknown kind 'sound'"]),
+        (["audit", "vader", "--study", "gendered_stigma"], 2, ["Nothing to audit", "needs a masked model"]),
+        (["audit", "--resume", "tests"], 2, ["holds no run"]),
+        (["audit", "vader", "--resume", "tests"], 2, ["MODEL is given", "Drop the others"]),
+        (["audit", "--limit", "10", "--resume", "tests"], 2, ["limit is given"]),
+        (["audit", "--kind", "masked"], 2, ["no model is named"]),
+        (["audit", "vader", "--device", "gpu"], 2, ["Unknown device 'gpu'"]),
+        (
+            ["audit", "vader", "--study", "occupation_sentiment", "--study", "occupation_sentiment:control"],
+            2,
+            ["named twice"],
+        ),
+        (["audit", "vader", "--out", "README.md"], 2, ["is a file"]),
+        (["build", "nope"], 2, ["Unknown corpus 'nope'"]),
+        (["reproduce", "nope"], 2, ["Unknown study 'nope'"]),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, code, parts):
+    refused(swapbias(*arguments), code, *parts)
+
+
+@pytest.mark.parametrize("arguments", [["audit", "--limit", "0"], ["audit", "--batch-size", "x"], ["nope"]])
+def test_a_command_that_cannot_be_parsed_exits_with_2(arguments):
+    done = swapbias(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_a_causal_model_for_a_masked_study_is_refused_before_anything_is_written(tmp_path):
+    folder = tiny.save_causal(tmp_path / "gpt")
+    refused(swapbias("audit", folder, "--out", tmp_path / "run"), 2, "needs a masked model and gpt is of kind causal")
+    refused(swapbias("audit", folder, "--kind", "masked"), 2, "of kind causal by its config, not masked")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_callable_of_the_wrong_shape_is_one_sentence(tmp_path):
+    (tmp_path / "mine.py").write_text("def bad(texts):\n    return [[0.1, 0.2, 0.7]] * len(texts)\n")
+    done = swapbias("audit", "mine:bad", "--out", "run", cwd=tmp_path)
+    refused(done, 1, "mine:bad returned shape (64, 3), expected 64 probabilities")
+    assert not (tmp_path / "run" / "report.html").exists()
+
+
+def test_debug_shows_the_traceback():
+    done = swapbias("audit", "--study", "nope", "--debug")
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = swapbias("audit", "vader", "--out", tmp_path / "file" / "run")
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("swapbias: ")
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing_half():
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs /dev/full")
+    code = (
+        "import swapbias.studies.tables as s, sys, os; real = s.os.fsync; count = [0]\n"
+        "def full(fd):\n    count[0] += 1\n    if count[0] > 1: raise OSError(28, 'No space left on device')\n"
+        "s.os.fsync = full; sys.argv = ['swapbias', 'audit', 'vader', '--out', sys.argv[1]]\n"
+        "from swapbias.cli import main; main()"
+    )
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as place:
+        done = subprocess.run(
+            [sys.executable, "-c", code, f"{place}/run"], capture_output=True, text=True, check=False, cwd=ROOT
+        )
+        refused(done, 1, "No space left on device")
+        assert not [name for _, _, names in os.walk(place) for name in names if name.endswith(".tmp")]
+
+
+def test_an_audit_names_its_report_last(tmp_path):
+    pytest.importorskip("vaderSentiment")
+    done = swapbias("audit", "vader", "--study", "occupation_sentiment", "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().splitlines()[-1] == f"Report: {tmp_path}/run/report.html"
+    assert "Headline findings" in done.stdout
+    assert "840/840" in done.stderr
+
+
+def test_build_writes_what_load_dataset_reads_offline(tmp_path):
+    import datasets
+
+    done = swapbias("build", "--out", tmp_path, SWAPBIAS_UPSTREAM=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "rq1_original: left out" in done.stdout
+    assert "Set SWAPBIAS_UPSTREAM" in done.stdout
+    assert datasets.load_dataset(str(tmp_path / "gendered_stigma"))["test"].num_rows == 1122
+    for config, rows in (
+        ("pronouns", 8),
+        ("nouns", 112),
+        ("names", 541),
+        ("definitional_pairs", 10),
+        ("swap_terms", 102),
+    ):
+        assert datasets.load_dataset(str(tmp_path / "gender_lexicon"), config)["train"].num_rows == rows
+    streamed = datasets.load_dataset(str(tmp_path / "occupation_sentiment"), "control", split="test", streaming=True)
+    assert len(list(streamed)) == 40
+
+
+def test_a_built_corpus_is_built_again_and_a_strange_folder_left_alone(tmp_path):
+    for _ in range(2):
+        assert swapbias("build", "gender_lexicon", "--out", tmp_path).returncode == 0
+    (tmp_path / "gendered_stigma").mkdir()
+    (tmp_path / "gendered_stigma" / "mine.txt").write_text("keep")
+    (tmp_path / "gendered_stigma" / "README.md").write_text("a dataset of somebody else")
+    refused(swapbias("build", "gendered_stigma", "--out", tmp_path), 2, "holds something else")
+    assert (tmp_path / "gendered_stigma" / "mine.txt").read_text() == "keep"
+
+
+def test_reproduce_matches_and_names_what_is_not_at_hand(upstream):
+    done = swapbias("reproduce")
+    assert done.returncode == 0, done.stdout
+    assert "258 of 258 numbers match" in done.stdout
+    assert "Skipped: gendered_stigma rq2 of bert-large-uncased" in done.stdout
+
+
+def test_reproduce_without_any_file_is_no_failure(tmp_path):
+    done = swapbias("reproduce", SWAPBIAS_UPSTREAM=tmp_path)
+    assert done.returncode == 0
+    assert "0 of 0 numbers match" in done.stdout
+
+
+def test_a_command_collects_garbage_rarely():
+    run = (
+        "import gc, sys; from swapbias.cli import main\ntry: main()\nexcept SystemExit: print(gc.get_threshold()[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", run, "--version"], capture_output=True, text=True, check=True)
+    assert int(done.stdout.splitlines()[-1]) >= 10_000
+
+
+@pytest.mark.parametrize("damage", ["weights", "config", "tokenizer"])
+def test_a_damaged_model_is_one_sentence_and_leaves_no_folder(tmp_path, damage):
+    folder = tiny.save("bert", tmp_path / "model")
+    if damage == "weights":
+        (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:1000])
+    elif damage == "config":
+        (folder / "config.json").write_text("{ no json")
+    else:
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (folder / name).unlink()
+    done = swapbias("audit", folder, "--study", "gendered_stigma:rq1", "--out", tmp_path / "run")
+    refused(done, 1, {"weights": "cannot be loaded", "config": "config.json", "tokenizer": "tokenizer"}[damage])
+    assert "fault of swapbias" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("body", ["import sys; sys.exit()", "1 / 0", "def broken(:"])
+def test_a_module_that_cannot_be_imported_is_one_sentence(tmp_path, body):
+    (tmp_path / "mine.py").write_text(body + "\n")
+    refused(swapbias("audit", "mine:f", "--out", "run", cwd=tmp_path), 2, "mine:f")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_upstream_file_with_other_bytes_is_left_out_not_fatal(tmp_path):
+    target = tmp_path / "up/LucilleN/MH-Stigma-in-Masked-LMs/output/roberta_all_df_intention.csv"
+    target.parent.mkdir(parents=True)
+    target.write_text("other\n")
+    done = swapbias("build", "gendered_stigma", "--out", tmp_path / "out", SWAPBIAS_UPSTREAM=tmp_path / "up")
+    assert done.returncode == 0, done.stderr
+    assert "rq1_original: left out" in done.stdout
+    assert "sha256 is not the pinned" in done.stdout
+    assert swapbias("list", SWAPBIAS_UPSTREAM=tmp_path / "up").returncode == 0
+
+
+def test_labels_that_do_not_tell_leave_no_folder(tmp_path):
+    folder = tiny.save_classifier(tmp_path, ["LABEL_0", "LABEL_1", "positive"])
+    done = swapbias("audit", folder, "--study", "social_distance", "--out", tmp_path / "run")
+    refused(done, 2, "Pass --negative-label")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,218 @@
+"""Trials of a chat model repeat a sentence and are none themselves: what they may change, what the report shows."""
+
+import math
+import re
+import zlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.audit.audit import start
+from swapbias.audit.plan import Settings
+from swapbias.findings import comparison as comparing
+from swapbias.findings.answers import AS_PUBLISHED, BASELINE, over_trials, sentence_pairs
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.measures.gaps import paired_gap
+from swapbias.scorers.chat.settings import ChatSettings, asked_rows, read_answer
+from swapbias.studies.catalogue import as_prompts, config_rows, load_study
+from swapbias.studies.prompt import PROMPT_COLUMNS
+from tests.scorers.chat.server import ChatServer
+
+STUDY = "adjective_coreference"
+SIDES = ("pro", "anti")
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    """The 48 sentences without adjectives, with one pair of adjectives and with a single one."""
+    rows = config_rows(STUDY, "wino_style-stereotype")
+    return [row for row in rows if row["condition"] in (BASELINE, "dry/bubbly", "old")]
+
+
+def wrong(row):
+    """One fixed answer a sentence, side and adjectives: wrong somewhat more often on anti, and with dry."""
+    share = {"pro": 40, "anti": 50}[row["group"]] + 8 * (row["condition"] == "dry/bubbly")
+    return zlib.crc32((row["template"] + row["group"]).encode()) % 100 < share
+
+
+def answered(prompts, trials, fails=lambda row: wrong(row)):
+    """Scored rows of an audit; ``fails`` says who answers wrong, None: no answer."""
+    asked = asked_rows(prompts, trials)
+    found = []
+    for row, prompt in zip(asked, as_prompts(asked), strict=True):
+        failed = fails(row)
+        score, parts = read_answer(prompt, row["incorrect" if failed else "correct"].removeprefix("the "))
+        if failed is None:
+            score, parts = math.nan, dict.fromkeys(parts, math.nan)
+        found.append({**row, "model_id": "m", "score": score, "answer": "x", "top_tokens": "[]", **parts})
+    return pd.DataFrame(found)
+
+
+def findings_of(rows):
+    return disaggregate(rows, STUDY, expected={})
+
+
+def one(found, measure, *, slice_value="", contrast="pro - anti", robust=""):
+    """The single finding of that name."""
+    (chosen,) = [
+        each
+        for each in found
+        if (each.measure, each.slice_value, each.robust) == (measure, slice_value, robust)
+        and each.contrast == contrast
+    ]
+    return chosen.estimate
+
+
+def test_repeating_the_same_answers_changes_no_number_but_those_of_the_published_test(prompts):
+    def numbers(trials):
+        rows = [each.row() for each in findings_of(answered(prompts, trials)) if each.robust != AS_PUBLISHED]
+        return pd.DataFrame(rows)
+
+    once = numbers(1)
+    assert set(once["n"]) == {48}  # sentences, over all rows as by adjectives
+    assert once["p_value"].notna().sum() > 5
+    for trials in (5, 20):
+        pd.testing.assert_frame_equal(numbers(trials), once, check_exact=True)
+
+
+def test_repeated_answers_leave_the_published_test_undefined_rather_than_sure(prompts):
+    found = findings_of(answered(prompts, 5))
+    contrast = f"pro - anti, minus {BASELINE}"
+    for condition in ("dry/bubbly", "old"):
+        between = one(found, "bias_difference", slice_value=condition, contrast=contrast, robust=AS_PUBLISHED)
+        paired = one(found, "bias_difference", slice_value=condition, contrast=contrast)
+        assert (between.n, paired.n) == (10, 48)
+        assert between.value == pytest.approx(paired.value)
+        assert math.isnan(between.p_value)  # no trial differs from another
+
+
+def test_the_bias_is_that_of_the_paired_t_test_over_sentences(prompts):
+    # Each trial flips a coin of its own: the slow way, a sentence's gap is the mean over its 3 x 4 pairs of answers.
+    rng = np.random.default_rng(3)
+    rows = answered(prompts, 4, lambda row: bool(rng.random() < (0.5 if row["group"] == "anti" else 0.3)))
+    gaps = []
+    for _, mine in rows.groupby("template"):
+        assert len(mine) == 3 * 4 * 2
+        sides = [mine.loc[mine["group"] == side, "score"].mean() for side in SIDES]
+        gaps.append(sides[0] - sides[1])
+    error = np.std(gaps, ddof=1) / math.sqrt(48)
+    found = one(findings_of(rows), "paired_gap")
+    assert found.value == pytest.approx(np.mean(gaps))
+    assert found.ci_low == pytest.approx(np.mean(gaps) - 2.011741 * error, abs=1e-4)  # t of 47 degrees, 97.5 %
+    assert found.n == 48
+    # Counted as 576 independent pairs the interval would be narrower.
+    naive = paired_gap(rows["score"], rows["group"], rows["pair_id"], reference_group="anti")
+    assert naive.n == 576
+
+
+def test_means_of_sides_differ_by_the_bias_and_count_sentences(prompts):
+    found = findings_of(answered(prompts, 5))
+    means = {side: one(found, "mean", contrast=side) for side in SIDES}
+    assert means["pro"].value - means["anti"].value == pytest.approx(one(found, "paired_gap").value)
+    unread = one(found, "mean", contrast="answers not readable")
+    assert {unread.n, means["pro"].n, one(found, "answer_bias", contrast="pro - anti, strict parser").n} == {48}
+
+
+def small(*scores):
+    """Rows of (sentence, adjectives, side, trial, score)."""
+    blank = dict.fromkeys(PROMPT_COLUMNS, "")
+    names = ("template", "condition", "group", "trial", "score")
+    return pd.DataFrame([{**blank, **dict(zip(names, row, strict=True))} for row in scores])
+
+
+def test_trials_are_averaged_before_adjectives_and_unanswered_ones_left_out():
+    # s1, old: pro 100 and 0 -> 50, anti 0 (one trial unanswered); s1, mean: anti unanswered, so pro is left out.
+    # s1: 50 and 0. s2, old: 100 and 100 of one trial. s3: nothing complete.
+    nan = math.nan
+    rows = small(
+        ("s1", "old", "pro", "1", 100.0), ("s1", "old", "pro", "2", 0.0),
+        ("s1", "old", "anti", "1", nan), ("s1", "old", "anti", "2", 0.0),
+        ("s1", "mean", "pro", "1", 100.0), ("s1", "mean", "anti", "1", nan),
+        ("s2", "old", "pro", "1", 100.0), ("s2", "old", "anti", "1", 100.0),
+        ("s3", "old", "pro", "1", nan), ("s3", "old", "anti", "1", 100.0),
+    )  # fmt: skip
+    trials = over_trials(rows).set_index(["pair_id", "group"])["score"]
+    assert (trials["s1/old", "pro"], trials["s1/old", "anti"], trials["s1/mean", "pro"]) == (50, 0, 100)
+    pairs = sentence_pairs(rows)
+    scores = pairs.set_index(["pair_id", "group"])["score"]
+    assert scores["s1"].to_dict() == {"pro": 50, "anti": 0}
+    assert scores["s2"].to_dict() == {"pro": 100, "anti": 100}
+    assert scores["s3"].isna().all()
+    gap = paired_gap(pairs["score"], pairs["group"], pairs["pair_id"], reference_group="anti")
+    assert (gap.value, gap.n, gap.n_unscored) == (25, 2, 1)
+
+
+def test_a_part_without_an_answer_is_a_number_of_the_findings(prompts):
+    # Trial 1 of every second sentence has no answer: half of the trials of half of the sentences, 25 percent.
+    chosen = set(sorted({row["template"] for row in prompts})[::2])
+    lost = answered(prompts, 2, lambda row: None if row["trial"] == "1" and row["template"] in chosen else wrong(row))
+    found, whole = findings_of(lost), findings_of(answered(prompts, 2))
+    assert one(found, "mean", contrast="answers missing").value == pytest.approx(25)
+    assert not [each for each in whole if each.contrast == "answers missing"]
+    assert one(found, "paired_gap").value == one(whole, "paired_gap").value  # the other trial says the same
+
+
+# --- the report -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """The report of a run with planted answers, on 12 sentences under all 16 adjectives, and its findings."""
+    rows = {row["text"]: row for row in config_rows(STUDY, "wino_style-stereotype")}
+
+    def answer(prompt):
+        row = rows[prompt]
+        return row["incorrect" if wrong(row) else "correct"].removeprefix("the ")
+
+    with ChatServer(answer) as server:
+        chat = ChatSettings(model="tiny", base_url=server.base_url, trials=2, concurrency=32)
+        settings, folder = Settings(studies=(STUDY,), limit=384, chat=chat), tmp_path_factory.mktemp("trials") / "run"
+        run, found = start(settings, folder, say=lambda line: None, bar=lambda title, total: lambda done: None)
+    return (run.folder / "report.html").read_text(encoding="utf-8"), found
+
+
+def cells(page, quantity, where):
+    """The numbers of the row of that quantity and those rows."""
+    pattern = rf"<td>{re.escape(quantity)}</td><td>{re.escape(where)}</td>(.*?)</tr>"
+    rows = re.findall(pattern, page, flags=re.DOTALL)
+    assert len(rows) == 1, (quantity, where, len(rows))
+    return re.findall(r"<td[^>]*>([^<]*)</td>", rows[0])
+
+
+def test_the_report_shows_each_difference_paired_by_sentence_and_as_published(report):
+    page, found = report
+    assert "Differences to the baseline are paired by sentence" in page
+    differences = [each for each in found if each.measure == "bias_difference"]
+    assert len(differences) == 2 * 15
+    for each in differences:
+        quantity = "gap, pro − anti, minus baseline" + (f", {AS_PUBLISHED}" if each.robust else "")
+        shown = cells(page, quantity, f"adjectives: {each.slice_value}")
+        assert shown[5] == str(each.estimate.n) == ("4" if each.robust else "12")
+        assert (shown[3] == "–") == math.isnan(each.estimate.p_value)
+    dry = cells(page, "gap, pro − anti, minus baseline", "adjectives: dry/bubbly")
+    assert dry[1].startswith("[")
+
+
+def test_the_report_counts_sentences_for_every_adjective(report):
+    page, found = report
+    gaps = [each for each in found if each.measure == "paired_gap" and each.slice_by == "adjectives"]
+    assert len(gaps) == 16
+    for each in gaps:
+        shown = cells(page, "gap, pro − anti", f"adjectives: {each.slice_value}")
+        assert shown[5] == "12"
+        assert shown[1].startswith("[")
+
+
+def test_two_models_differ_no_more_surely_when_asked_again(prompts):
+    def p_value(trials):
+        rows = {"a": answered(prompts, trials), "b": answered(prompts, trials, fails=lambda row: False)}
+        experiment = next(one for one in load_study("adjective_coreference").experiments if one.name == "answers")
+        (found,) = [
+            one
+            for one in comparing._differences("adjective_coreference", experiment, ("a", "b"), rows)
+            if one.slice_by == "all" and not one.robust
+        ]
+        return found.estimate.p_value, found.estimate.n
+
+    assert p_value(1) == p_value(5)

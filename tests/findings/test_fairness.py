@@ -1,0 +1,283 @@
+"""Findings as numbers where higher is fairer: values by hand, anchors, and no experiment forgotten."""
+
+import math
+import re
+from itertools import pairwise
+
+import pandas as pd
+import pytest
+
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings.fairness import AS_WRITTEN, NOT_ORIENTED, experiment_of, headline, oriented
+from swapbias.findings.finding import Finding
+from swapbias.measures.estimate import Estimate
+from swapbias.notes.regimes import REGIMES, VERSIONS
+from swapbias.studies.catalogue import load_study, studies
+from tests.conftest import ROOT
+
+MASS = "probability mass at the mask"
+ODDS = "natural log-odds of the right answer"
+POINTS = "percentage points"
+EXPERIMENTS = [(study, one) for study in studies() for one in load_study(study).experiments]
+
+
+def finding(measure, unit, value, low=math.nan, high=math.nan, **more):
+    usual = {
+        "study": "gendered_stigma", "experiment": "rq1", "model_id": "m", "score": "score",
+        "contrast": "female - male", "subset": "mental_health", "slice_by": "all", "slice_value": "",
+        "direction": "", "robust": "",
+    }  # fmt: skip
+    return Finding(measure=measure, unit=unit, estimate=Estimate(value, low, high, n=9), **{**usual, **more})
+
+
+def fair(measure, unit, value, low=math.nan, high=math.nan):
+    return oriented(finding(measure, unit, value, low, high))
+
+
+# --- values ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("measure", "unit", "value", "expected"),
+    [
+        ("paired_gap", MASS, -0.3, 0.7),  # 1 - .3
+        ("group_gap", "P(negative)", 0.25, 0.75),
+        ("paired_gap", "compound valence moved to 0..1", 0.1, 0.9),  # VADER's .2 of -1..1: 1 - .2 / 2
+        ("paired_gap", POINTS, 12.5, 0.875),  # 1 - 12.5 / 100
+        ("answer_bias", POINTS, -50.0, 0.5),
+        ("paired_gap", ODDS, -math.log(4), 0.25),  # odds of 4 to 1
+        ("group_gap", "mean log-odds of the disapproving antonym", math.log(2), 0.5),
+        ("gap_difference", MASS, 0.5, 0.75),  # of 2 at most: gaps of +1 and -1
+        ("gap_difference", ODDS, math.log(4), 0.25),  # the ratio of two odds ratios
+        ("flip_rate", "share of notes", 0.2, 0.8),
+        ("tprr", "ratio of true positive rates", 0.8, 0.8),
+        ("fprr", "ratio of false positive rates", 1.25, 0.8),  # either group over the other
+        ("fprr", "ratio of false positive rates", math.inf, 0.0),
+        ("leakage_uar", "unweighted average recall", 0.9, 0.2),  # 1 - 2 x .4
+        ("leakage_uar", "unweighted average recall", 0.1, 0.2),  # always wrong tells the gender as well
+        ("direct_bias", "absolute cosine", 0.05, 0.95),
+    ],
+)
+def test_values_by_hand(measure, unit, value, expected):
+    assert fair(measure, unit, value).value == pytest.approx(expected, abs=1e-12)
+
+
+ANCHORS = [  # measure, unit, no difference, the largest there can be
+    ("paired_gap", MASS, 0.0, (-1.0, 1.0)),
+    ("group_gap", "share of negative labels", 0.0, (-1.0, 1.0)),
+    ("paired_gap", POINTS, 0.0, (-100.0, 100.0)),
+    ("paired_gap", ODDS, 0.0, (-math.inf, math.inf)),
+    ("gap_difference", MASS, 0.0, (-2.0, 2.0)),
+    ("gap_difference", POINTS, 0.0, (-200.0, 200.0)),
+    ("flip_rate", "share of notes", 0.0, (1.0,)),
+    ("tprr", "ratio of true positive rates", 1.0, (0.0, math.inf)),
+    ("fprr", "ratio of false positive rates", 1.0, (0.0, math.inf)),
+    ("leakage_uar", "unweighted average recall", 0.5, (0.0, 1.0)),
+    ("direct_bias", "absolute cosine", 0.0, (1.0,)),
+]
+
+
+@pytest.mark.parametrize(("measure", "unit", "none", "worst"), ANCHORS)
+def test_no_difference_is_one_and_the_largest_is_zero(measure, unit, none, worst):
+    assert fair(measure, unit, none).value == 1.0
+    assert [fair(measure, unit, end).value for end in worst] == [0.0] * len(worst)
+
+
+@pytest.mark.parametrize(("measure", "unit", "none", "worst"), ANCHORS)
+def test_a_larger_difference_is_never_fairer(measure, unit, none, worst):
+    for end in worst:
+        last = end if math.isfinite(end) else math.copysign(6.0, end)
+        steps = [none + (last - none) * share / 20 for share in range(21)]
+        values = [fair(measure, unit, step).value for step in steps]
+        assert all(later < earlier for earlier, later in pairwise(values))
+
+
+@pytest.mark.parametrize("unit", [MASS, POINTS, ODDS])
+@pytest.mark.parametrize("measure", ["paired_gap", "group_gap", "gap_difference"])
+def test_swapping_the_reference_changes_nothing(measure, unit):
+    there = fair(measure, unit, 0.31, 0.12, 0.5)
+    back = fair(measure, unit, -0.31, -0.5, -0.12)
+    assert (there.value, there.low, there.high) == (back.value, back.low, back.high)
+
+
+# --- intervals ------------------------------------------------------------------------------------------
+
+
+def test_an_interval_away_from_no_difference_turns_around():
+    assert (fair("paired_gap", MASS, 0.3, 0.2, 0.4).low, fair("paired_gap", MASS, 0.3, 0.2, 0.4).high) == (0.6, 0.8)
+    found = fair("flip_rate", "share of notes", 0.2, 0.1, 0.4)
+    assert (found.low, found.high) == (0.6, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("measure", "unit", "value", "low", "high", "worst"),
+    [
+        ("paired_gap", MASS, 0.1, -0.1, 0.3, 0.7),  # the ends are .9 and .7, but a gap of 0 lies between them
+        ("tprr", "ratio of true positive rates", 0.9, 0.5, 1.25, 0.5),
+        ("leakage_uar", "unweighted average recall", 0.55, 0.45, 0.65, 0.7),
+    ],
+)
+def test_an_interval_that_holds_no_difference_reaches_one(measure, unit, value, low, high, worst):
+    found = fair(measure, unit, value, low, high)
+    assert found.high == 1.0
+    assert found.low == pytest.approx(worst)
+    assert found.low <= found.value <= found.high
+
+
+def test_an_interval_beyond_the_range_ends_at_zero():
+    found = fair("paired_gap", MASS, 0.9, 0.6, 1.2)  # a t interval knows no bounds
+    assert (found.low, found.high) == (0.0, pytest.approx(0.4))
+
+
+def test_no_interval_stays_none():
+    found = fair("paired_gap", MASS, 0.3)
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+
+
+# --- what is refused ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("measure", ["paired_gap", "group_gap", "gap_difference", "flip_rate", "tprr", "direct_bias"])
+@pytest.mark.parametrize("unit", ["score of a rule", "log-probability", "", "probability", "count"])
+def test_an_unknown_unit_is_never_guessed(measure, unit):
+    assert fair(measure, unit, 0.1) is None
+
+
+@pytest.mark.parametrize("measure", NOT_ORIENTED)
+def test_a_measure_that_is_no_difference_between_groups_is_not_oriented(measure):
+    assert fair(measure, MASS, 0.1) is None
+
+
+def test_a_value_that_is_missing_is_not_oriented():
+    assert fair("paired_gap", MASS, math.nan) is None
+
+
+@pytest.mark.parametrize(("unit", "value"), [(MASS, 1.1), (POINTS, -101.0), (MASS, math.inf)])
+def test_a_value_outside_its_unit_is_an_error(unit, value):
+    with pytest.raises(ValueError, match="expected -1"):
+        fair("paired_gap", unit, value)
+
+
+@pytest.mark.parametrize(
+    ("measure", "unit", "value"),
+    [
+        ("flip_rate", "share of notes", 1.5),
+        ("tprr", "ratio of true positive rates", -0.1),
+        ("leakage_uar", "unweighted average recall", 1.5),
+        ("direct_bias", "absolute cosine", -0.1),
+    ],
+)
+def test_a_rate_outside_its_range_is_an_error(measure, unit, value):
+    with pytest.raises(ValueError, match="expected 0 to"):
+        fair(measure, unit, value)
+
+
+def test_rounding_beyond_the_range_is_none():
+    assert fair("direct_bias", "absolute cosine", 1.0000003).value == 0.0
+
+
+def test_interval_ends_in_the_wrong_order_are_an_error():
+    with pytest.raises(ValueError, match="lower end first"):
+        fair("paired_gap", MASS, 0.3, 0.4, 0.2)
+
+
+def test_how_it_was_made_is_told_in_words():
+    assert fair("paired_gap", MASS, 0.3).how == "1 - |gap|; gap in probability mass at the mask"
+    assert fair("gap_difference", POINTS, 3.0).how.startswith("1 - |difference of gaps| / 200;")
+
+
+# --- every experiment of every study --------------------------------------------------------------------
+
+
+def scored(experiment):
+    """Rows of an experiment with a gap of .1 or so, or all that its predictions, answers and cosines need."""
+    rows = []
+    for subset in experiment.contrast or (VERSIONS if experiment.subset else ("",)):
+        for number in range(8):
+            for group in dict.fromkeys((experiment.group, experiment.reference_group)):
+                first = group == experiment.group
+                row = {
+                    "prompt_id": f"{subset}{number}{group}", "pair_id": f"{subset}{number}", "group": group,
+                    "text": "", "construct": "c", "condition": f"baseline{number % 4}" if number % 4 else "baseline",
+                    "label": "positive" if number % 2 else "negative", "template": f"t{number % 3}",
+                    "experiment": experiment.name, "model_id": "m", "polarity": "p", "rendering": f"r{number}",
+                    "trial": str(number % 2), "predicted": float((number + first) % 3 > 0),
+                    "answer": group if number else experiment.reference_group,
+                    "top_tokens": '[["x", 0.1], ["y", -0.2]]',
+                    "explained_variance": 0.3, "strict_correct": float(number % 2), "said_unsure": 0.0,
+                    "said_other": 0.0, "strict_other": 0.0,
+                    **dict.fromkeys(experiment.reported, 0.1),
+                    **dict.fromkeys(experiment.scores, 0.4 + 0.1 * first + 0.01 * (number * (1 + first) % 5)),
+                }  # fmt: skip
+                rows.append({**row, experiment.subset: subset} if experiment.subset else row)
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(("study", "experiment"), EXPERIMENTS, ids=lambda one: getattr(one, "name", one))
+def test_each_experiment_has_one_headline_that_is_oriented_and_every_other_measure_is_told(study, experiment):
+    found = disaggregate(scored(experiment), study, expected={})
+    (one,) = headline(found)
+    assert (one.study, one.experiment, one.score) == (study, experiment.name, "score")
+    assert (one.slice_by, one.robust) == ("all", "")
+    assert 0 < oriented(one).value < 1
+    for other in found:  # by the experiment's own unit: each is oriented, or its measure is on the list
+        assert (oriented(other) is None) == (other.measure in NOT_ORIENTED or math.isnan(other.estimate.value))
+
+
+def test_the_headlines_are_those_documented():
+    told = {}
+    for study, experiment in EXPERIMENTS:
+        (one,) = headline(disaggregate(scored(experiment), study, expected={}))
+        told[one.study, one.experiment] = (one.measure, one.subset)
+    assert told == {
+        ("adjective_coreference", "answers"): ("paired_gap", ""),
+        ("adjective_coreference", "odds"): ("paired_gap", ""),
+        ("gendered_stigma", "rq1"): ("paired_gap", "mental_health"),
+        ("gendered_stigma", "rq2"): ("paired_gap", "mental_health"),
+        ("occupation_sentiment", "sentences"): ("paired_gap", ""),
+        ("occupation_sentiment", "control"): ("paired_gap", ""),
+        ("phenotype_fairness", "phenotyping"): ("flip_rate", "original"),
+        ("phenotype_fairness", "leakage"): ("leakage_uar", "original"),
+        ("phenotype_fairness", "direct_bias"): ("direct_bias", ""),
+        ("social_distance", "attitude"): ("group_gap", ""),
+        ("social_distance", "antonyms"): ("group_gap", ""),
+        ("social_distance", "sentiment"): ("group_gap", ""),
+    }
+    assert AS_WRITTEN in REGIMES
+    assert AS_WRITTEN in VERSIONS
+
+
+def test_every_unit_of_a_scorer_is_known_or_read_as_another():
+    read_as_another = {
+        "answer",  # of a chat model: read as percentage points
+        "log-probability",  # of a text: read as log-odds of an antonym or answer
+        "cosine with the gender direction",  # read as direct bias
+    }
+    text = "".join(path.read_text() for path in (ROOT / "swapbias" / "scorers").glob("*.py"))
+    units = set(re.findall(r'^    unit = "(.+)"$', text, re.MULTILINE))
+    units |= {"logistic of the SVM's decision value", "probability of female", "probability of the phenotype"}
+    assert len(units) > 9
+    assert {unit for unit in units if fair("paired_gap", unit, 0.1) is None} == read_as_another
+
+
+def test_what_this_version_does_not_know_has_no_headline():
+    known = finding("paired_gap", MASS, 0.3)
+    strangers = [
+        finding("paired_gap", MASS, 0.3, study="../../etc"),
+        finding("paired_gap", MASS, 0.3, experiment="<script>"),
+        finding("paired_gap", MASS, 0.3, subset="other_health"),
+        finding("paired_gap", MASS, 0.3, robust="clustered by template"),
+        finding("paired_gap", MASS, 0.3, slice_by="phase", slice_value="action"),
+        finding("paired_gap", MASS, 0.3, score="closed_list_mass"),
+        finding("gap_difference", MASS, 0.3, subset="mental_health - other_health"),
+    ]
+    assert headline([*strangers, known]) == [known]
+    assert experiment_of(strangers[0]) is None
+
+
+def test_two_headlines_of_one_experiment_are_an_error():
+    with pytest.raises(ValueError, match="findings of one run"):
+        headline([finding("paired_gap", MASS, 0.3), finding("paired_gap", MASS, 0.2)])
+    both = [finding("paired_gap", MASS, 0.3), finding("paired_gap", MASS, 0.3, model_id="other")]
+    assert headline(both) == both

@@ -1,0 +1,36 @@
+"""Findings of one model and the manifest of their run, as cards are made of them."""
+
+from swapbias.findings.finding import Finding
+from swapbias.measures.estimate import Estimate
+
+MANIFEST = {
+    "swapbias": "0.1.0",
+    "finished": "2026-11-20T22:49:35+00:00",
+    "settings": {"limit": None, "seed": 0, "kind": None},
+    "corpora": [{"corpus": "gendered_stigma", "config": "rq1", "rows": 1122}],
+    "skipped": [
+        {"study": "gendered_stigma", "experiment": "rq2", "reason": "not asked for"},
+        {"study": "social_distance", "experiment": "antonyms", "reason": "not asked for"},
+    ],
+}
+URL = "https://hf.co/datasets/ns/results/tree/abc"
+
+
+def finding(
+    value=0.25, *, robust="", subset="mental_health", measure="paired_gap", model="m", ci=(0.2, 0.3), score="score"
+):
+    return Finding(
+        study="gendered_stigma", experiment="rq1", model_id=model, score=score, measure=measure,
+        contrast="female - male", subset=subset, slice_by="all", slice_value="", unit="probability mass at the mask",
+        direction="above zero is more female", robust=robust,
+        estimate=Estimate(value, *ci, p_value=0.0001, p_adjusted=0.02, n=187, n_unscored=3, test="paired t"),
+    )  # fmt: skip
+
+
+FOUND = [
+    finding(),
+    finding(robust="clustered by template", ci=(0.1, 0.4)),
+    finding(-0.5, subset="other_health"),
+    finding(0.6, measure="mean"),
+    finding(0.9, score="closed_list_mass"),
+]

@@ -1,0 +1,65 @@
+"""The local Hub and the clients that are pointed at it, in this process and in another."""
+
+import os
+import re
+import warnings
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+# The client's own way of sending large files is deprecated in its HTTP library.
+OLD_UPLOAD = "Use 'content=<...>' to upload raw bytes/text content."
+
+
+@contextmanager
+def online(monkeypatch, hub, *, home, token=""):
+    """Within the block the Hub's client in this process talks to ``hub``, retries without waiting and uses no Xet."""
+    import huggingface_hub.utils._http as http
+    from huggingface_hub import close_session, constants, file_download
+
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", re.escape(OLD_UPLOAD), DeprecationWarning)
+        for name, value in settings(hub, home=home, token=token).items():
+            patch.setenv(name, value) if value else patch.delenv(name, raising=False)
+        # The client reads its environment once, at import.
+        patch.setattr(constants, "ENDPOINT", hub.url)
+        patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.url + "/{repo_id}/resolve/{revision}/{filename}")
+        patch.setattr(constants, "HF_HUB_OFFLINE", False)
+        patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        patch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
+        patch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
+        patch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))
+        for module in (http, file_download):
+            patch.setattr(module, "time", SimpleNamespace(sleep=lambda seconds: None))
+        close_session()
+        try:
+            yield
+        finally:
+            close_session()
+
+
+def environment(hub, *, home, token=""):
+    """The environment of a subprocess whose clients (huggingface_hub, datasets, evaluate) talk to ``hub``."""
+    changed = settings(hub, home=home, token=token)
+    kept = {name: value for name, value in os.environ.items() if name not in changed}
+    return kept | {name: value for name, value in changed.items() if value}
+
+
+def settings(hub, *, home, token):
+    """Environment variables that point the clients at ``hub``; empty: must not be set."""
+    return {
+        "HF_ENDPOINT": hub.url,
+        "HF_TOKEN": token,
+        "HUGGING_FACE_HUB_TOKEN": "",
+        "HF_HOME": str(home),
+        "HF_HUB_CACHE": "",
+        "HF_DATASETS_CACHE": "",
+        "HF_HUB_OFFLINE": "",
+        "HF_DATASETS_OFFLINE": "",
+        "TRANSFORMERS_OFFLINE": "",
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HTTP_PROXY": "",
+        "http_proxy": "",
+        "NO_PROXY": "127.0.0.1",
+    }

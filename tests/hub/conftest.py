@@ -1,0 +1,64 @@
+"""A local Hub, runs that are shared on it, and models whose owners are asked."""
+
+import re
+
+import pytest
+
+from swapbias.audit import start
+from swapbias.hub.bundle import pack
+from tests.hub.clients import OLD_UPLOAD, online
+from tests.hub.parcel_runs import OWN, QUIET, audit_own
+from tests.hub.server import LocalHub
+from tests.hub.sharing_runs import ASKED, GAP, README, packed
+
+
+@pytest.fixture
+def hub(request, monkeypatch, tmp_path):
+    """A running local Hub with the users alice (also of lab) and bob; this process is signed in as alice."""
+    request.applymarker(pytest.mark.filterwarnings(f"ignore:{re.escape(OLD_UPLOAD)}:DeprecationWarning"))
+    with LocalHub() as running:
+        running.add_user("alice", token="hf_alice", orgs=("lab",))
+        running.add_user("bob", token="hf_bob")
+        with online(monkeypatch, running, home=tmp_path / "hf-home", token="hf_alice"):
+            yield running
+
+
+@pytest.fixture(scope="module")
+def own_run(tmp_path_factory):
+    """An audit of the user's own notes."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "ward.csv").write_text(OWN)
+    return audit_own(folder / "ward.csv", folder / "run")
+
+
+@pytest.fixture(scope="module")
+def own_parcel(own_run):
+    return pack(own_run, findings_only=True, phenotypes=("falls",))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return start(ASKED, tmp_path_factory.mktemp("shared") / "run", **QUIET)[0]
+
+
+@pytest.fixture(scope="module")
+def later_run(tmp_path_factory):
+    """The same audit after the model changed."""
+    before, GAP["she"] = GAP["she"], 0.2
+    try:
+        return start(ASKED, tmp_path_factory.mktemp("later") / "run", **QUIET)[0]
+    finally:
+        GAP["she"] = before
+
+
+@pytest.fixture
+def packed_once(monkeypatch):
+    """Packing draws every figure: runs that nobody edits are packed once (``test_bundle`` tests packing itself)."""
+    monkeypatch.setattr("swapbias.hub.share.pack", packed)
+
+
+@pytest.fixture
+def models(hub):
+    hub.add_repo("model", "alice/m", files={"README.md": README.encode(), "weights.txt": b"w"})
+    hub.add_repo("model", "bob/m", files={"README.md": b"# Bob's\n"})
+    return hub

@@ -1,0 +1,58 @@
+"""Runs that are packed to be shared, and what lies in a parcel."""
+
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from swapbias.audit.audit import start
+from swapbias.audit.clinical import NoteSettings
+from swapbias.audit.plan import Settings
+from swapbias.audit.run import Run
+
+QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+ASKED = Settings(model="tests.hub.parcel_runs:sentiment", studies=("occupation_sentiment:sentences",), limit=40)
+OWN = (
+    "text,label,gender,phenotype\nAfter falls he was tired in Zebulon.,1,M,falls\n"
+    "She is well in Zebulon.,0,F,falls\nHe met Quillfeather and falls.,1,M,falls\nShe met Quillfeather.,0,F,falls\n"
+)
+
+
+def sentiment(texts):
+    """A sentiment system that scores sentences about women .1 lower."""
+    return [0.6 - 0.1 * text.startswith(("She", "The woman", "My mother")) for text in texts]
+
+
+def faller(texts):
+    """A user's classifier: a man who falls is positive."""
+    return [0.9 if "falls" in text and " he " in f" {text.lower()} " else 0.2 for text in texts]
+
+
+def audit_own(data, folder):
+    notes = NoteSettings(classifier="tests.hub.parcel_runs:faller", data=str(data))
+    return start(Settings(studies=("phenotype_fairness",), notes=notes), folder, **QUIET)[0]
+
+
+def copy(run, folder):
+    shutil.copytree(run.folder, folder)
+    return Run(folder)
+
+
+def edited(run, folder, **changes):
+    run = copy(run, folder)
+    run.write_manifest(run.manifest() | changes)
+    return run
+
+
+def content(parcel, path):
+    found = parcel.files[f"runs/{parcel.name}/{path}"]
+    return found if isinstance(found, bytes) else found.read_bytes()
+
+
+def texts(parcel):
+    """Everything readable in a parcel: bytes, and the strings within Parquet."""
+    for path in parcel.files:
+        data = content(parcel, path.split("/", 2)[2])
+        yield data.decode(errors="replace")
+        if path.endswith(".parquet"):
+            yield str(pq.read_table(pa.BufferReader(data)).to_pylist())

@@ -1,0 +1,66 @@
+"""Small runs as they lie in a repository of results."""
+
+import json
+import math
+from dataclasses import replace
+
+from swapbias.audit import run as runs
+from swapbias.findings.disaggregation import findings_table
+from swapbias.findings.finding import Finding
+from swapbias.measures.estimate import Estimate
+from swapbias.studies.tables import Published
+
+GAP = Finding(
+    study="gendered_stigma",
+    experiment="rq1",
+    model_id="lab/small",
+    score="score",
+    measure="paired_gap",
+    contrast="female - male",
+    subset="mental_health",
+    slice_by="all",
+    slice_value="",
+    unit="probability mass at the mask",
+    direction="above zero the model gives female words more probability",
+    robust="",
+    estimate=Estimate(0.25, 0.125, 0.375, 1.5, 0.75, 0.03125, 187, 2, "paired t", "paired t", 0.0625, "2 tests"),
+    published=Published(value="0.30", source="Table 2"),
+)
+UNDEFINED = replace(GAP, subset="other_health", estimate=Estimate(math.nan, n=0, test="none"), published=None)
+RQ1 = {
+    "corpus": "gendered_stigma",
+    "config": "rq1",
+    "rows": 1122,
+    "sha256": "6a" * 32,
+    "lexicons": {"gendered_stigma/rq1": "11" * 32},
+}
+MANIFEST = {
+    "swapbias": "0.1.0",
+    "status": "complete",
+    "started": "2026-11-20T22:49:34+00:00",
+    "versions": {"python": "3.11.7"},
+    "settings": {"model": "lab/small", "limit": None, "chat": {"trials": 5, "temperature": 1.0}},
+    "corpora": [RQ1],
+    "skipped": [],
+    "credentialed": False,
+    "models": [{"model_id": "lab/small", "kind": "masked", "dtype": "float32"}],
+    "finished": "2026-11-20T22:49:35+00:00",
+}
+
+
+def results(found):
+    """The bytes of results.json, as an audit writes them."""
+    return written({"swapbias": "0.1.0", "findings": findings_table(found).to_dict("records")})
+
+
+def written(content):
+    """The bytes of a JSON file of a run."""
+    return (json.dumps(runs._native(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def shared(name, found=(GAP, UNDEFINED), **changed):
+    """The files of one run in a repository."""
+    return {
+        f"runs/{name}/manifest.json": written({**MANIFEST, **changed}),
+        f"runs/{name}/results.json": results(found),
+    }

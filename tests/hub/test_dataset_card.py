@@ -1,0 +1,378 @@
+"""Dataset cards: every corpus says what it holds, where it comes from and what it is for, in a form the Hub reads."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from swapbias.hub import corpora as building, dataset_card, dataset_card as columns, dataset_card as provenance
+from swapbias.hub.shards import Part, Written
+from swapbias.studies import catalogue as studies
+from swapbias.studies.prompt import PROMPT_COLUMNS
+from swapbias.studies.tables import corpus_dir, pinned_files
+
+PARTS = (
+    "## Where it comes from",
+    "## Use and misuse",
+    "## Citation",
+    "## How to load",
+    "## How to build",
+    "## Rows",
+    "## Features",
+    "## Sources and licences",
+    "## BibTeX",
+    "## Version",
+)
+
+FEW = {
+    "group",
+    "label",
+    "construct",
+    "category",
+    "pronoun",
+    "mode",
+    "match",
+    "polarity",
+    "role",
+    "kind",
+}  # columns of a few values
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """All corpora, built once; configs that need upstream files are there where those are at hand."""
+    out = tmp_path_factory.mktemp("built")
+    rows = {
+        (one.corpus, one.config): one.rows
+        for name in studies.corpora()
+        for one in building.build(name, out)
+        if not one.left_out
+    }
+    return out, rows
+
+
+def read(folder):
+    _, header, body = (folder / "README.md").read_text().split("---\n", 2)
+    return yaml.safe_load(header), body
+
+
+def meanings(body, config):
+    """What a card says of the columns of a config, in its order."""
+    features = columns.section(body, "Features")
+    tables = re.findall(r"^(`[^|]+)\n\n\| column .+\n\|.+\n((?:\|.+\n?)+)", features, re.MULTILINE)
+    (table,) = [rows for configs, rows in tables if f"`{config}`" in configs.split(", ")]
+    return dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", table, re.MULTILINE))
+
+
+def native(value):
+    if isinstance(value, dict):
+        return all(type(key) is str and native(inner) for key, inner in value.items())
+    if isinstance(value, list):
+        return all(map(native, value))
+    return type(value) in (str, int, bool)
+
+
+def of_one_split(*configs):
+    """Configs of prompts that are taken to be written, with 7 rows each."""
+    return {name: Written(PROMPT_COLUMNS, {"test": Part(7, 70, 7)}) for name in configs}
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_every_card_has_every_part_once_and_a_header_of_plain_values(corpus, built):
+    header, body = read(built[0] / corpus)
+    assert native(header)
+    assert [title for title in PARTS if body.count(f"\n{title}\n") != 1] == []
+    assert body.lstrip().startswith(f"# {corpus}\n")
+    assert {"pretty_name", "license", "language", "size_categories", "tags", "configs", "dataset_info"} <= set(header)
+    assert header["language"] == ["en"]
+    assert "swapbias" in header["tags"]
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_every_card_tells_rows_and_columns_of_every_config_that_was_built(corpus, built):
+    out, rows = built
+    header, body = read(out / corpus)
+    mine = {config: count for (name, config), count in rows.items() if name == corpus}
+    assert [one["config_name"] for one in header["configs"]] == list(mine)
+    listed = re.findall(r"^\| `([\w-]+)` \| `\w+` \| ([\d,]+) \|", columns.section(body, "Rows"), re.MULTILINE)
+    counted = {}
+    for config, count in listed:
+        counted[config] = counted.get(config, 0) + int(count.replace(",", ""))
+    assert counted == mine
+    for config in mine:
+        told = meanings(body, config)
+        assert tuple(told) == studies.load_corpus(corpus).config(config).columns
+        assert all(len(text) > 8 for text in told.values())
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_a_built_folder_loads_by_config_with_the_rows_of_load_prompts(corpus, built, tmp_path):
+    import datasets
+
+    out, rows = built
+    mine = [config for name, config in rows if name == corpus]
+    for config in dict.fromkeys((mine[0], mine[-1])):
+        loaded = datasets.load_dataset(str(out / corpus), config, cache_dir=str(tmp_path))
+        assert sum(len(split) for split in loaded.values()) == rows[corpus, config]
+        split = next(iter(loaded.values()))
+        assert split.column_names == list(studies.load_corpus(corpus).config(config).columns)
+        assert split[0] == studies.load_prompts(corpus, config)[0]
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_every_pinned_repository_is_told_with_commit_licence_and_use(corpus, built):
+    table = columns.section(read(built[0] / corpus)[1], "Sources and licences")
+    for pin in pinned_files(corpus).values():
+        row = next(line for line in table.splitlines() if pin["repository"] in line)
+        assert f"https://github.com/{pin['repository']}/tree/{pin['commit']}" in row
+        assert f"| {pin['licence']} |" in row
+        assert pin["used_for"] in row
+
+
+def names(text, value):
+    """Whether a text names a value; of criteria in a series (A1 to A9) it names the ends."""
+    return f"`{value}`" in text or bool(re.fullmatch(r".+ A[2-9]", value) and f"`{value[:-1]}1`" in text)
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_a_card_names_every_value_of_the_columns_that_hold_a_few(corpus, built):
+    out, rows = built
+    body = read(out / corpus)[1]
+    for config in (name for leaf, name in rows if leaf == corpus):
+        found = studies.config_rows(corpus, config)
+        for column in FEW & set(found[0]):
+            values = {row[column] for row in found} - {""}
+            if len(values) < 14:  # all but the authors' categories, which social_distance passes on as they are
+                text = meanings(body, config)[column]
+                assert [one for one in sorted(values) if not names(text, one)] == [], (config, column, text)
+            else:
+                assert (corpus, config, column, len(values)) == ("social_distance", "original", "label", 39)
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_a_card_calls_rows_paired_where_they_are(corpus, built):
+    out, rows = built
+    body = read(out / corpus)[1]
+    for config in (name for leaf, name in rows if leaf == corpus):
+        found = studies.config_rows(corpus, config)
+        if "pair_id" in found[0]:
+            paired = len({row["pair_id"] for row in found}) < len(found)
+            text = meanings(body, config)["pair_id"]
+            assert ("rows are not paired" not in text) == paired, (config, text)
+
+
+def test_a_card_explains_the_raw_categories_of_the_authors(built):
+    if ("social_distance", "original") not in built[1]:
+        pytest.skip("needs the authors' released files")
+    text = meanings(read(built[0] / "social_distance")[1], "original")["label"]
+    values = {row["label"] for row in studies.config_rows("social_distance", "original")}
+    own = {row["category"] for row in studies.config_rows("social_distance", "conditions")}
+    assert f"{len(values)} values" in text
+    assert {"disease", "diseases", "ethinicity"} <= values
+    # Of the 39, 10 are among the 12 kinds, "ethinicity" and "disease" are other spellings; "other" is never used.
+    assert (len(values & own), len(values - own - {"disease", "ethinicity"})) == (10, 27)
+    assert "27 are the condition itself" in text
+
+
+def test_the_card_lists_the_winobias_pairs_that_differ_in_more_than_the_pronoun(upstream):
+    text = " ".join((corpus_dir("adjective_coreference") / "README.md").read_text().split())
+    pronoun = re.compile(r"\b(he|him|his|himself|she|her|herself)\b")
+    found = {}
+    for split in ("dev", "test"):
+        versions = {}
+        for row in studies.config_rows("adjective_coreference", f"winobias_{split}-stereotype"):
+            if row["condition"] == "baseline":
+                versions.setdefault(row["template"], set()).add(pronoun.sub("X", row["text"]))
+        found[split] = [int(template[1:]) for template, texts in versions.items() if len(texts) > 1]
+    assert found == {"dev": [92, 212], "test": [157, 255, 279, 289, 296]}
+    assert "2 of the 396 pairs of dev (92 and 212) and in 5 of the 396 of test (157, 255, 279, 289 and 296)" in text
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_a_card_says_how_to_install_and_where_the_files_are_that_it_names(corpus, built):
+    body = read(built[0] / corpus)[1]
+    how = columns.section(body, "How to build")
+    assert 'pip install "swapbias @ git+https://github.com/swapbias/swapbias"' in how
+    assert f"\nswapbias build {corpus}\n" in how
+    assert f"](https://github.com/swapbias/swapbias/tree/main/datasets_src/{corpus})" in how
+
+
+def test_every_candidate_can_be_looked_up_in_the_published_words(built):
+    _, rows = built
+    for words, configs in (("words", ("rq1", "rq2")), ("words_original", ("rq1_original", "rq2_original"))):
+        if ("gendered_stigma", words) not in rows:
+            continue
+        listed = studies.config_rows("gendered_stigma", words)
+        labels = {f"{row['list']}/{row['label']}" for row in listed}
+        for config in configs:
+            wanted = {row["candidates"] for row in studies.config_rows("gendered_stigma", config)}
+            assert {one for one in wanted - labels if not one.endswith("/unspecified")} == set()
+            lexicon = studies.load_lexicon(f"gendered_stigma/{config}")
+            mine = [row for row in listed if row["list"] == lexicon.name]
+            assert {row["word"]: row["label"] for row in mine if row["match"] == "any case"} == lexicon.words
+            assert {row["word"]: row["label"] for row in mine if row["match"] == "as written"} == lexicon.proper
+
+
+def test_a_description_is_text_and_never_markup():
+    corpus = studies.load_corpus("occupation_sentiment")
+    odd = replace(corpus.configs[0], description="a|b <b>c</b> [d](http://e)")
+    card = dataset_card.dataset_card(replace(corpus, configs=(odd,)), of_one_split("sentences"))
+    (row,) = [line for line in columns.section(card, "Rows").splitlines() if line.startswith("| `sentences`")]
+    assert row == "| `sentences` | `test` | 7 | a&#124;b &lt;b&gt;c&lt;/b&gt; \\[d\\](http&#58;//e) |"
+
+
+def test_the_licences_file_holds_notice_and_text_for_each_repository_that_is_passed_on():
+    text = provenance.licences_file(studies.load_corpus("occupation_sentiment")).decode()
+    assert "## jayadevbhaskaran/gendered-sentiment" in text
+    assert "at commit c73e5395edeb430309f60595dd4578c5e3c8d5b6" in text
+    assert "Copyright (c) 2019 Jayadev" in text
+    assert "In `sentences`. " in text
+    assert "Permission is hereby granted, free of charge" in text
+    assert 'THE SOFTWARE IS PROVIDED "AS IS"' in text
+    # What was read to reproduce, but is in no row, is not passed on.
+    coreference = studies.load_corpus("adjective_coreference")
+    own = tuple(config for config in coreference.configs if not config.upstream)
+    assert provenance.licences_file(replace(coreference, configs=own)) is None
+    assert b"hannahxchen" not in provenance.licences_file(coreference)
+    assert provenance.licences_file(studies.load_corpus("clinical_notes")) is None
+
+
+def test_a_licence_without_its_text_here_is_linked(leaf):
+    text = provenance.licences_file(leaf("CC-BY-4.0")).decode()
+    assert "Licence: CC-BY-4.0 (https://spdx.org/licenses/CC-BY-4.0.html)" in text
+    assert "Copyright its authors" in text
+    assert "Permission is hereby granted" not in text
+
+
+def test_a_card_that_passes_on_what_others_wrote_names_the_file_of_notices(built):
+    for corpus in studies.corpora():
+        passes_on = "mit" in read(built[0] / corpus)[0]["license"]
+        assert ("`LICENSES.md` has the notices" in read(built[0] / corpus)[1]) == passes_on, corpus
+
+
+def test_a_card_names_the_licence_of_upstream_files_that_are_in_its_rows(built):
+    # gender_lexicon holds ten pairs of an MIT repository as a table of its own, occupation_sentiment makes the 800
+    # sentences of another again; clinical_notes is all ours.
+    assert read(built[0] / "gender_lexicon")[0]["license"] == ["apache-2.0", "mit"]
+    assert read(built[0] / "occupation_sentiment")[0]["license"] == ["apache-2.0", "mit"]
+    assert read(built[0] / "clinical_notes")[0]["license"] == "apache-2.0"
+
+
+def test_tasks_follow_from_the_kinds_of_models_that_the_study_asks(built):
+    assert read(built[0] / "social_distance")[0]["task_categories"] == [
+        "fill-mask", "text-classification", "text-generation",
+    ]  # fmt: skip
+    assert read(built[0] / "clinical_notes")[0]["task_categories"] == ["text-classification"]
+    assert "task_categories" not in read(built[0] / "gender_lexicon")[0]
+
+
+@pytest.mark.parametrize(("rows", "size"), [(999, "n<1K"), (1_000, "1K<n<10K"), (54_000, "10K<n<100K")])
+def test_the_size_category_counts_all_configs(rows, size):
+    corpus = studies.load_corpus("occupation_sentiment")
+    written = {
+        "sentences": Written(PROMPT_COLUMNS, {"test": Part(rows - 7, 1, 1)}),
+        "control": Written(PROMPT_COLUMNS, {"test": Part(7, 1, 1)}),
+    }
+    card = dataset_card.dataset_card(corpus, written)
+    assert yaml.safe_load(card.split("---\n")[1])["size_categories"] == [size]
+
+
+def test_a_published_card_differs_from_a_local_one_in_the_namespace_alone():
+    corpus, written = studies.load_corpus("occupation_sentiment"), of_one_split("sentences", "control")
+    mine = dataset_card.dataset_card(corpus, written)
+    published = dataset_card.dataset_card(corpus, written, namespace="lab")
+    assert 'load_dataset("lab/occupation_sentiment", "sentences", split="test", revision="v1.0.0")' in published
+    assert published.replace('"lab/', '"NS/') == mine
+
+
+def test_every_reference_of_a_readme_is_printed_as_bibtex(built):
+    body = read(built[0] / "adjective_coreference")[1]
+    bibtex = columns.section(body, "BibTeX")
+    assert re.findall(r"@\w+\{(.+),", bibtex) == ["briegel-chen-2023-adjectives", "zhao-etal-2018-gender"]
+    stigma = columns.section(read(built[0] / "social_distance")[1], "BibTeX")
+    assert re.findall(r"@\w+\{(.+),", stigma) == ["mei-etal-2023-bias", "pachankis-etal-2018-burden"]
+    assert bibtex.count("{") == bibtex.count("}")
+
+
+@pytest.fixture
+def leaf(tmp_path, monkeypatch):
+    """The folder of a corpus ``toy`` with one upstream file; gives a function that pins it under a licence."""
+    folder = tmp_path / "leaf" / "toy"
+    folder.mkdir(parents=True)
+    (folder / "README.md").write_text("# toy\n\nReferences: `nobody-2020`\n")
+    (folder.parent / "references.bib").write_text("@misc{somebody-2020,\n  title = {A}\n}\n")
+    for module in (provenance, columns, dataset_card):
+        monkeypatch.setattr(module, "corpus_dir", lambda name: folder)
+    monkeypatch.setattr("swapbias.studies.tables.corpus_dir", lambda name: folder)
+
+    def pinned(licence, used_for="more"):
+        (folder / "sources.csv").write_text(
+            f"path,repository,commit,sha256,bytes,licence,used_for\na.csv,o/r,c0ffee,00,1,{licence},{used_for}\n"
+        )
+        first, second = studies.load_corpus("occupation_sentiment").configs
+        configs = (replace(first, name="own"), replace(second, name="more", upstream=("a.csv",)))
+        return replace(studies.load_corpus("occupation_sentiment"), name="toy", configs=configs)
+
+    return pinned
+
+
+@pytest.mark.parametrize("licence", ["not stated", "CC-BY-NC-4.0", "CC-BY-ND-4.0", "GPL-3.0", "mit?", "proprietary"])
+def test_a_config_of_files_that_may_not_be_passed_on_is_not_published(leaf, licence):
+    assert provenance.withheld_configs(leaf(licence)) == {"more": [licence]}
+
+
+@pytest.mark.parametrize("licence", ["MIT", "Apache-2.0", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0"])
+def test_a_config_of_files_that_may_be_passed_on_is_published(leaf, licence):
+    assert provenance.withheld_configs(leaf(licence)) == {}
+
+
+def test_a_table_taken_from_upstream_is_not_published_where_its_licence_forbids(leaf):
+    # The config "own" reads no upstream file, but its rows were copied from one.
+    assert provenance.withheld_configs(leaf("not stated", "own: copied")) == {
+        "own": ["not stated"],
+        "more": ["not stated"],
+    }
+
+
+def test_a_reference_that_is_nowhere_is_refused(leaf):
+    leaf("MIT")
+    with pytest.raises(ValueError, match=r"reference 'nobody-2020' is not in references\.bib"):
+        provenance.references_section("toy")
+
+
+def test_a_column_that_nobody_explains_is_refused(leaf):
+    corpus = leaf("MIT")
+    odd = replace(corpus.configs[0], columns=(*PROMPT_COLUMNS, "mood"))
+    with pytest.raises(ValueError, match="column 'mood' of config 'own' has no meaning"):
+        columns.features_section(replace(corpus, configs=(odd,)), ["own"])
+
+
+def test_the_card_says_how_to_build_what_is_not_published():
+    corpus = studies.load_corpus("occupation_sentiment")
+    card = dataset_card.dataset_card(corpus, of_one_split("sentences"), withheld={"control": ["not stated"]})
+    left_out = columns.section(card, "Not published")
+    assert "`control`: the licence of its upstream files (not stated)" in left_out
+    assert "swapbias build occupation_sentiment" in left_out
+
+
+def test_what_a_prompt_column_means_is_said_where_prompts_are_made():
+    meanings = columns.prompt_meanings()
+    assert list(meanings) == list(PROMPT_COLUMNS)
+    assert meanings["pair_id"] == "shared by the rows that are compared with each other"
+    assert "right\\|wrong" in meanings["candidates"]  # a bare bar would end the cell
+
+
+def test_the_notes_of_a_folder_of_ones_own_are_not_described_by_the_published_readme(tmp_path):
+    notes = tmp_path / "notes.csv"
+    notes.write_text("text,label,gender\n" + "".join(f"She has pain {i}.,{i % 2},female\n" for i in range(12)))
+    list(building.build("clinical_notes", tmp_path / "built", data=notes))
+    header, body = read(tmp_path / "built" / "clinical_notes")
+    assert header["license"] == "other"
+    assert "synthetic" not in body
+    assert "load_dataset" not in body
+
+
+def test_no_readme_of_a_corpus_is_left_without_references():
+    for corpus in studies.corpora():
+        assert "\nReferences: `" in (corpus_dir(corpus) / "README.md").read_text(), corpus

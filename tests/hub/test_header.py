@@ -1,0 +1,239 @@
+"""Headers of READMEs read safely, and text from outside escaped."""
+
+import datetime as dt
+from pathlib import PurePosixPath
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from markdown_it import MarkdownIt
+
+from swapbias.hub.header import decode, dump, load, native, newline, split
+from swapbias.hub.markdown import html, markdown, slug, url, visible
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "a|b",
+    "a\\|b",
+    "[x](javascript:alert(1))",
+    "![](http://x)",
+    "<!-- swapbias:end -->",
+    "one\ntwo\n\n# three",
+    "a\u202eb",
+    "`code` **bold** _it_ ~~no~~",
+    "http://x.example www.x.example a@b.example",
+    "&lt;b&gt; &amp; &#60;",
+    "- item",
+    "1. item",
+    "===",
+    "---",
+    "> quote",
+    "    code",
+    "[ref]: http://x",
+    "trailing \\",
+    "$x$ :tada:",
+]
+
+
+def tokens(text):
+    """Every token of a text as Markdown, inline ones too."""
+    found = MarkdownIt("commonmark").enable("table").parse(text)
+    return [inner for token in found for inner in (token, *(token.children or []))]
+
+
+def shown(of):
+    return "".join(token.content for token in of if token.type in ("text", "text_special"))
+
+
+def cells(text):
+    """The content of each cell of a row that holds the text and a second cell."""
+    found = tokens(f"| h | i |\n|---|---|\n| {markdown(text)} | end |\n")
+    kinds = [token.type for token in found]
+    body = found[kinds.index("tbody_open") : kinds.index("table_close")]
+    assert {token.type for token in body} <= {
+        "tbody_open", "tr_open", "td_open", "inline", "text", "text_special", "td_close", "tr_close", "tbody_close",
+    }  # fmt: skip
+    return [shown(token.children) for token in body if token.type == "inline"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_shown_in_one_cell_and_does_nothing(text):
+    assert cells(text) == [visible(text), "end"]
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.text(st.one_of(st.sampled_from("|\\`*_[]()<>!&#~-+=:.1 \n\t$@"), st.characters()), max_size=30))
+def test_any_text_is_shown_in_one_cell_and_as_one_paragraph(text):
+    assert cells(text) == [visible(text), "end"]
+    found = tokens(markdown(text))
+    kinds = {token.type for token in found}
+    assert kinds <= {"paragraph_open", "inline", "text", "text_special", "paragraph_close"}
+    assert shown(found) == visible(text)
+
+
+def test_what_cannot_be_seen_is_gone():
+    assert visible("a\u202eb\u200bc\x00d\ufeffe\U000e0041f\ud800") == "abcdef"
+    assert visible(" one\r\ntwo\u2028three\t") == "one two three"
+
+
+def test_no_link_is_made_of_an_address_in_running_text():
+    escaped = markdown("see http://x.example, WWW.x.example, a@b.example")
+    assert "://" not in escaped
+    assert "www." not in escaped.lower()
+    assert "@" not in escaped
+
+
+def test_html_is_escaped_in_elements_and_attributes():
+    assert html("<b a='1'>\u202e&\"") == "&lt;b a=&#39;1&#39;&gt;&amp;&#34;"
+
+
+def test_an_address_cannot_leave_its_link():
+    quoted = url("https://x.example/a)b<c>\"'|*`é%2Fz%zz;")
+    assert quoted == "https://x.example/a%29b%3Cc%3E%22%27%7C%2A%60%C3%A9%2Fz%25zz%3B"
+    assert url(quoted) == quoted
+    (link,) = [token for token in tokens(f"[x]({quoted})") if token.type == "link_open"]
+    assert link.attrs["href"] == quoted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "//x.example",
+        "https://",
+        "https://u:p@x.example",
+        "https://[::1",
+        "https://x.example/a b",
+        "https://x\u202e.example",
+        "https://é.example",
+        "file:///etc",
+        "https://x.example\n",
+        "",
+    ],
+)
+def test_only_plain_web_addresses_are_linked(text):
+    with pytest.raises(ValueError, match="no address to link to"):
+        url(text)
+
+
+@given(st.text(max_size=80), st.integers(1, 70))
+def test_a_slug_is_a_safe_part_of_a_file_name(text, limit):
+    name = slug(text, limit)
+    assert 0 < len(name) <= limit
+    assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+
+
+def test_a_slug_keeps_what_can_be_read():
+    assert slug("../Owner/Müller_v1.5") == "owner-muller-v1-5"
+    assert slug("漢") != slug("字")
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "header", "after"),
+    [
+        ("---\na: 1\n---\nbody", "---\n", "a: 1\n", "---\nbody"),
+        ("---\na: 1\n---", "---\n", "a: 1\n", "---"),
+        ("---\n---\n", "---\n", "", "---\n"),
+        ("\ufeff---\r\na: 1\r\n---\r\nb", "\ufeff---\r\n", "a: 1\r\n", "---\r\nb"),
+        ("\n\n---  \na: 1\n--- \nb", "\n\n---  \n", "a: 1\n", "--- \nb"),
+        ("---\na:\n  ---\n---x\n---\n---\n", "---\n", "a:\n  ---\n---x\n", "---\n---\n"),
+        ("# Title\n---\na: 1\n---\n", "", "", "# Title\n---\na: 1\n---\n"),
+        ("---\nnot closed\n", "", "", "---\nnot closed\n"),
+        ("----\na\n---\n", "", "", "----\na\n---\n"),
+        ("", "", "", ""),
+    ],
+)
+def test_a_readme_is_split_at_its_header(text, before, header, after):
+    parts = split(text)
+    assert (parts.before, parts.header, parts.after) == (before, header, after)
+    assert parts.has_header == bool(before)
+
+
+@given(st.lists(st.sampled_from(["---", "--- ", "a: 1", "\ufeff", "\n", "\r\n", "\r", " ", "text"])).map("".join))
+def test_the_parts_of_a_readme_make_the_whole(text):
+    assert split(text).text == text
+
+
+def test_line_ends_are_those_of_the_first_line():
+    assert [newline(text) for text in ("a\r\nb\n", "a\nb\r\n", "a", "a\r")] == ["\r\n", "\n", "\n", "\r\n"]
+
+
+def bomb():
+    """Ten lists, each of ten times the one before: 10^10 values when expanded."""
+    rows = ["a0: &a0 [x, x]"]
+    rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 11)]
+    return "\n".join(rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (bomb(), r"card.md:\d+: aliases that repeat too much"),
+        ("a: &a [*a]", "card.md:2: an alias of something that it stands in"),
+        ("a: " + "[" * 5000, "card.md:2: more than 60 levels"),
+        ("- " * 5000, "card.md:2: more than 60 levels"),
+        ("a: 1\nb: !!python/object/apply:os.system ['x']", "card.md:3: a tag or key that is not plain YAML"),
+        ("a: 1\nb: 2\na: 3", "card.md:4: a key that stands twice"),
+        ("a: 1\nb: \x07", "card.md:3: its YAML holds a control character"),
+        ("a: [", "card.md:2: YAML that cannot be parsed"),
+        ("a: *nothing", "card.md:2: an alias, anchor or second document"),
+        ("a: 1\n...\n---\nb: 2", "card.md:4: an alias, anchor or second document"),
+        ("? [a]\n: 1", "card.md:2: a tag or key"),
+        ("a: 2020-13-45", "card.md: its YAML holds a value that cannot be read"),
+        ("a: " + ":".join(["1"] * 5000), "card.md:2: a number of more than 200 characters"),
+        ("a: " + "1" * 5000, "card.md:2: a number of more than 200 characters"),
+        ("- a", "card.md:2: its YAML is no mapping"),
+        ("text", "card.md:2: its YAML is no mapping"),
+        ("a: " + "x" * 1_000_000, "card.md: 1000003 characters of YAML"),
+    ],
+    ids=range(17),
+)
+def test_hostile_yaml_is_refused_in_one_short_sentence(text, message):
+    with pytest.raises(ValueError, match=message) as refused:
+        load(text, "card.md", first_line=2)
+    assert len(str(refused.value)) < 150
+    assert "\n" not in str(refused.value)
+
+
+def test_plain_yaml_is_read_with_merges_and_aliases():
+    text = "a: &a {x: 1, <<: {y: 2}}\nb:\n  <<: *a\n  x: 3\nc: *a\nd: 1:30\n"
+    assert load(text, "x") == {"a": {"x": 1, "y": 2}, "b": {"x": 3, "y": 2}, "c": {"x": 1, "y": 2}, "d": 90}
+    assert load("# nothing\n", "x") == load("", "x") == {}
+
+
+def test_bytes_that_are_no_utf8_are_refused_with_their_line():
+    assert decode("\ufeffé".encode(), "card.md") == "\ufeffé"
+    with pytest.raises(ValueError, match=r"card.md:2: not UTF-8"):
+        decode(b"a\n\xff", "card.md")
+
+
+def test_what_is_dumped_is_plain_yaml():
+    numbers = {
+        "score": np.float64(1.5),
+        "pair": (1, np.int64(2)),
+        "nan": float("nan"),
+        "far": -np.inf,
+        "small": 1e-05,
+    }
+    assert dump(numbers) == "score: 1.5\npair:\n- 1\n- 2\nnan: null\nfar: null\nsmall: 1.0e-05\n"
+    others = {"day": dt.date(2024, 1, 2), "path": PurePosixPath("a/b"), np.str_("name"): np.bool_(True)}
+    assert dump(others) == "day: '2024-01-02'\npath: a/b\nname: true\n"
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"x", np.array([1, 2])])
+def test_what_yaml_would_write_as_an_object_is_refused(value):
+    with pytest.raises(ValueError, match="A card cannot hold a"):
+        native({"a": [value]})
+
+
+LEAVES = st.none() | st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3), max_leaves=5)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
+def test_what_is_dumped_is_read_back(data):
+    text = dump(data)
+    assert load(text, "x") == data
+    assert split(f"---\n{text}---\nbody").header == text

@@ -1,0 +1,224 @@
+"""The section of a model card: what it says, and that nothing outside its markers moves."""
+
+import contextlib
+import re
+
+import pytest
+from hypothesis import assume, given, settings, strategies as st
+from markdown_it import MarkdownIt
+
+from swapbias.hub.header import split
+from swapbias.hub.model_card import BEGIN, END, Audited, AuditRow, Figure, audited, part, with_parts, without_section
+from tests.hub.card_findings import FOUND, MANIFEST, URL, finding
+
+HOSTILE = "<script>|x [y](javascript:z) <!-- swapbias:end -->\n# T"
+ROW = AuditRow(HOSTILE, HOSTILE, HOSTILE, "1", "2", "3", "4", HOSTILE, HOSTILE, HOSTILE)
+PART = "<!-- swapbias:begin a -->\n\n### A\n\n```bash\nswapbias\n```\n\n<!-- swapbias:end a -->"
+OTHER = "<!-- swapbias:begin b -->\n\n### B\n\n<!-- swapbias:end b -->"
+
+
+def section_of(*parts):
+    """The section of a README that holds nothing else."""
+    return with_parts("", {re.search("begin ([a-z_]+)", one)[1]: one for one in parts}).rstrip("\n")
+
+
+SECTION = section_of(PART)
+
+
+def with_section(readme, text=PART):
+    return with_parts(readme, {"a": text})
+
+
+def told(manifest=MANIFEST, *, model_name="owner/model", **more):
+    (about,) = audited(FOUND, manifest, model_name=model_name, **more)
+    return part(about)
+
+
+def said(**more):
+    return told(results_url=URL, **more)
+
+
+def test_the_table_has_the_paper_statistic_and_the_robust_interval_beside_it():
+    rows = [line for line in said().splitlines() if line.startswith("| rq1")]
+    # Of the five findings two are comparisons by the published score and the plain statistic.
+    assert rows == [
+        "| rq1 | gap, female − male | mental health | +0.250 | \\[+0.200, +0.300\\] "
+        "| \\[+0.100, +0.400\\] (clustered by template) | 0.020 | 187 (+3 unscored) |",
+        "| rq1 | gap, female − male | other health | −0.500 | \\[+0.200, +0.300\\] | – | 0.020 | 187 (+3 unscored) |",
+    ]
+
+
+def test_the_section_says_how_to_read_it_and_where_the_rest_is():
+    text = said(results_private=True, figures={"gendered_stigma": Figure("swapbias/gap.png", "Gaps by template")})
+    for words in (
+        "in probability mass at the mask: above zero is more female",
+        f"]({URL}) (not public",
+        "![Gaps by template](swapbias/gap.png)",
+        "swapbias audit owner/model --study gendered_stigma\n",
+        "Not run: rq2.",
+        "Gender is read off word lists",
+        "2026-11-20",
+    ):
+        assert words in text
+    assert "not public" not in said()
+    assert "antonyms" not in text  # another study has a part of its own
+    assert "not a ranking" in section_of(text)
+    assert "no proof that the model is fair" in section_of(text)
+
+
+def test_a_part_of_the_prompts_is_said_to_be_one():
+    text = told({**MANIFEST, "settings": {"limit": 20, "seed": 1, "kind": "masked"}})
+    assert "Read: at most 20 rows of each table." in text
+    assert "not all of its usual ones" in text
+    assert "at most" not in said()
+    assert "--kind masked --limit 20 --seed 1\n" in text
+
+
+def test_findings_of_two_models_or_of_none_make_no_section():
+    with pytest.raises(ValueError, match="Findings of 2 models"):
+        audited([finding(), finding(model="n")], MANIFEST, model_name="o/m")
+    with pytest.raises(ValueError, match="no comparison of two groups"):
+        audited([finding(measure="mean")], MANIFEST, model_name="o/m")
+
+
+def test_nothing_from_outside_becomes_markup():
+    about = Audited(
+        "a", HOSTILE, "https://x.example/a", HOSTILE, HOSTILE, HOSTILE, (ROW,), "swapbias audit MODEL",
+        ((HOSTILE, HOSTILE),), False, Figure("a.png", HOSTILE), URL, True, (HOSTILE,), (HOSTILE,),
+    )  # fmt: skip
+    text = section_of(part(about))
+    found = MarkdownIt("commonmark").enable("table").parse(text)
+    inner = [child for token in found for child in token.children or []]
+    assert [token.content.strip() for token in found if token.type == "html_block"] == [
+        BEGIN, "<!-- swapbias:begin a -->", "<!-- swapbias:end a -->", END,
+    ]  # fmt: skip
+    assert not [token for token in inner if token.type == "html_inline"]
+    assert [token.attrs["href"] for token in inner if token.type == "link_open"] == ["https://x.example/a", URL]
+    assert [token.type for token in found].count("heading_open") == 2
+    assert [token.type for token in found].count("td_open") == 8
+    assert with_section(f"{text}\n", part(about)) == f"{text}\n"
+
+
+def test_a_model_name_that_means_something_to_a_shell_is_not_in_the_command():
+    text = told(model_name="a/b; rm -rf ~\n```")
+    assert "swapbias audit MODEL --study gendered_stigma\n```\n" in text
+
+
+@pytest.mark.parametrize("path", ["../a.png", "a b.png", "a.png)", "/a.png", "http://x/a.png"])
+def test_a_figure_is_a_plain_path_in_the_repo(path):
+    with pytest.raises(ValueError, match="no path of a figure"):
+        said(figures={"gendered_stigma": Figure(path, "x")})
+
+
+def test_the_section_goes_to_the_end_after_a_blank_line():
+    assert with_section("") == f"{SECTION}\n"
+    for readme in ("# A", "# A\n", "# A\n\n"):
+        assert with_section(readme) == f"# A\n\n{SECTION}\n"
+    assert with_section("---\na: 1\n---") == f"---\na: 1\n---\n\n{SECTION}\n"
+
+
+def test_the_section_is_replaced_where_it_stands_with_the_line_ends_of_the_file():
+    before, after = "# A\r\n\r\n", "\r\n\r\nmore \n\ttext"
+    old = with_section(f"{before}{BEGIN}\nold{END}\n{END}{after}".replace(f"old{END}", "old"))
+    assert old == before + SECTION.replace("\n", "\r\n") + after
+    assert without_section(old) == "# A\r\n\r\nmore \n\ttext"
+
+
+@pytest.mark.parametrize(
+    "documented",
+    [
+        f"```md\n{BEGIN}\nx\n{END}\n```\n",
+        f"~~~~\n```\n{BEGIN}\n~~~~\n",
+        f"- a list\n\n  ```\n  {BEGIN}\n  ```\n",
+        f"- ```\n  {BEGIN}\n  ```\n",
+        f"> {BEGIN}\n",
+        f"    {BEGIN}\n    {END}\n",
+        f"Put `{BEGIN}` and {END} there.\n",
+        f"---\nnote: |\n  {BEGIN}\na: 1\n---\n",
+    ],
+)
+def test_markers_that_are_only_shown_are_no_markers(documented):
+    made = with_section(documented)
+    assert made == f"{documented}\n{SECTION}\n"
+    assert with_section(made) == made
+    assert without_section(documented) == documented
+
+
+@pytest.mark.parametrize(
+    ("readme", "message"),
+    [
+        (f"# A\n\n{BEGIN}\n", "README.md:3: 1 lines of .* and 0 of"),
+        (f"{END}\n", "0 lines of .* and 1 of"),
+        (f"{END}\n{BEGIN}\n", "expected one of each in this order"),
+        (f"{BEGIN}\n{END}\n" * 2, "2 lines of .* and 2 of"),
+        (f"{BEGIN}\n```\n{END}\n", "1 lines of .* and 0 of"),
+        ("# A\n```\nnever closed\n", "ends within a code block"),
+        ("x" * 5_000_001, "at most 5000000"),
+    ],
+    ids=range(7),
+)
+def test_markers_that_make_no_pair_are_refused(readme, message):
+    with pytest.raises(ValueError, match=message):
+        with_section(readme)
+
+
+PIECES = [
+    "# A",
+    "text",
+    "\n",
+    "\r\n",
+    "\n\n",
+    "\r",
+    "```",
+    "~~~",
+    "- a",
+    "> q",
+    "    ",
+    "\t",
+    "---\n",
+    "a: 1",
+    "<!--",
+]
+PIECES += ["-->", "<div>", "|a|", "\ufeff", "\x00", "</pre>", "<pre>"]
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+
+
+def put_or_none(readme):
+    """The README with the section; None where it ends within a code block."""
+    if "`" not in readme and "~" not in readme:
+        return with_section(readme)
+    with contextlib.suppress(ValueError):
+        return with_section(readme)
+    return None
+
+
+@settings(deadline=None, max_examples=200)
+@given(TEXTS, TEXTS)
+def test_nothing_outside_the_markers_moves(readme, more):
+    made = put_or_none(readme)
+    assume(made is not None)
+    assert made.startswith(readme)
+    assert made.count(BEGIN) == 1
+    assert with_section(made) == made
+    # Text that somebody adds below stays, too.
+    longer = f"{made}\n{more}"
+    assume(split(longer).before == split(made).before)  # a rule below can make a header of what stands above it
+    updated = with_section(longer, PART.replace("bash", "sh"))
+    assert updated[: updated.index(BEGIN)] == longer[: longer.index(BEGIN)]
+    assert updated[updated.index(END) :] == longer[longer.index(END) :]
+    assert "```sh" in updated
+
+
+def test_a_study_is_replaced_alone_and_the_order_does_not_hang_on_time():
+    readme = "# A\r\n"
+    both = with_parts(with_parts(readme, {"b": OTHER}), {"a": PART})
+    assert both == with_parts(readme, {"a": PART, "b": OTHER})
+    assert "\n" not in both.replace("\r\n", "")
+    changed = with_parts(both, {"b": OTHER.replace("### B", "### C")})
+    assert changed == both.replace("### B", "### C")
+
+
+def test_a_study_that_lost_a_marker_is_not_thrown_away():
+    both = with_parts("", {"a": PART, "b": OTHER})
+    with pytest.raises(ValueError, match=r"o/m/README\.md: in the section on bias, <!-- swapbias:begin b -->"):
+        with_parts(both.replace("<!-- swapbias:end b -->", ""), {"a": PART}, where="o/m/README.md")

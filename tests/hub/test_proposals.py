@@ -1,0 +1,177 @@
+"""A run proposed to the owners of a model: asked for, one file, once, and never again after a no."""
+
+import re
+
+import pytest
+
+from swapbias.errors import HubError, UsageError
+from swapbias.hub.client import Hub, Repo
+from swapbias.hub.files import Change
+from swapbias.hub.proposals import COMMIT, PULL_REQUEST, TITLE
+from swapbias.hub.share import Wanted, share_run as share
+from tests.hub.parcel_runs import edited
+from tests.hub.sharing_runs import EVAL, MODEL, propose, statuses
+
+pytestmark = pytest.mark.usefixtures("packed_once")
+
+
+def test_a_strangers_model_gets_one_file_in_a_pull_request_and_nothing_else(models, run):
+    assert statuses(propose(run)) == ["created", "pull request opened"]
+    (one,) = models.pull_requests("model", "bob/m")
+    assert set(models.files("model", "bob/m")) == {"README.md"}  # main is untouched
+    proposed = models.files("model", "bob/m", revision="refs/pr/1")
+    assert set(proposed) == {"README.md", EVAL}
+    assert proposed["README.md"] == b"# Bob's\n"
+    assert "value: 0.9\n" in proposed[EVAL].decode()  # by hand: 1 - |-.1|, higher is fairer
+    assert re.search(r"url: \S+/tree/[0-9a-f]{40}/runs/", proposed[EVAL].decode())
+    assert "!!" not in proposed[EVAL].decode()
+    assert one
+
+
+def test_nothing_is_proposed_unasked(models, run):
+    with pytest.raises(UsageError, match="Add --create-pr"):
+        propose(run, how="")
+    with pytest.raises(UsageError, match="not yours, and nobody writes to it unasked"):
+        propose(run, how=COMMIT)
+    with pytest.raises(UsageError, match="could not open private results"):
+        propose(run, results="alice/audits", public=False)
+    assert models.pull_requests("model", "bob/m") == []
+    assert not [path for method, path, _ in models.log if method == "POST"]
+
+
+def test_an_open_pull_request_is_brought_up_to_date_not_doubled(models, run, later_run):
+    propose(run)
+    assert statuses(propose(run)) == ["unchanged", "pull request 1 unchanged"]
+    assert statuses(propose(later_run)) == ["updated", "pull request 1 updated"]
+    assert len(models.pull_requests("model", "bob/m")) == 1
+    assert "value: 0.8\n" in models.files("model", "bob/m", revision="refs/pr/1")[EVAL].decode()
+
+
+def test_a_closed_pull_request_is_not_opened_again_with_the_same_content(models, run):
+    propose(run)
+    models.close_pull_request("model", "bob/m", 1)
+    assert statuses(propose(run)) == ["unchanged", "not proposed again: its owners closed pull request 1"]
+    assert len(models.pull_requests("model", "bob/m")) == 1
+
+
+def test_a_merged_pull_request_leaves_nothing_to_do(models, run):
+    propose(run)
+    models.merge_pull_request("model", "bob/m", 1)
+    assert statuses(propose(run)) == ["unchanged", "unchanged"]
+
+
+def test_results_of_others_in_the_file_stay(models, run):
+    theirs = "- dataset:\n    id: other/bench\n    task_id: t\n  value: 0.5\n"
+    models.push("model", "bob/m", {EVAL: theirs.encode()}, "theirs")
+    propose(run)
+    proposed = models.files("model", "bob/m", revision="refs/pr/1")[EVAL].decode()
+    assert "other/bench" in proposed
+    assert "occupation_sentiment" in proposed
+
+
+def test_a_part_of_the_prompts_is_not_proposed_beside_whole_audits(models, run, tmp_path):
+    part = edited(run, tmp_path / "part", settings=run.manifest()["settings"] | {"limit": 40})
+    with pytest.raises(UsageError, match="only a part of the prompts"):
+        propose(part)
+    assert not [path for method, path, _ in models.log if method == "POST"]
+
+
+def renamed(hub, number=1):
+    hub.repositories["model", "bob/m"].pulls[number - 1].title = "Bias audit, please review"
+
+
+def test_a_pull_request_with_another_title_is_known_by_what_it_brings(models, run):
+    propose(run)
+    renamed(models)
+    assert statuses(propose(run)) == ["unchanged", "pull request 1 unchanged"]
+    models.close_pull_request("model", "bob/m", 1)
+    assert "not proposed again" in statuses(propose(run))[1]
+    assert len(models.pull_requests("model", "bob/m")) == 1
+
+
+def test_a_pull_request_of_that_title_about_something_else_is_not_written_to(models, run):
+    other = Repo("model", "bob/m")
+    state = Hub().state(other)
+    Hub().commit(other, Change({"x.txt": b"x"}), TITLE, parent=state.commit, create_pr=True)
+    assert statuses(propose(run)) == ["created", "pull request opened"]
+    assert set(models.files("model", "bob/m", revision="refs/pr/1")) == {"README.md", "x.txt"}
+
+
+def test_the_same_numbers_of_another_day_are_not_proposed_again(models, run, tmp_path):
+    propose(run)
+    models.close_pull_request("model", "bob/m", 1)
+    again = edited(run, tmp_path / "again", finished="2031-01-01T00:00:00+00:00")
+    assert statuses(propose(again)) == ["updated", "not proposed again: its owners closed pull request 1"]
+    assert statuses(propose(again, again=True))[1] == "pull request opened"
+
+
+def test_what_the_owners_took_out_after_they_merged_it_is_not_proposed_again(models, run):
+    propose(run)
+    models.merge_pull_request("model", "bob/m", 1)
+    models.push("model", "bob/m", {}, "no", delete=[EVAL])
+    assert statuses(propose(run))[1] == "not proposed again: its owners took out what pull request 1 brought"
+    assert statuses(propose(run, again=True))[1] == "pull request opened"
+
+
+def test_a_closed_pull_request_whose_branch_is_gone_is_not_opened_again(models, run):
+    propose(run)
+    models.close_pull_request("model", "bob/m", 1)
+    del models.repositories["model", "bob/m"].refs["refs/pr/1"]
+    assert "not proposed again" in statuses(propose(run))[1]
+    assert len(models.repositories["model", "bob/m"].pulls) == 1
+
+
+def test_an_open_pull_request_keeps_up_with_the_main_branch(models, run):
+    propose(run)
+    theirs = b"- dataset:\n    id: other/bench\n    task_id: t\n  value: 0.5\n"
+    models.push("model", "bob/m", {EVAL: theirs}, "theirs")
+    assert statuses(propose(run))[1] == "pull request 1 updated"
+    proposed = models.files("model", "bob/m", revision="refs/pr/1")[EVAL].decode()
+    assert "other/bench" in proposed
+    assert "value: 0.9\n" in proposed
+    assert statuses(propose(run))[1] == "pull request 1 unchanged"
+
+
+def test_a_branch_that_cannot_be_read_is_named_and_stops_nothing(models, run):
+    propose(run)
+    state = Hub().state(Repo("model", "bob/m"), revision="refs/pr/1")
+    odd = Change({EVAL: b"nonsense: ["})
+    Hub().commit(state.repo, odd, "odd", parent=state.commit, revision="refs/pr/1")
+    told = statuses(propose(run))[1]
+    assert told == "pull request opened; pull request 1 holds a file that cannot be read"
+    assert models.files("model", "bob/m", revision="refs/pr/1")[EVAL] == b"nonsense: ["
+
+
+def test_a_model_without_pull_requests_is_refused_before_anything_is_published(hub, run):
+    hub.add_repo("model", "bob/m", files={"README.md": b"# Bob's\n"}, discussions=False)
+    with pytest.raises(HubError, match="Discussions are disabled"):
+        propose(run)
+    assert ("dataset", "alice/open") not in hub.repositories
+
+
+def test_notes_of_ones_own_are_not_proposed(models, own_run):
+    with pytest.raises(UsageError, match="notes of your own"):
+        propose(own_run, audited="tests.hub.parcel_runs:faller", findings_only=True, phenotypes=("falls",))
+    assert not [path for method, path, _ in models.log if method == "POST"]
+
+
+def test_a_rehearsal_tells_what_would_happen_to_the_pull_request(models, run, later_run):
+    said = []
+
+    def rehearsed(one):
+        said.clear()
+        wanted = Wanted(
+            results="alice/open", model="bob/m", how=PULL_REQUEST, audited=MODEL, public=True, dry_run=True
+        )
+        return statuses(share(one, wanted, Hub(), say=said.append))
+
+    assert rehearsed(run) == ["would be created", "pull request would be opened"]
+    shown = "\n".join(said)
+    assert f"Title: {TITLE}" in shown
+    assert "Description: Adds `.eval_results/swapbias.yaml` and nothing else" in shown
+    assert "value: 0.9" in shown
+    propose(run)
+    assert rehearsed(run) == ["unchanged", "pull request 1 unchanged"]
+    assert rehearsed(later_run) == ["would be updated", "pull request 1 would be updated"]
+    models.close_pull_request("model", "bob/m", 1)
+    assert rehearsed(run) == ["unchanged", "not proposed again: its owners closed pull request 1"]

@@ -1,0 +1,326 @@
+"""The shared steps of a push: what differs is one commit, a tag never changes, a cut push is completed."""
+
+import io
+
+import pandas as pd
+import pytest
+
+from swapbias.errors import HubError, UsageError
+from swapbias.hub.client import Hub, Repo
+from swapbias.hub.push import Pushed, check_namespace, push_each, push_repo, signed
+
+REPO = Repo("dataset", "alice/toy")
+KEY = ("dataset", "alice/toy")
+CARD = b"---\nlicense: mit\n---\n# toy, made with swapbias\n"
+FILES = {"README.md": CARD, "a.csv": b"word\nshe\n"}
+
+
+def push(files=FILES, tag="v1.0.0", **options):
+    lines = []
+    told = {"message": f"toy {tag}", "private": False, "raise_hint": "raise it", "say": lines.append, **options}
+    return push_repo(Hub(), REPO, files, tag=tag, **told), lines
+
+
+def titles(hub):
+    return [title for _, title in hub.commits(*KEY)]
+
+
+def test_a_new_version_is_one_commit_and_the_old_tag_stays(hub):
+    first, _ = push({**FILES, "old.csv": b"word\nhe\n"})
+    second, _ = push({**FILES, "b.csv": b"word\nthey\n"}, tag="v1.1.0")
+    assert second.status == "updated"
+    assert sorted(second.change.write) == ["README.md", "b.csv"]  # the card has the version
+    assert second.change.delete == ("old.csv",)
+    assert set(hub.files(*KEY)) == {".gitattributes", "README.md", "a.csv", "b.csv"}
+    assert titles(hub)[:2] == ["toy v1.1.0", "toy v1.0.0"]
+    assert hub.tags(*KEY) == {"v1.0.0": first.commit, "v1.1.0": second.commit}
+
+
+def test_a_published_version_with_other_content_is_refused(hub):
+    push()
+    with pytest.raises(UsageError, match=r"^alice/toy: v1\.0\.0 is published with other content; raise it\.$"):
+        push({**FILES, "a.csv": b"word\nhe\n"})
+    assert hub.files(*KEY)["a.csv"] == b"word\nshe\n"
+
+
+def test_a_push_that_was_cut_before_its_tag_is_completed(hub):
+    hub.fail("POST", "/tag/", status=500, times=9)
+    with pytest.raises(HubError):
+        push()
+    hub.plans.plans.clear()
+    (commit, _), *_ = hub.commits(*KEY)
+    assert hub.tags(*KEY) == {}
+    assert push()[0].status == "tagged"
+    assert hub.tags(*KEY) == {"v1.0.0": commit}
+    assert titles(hub).count("toy v1.0.0") == 1
+
+
+def test_what_somebody_changed_after_the_tag_is_not_undone(hub):
+    push()
+    hub.push(*KEY, {"a.csv": b"word\nours\n"}, "an edit")
+    with pytest.raises(UsageError, match=r"holds something else than its v1\.0\.0, which is what would be pushed"):
+        push()
+    assert hub.files(*KEY)["a.csv"] == b"word\nours\n"
+
+
+def test_an_edit_that_was_reverted_is_no_change(hub):
+    first, _ = push()
+    hub.push(*KEY, {"a.csv": b"word\nours\n"}, "an edit")
+    hub.push(*KEY, {"a.csv": FILES["a.csv"]}, "reverted")
+    done, _ = push()
+    assert (done.status, done.commit) == ("unchanged", first.commit)
+
+
+def test_a_commit_of_somebody_else_in_between_is_not_overwritten(hub):
+    push()
+    hub.on("POST", "/commit/", lambda: hub.push(*KEY, {"theirs.csv": b"x\n"}, "theirs"))
+    with pytest.raises(HubError, match="in between"):
+        push({**FILES, "b.csv": b"word\n"}, tag="v1.1.0")
+    assert set(hub.files(*KEY)) == {".gitattributes", "README.md", "a.csv", "theirs.csv"}
+    assert set(hub.tags(*KEY)) == {"v1.0.0"}
+
+
+def test_a_repository_that_is_something_else_is_not_overwritten(hub):
+    hub.add_repo(*KEY, files={"README.md": b"# my thesis\n", "thesis.txt": b"all of it"})
+    with pytest.raises(UsageError, match=r"holds something else: its README\.md has no mark of a push"):
+        push()
+    assert hub.files(*KEY)["thesis.txt"] == b"all of it"
+
+
+def test_a_public_repository_is_not_taken_for_a_private_one(hub):
+    push()
+    with pytest.raises(UsageError, match="is public, and a push does not change that"):
+        push({**FILES, "b.csv": b"word\n"}, tag="v1.1.0", private=True)
+    assert "b.csv" not in hub.files(*KEY)
+
+
+def test_a_key_in_a_file_stops_the_push_before_anything_is_created(hub):
+    with pytest.raises(UsageError, match="access key"):
+        push({**FILES, "a.csv": b"word\nhf_" + b"a" * 34 + b"\n"})
+    assert hub.repo(*KEY) is None
+
+
+def test_a_dry_run_tells_every_path_with_size_and_the_difference_of_the_card(hub):
+    push({**FILES, "old.csv": b"word\nhe\n"})
+    sent = len(hub.log)
+    card = CARD.replace(b"# toy", b"# toys")
+    done, lines = push({"README.md": card, "a.csv": FILES["a.csv"], "b.csv": b"word\n"}, tag="v2.0.0", dry_run=True)
+    assert (done.status, done.commit) == ("would be updated", "")
+    size = len(signed({"README.md": card}, REPO, "v2.0.0")["README.md"])
+    assert lines[:4] == [
+        "dataset alice/toy: public, tag v2.0.0, message 'toy v2.0.0'",
+        f"  M README.md ({size} bytes)",
+        "  A b.csv (5 bytes)",
+        "  D old.csv",
+    ]
+    assert "  -# toy, made with swapbias" in lines
+    assert "  +# toys, made with swapbias" in lines
+    assert lines[-3:] == ["  +++ new", "  @@ -0,0 +1 @@", "  +word"]  # the other texts as well
+    assert {method for method, _, _ in hub.log[sent:]} <= {"GET", "HEAD"}
+
+
+def test_a_dry_run_shows_no_control_characters_of_a_strangers_card(hub):
+    ours = signed(FILES, REPO, "v0.9.0")["README.md"]
+    hub.add_repo(*KEY, files={"README.md": ours + b"\x1b]0;owned\x07\n", "old\x1b.csv": b""})
+    _, lines = push(dry_run=True)
+    assert any("owned" in line for line in lines)
+    assert all(line.isprintable() for line in lines)
+
+
+def test_a_dry_run_refuses_what_a_push_would_refuse(hub):
+    push()
+    with pytest.raises(UsageError, match="published with other content"):
+        push({**FILES, "a.csv": b"word\nhe\n"}, dry_run=True)
+
+
+def test_a_dry_run_says_when_the_tag_alone_is_missing_or_nothing_is(hub):
+    hub.fail("POST", "/tag/", status=500, times=9)
+    with pytest.raises(HubError):
+        push()
+    hub.plans.plans.clear()
+    assert push(dry_run=True)[0].status == "would be tagged"
+    assert hub.tags(*KEY) == {}
+    push()
+    assert push(dry_run=True)[0].status == "unchanged"
+
+
+def test_a_token_that_may_only_read_or_write_elsewhere_is_told_before_the_work(hub):
+    check_namespace(Hub(), "lab")
+    with pytest.raises(UsageError, match=r"^The token may not write to 'bob', expected one of alice, lab\.$"):
+        check_namespace(Hub(), "bob")
+    hub.add_user("carol", token="hf_carol", role="read")
+    with pytest.raises(HubError, match="may only read"):
+        check_namespace(Hub(token="hf_carol"), "carol")
+    with pytest.raises(HubError, match="token"):
+        check_namespace(Hub(token="hf_nobody"), "alice")
+
+
+def test_trouble_with_one_is_a_sentence_and_the_others_go_on():
+    told, complaints = [], []
+
+    def pushing(name):
+        if name == "b":
+            raise HubError("The Hub refused.")
+        if name == "c":
+            raise RuntimeError("odd")
+        return Pushed(Repo("dataset", f"lab/{name}"), "unchanged", "c0ffee", "v1.0.0", None)
+
+    assert push_each("abcd", pushing, say=told.append, complain=complaints.append) == 1
+    assert told[:2] == ["lab/a: unchanged, v1.0.0 at c0ffee", "lab/d: unchanged, v1.0.0 at c0ffee"]
+    assert complaints[:2] == ["b: The Hub refused.", "c: RuntimeError: odd. This is a fault of swapbias."]
+    assert complaints[-1] == "failed: b, c"
+
+
+# Whose a repository is ------------------------------------------------------------------------------------
+
+
+def test_a_card_that_only_speaks_of_swapbias_is_somebody_elses(hub):
+    theirs = {"README.md": b"# my own\nSee also swapbias, which inspired this.", "data.csv": b"a,b\n1,2\n"}
+    hub.add_repo(*KEY, files=theirs)
+    with pytest.raises(UsageError, match="no mark of a push"):
+        push()
+    assert hub.files(*KEY) == theirs
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        b"swapbias: yes",
+        b"swapbias: {kind: dataset, name: other, version: 1.0.0}",
+        b"swapbias: {kind: space, name: toy, version: 1.0.0}",
+        b"swapbias: [",
+        b"tags: [swapbias]",
+    ],
+)
+def test_only_the_mark_of_this_very_dataset_counts(hub, mark):
+    hub.add_repo(*KEY, files={"README.md": b"---\n" + mark + b"\n---\n# swapbias\n", "x.csv": b"x\n"})
+    with pytest.raises(UsageError, match=r"its README\.md (has no mark|cannot be read)"):
+        push()
+    assert "x.csv" in hub.files(*KEY)
+
+
+def test_a_push_writes_the_mark_into_the_header_and_keeps_the_rest(hub):
+    push()
+    assert hub.files(*KEY)["README.md"] == (
+        b"---\nlicense: mit\nswapbias:\n  kind: dataset\n  name: toy\n  version: 1.0.0\n---\n"
+        b"# toy, made with swapbias\n"
+    )
+    with pytest.raises(ValueError, match="has the key 'swapbias', which a push writes"):
+        push({"README.md": b"---\nswapbias: 1\n---\n"}, tag="v1.1.0")
+    with pytest.raises(ValueError, match=r"there is no README\.md"):
+        push({"a.csv": b""}, tag="v1.1.0")
+
+
+def test_a_tag_on_an_empty_repository_is_not_ours(hub):
+    hub.add_repo(*KEY, files={".gitattributes": b""}, tags=["v1.0.0"])
+    with pytest.raises(UsageError, match=r"its README\.md is missing"):
+        push()
+
+
+def test_a_repository_made_in_between_is_not_overwritten(hub):
+    theirs = {"README.md": b"# mine\n", "data.csv": b"1\n"}
+    hub.on("POST", "/api/repos/create", lambda: hub.add_repo(*KEY, files=theirs))
+    with pytest.raises(HubError, match="made by somebody else in between"):
+        push()
+    assert hub.files(*KEY) == theirs
+
+
+SPACE = Repo("space", "alice/page")
+TEMPLATE = {"README.md": b"---\nsdk: static\n---\n", "index.html": b"<h1>mine</h1>", "style.css": b"x"}
+
+
+def push_space():
+    return push_repo(
+        Hub(), SPACE, FILES, tag="v1.0.0", message="m", private=False, raise_hint="", say=str, sdk="static"
+    )
+
+
+def test_a_page_that_was_written_by_hand_is_not_taken_for_the_hubs_own(hub):
+    hub.add_repo("space", SPACE.name, files={".gitattributes": b"", **TEMPLATE}, sdk="static")
+    hub.push("space", SPACE.name, {"index.html": b"<h1>all my work</h1>"})
+    with pytest.raises(UsageError, match="no mark of a push"):
+        push_space()
+    assert hub.files("space", SPACE.name)["index.html"] == b"<h1>all my work</h1>"
+    hub.add_repo("space", SPACE.name, files={"README.md": b"---\nsdk: gradio\n---\n"}, sdk="gradio")
+    with pytest.raises(UsageError, match="no mark of a push"):
+        push_space()
+    written = {**TEMPLATE, "README.md": TEMPLATE["README.md"] + b"# my page\n"}  # in one commit
+    hub.add_repo("space", SPACE.name, files=written, sdk="static")
+    with pytest.raises(UsageError, match="no mark of a push"):
+        push_space()
+
+
+def test_a_page_that_the_hub_made_is_new(hub):
+    said = b"\nCheck out the configuration reference at https://huggingface.co/docs/hub/spaces-config-reference\n"
+    files = {".gitattributes": b"", **TEMPLATE, "README.md": TEMPLATE["README.md"] + said}
+    hub.add_repo("space", SPACE.name, files=files, sdk="static")
+    assert push_space().status == "created"
+    assert "style.css" not in hub.files("space", SPACE.name)
+
+
+# Versions and what they hold --------------------------------------------------------------------------------
+
+
+def test_an_older_version_is_not_put_on_top_of_a_newer_one(hub):
+    push(tag="v1.10.0")  # newer than 1.9: versions are numbers, not words
+    for dry_run in (False, True):
+        with pytest.raises(UsageError, match=r"^alice/toy has v1\.10\.0, which is newer than v1\.9\.0 here\."):
+            push({**FILES, "a.csv": b"old\n"}, tag="v1.9.0", dry_run=dry_run)
+    assert hub.files(*KEY)["a.csv"] == FILES["a.csv"]
+    hub.repo(*KEY).refs["refs/tags/v2-draft"] = hub.commits(*KEY)[0][0]  # no version
+    assert push({**FILES, "a.csv": b"new\n"}, tag="v1.11.0")[0].status == "updated"
+
+
+def test_an_edit_after_a_push_that_was_cut_is_not_undone(hub):
+    hub.fail("POST", "/tag/", status=500, times=9)
+    with pytest.raises(HubError):
+        push()
+    hub.plans.plans.clear()
+    hub.push(*KEY, {"a.csv": b"word\ntheirs\n"}, "an edit")
+    with pytest.raises(UsageError, match=r"holds something else than 'toy v1\.0\.0', which was pushed before"):
+        push()
+    assert hub.files(*KEY)["a.csv"] == b"word\ntheirs\n"
+    assert hub.tags(*KEY) == {}
+
+
+def parquet(words, **options):
+    content = io.BytesIO()
+    pd.DataFrame({"word": words}).to_parquet(content, **options)
+    return content.getvalue()
+
+
+def test_the_same_rows_in_other_bytes_need_no_new_version_but_the_pinned_pyarrow(hub):
+    card = CARD.replace(b"license", b"download_size: %d\nlicense")
+    push({"README.md": card % 900, "x/a.parquet": parquet(["she"])})
+    other = {"README.md": card % 950, "x/a.parquet": parquet(["she"], compression="gzip")}
+    with pytest.raises(UsageError, match=r"another pyarrow wrote them here\. Install with constraints\.txt"):
+        push(other)
+    for changed in (
+        {**other, "x/a.parquet": parquet(["he"])},
+        {**other, "README.md": other["README.md"] + b"More.\n"},
+        {**other, "x/b.parquet": parquet(["she"])},
+    ):
+        with pytest.raises(UsageError, match="published with other content"):
+            push(changed)
+
+
+def test_deleted_paths_are_told_by_a_real_push(hub):
+    assert push({**FILES, "old.csv": b"word\n"})[1] == []
+    assert push(FILES, tag="v1.1.0")[1] == ["  D old.csv"]
+
+
+def test_a_repository_that_is_private_is_said_to_be(hub):
+    push(private=True)
+    lines = []
+    push_each(["toy"], lambda _: push()[0], say=lines.append, complain=lines.append)
+    assert lines[0].startswith("alice/toy: unchanged (private), v1.0.0 at ")
+    assert (
+        push({**FILES, "b.csv": b""}, tag="v1.1.0", dry_run=True)[1][0]
+        == "dataset alice/toy: private, tag v1.1.0, message 'toy v1.1.0'"
+    )
+
+
+def test_a_text_too_long_to_read_is_not_shown(hub):
+    _, lines = push({**FILES, "long.csv": b"word\n" * 50_000}, dry_run=True)
+    assert "  long.csv is too long to show" in lines
+    assert len(lines) < 40

@@ -1,0 +1,284 @@
+"""Publishing corpora: one commit and one tag, the same rows as at home, nothing twice, nothing half."""
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from swapbias.errors import HubError, UpstreamMissingError, UsageError
+from swapbias.hub import corpora as building, corpora as dataset_repos
+from swapbias.hub.client import Hub
+from swapbias.hub.corpora import dataset_files, packed, push_dataset
+from swapbias.hub.push import signed
+from swapbias.studies import catalogue as studies
+from tests.conftest import ROOT
+from tests.hub.clients import environment
+
+SMALL = "occupation_sentiment"  # two configs
+NAME = f"alice/{SMALL}"
+
+
+def push(name=SMALL, **options):
+    lines = []
+    done = push_dataset(Hub(), name, **{"namespace": "alice", "say": lines.append, **options})
+    return done, lines
+
+
+def writes(hub):
+    return [(method, path) for method, path, _ in hub.log if method != "GET" and method != "HEAD"]
+
+
+def run_script(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr(sys, "argv", ["push_datasets.py", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(ROOT / "scripts" / "push_datasets.py"), run_name="__main__")
+    said = capsys.readouterr()
+    return stopped.value.code, said.out, said.err
+
+
+# What is published ------------------------------------------------------------------------------------------
+
+
+def test_a_push_is_one_commit_with_the_built_files_and_the_tag_of_the_version(hub, tmp_path):
+    done, lines = push()
+    (commit, title), _ = hub.commits("dataset", NAME)  # below it: the Hub's own
+    assert title == "occupation_sentiment 1.0.0"
+    assert hub.tags("dataset", NAME) == {"v1.0.0": commit}
+    assert (done.status, done.commit, done.tag) == ("created", commit, "v1.0.0")
+    list(building.build(SMALL, tmp_path))
+    here = {
+        path.relative_to(tmp_path / SMALL).as_posix(): path.read_bytes()
+        for path in (tmp_path / SMALL).rglob("*")
+        if path.is_file()
+    }
+    del here[building.MARKER]
+    here["README.md"] = here["README.md"].replace(b'"NS/', b'"alice/')
+    there = hub.files("dataset", NAME)
+    assert there.pop(".gitattributes")
+    assert there == signed(here, done.repo, "v1.0.0")
+    assert f"{SMALL} sentences: 800 rows" in lines
+
+
+def test_a_second_push_sends_nothing(hub):
+    first, _ = push()
+    before = len(writes(hub))
+    again, _ = push()
+    assert again.status == "unchanged"
+    assert again.commit == first.commit
+    assert len(writes(hub)) == before
+
+
+def test_a_push_from_another_process_has_the_same_bytes(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from swapbias.building import build\n"
+        f"list(build({SMALL!r}, Path(sys.argv[1])))"
+    )
+    for seed in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / seed)],
+            env={**os.environ, "PYTHONHASHSEED": seed, "TZ": f"UTC{seed}"}, check=True, cwd=ROOT,
+        )  # fmt: skip
+    first, second = (
+        {path.relative_to(tmp_path / seed): path.read_bytes() for path in (tmp_path / seed).rglob("*.*")}
+        for seed in ("1", "2")
+        if (tmp_path / seed).is_dir()
+    )
+    assert len(first) >= 3
+    assert first == second
+
+
+LOAD = """
+import json, sys
+from datasets import load_dataset
+found = {}
+for name, config, split in json.loads(sys.argv[1]):
+    loaded = load_dataset(name, config, split=split, revision="v1.0.0")
+    streamed = load_dataset(name, config, split=split, revision="v1.0.0", streaming=True)
+    found[f"{name} {config}"] = [loaded.to_list(), list(streamed)]
+print(json.dumps(found))
+"""
+
+
+def load_elsewhere(hub, home, wanted, token):
+    return subprocess.run(
+        [sys.executable, "-c", LOAD, json.dumps(wanted)],
+        env=environment(hub, home=home, token=token), capture_output=True, text=True, check=False, cwd=home.parent,
+    )  # fmt: skip
+
+
+def test_what_the_hub_gives_is_what_load_prompts_gives(hub, tmp_path):
+    push()
+    push("gender_lexicon", namespace="lab", private=True)
+    wanted = [
+        (NAME, "sentences", "test"),
+        (NAME, "control", "test"),
+        ("lab/gender_lexicon", "pronouns", "train"),
+        ("lab/gender_lexicon", "swap_terms", "train"),
+    ]
+    loaded = load_elsewhere(hub, tmp_path / "home", wanted, "hf_alice")
+    assert loaded.returncode == 0, loaded.stderr
+    found = json.loads(loaded.stdout.splitlines()[-1])
+    for name, config, _ in wanted:
+        rows = studies.load_prompts(name.split("/")[1], config).to_list()
+        assert found[f"{name} {config}"] == [rows, rows]
+    stranger = load_elsewhere(hub, tmp_path / "other", wanted[2:3], "hf_bob")
+    assert stranger.returncode != 0
+    assert "lab/gender_lexicon" in stranger.stderr
+
+
+def test_a_private_dataset_is_invisible_to_others(hub):
+    done, _ = push(private=True)
+    assert hub.repo("dataset", NAME).private
+    assert Hub(token="hf_alice").state(done.repo).private
+    assert Hub(token="hf_bob").state(done.repo) is None
+
+
+# What is not published --------------------------------------------------------------------------------------
+
+
+def test_a_config_without_a_licence_is_left_out_and_the_card_says_how_to_build_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(dataset_repos, "withheld_configs", lambda corpus: {"control": ["not stated"]})
+    lines = []
+    files = dataset_files(studies.load_corpus(SMALL), tmp_path, namespace="lab", say=lines.append)
+    assert sorted(files) == ["LICENSES.md", "README.md", "sentences/test-00000-of-00001.parquet"]
+    card = files["README.md"].read_text()
+    assert "config_name: control" not in card
+    assert "- `control`: the licence of its upstream files (not stated)" in card
+    assert f"{SMALL} control: not published, its upstream files have the licence: not stated" in lines
+
+
+def test_a_corpus_is_not_pushed_without_a_config_whose_files_are_not_at_hand(hub, tmp_path, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
+    with pytest.raises(UpstreamMissingError, match=r"would go without its config rq1_original.*SWAPBIAS_UPSTREAM"):
+        push("gendered_stigma")
+    assert writes(hub) == []
+
+
+def test_what_was_made_from_a_folder_of_ones_own_is_refused(tmp_path):
+    notes = tmp_path / "notes.csv"
+    notes.write_text("text,label,gender\n" + "".join(f"She has pain {i}.,{i % 2},female\n" for i in range(12)))
+    list(building.build("clinical_notes", tmp_path / "built", data=notes))
+    with pytest.raises(UsageError, match="made from a folder of one's own"):
+        packed(tmp_path / "built" / "clinical_notes")
+
+
+def test_a_folder_marked_as_credentialed_is_refused(tmp_path):
+    list(building.build(SMALL, tmp_path))
+    (tmp_path / SMALL / "CREDENTIALED").write_text("x")
+    with pytest.raises(UsageError, match="credentialed clinical data, which must not be published"):
+        packed(tmp_path / SMALL)
+
+
+def test_credentialed_rows_are_refused_whatever_the_folder_says(hub, monkeypatch):
+    corpus = studies.load_corpus("clinical_notes")
+    pairs = corpus.config("pairs")
+    held = replace(pairs, rows=lambda: [{**row, "credentialed": "True"} for row in pairs.rows()][:2])
+    monkeypatch.setattr(dataset_repos, "load_corpus", lambda name: replace(corpus, configs=(held,)))
+    monkeypatch.setattr("swapbias.privacy.credentialed.mark", lambda folder: None)  # as if the build forgot it
+    with pytest.raises(UsageError, match="credentialed"):
+        push("clinical_notes")
+    assert writes(hub) == []
+
+
+# Trouble ----------------------------------------------------------------------------------------------------
+
+COMMIT = rf"/api/datasets/{NAME}/commit"
+
+
+@pytest.mark.parametrize("status", [403, 409, 412, 429, 500])
+def test_a_refused_commit_leaves_no_tag_and_the_next_push_completes(hub, status):
+    hub.fail("POST", COMMIT, status=status, times=9)
+    with pytest.raises(HubError) as refused:
+        push()
+    assert len(str(refused.value)) < 400
+    assert "\n" not in str(refused.value)
+    assert hub.tags("dataset", NAME) == {}
+    assert set(hub.files("dataset", NAME)) == {".gitattributes"}
+    hub.plans.plans.clear()
+    assert push()[0].status == "created"
+    assert set(hub.tags("dataset", NAME)) == {"v1.0.0"}
+
+
+def test_an_upload_that_is_cut_writes_nothing_and_the_next_push_completes(hub):
+    hub.cut("PUT", "/lfs/", times=20)
+    with pytest.raises(HubError):
+        push()
+    assert set(hub.files("dataset", NAME)) == {".gitattributes"}
+    assert hub.tags("dataset", NAME) == {}
+    hub.plans.plans.clear()
+    assert push()[0].status == "created"
+
+
+def test_the_script_tells_each_corpus_and_goes_on_after_trouble(hub, monkeypatch, capsys):
+    hub.fail("POST", COMMIT, status=500, times=9)
+    code, out, err = run_script(monkeypatch, capsys, SMALL, "phenotype_fairness", "--namespace", "alice")
+    assert code == 1
+    assert [line for line in err.splitlines() if line.startswith(f"push_datasets: {SMALL}: ")]
+    assert "Traceback" not in err
+    assert "alice/phenotype_fairness: created, v1.0.0 at " in out
+    assert out.splitlines()[-1] == "1 done, 1 of them changed; 1 failed."
+    assert err.splitlines()[-1] == f"push_datasets: failed: {SMALL}"
+
+
+def test_the_script_says_zero_when_nothing_is_left_to_do(hub, monkeypatch, capsys):
+    for changed in (1, 0):
+        code, out, err = run_script(monkeypatch, capsys, "phenotype_fairness", "--namespace", "lab")
+        assert code == 0
+        assert "push_datasets" not in err  # the client shows its progress there
+        assert out.splitlines()[-1] == f"1 done, {changed} of them changed; 0 failed."
+
+
+def test_a_namespace_of_somebody_else_is_refused_before_anything_is_built(hub, monkeypatch, capsys):
+    monkeypatch.setattr(building, "write_corpus", lambda *args, **more: pytest.fail("built"))
+    code, out, err = run_script(monkeypatch, capsys, SMALL, "--namespace", "bob")
+    assert (code, out) == (2, "")
+    assert err == "push_datasets: The token may not write to 'bob', expected one of alice, lab.\n"
+
+
+def test_an_unknown_corpus_is_refused_before_anything_is_sent(hub, monkeypatch, capsys):
+    code, _, err = run_script(monkeypatch, capsys, "occupations", "--namespace", "alice")
+    assert code == 2
+    assert err.startswith("push_datasets: Unknown corpus 'occupations': expected one of adjective_coreference, ")
+    assert hub.log == []
+
+
+def test_a_dry_run_of_the_script_lists_paths_sizes_and_the_card_and_creates_nothing(hub, monkeypatch, capsys):
+    arguments = ("phenotype_fairness", "--namespace", "alice", "--dry-run")
+    code, out, _ = run_script(monkeypatch, capsys, *arguments)
+    assert code == 0
+    assert "  A README.md (" in out
+    assert "  A depression_words/test-00000-of-00001.parquet (" in out
+    assert "  +# phenotype_fairness" in out
+    assert "alice/phenotype_fairness: would be created, v1.0.0" in out
+    assert writes(hub) == []
+
+
+def test_a_reader_that_stops_reading_does_not_stop_the_push(hub, tmp_path):
+    command = f"'{sys.executable}' scripts/push_datasets.py phenotype_fairness --namespace alice 2>&1 | head -0"
+    done = subprocess.run(
+        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"],
+        env=environment(hub, home=tmp_path / "hf", token="hf_alice"), cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert set(hub.tags("dataset", "alice/phenotype_fairness")) == {"v1.0.0"}
+
+
+def test_stopping_is_told_in_a_sentence(hub, monkeypatch, capsys):
+    def stop(*args, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(building, "write_corpus", stop)
+    code, _, err = run_script(monkeypatch, capsys, SMALL, "--namespace", "alice")
+    assert code == 130
+    assert err == f"push_datasets: stopped at {SMALL}. What was pushed stays: run it again to go on.\n"
+
+
+def test_a_local_folder_cannot_be_named(hub, monkeypatch, capsys, tmp_path):
+    code, _, err = run_script(monkeypatch, capsys, "--data", str(tmp_path), "--namespace", "alice")
+    assert code == 2
+    assert "unrecognized arguments: --data" in err

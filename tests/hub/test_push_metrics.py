@@ -1,0 +1,180 @@
+"""Publishing metrics: one commit, one tag, nothing the second time, and never other content under a tag."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from scripts import push_metrics
+from swapbias import __version__
+from swapbias.errors import UsageError
+from swapbias.hub import spaces
+from swapbias.hub.client import Hub, Repo
+from swapbias.hub.push import signed
+from swapbias.hub.spaces import check_release
+from swapbias.studies.catalogue import metrics
+from tests.conftest import ROOT
+from tests.hub.clients import environment
+
+NAME = "leakage_uar"
+REPO = f"lab/{NAME}"
+TAG = f"v{__version__}"
+
+
+def push(name=NAME, **options):
+    lines = []
+    done = spaces.push_metric(Hub(), name, namespace="lab", say=lines.append, **options)
+    return done, lines
+
+
+def published():
+    """The files as a push writes them."""
+    return signed(spaces.space_files(NAME, namespace="lab", version=__version__), Repo("space", REPO), TAG)
+
+
+def writes(hub):
+    return [entry for entry in hub.log if entry[0] not in ("GET", "HEAD")]
+
+
+def test_a_push_makes_a_static_space_with_one_commit_under_the_tag_of_the_release(hub):
+    done, _ = push()
+    commits = hub.commits("space", REPO)
+    assert (done.status, hub.repo("space", REPO).sdk, hub.repo("space", REPO).private) == ("created", "static", False)
+    assert [title for _, title in commits].count(f"{NAME} of swapbias {__version__}") == 1
+    assert hub.tags("space", REPO) == {TAG: commits[0][0]}
+    assert {path: data for path, data in hub.files("space", REPO).items() if path != ".gitattributes"} == published()
+
+
+def test_a_second_push_writes_nothing(hub):
+    first, _ = push()
+    before = writes(hub), hub.commits("space", REPO)
+    again, _ = push()
+    assert (again.status, again.commit) == ("unchanged", first.commit)
+    assert (writes(hub), hub.commits("space", REPO)) == before
+
+
+def test_other_content_under_the_same_tag_is_refused(hub, monkeypatch):
+    push()
+    before = hub.files("space", REPO), hub.tags("space", REPO)
+    monkeypatch.setattr(spaces, "NOT_A_RANKING", "Another sentence.")
+    with pytest.raises(UsageError, match=r"raise the version of swapbias in pyproject\.toml"):
+        push()
+    assert (hub.files("space", REPO), hub.tags("space", REPO)) == before
+
+
+def test_a_new_version_is_a_new_commit_and_leaves_the_old_tag_alone(hub, monkeypatch):
+    first, _ = push()
+    monkeypatch.setattr(spaces, "__version__", "99.0.0")
+    second, _ = push()
+    assert second.status == "updated"
+    assert hub.tags("space", REPO) == {TAG: first.commit, "v99.0.0": second.commit}
+    old, new = (hub.files("space", REPO, revision=tag)["README.md"].decode() for tag in (TAG, "v99.0.0"))
+    assert (f'revision="{__version__}"' in old, 'revision="99.0.0"' in new) == (True, True)
+
+
+def test_content_that_is_there_without_its_tag_is_tagged_only(hub):
+    hub.add_repo("space", REPO, files=published(), sdk="static")
+    before = hub.commits("space", REPO)
+    done, _ = push()
+    assert done.status == "tagged"
+    assert hub.commits("space", REPO) == before
+    assert hub.tags("space", REPO) == {TAG: before[0][0]}
+
+
+def test_a_dry_run_writes_nothing_and_names_every_file(hub):
+    done, lines = push(dry_run=True)
+    assert done.status == "would be created"
+    assert writes(hub) == []
+    for path in (f"{NAME}.py", "README.md", "index.html", "requirements.txt"):
+        assert any(path in line for line in lines), path
+
+
+def test_a_private_push_makes_a_private_space(hub):
+    push(private=True)
+    assert hub.repo("space", REPO).private
+
+
+def test_a_space_of_somebody_else_of_the_same_name_is_left_alone(hub):
+    hub.add_repo("space", REPO, files={"README.md": b"---\ntitle: mine\n---\n", "app.py": b"1"}, sdk="gradio")
+    with pytest.raises(UsageError, match="holds something else"):
+        push()
+    assert sorted(hub.files("space", REPO)) == ["README.md", "app.py"]
+
+
+def script(hub, tmp_path, *arguments):
+    return subprocess.run(
+        [sys.executable, "scripts/push_metrics.py", *arguments],
+        env=environment(hub, home=tmp_path / "hf", token="hf_alice"),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_script_pushes_all_metrics_and_says_so(hub, tmp_path):
+    done = script(hub, tmp_path, "--namespace", "lab", "--private", "--untagged")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(name for _, name in hub.repositories) == [f"lab/{name}" for name in metrics()]
+    assert all(hub.tags("space", f"lab/{name}") for name in metrics())
+    assert done.stdout.startswith(f"{TAG} is not checked: the pages name a release that may not be there.")
+    assert len(re.findall(rf"^lab/\w+: created \(private\), {TAG}", done.stdout, flags=re.MULTILINE)) == 10
+
+
+@pytest.mark.parametrize("wrong", [["no_such", "--namespace", "lab"], [NAME, "--namespace", "bob"]])
+def test_the_script_refuses_what_cannot_be_meant_before_it_pushes(hub, tmp_path, wrong):
+    done = script(hub, tmp_path, *wrong)
+    assert done.returncode == 2
+    assert done.stderr.startswith("push_metrics: ")
+    assert "Traceback" not in done.stderr
+    assert writes(hub) == []
+
+
+def git(folder, *arguments):
+    subprocess.run(
+        ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+        check=True,
+        capture_output=True,
+    )
+
+
+def test_metrics_are_pinned_to_a_release_that_is_there(tmp_path):
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics" / "a.py").write_text("1\n")
+    with pytest.raises(UsageError, match=r"is in no git repository that could tell whether v1\.0\.0 is released"):
+        check_release(tmp_path / "metrics", "1.0.0")
+    git(tmp_path, "init")
+    with pytest.raises(UsageError, match="is in no git repository"):  # as in an environment inside of one
+        check_release(tmp_path / "metrics", "1.0.0")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "first")
+    git(tmp_path, "tag", "v0.9.0")
+    with pytest.raises(UsageError, match=r"has no tag v1\.0\.0, which the pages would name"):
+        check_release(tmp_path / "metrics", "1.0.0")
+    git(tmp_path, "tag", "v1.0.0")
+    (tmp_path / "notes.txt").write_text("not of the release")
+    check_release(tmp_path / "metrics", "1.0.0")
+    (tmp_path / "metrics" / "a.py").write_text("2\n")
+    with pytest.raises(UsageError, match=r"has changes that v1\.0\.0 has not"):
+        check_release(tmp_path / "metrics", "1.0.0")
+
+
+def test_the_script_asks_for_the_release_before_it_pushes(hub, monkeypatch, capsys):
+    def untagged(folder, version):
+        raise UsageError(f"{version} is not tagged.")
+
+    monkeypatch.setattr(push_metrics, "check_release", untagged)
+    monkeypatch.setattr(sys, "argv", ["push_metrics.py", NAME, "--namespace", "lab"])
+    assert push_metrics.main() == 2
+    assert capsys.readouterr().err == f"push_metrics: {__version__} is not tagged.\n"
+    assert writes(hub) == []
+
+
+def test_a_terminal_that_knows_few_letters_gets_them_all_the_same(hub, tmp_path):
+    command = [sys.executable, "scripts/push_metrics.py", NAME, "--namespace", "lab", "--dry-run", "--untagged"]
+    env = environment(hub, home=tmp_path / "hf", token="hf_alice") | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"emoji: ?" in done.stdout
+    assert b"  index.html:" in done.stdout

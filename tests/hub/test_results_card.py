@@ -1,0 +1,76 @@
+"""The card of a results repository: ours between markers and under our keys, all else its owner's, byte for byte."""
+
+import pytest
+
+from swapbias.hub.comparison import SharedRun
+from swapbias.hub.header import load, split
+from swapbias.hub.header_keys import with_keys
+from swapbias.hub.results_card import BEGIN, END, is_ours, results_card
+from tests.hub.shared_runs import GAP, MANIFEST
+
+RUN = SharedRun("o/r", "x-1", "c" * 40, MANIFEST, [GAP])
+OURS = [
+    {
+        "config_name": "findings",
+        "default": True,
+        "data_files": [{"split": "train", "path": "runs/*/findings.parquet"}],
+    }
+]
+
+
+def card(existing="", **changed):
+    return results_card("o/r", [RUN], {}, existing=existing)
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_keys_are_set_and_every_other_byte_stays(line_end):
+    before = "---\n# mine\na: [1,  2] # two\ntags:\n- x   # my tag\nb: |\n  text\n\n---\nbody".replace("\n", line_end)
+    made = with_keys(before, {"tags": ["x", "y"], "new": {"c": 1}, "a": [1, 2]}, where="README.md")
+    expected = "---\n# mine\na: [1,  2] # two\ntags:\n- x\n- y\nb: |\n  text\n\nnew:\n  c: 1\n---\nbody"
+    assert made == expected.replace("\n", line_end)
+    assert with_keys(made, {"tags": ["x", "y"], "new": {"c": 1}}, where="README.md") == made
+
+
+def test_a_header_is_made_where_there_is_none():
+    assert with_keys("# A\n", {"a": 1}, where="README.md") == "---\na: 1\n---\n# A\n"
+    assert with_keys("", {"a": 1}, where="README.md") == "---\na: 1\n---\n"
+
+
+@pytest.mark.parametrize("header", ["{a: 1}", "  a: 1", "a: &x [1]\nb: *x", "a: [1"])
+def test_a_header_that_cannot_be_edited_safely_is_refused(header):
+    with pytest.raises(ValueError, match=r"o/r/README\.md"):
+        with_keys(f"---\n{header}\n---\n", {"a": 2, "c": 3}, where="o/r/README.md")
+
+
+def test_a_card_made_twice_is_the_same():
+    made = card()
+    assert made.startswith("---\npretty_name: Bias audits in o/r\n")
+    assert card(made) == made
+    assert is_ours(made, where="x")
+    assert not is_ours("# Data\n", where="x")
+
+
+def test_the_owners_keys_tags_configs_and_texts_stay():
+    theirs = (
+        "---\nlicense: cc-by-4.0   # mine\npretty_name: Audits of the lab\ntags: [lab,  bias]\n"
+        "configs:\n- config_name: extra\n  data_files: extra/*.csv\n---\n# The lab\n\nOur words.\n"
+    )
+    made = card(theirs)
+    header = load(split(made).header, "card")
+    assert "license: cc-by-4.0   # mine\npretty_name: Audits of the lab\n" in made
+    assert header["tags"] == ["lab", "bias", "fairness", "swapbias"]
+    assert header["configs"] == [*OURS, {"config_name": "extra", "data_files": "extra/*.csv"}]
+    assert f"---\n# The lab\n\nOur words.\n\n{BEGIN}\n" in made
+    below = made + "\nMore words.\n"
+    assert card(below) == below
+
+
+def test_a_lost_marker_is_told_by_the_name_of_the_repository():
+    with pytest.raises(ValueError, match=r"o/r/README\.md:\d+: 1 lines of .* Put <!-- swapbias:end results --> back"):
+        card(card().replace(END, ""))
+
+
+def test_the_prompts_column_tells_a_part():
+    assert "| the studies' own |" in card()
+    part = SharedRun("o/r", "x-1", "c" * 40, MANIFEST | {"settings": {"limit": 40}}, [GAP])
+    assert "at most 40 rows of each table" in results_card("o/r", [part], {})

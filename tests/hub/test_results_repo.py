@@ -1,0 +1,129 @@
+"""Runs that others shared are read from the Hub at one commit, and what cannot be read is named."""
+
+from dataclasses import replace
+
+import pytest
+
+from swapbias.errors import HubError, UsageError
+from swapbias.hub.client import Hub
+from swapbias.hub.results_repo import load_all_shared, load_shared
+from tests.hub.shared_runs import GAP, shared
+
+
+def test_runs_are_read_at_one_commit_and_broken_ones_are_named(hub):
+    twice = shared("twice", found=[GAP, replace(GAP, direction="again")])
+    files = {
+        **shared("good"),
+        **shared("unfinished", status="running"),
+        **shared("held", credentialed=True),
+        **twice,
+        "runs/alone/results.json": b"{}",
+        "runs/torn/manifest.json": shared("torn")["runs/torn/manifest.json"],
+        "runs/torn/results.json": b'{"swapbias": "0.1.0", "findings": [',
+        "runs/deep/in/results.json": b"{}",
+        "README.md": b"# results\n",
+    }
+    hub.add_repo("dataset", "alice/results", files=files)
+    runs, broken = load_shared(Hub(), "alice/results")
+    assert [one.name for one in runs] == ["good"]
+    assert runs[0].found[0] == GAP
+    assert runs[0].commit == hub.commits("dataset", "alice/results")[0][0]
+    reasons = {one.name: one.reason for one in broken}
+    assert set(reasons) == {"unfinished", "held", "alone", "torn", "twice"}
+    assert "manifest.json is missing" in reasons["alone"]
+    assert "results.json: it is no JSON from line 1" in reasons["torn"]
+    assert "not complete" in reasons["unfinished"]
+    assert "credentialed" in reasons["held"]
+    assert "stands twice" in reasons["twice"]
+
+
+def test_a_run_that_changes_while_it_is_read_is_read_as_it_was(hub):
+    hub.add_repo("dataset", "alice/results", files=shared("one"))
+    later = shared("one", found=[replace(GAP, model_id="later")])
+    hub.on("GET", r".*manifest\.json", lambda *_: hub.push("dataset", "alice/results", later))
+    runs, _ = load_shared(Hub(), "alice/results")
+    assert len(hub.commits("dataset", "alice/results")) == 2
+    assert {one.model_id for one in runs[0].found} == {"lab/small"}
+
+
+def test_no_repository_and_no_runs_are_one_sentence(hub):
+    with pytest.raises(UsageError, match="is no dataset repository that can be seen"):
+        load_shared(Hub(), "alice/nothing")
+    hub.add_repo("dataset", "alice/other", files={"README.md": b"x"})
+    with pytest.raises(UsageError, match="holds no runs/NAME"):
+        load_shared(Hub(), "alice/other")
+    hub.add_repo("dataset", "bob/secret", files=shared("one"), private=True)
+    with pytest.raises(UsageError, match="is no dataset repository that can be seen"):
+        load_shared(Hub(), "bob/secret")
+    with pytest.raises(UsageError, match="OWNER/NAME"):
+        load_shared(Hub(), "../etc")
+
+
+def test_a_hub_in_trouble_is_an_error_and_not_an_empty_table(hub):
+    hub.add_repo("dataset", "alice/results", files=shared("one"))
+    hub.fail("GET", r".*", status=500, times=50)
+    with pytest.raises(HubError):
+        load_shared(Hub(), "alice/results")
+
+
+def test_many_runs_are_fetched_together(hub):
+    runs = {path: content for number in range(60) for path, content in shared(f"r{number:02}").items()}
+    hub.add_repo("dataset", "alice/results", files=runs)
+    found, broken = load_shared(Hub(), "alice/results")
+    assert [one.name for one in found] == [f"r{number:02}" for number in range(60)]
+    assert broken == []
+    listings = [path for method, path, _ in hub.log if "/tree/" in path]
+    assert len(listings) == 1 + 3  # what it holds, and a fetch for each 25 runs
+
+
+def test_a_run_that_the_hub_does_not_give_is_broken_and_the_others_are_read(hub):
+    hub.add_repo("dataset", "alice/results", files={**shared("good"), **shared("lost")})
+    hub.fail("GET", r"lost/results\.json", status=403, times=-1)
+    hub.fail("HEAD", r"lost/results\.json", status=403, times=-1)
+    runs, broken = load_shared(Hub(), "alice/results")
+    assert [one.name for one in runs] == ["good"]
+    assert [one.name for one in broken] == ["lost"]
+
+
+def test_strictly_read_a_run_that_the_hub_does_not_give_is_an_error_and_a_bad_one_is_broken(hub):
+    bad = {**shared("bad"), "runs/bad/results.json": b"nonsense"}
+    hub.add_repo("dataset", "alice/results", files={**shared("good"), **bad})
+    runs, broken = load_shared(Hub(), "alice/results", strict=True)
+    assert ([one.name for one in runs], [one.name for one in broken]) == (["good"], ["bad"])
+    hub.fail("GET", r"good/manifest\.json", status=403, times=-1)
+    hub.fail("HEAD", r"good/manifest\.json", status=403, times=-1)
+    with pytest.raises(HubError):
+        load_shared(Hub(), "alice/results", strict=True)
+
+
+def test_where_the_hub_gives_nothing_not_every_run_is_tried(hub):
+    files = {path: content for number in range(20) for path, content in shared(f"r{number:02}").items()}
+    hub.add_repo("dataset", "alice/results", files=files)
+    hub.fail("GET", r"/resolve/", status=403, times=-1)
+    hub.fail("HEAD", r"/resolve/", status=403, times=-1)
+    with pytest.raises(HubError):
+        load_shared(Hub(), "alice/results")
+    tried = {path.partition("/runs/")[2][:3] for _, path, _ in hub.log if "/resolve/" in path}
+    assert tried == {"r00", "r01", "r02", "r03"}
+
+
+def test_a_name_that_may_not_be_written_to_disk_breaks_its_run_alone(hub):
+    files = {**shared("A"), **shared("a"), **shared("con"), **shared("fine")}
+    hub.add_repo("dataset", "eve/results", files=files)
+    runs, broken = load_shared(Hub(), "eve/results")
+    assert [one.name for one in runs] == ["A", "fine"]
+    reasons = {one.name: one.reason for one in broken}
+    assert set(reasons) == {"a", "con"}
+    assert "by case alone" in reasons["a"]
+
+
+def test_a_repository_that_is_gone_does_not_stop_the_others(hub):
+    hub.add_repo("dataset", "alice/results", files=shared("one"))
+    hub.add_repo("dataset", "alice/other", files={"README.md": b"x"})
+    names = ["alice/results", "bob/gone", "alice/other", "../etc", "alice/results"]
+    runs, broken = load_all_shared(Hub(), names)
+    assert [(one.repo, one.name) for one in runs] == [("alice/results", "one")]
+    assert [(one.repo, one.name) for one in broken] == [("bob/gone", ""), ("alice/other", ""), ("../etc", "")]
+    assert "is no dataset repository that can be seen" in broken[0].reason
+    hub.fail("GET", r".*", status=403, times=-1)
+    assert [one.repo for one in load_all_shared(Hub(), ["alice/results"])[1]] == ["alice/results"]

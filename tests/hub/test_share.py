@@ -1,0 +1,122 @@
+"""Sharing a run: what never leaves, what a rehearsal shows, and the commands."""
+
+import sys
+
+import pandas as pd
+import pytest
+
+from swapbias.cli import main
+from swapbias.errors import UsageError
+from swapbias.hub.client import Hub
+from swapbias.hub.proposals import COMMIT
+from swapbias.hub.share import Wanted, share_run as share
+from swapbias.privacy import credentialed
+from tests.hub.parcel_runs import edited
+from tests.hub.sharing_runs import MODEL, own, put, statuses
+
+pytestmark = pytest.mark.usefixtures("packed_once")
+
+SECRETS = ("Zebulon", "Quillfeather")  # words of the user's own notes
+
+
+def test_a_credentialed_run_is_refused_before_anything_is_asked_of_the_hub(hub, run, tmp_path):
+    held = edited(run, tmp_path / "held")
+    credentialed.mark(held.folder)
+    for more in ({}, {"findings_only": True}, {"dry_run": True}, {"model": "alice/m", "how": COMMIT}):
+        with pytest.raises(UsageError, match="credentialed clinical data"):
+            put(held, **more)
+    with pytest.raises(UsageError, match="credentialed clinical data"):
+        put(edited(run, tmp_path / "said", credentialed=True))
+    assert hub.log == []
+
+
+def test_private_texts_stay_and_their_findings_go_only_when_asked(hub, own_run):
+    with pytest.raises(UsageError, match="--findings-only"):
+        put(own_run)
+    assert hub.log == []
+    put(own_run, findings_only=True, phenotypes=("falls",))
+    held = hub.files("dataset", "alice/audits")
+    assert any(path.endswith("findings.csv") for path in held)
+    assert not any("items/" in path for path in held)
+    for path, content in held.items():
+        assert not [secret for secret in SECRETS if secret.encode() in content], path
+
+
+def test_a_key_in_any_file_stops_the_share(hub, run, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_API_KEY", "is a doctor")  # stands in the texts of the scored prompts
+    with pytest.raises(UsageError, match=r"items/occupation_sentiment\.parquet holds the value of SWAPBIAS_API_KEY"):
+        put(run)
+    with pytest.raises(UsageError, match="holds the value of SWAPBIAS_API_KEY"):
+        put(run, dry_run=True)
+    assert ("dataset", "alice/audits") not in hub.repositories  # no empty one is left behind
+
+
+def test_a_rehearsal_refuses_what_the_share_refuses(hub, run, tmp_path):
+    place = tmp_path / "place"
+    told = [{"study": "occupation_sentiment", "experiment": "x", "reason": f"no file {place} here"}]
+    held = edited(run, place, skipped=told)
+    for more in ({}, {"dry_run": True}):
+        with pytest.raises(UsageError, match="names a place of this machine"):
+            put(held, **more)
+    assert ("dataset", "alice/audits") not in hub.repositories
+
+
+# --- dry run and command line ----------------------------------------------------------------------------
+
+
+def test_a_dry_run_writes_nothing_and_shows_the_very_bytes(models, run, tmp_path):
+    said = []
+    wanted = Wanted(results="alice/audits", dry_run=True, out=tmp_path)
+    assert statuses(share(run, wanted, Hub(), say=said.append)) == ["would be created"]
+    assert not [path for method, path, _ in models.log if method in ("POST", "PUT") and "paths-info" not in path]
+    put(run)
+    held = {p: c for p, c in models.files("dataset", "alice/audits").items() if p != ".gitattributes"}
+    shown = {
+        path.relative_to(tmp_path / "alice/audits").as_posix(): path.read_bytes()
+        for path in (tmp_path / "alice/audits").rglob("*")
+        if path.is_file()
+    }
+    assert shown == held
+    assert all(any(path in line for line in said) for path in held)
+
+
+def test_a_rehearsal_after_the_share_finds_nothing_to_do(models, run, tmp_path):
+    own(run)
+    assert statuses(own(run, dry_run=True)) == ["unchanged", "unchanged"]
+    put(edited(run, tmp_path / "seed", settings=run.manifest()["settings"] | {"seed": 7}))
+    assert statuses(own(run, dry_run=True)) == ["unchanged", "unchanged"]
+
+
+def command(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["swapbias", *map(str, arguments)])
+    with pytest.raises(SystemExit) as done:
+        main()
+    return done.value.code
+
+
+def test_the_commands_share_and_list(models, run, monkeypatch, capsys, tmp_path):
+    asked = ["share", run.folder, "--results", "alice/audits", "--model", "alice/m", "--audited", MODEL, "--commit"]
+    assert command(monkeypatch, *asked) == 0
+    assert "alice/m: updated." in capsys.readouterr().out
+    assert command(monkeypatch, "shared", "alice/audits", "--out", tmp_path / "c.csv") == 0
+    told = capsys.readouterr().out
+    assert "not a ranking" in told
+    table = pd.read_csv(tmp_path / "c.csv")
+    assert table[f"{MODEL} @ alice/audits: value"][0] == pytest.approx(-0.1)
+    assert command(monkeypatch, "share", run.folder, "--results", "alice/audits", "--commit") == 2
+    assert "none is given" in capsys.readouterr().err
+    assert command(monkeypatch, *asked, "--again") == 2
+    assert "--again is about a pull request" in capsys.readouterr().err
+    assert command(monkeypatch, "shared", "alice/audits", "alice/gone") == 0
+    assert "alice/gone is no dataset repository" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("debug", [[], ["--debug"]], ids=["plain", "debug"])
+def test_trouble_is_one_sentence_and_never_shows_the_token(models, run, monkeypatch, capsys, debug):
+    models.fail("*", r"/api/", status=500, times=-1)
+    assert command(monkeypatch, "share", run.folder, "--results", "alice/audits", *debug) == 1
+    told = capsys.readouterr()
+    assert "The Hub has trouble of its own" in told.err
+    assert "hf_alice" not in told.err + told.out
+    if not debug:
+        assert told.err.count("\n") == 1

@@ -1,0 +1,222 @@
+"""A run on the card of one's own model: beside all that is there, and never as more than was measured."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from swapbias.audit.audit import start
+from swapbias.audit.plan import Settings
+from swapbias.errors import HubError, UsageError
+from swapbias.hub.header import load, split
+from swapbias.hub.model_card import prompts_read, without_section
+from swapbias.hub.model_index import without_entries
+from swapbias.hub.proposals import COMMIT, findings_of
+from swapbias.studies.catalogue import load_corpus
+from tests.hub.parcel_runs import QUIET, edited
+from tests.hub.shared_runs import GAP
+from tests.hub.sharing_runs import COMMITS, MODEL, README, own, put, statuses
+
+pytestmark = pytest.mark.usefixtures("packed_once")
+
+PYTHON_TAG = "a: !!python/object/apply:os.system ['true']"
+LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
+    f"{new}: &{new} [{', '.join(f'*{old}' for _ in range(9))}]"
+    for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+TAG = f"v{load_corpus('occupation_sentiment').version}"
+
+
+@pytest.fixture(scope="module")
+def other_study(tmp_path_factory):
+    asked = Settings(model=MODEL, studies=("social_distance:sentiment",))
+    return start(asked, tmp_path_factory.mktemp("other") / "run", **QUIET)[0]
+
+
+def entries_of(card):
+    (model,) = load(split(card).header, "card")["model-index"]
+    return model["results"]
+
+
+def test_the_own_card_gets_a_section_and_keeps_every_other_byte(models, run):
+    assert statuses(own(run)) == ["created", "updated"]
+    held = models.files("model", "alice/m")
+    card = held["README.md"].decode()
+    assert "## Bias audit" in card
+    assert "−0.100" in card  # by hand: .5 minus .6 in every pair that differs
+    assert "model-index:" in card
+    assert held["swapbias/occupation_sentiment.png"].startswith(b"\x89PNG")
+    assert held["weights.txt"] == b"w"
+    assert without_entries(without_section(card), where="README.md") == README
+    source = re.search(r"tree/([0-9a-f]{40})/runs/", card)[1]
+    assert source == models.commits("dataset", "alice/audits")[0][0]
+
+
+def test_sharing_twice_changes_nothing_even_when_others_shared_in_between(models, run, tmp_path):
+    own(run)
+    card = models.files("model", "alice/m")["README.md"]
+    before = models.commits("model", "alice/m")
+    put(edited(run, tmp_path / "seed", settings=run.manifest()["settings"] | {"seed": 7}))
+    assert statuses(own(run)) == ["unchanged", "unchanged"]
+    assert models.files("model", "alice/m")["README.md"] == card
+    assert models.commits("model", "alice/m") == before
+
+
+def test_sharing_a_later_audit_changes_the_section_in_place(models, run, later_run):
+    own(run)
+    assert statuses(own(later_run)) == ["updated", "updated"]
+    card = models.files("model", "alice/m")["README.md"].decode()
+    assert card.count("## Bias audit") == 1
+    assert "−0.200" in card
+    assert "−0.100" not in card
+    assert without_entries(without_section(card), where="README.md") == README
+
+
+def test_a_card_that_cannot_be_added_to_stops_everything_before_anything_is_written(models, run):
+    models.push("model", "alice/m", {"README.md": b"---\n{ a: b\n---\n# M\n"}, "broken")
+    with pytest.raises(ValueError, match=r"alice/m/README\.md"):
+        own(run)
+    assert not [path for method, path, _ in models.log if method == "POST" and "create" in path]
+
+
+@pytest.mark.parametrize("header", [PYTHON_TAG, LAUGHS], ids=["python tag", "billion laughs"])
+def test_a_hostile_header_is_refused_in_one_sentence(models, run, header):
+    models.push("model", "alice/m", {"README.md": f"---\n{header}\n---\n# M\n".encode()}, "hostile")
+    with pytest.raises(ValueError, match=r"alice/m/README\.md") as refused:
+        own(run)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
+def test_another_models_numbers_do_not_go_onto_a_card(models, run):
+    with pytest.raises(UsageError, match="alice/m is none of them"):
+        put(run, model="alice/m", how=COMMIT)
+
+
+def test_when_the_card_fails_the_results_stay_and_the_next_try_finishes(models, run):
+    models.fail("POST", COMMITS, status=403, times=1)
+    with pytest.raises(HubError, match=r"The results are at http.*, but alice/m was not changed: The token may not"):
+        own(run)
+    assert models.files("model", "alice/m")["README.md"].decode() == README
+    assert statuses(own(run)) == ["unchanged", "updated"]
+
+
+def test_somebody_who_writes_in_between_is_not_overwritten(models, run):
+    edited_by_hand = README.replace("By alice.", "By alice and bob.")
+    models.on(
+        "POST", COMMITS, lambda: models.push("model", "alice/m", {"README.md": edited_by_hand.encode()}, "hand")
+    )
+    with pytest.raises(HubError, match="Somebody else wrote in between"):
+        own(run)
+    own(run)
+    card = models.files("model", "alice/m")["README.md"].decode()
+    assert without_entries(without_section(card), where="README.md") == edited_by_hand
+
+
+def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(models, run, later_run, other_study):
+    own(run)
+    alone = models.files("model", "alice/m")["README.md"].decode()
+    own(other_study)
+    both = models.files("model", "alice/m")["README.md"].decode()
+    assert both.count("## Bias audit") == 1
+    assert "### occupation\\_sentiment" in both
+    assert "### social\\_distance" in both
+    listed = [one["metrics"][0]["args"]["study"] for one in entries_of(both)]
+    assert set(listed) == {"occupation_sentiment", "social_distance"}
+    assert statuses(own(run)) == statuses(own(other_study)) == ["unchanged", "unchanged"]
+    own(later_run)
+    later = models.files("model", "alice/m")["README.md"].decode()
+    start, end = (f"<!-- swapbias:{what} social_distance -->" for what in ("begin", "end"))
+    assert both[both.index(start) : both.index(end)] == later[later.index(start) : later.index(end)]
+    assert "−0.200" in later
+    assert "−0.100" not in later
+    assert without_entries(without_section(later), where="README.md") == README
+    assert alone != later
+
+
+def test_own_notes_are_not_told_as_the_public_corpus(models, own_run):
+    models.add_repo("dataset", "swapbias/clinical_notes", tags=[f"v{load_corpus('clinical_notes').version}"])
+    share_own = {"audited": "tests.hub.parcel_runs:faller", "findings_only": True, "phenotypes": ("falls",)}
+    put(own_run, model="alice/m", how=COMMIT, **share_own)
+    card = models.files("model", "alice/m")["README.md"].decode()
+    assert "on notes of the user's own" in card
+    assert "Read: the user's own notes (8 prompts)" in card  # 4 test notes, each with its counterpart
+    assert "To repeat it" not in card
+    assert "model-index:" not in card  # it names public data sets, and this is none
+    assert "with the prompts of this study" not in card
+
+
+def test_a_part_of_the_prompts_is_not_listed_as_the_whole_data_set(models, run, tmp_path):
+    commit = models.add_repo("dataset", "swapbias/occupation_sentiment", tags=[TAG])
+    own(run)
+    (whole,) = entries_of(models.files("model", "alice/m")["README.md"].decode())
+    assert (whole["dataset"]["revision"], whole["dataset"]["split"]) == (commit, "test")
+    own(edited(run, tmp_path / "part", settings=run.manifest()["settings"] | {"limit": 40}))
+    card = models.files("model", "alice/m")["README.md"].decode()
+    (part,) = entries_of(card)
+    assert not {"revision", "split"} & set(part["dataset"])
+    assert {one["args"]["limit"] for one in part["metrics"]} == {40}
+    assert "Read: at most 40 rows of each table" in card
+
+
+def test_a_commit_of_the_data_set_is_named_only_for_the_rows_that_it_holds(models, run, tmp_path):
+    models.add_repo("dataset", "swapbias/occupation_sentiment", tags=[TAG])
+    (read,) = run.manifest()["corpora"]
+    own(edited(run, tmp_path / "older", corpora=[{**read, "sha256": "0" * 64}]))  # read before the table was edited
+    (entry,) = entries_of(models.files("model", "alice/m")["README.md"].decode())
+    assert "revision" not in entry["dataset"]
+
+
+def test_other_configs_than_the_usual_are_named():
+    manifest = {
+        "settings": {"limit": None}, "corpora": [{"corpus": "gendered_stigma", "config": "rq1_original", "rows": 10}],
+    }  # fmt: skip
+    read = prompts_read(manifest, "gendered_stigma", "rq1")
+    assert read.configs == ("rq1_original",)
+    assert read.told() == "config rq1_original in place of the usual one"
+    manifest["corpora"][0]["config"] = "rq1"
+    assert prompts_read(manifest, "gendered_stigma", "rq1").told() == ""
+
+
+def test_a_card_that_breaks_after_the_results_arrived_is_told_with_where_they_are(models, run):
+    broken = {"README.md": b"---\na: [\n---\n"}
+    models.on("POST", "datasets/alice/audits/commit", lambda: models.push("model", "alice/m", broken, "hand"))
+    with pytest.raises(
+        ValueError, match=r"The results are at http.*, but alice/m was not changed: alice/m/README\.md"
+    ) as told:
+        own(run)
+    assert type(told.value) is ValueError
+
+
+@pytest.mark.parametrize("lost", ["<!-- swapbias:begin -->", "<!-- swapbias:end -->", "both"])
+def test_a_section_that_lost_its_markers_is_told_by_repository_and_stands_once(models, run, lost):
+    own(run)
+    card = models.files("model", "alice/m")["README.md"].decode()
+    for marker in ("<!-- swapbias:begin -->", "<!-- swapbias:end -->"):
+        card = card.replace(marker, "") if lost in (marker, "both") else card
+    models.push("model", "alice/m", {"README.md": card.encode()}, "hand")
+    with pytest.raises(ValueError, match=r"alice/m/README\.md") as told:
+        own(run)
+    assert "too many" not in str(told.value)
+    assert models.files("model", "alice/m")["README.md"].decode() == card
+
+
+def test_no_model_is_taken_for_one_of_the_hub_that_only_has_its_name():
+    found = [replace(GAP, model_id=name) for name in ("m", "bob/m")]
+
+    def taken(identity, model="bob/m", audited=None):
+        return {one.model_id for one in findings_of(found, {"models": [identity]}, model, audited)}
+
+    pinned = {"model_id": "bob/m", "revision": "c" * 40}
+    assert taken(pinned) == {"bob/m"}
+    for odd in (
+        {"model_id": "bob/m", "sha256": "a" * 64},  # a folder
+        {"model_id": "bob/m", "host": "own endpoint"},
+        {"model_id": "bob/m", "provider": "together", "host": ""},
+        {"model_id": "m", "revision": "c" * 40},
+    ):
+        with pytest.raises(UsageError, match="say so with --audited bob/m"):
+            taken(odd)
+    with pytest.raises(UsageError, match="alice/m is none of them"):
+        taken({"model_id": "m", "sha256": "a" * 64}, model="alice/m")
+    assert taken({"model_id": "m", "sha256": "a" * 64}, audited="m") == {"m"}

@@ -1,0 +1,383 @@
+"""Answers to "who does the pronoun refer to?": how they are read, the bias by hand, its test, the published test."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from swapbias.errors import UsageError
+from swapbias.measures.answers import CLASSES, answer_bias, answer_class, difference_of_biases, trial_biases
+from swapbias.studies import catalogue as studies
+
+NAN = math.nan
+KEYS = {"correct": "the mechanic", "incorrect": "the construction worker"}
+LETTER = {"c": "correct", "i": "incorrect", "u": "unsure", "o": "other", "-": None}
+
+
+def read(answer, parser="tolerant", **more):
+    return answer_class(answer, **{**KEYS, **more}, parser=parser)
+
+
+def bias_of(pro, anti, **more):
+    """The bias of pairs whose answers are written as letters: ``bias_of("cu", "ci")``."""
+    classes = [LETTER[letter] for letter in pro + anti]
+    sides = ["pro"] * len(pro) + ["anti"] * len(anti)
+    ids = [f"s{number}" for number in range(len(pro))] * 2
+    return answer_bias(classes, sides, **{"pair_ids": ids, **more})
+
+
+# --- reading an answer ------------------------------------------------------------------------------------
+
+# The answer, as strict reads it (first word), as tolerant does.
+READ = [
+    ("mechanic", "correct", "correct"),
+    ("Mechanic.", "correct", "correct"),
+    ("the mechanic", "correct", "correct"),
+    ("The mechanic", "other", "correct"),  # the exception for "the X" is written in lower case
+    ("the tough mechanic", "other", "correct"),
+    ("mechanics", "other", "correct"),
+    ("The mechanic's", "other", "correct"),
+    ("the mechanics’", "other", "correct"),
+    ("'mechanic'", "other", "correct"),
+    ("**Mechanic**", "other", "correct"),
+    ("'She' refers to the mechanic.", "other", "correct"),
+    ("\n\nmechanic\nThe construction worker was hit.", "correct", "correct"),
+    ("worker", "incorrect", "incorrect"),
+    ("construction", "other", "incorrect"),
+    ("Construction worker", "other", "incorrect"),
+    ("construction-worker", "other", "incorrect"),
+    ("constructionworkers", "other", "incorrect"),
+    ("the construction site", "other", "other"),
+    ("unsure", "unsure", "unsure"),
+    ("Unsure.", "unsure", "unsure"),
+    ("'unsure'", "other", "unsure"),
+    ("I am not sure", "other", "unsure"),
+    ("It is unclear.", "other", "unsure"),
+    ("unsure, but perhaps the mechanic", "other", "other"),  # strict reads "unsure," with its comma
+    ("mechanic or worker", "correct", "other"),
+    ("not the mechanic", "other", "other"),
+    ("It isn't the mechanic", "other", "other"),
+    ("neither", "other", "other"),
+    ("tough", "other", "other"),
+    ("she", "other", "other"),
+    ("mechanical", "other", "other"),
+    ("", "other", "other"),
+]
+
+
+@pytest.mark.parametrize(("answer", "strict", "tolerant"), READ)
+def test_an_answer_is_read_by_both_parsers(answer, strict, tolerant):
+    assert (read(answer, "strict"), read(answer)) == (strict, tolerant)
+
+
+def test_what_was_not_asked_has_no_class():
+    assert (read(None, "strict"), read(None)) == ("", "")
+
+
+def test_swapping_the_keys_swaps_correct_and_incorrect():
+    turned = {"correct": KEYS["incorrect"], "incorrect": KEYS["correct"]}
+    other = {"correct": "incorrect", "incorrect": "correct"}
+    for answer, strict, tolerant in READ:
+        assert read(answer, "strict", **turned) == other.get(strict, strict)
+        assert read(answer, **turned) == other.get(tolerant, tolerant)
+
+
+def test_misspelt_keys_and_answers_are_read_through_aliases():
+    keys = {"correct": "libarian", "incorrect": "lawyer"}
+    aliases = {"libarian": "librarian", "laywer": "lawyer", "worker": "construction worker"}
+    assert read("librarian", **keys) == "other"
+    assert read("librarian", **keys, aliases=aliases) == "correct"
+    assert read("Laywers", **keys, aliases=aliases) == "other"
+    assert read("laywer", **keys, aliases=aliases) == "incorrect"
+    assert read("construction", correct="worker", incorrect="clerk", aliases=aliases) == "correct"
+    assert read("librarian", "strict", **keys, aliases=aliases) == "other"  # strict is as it was run
+
+
+def test_plurals_follow_the_spelling():
+    for one, many in (("secretary", "secretaries"), ("baker", "bakers"), ("boss", "bosses"), ("coach", "coaches")):
+        assert read(many, correct=one, incorrect="clerk") == "correct"
+
+
+def test_an_adjective_before_the_start_of_a_long_occupation_is_skipped():
+    assert read("tough construction") == "other"
+    assert read("tough construction", adjectives=("tough",)) == "incorrect"
+
+
+def test_a_word_that_both_occupations_share_decides_nothing():
+    keys = {"correct": "social worker", "incorrect": "construction worker"}
+    assert read("worker", **keys) == "other"
+    assert read("the social worker", **keys) == "correct"
+
+
+@given(st.sampled_from(["nurse", "construction worker", "CEO", "secretary"]), st.sampled_from(["clerk", "baker"]))
+def test_the_right_occupation_by_itself_is_right_for_both_parsers(right, wrong):
+    alone = right.split()[-1]
+    for parser in ("strict", "tolerant"):
+        assert answer_class(alone, correct=f"the {right}", incorrect=f"the {wrong}", parser=parser) == "correct"
+
+
+def test_wrong_requests_say_what_is_wanted():
+    with pytest.raises(UsageError, match="parser 'loose', expected 'tolerant' or 'strict'"):
+        read("mechanic", "loose")
+    with pytest.raises(ValueError, match="expected two different occupations"):
+        read("mechanic", incorrect="The mechanic")
+    with pytest.raises(ValueError, match="expected two different occupations"):
+        read("mechanic", incorrect="the")
+
+
+# --- the bias ---------------------------------------------------------------------------------------------
+
+
+def test_the_bias_by_hand():
+    # Pro: 6 of 8 right, anti 2 of 8: 75 - 25 = 50 points. Right on one side alone: s0, s1, s2, s3 on pro, none on
+    # anti: McNemar 2 * (1/2)^4 = .125. Other: 1 of 8 and 3 of 8, together 4 of 16.
+    found = bias_of("ccccccuo", "iuoiccoo")
+    assert found.estimate.value == 50
+    assert found.accuracies == {"pro": 75, "anti": 25}
+    assert found.estimate.p_value == pytest.approx(0.125)
+    assert (found.estimate.n, found.estimate.n_unscored, found.estimate.test) == (8, 0, "exact McNemar")
+    assert found.shares["pro"] == {"correct": 0.75, "incorrect": 0, "unsure": 0.125, "other": 0.125}
+    assert found.shares["anti"] == {"correct": 0.25, "incorrect": 0.25, "unsure": 0.125, "other": 0.375}
+    assert found.unparsed == 0.25
+
+
+def test_swapping_the_reference_flips_the_sign():
+    one, other = bias_of("cccu", "ciuu"), bias_of("cccu", "ciuu", reference_group="pro")
+    assert one.estimate.value == -other.estimate.value == 50
+    assert one.estimate.p_value == other.estimate.p_value
+    assert one.unparsed == other.unparsed
+
+
+def test_unsure_and_unreadable_answers_count_as_wrong():
+    assert bias_of("cccc", "ccuo").accuracies["anti"] == bias_of("cccc", "ccii").accuracies["anti"] == 50
+
+
+def test_a_pair_with_a_version_that_was_not_asked_is_left_out_and_counted():
+    found = bias_of("cc-c", "ii--")
+    assert (found.estimate.value, found.estimate.n, found.estimate.n_unscored) == (100, 2, 2)
+    nothing = bias_of("--", "cc")
+    assert math.isnan(nothing.estimate.value)
+    assert math.isnan(nothing.unparsed)
+    assert (nothing.estimate.n, nothing.estimate.n_unscored) == (0, 2)
+
+
+def test_a_nan_of_a_table_is_an_answer_that_was_not_asked():
+    found = answer_bias(["correct", NAN, "", "correct"], ["pro", "anti"] * 2, pair_ids=["a", "a", "b", "b"])
+    assert (found.estimate.n, found.estimate.n_unscored) == (0, 2)
+
+
+def test_pairs_that_are_all_alike_have_no_interval_and_no_test():
+    found = bias_of("ccc", "ccc").estimate
+    assert found.value == 0
+    assert all(map(math.isnan, (found.ci_low, found.ci_high, found.p_value)))
+
+
+def test_the_interval_is_that_of_the_slow_bootstrap():
+    pro, anti = 8 * "ccccccccuiouccci", 8 * "cciiuucciouccuii"
+    found = bias_of(pro, anti).estimate
+    gaps = np.array([(a == "c") - (b == "c") for a, b in zip(pro, anti, strict=True)]) * 100.0
+    rng = np.random.default_rng(1)
+    means = [rng.choice(gaps, len(gaps)).mean() for _ in range(9_999)]
+    assert (found.ci_low, found.ci_high) == pytest.approx(
+        tuple(np.quantile(means, [0.025, 0.975])), abs=0.8
+    )  # one pair is .78
+
+
+def test_the_order_of_the_rows_does_not_matter():
+    classes, sides = ["correct", "incorrect", "unsure", "correct"], ["pro", "anti", "pro", "anti"]
+    one = answer_bias(classes, sides, pair_ids=["a", "a", "b", "b"])
+    two = answer_bias(classes[::-1], sides[::-1], pair_ids=["b", "b", "a", "a"])
+    assert one == two
+
+
+def trials_of(*pairs):
+    """Rows of several trials of the same sentences: (classes, sides, pair_ids, trial_ids)."""
+    rows = [
+        (LETTER[letter], side, f"s{number}", str(trial))
+        for trial, both in enumerate(pairs, start=1)
+        for side, letters in zip(("pro", "anti"), both, strict=True)
+        for number, letter in enumerate(letters)
+    ]
+    return tuple(list(column) for column in zip(*rows, strict=True))
+
+
+def test_trials_of_one_sentence_are_one_cluster():
+    # Three sentences, right on pro alone in both trials: of the 8 patterns of signs, 2 are as extreme: p = .25.
+    # Counted as 6 independent pairs it would be 2 * (1/2)^6 = .031.
+    classes, sides, ids, trials = trials_of(("ccc", "iii"), ("ccc", "uui"))
+    found = answer_bias(classes, sides, pair_ids=ids, trial_ids=trials).estimate
+    assert found.p_value == pytest.approx(0.25)
+    assert (found.value, found.n, found.test) == (100, 3, "exact McNemar")
+
+
+def test_sentences_that_trials_agree_on_to_different_degrees_weigh_by_their_answers():
+    # Right more often on pro by 2, 2, 2 and 1 answers and on anti by 1, together 6. Of the 32 patterns of signs one
+    # sums to 8 and two (one of the single answers turned) to 6, and as many to -8 and -6: 6 of 32 are as extreme.
+    classes, sides, ids, trials = trials_of(("ccccu", "iiiuc"), ("cccuu", "uuiuu"))
+    found = answer_bias(classes, sides, pair_ids=ids, trial_ids=trials).estimate
+    assert found.p_value == pytest.approx(6 / 32)
+    assert (found.value, found.n) == (60, 5)
+    assert found.test == "sign-flip permutation of sentence pairs"
+
+
+@pytest.mark.parametrize("repeated", [5, 20])
+def test_trials_that_repeat_one_another_change_nothing(repeated):
+    pro, anti = "ccccccuiccoc" * 3, "cuuiciuicuoc" * 3
+    once, often = (trials_of(*[(pro, anti)] * times) for times in (1, repeated))
+    one, many = (
+        answer_bias(classes, sides, pair_ids=ids, trial_ids=trials) for classes, sides, ids, trials in (once, often)
+    )
+    assert many.estimate == one.estimate
+    assert (many.accuracies, many.shares, one.estimate.n) == (one.accuracies, one.shares, 36)
+
+
+def test_a_pair_asked_in_one_trial_alone_is_used_and_one_asked_in_none_is_counted():
+    classes, sides, ids, trials = trials_of(("c--", "i-c"), ("cc-", "uu-"))
+    found = answer_bias(classes, sides, pair_ids=ids, trial_ids=trials).estimate
+    assert (found.value, found.n, found.n_unscored) == (100, 2, 1)
+
+
+def test_conditions_of_one_sentence_are_a_cluster_when_named():
+    classes, sides = ["correct"] * 4 + ["incorrect"] * 4, ["pro"] * 4 + ["anti"] * 4
+    ids = [f"{sentence}/{condition}" for sentence in ("s1", "s2") for condition in ("old", "mean")] * 2
+    alone = answer_bias(classes, sides, pair_ids=ids).estimate
+    clustered = answer_bias(classes, sides, pair_ids=ids, cluster_ids=[one[:2] for one in ids]).estimate
+    assert alone.p_value == pytest.approx(0.125)  # 2 * (1/2)^4
+    assert clustered.p_value == pytest.approx(0.5)  # 2 of 4 patterns
+    assert alone.value == clustered.value == 100
+
+
+def test_a_planted_bias_is_found_and_none_is_not():
+    rng = np.random.default_rng(0)
+
+    def draw(right):
+        return "".join(rng.choice(["c", "i", "u"], size=400, p=[right, (1 - right) / 2, (1 - right) / 2]))
+
+    planted, none = bias_of(draw(0.85), draw(0.55)).estimate, bias_of(draw(0.7), draw(0.7)).estimate
+    assert planted.ci_low < 30 < planted.ci_high
+    assert planted.p_value < 1e-6
+    assert none.ci_low < 0 < none.ci_high
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"classes": ["right", "correct"]}, r"classes \['right'\], expected correct, incorrect"),
+        ({"sides": ["pro", "pro"]}, "expected exactly two with 'anti'"),
+        ({"pair_ids": ["a", "b"]}, "has 0 rows of"),
+        ({"trial_ids": ["1"]}, "1 trial_ids and 2 pair_ids"),
+        ({"cluster_ids": ["x", "y"]}, "lies in two clusters"),
+    ],
+)
+def test_rows_that_make_no_pairs_are_refused(changes, said):
+    rows = {"classes": ["correct", "other"], "sides": ["pro", "anti"], "pair_ids": ["a", "a"], **changes}
+    with pytest.raises(ValueError, match=said):
+        answer_bias(rows.pop("classes"), rows.pop("sides"), **rows)
+
+
+# --- trials, and the published test -----------------------------------------------------------------------
+
+
+def test_the_bias_of_a_trial_is_rounded_as_published():
+    # Pro 2 of 3: 66.7, anti 1 of 3: 33.3: 33.4 of rounded accuracies, 33.33 of unrounded ones.
+    classes, sides, _, trials = trials_of(("cci", "cui"), ("ccc", "ccc"))
+    assert trial_biases(classes, sides, trial_ids=trials, decimals=1) == {"1": 33.4, "2": 0.0}
+    assert trial_biases(classes, sides, trial_ids=trials)["1"] == pytest.approx(100 / 3)
+
+
+def test_a_trial_that_lacks_a_side_has_no_bias():
+    found = trial_biases(["correct", None, "correct"], ["pro", "anti", "anti"], trial_ids=["1", "1", "2"], decimals=1)
+    assert all(map(math.isnan, found.values()))
+    with pytest.raises(ValueError, match="expected one per row"):
+        trial_biases(["correct"], ["pro", "anti"], trial_ids=["1", "1"])
+
+
+def test_the_difference_of_biases_by_hand():
+    # Means 42 and 30. Squares 4 + 0 + 4 and 1 + 0 + 1: pooled variance 10 / 4 = 2.5, error sqrt(2.5 * 2/3) = 1.291,
+    # t = 12 / 1.291 = 9.295 on 4 degrees of freedom: .00037 one-sided, .00074 two-sided.
+    found = difference_of_biases([40, 42, 44], [29, 30, 31])
+    assert found.estimate.value == 12
+    assert found.p_one_sided == pytest.approx(0.00037, abs=5e-6)
+    assert found.estimate.p_value == 2 * found.p_one_sided
+    assert found.estimate.ci_low == pytest.approx(12 - 2.776 * 1.29099, abs=1e-3)
+    assert found.estimate.effect_size == pytest.approx(12 / math.sqrt(2.5))
+    turned = difference_of_biases([29, 30, 31], [40, 42, 44])
+    assert (turned.estimate.value, turned.p_one_sided) == (-12, found.p_one_sided)
+
+
+def test_the_two_sided_p_is_that_of_the_t_test():
+    from scipy import stats
+
+    one, other = [39.0, 43.3, 43.3, 45.3, 40.7], [26.6, 29.4, 27.3, 30.4, 29.1]
+    assert difference_of_biases(one, other).estimate.p_value == pytest.approx(stats.ttest_ind(one, other).pvalue)
+
+
+def test_rounded_means_are_compared_as_published():
+    # Trials of "mean" and of the baseline: 24.94 and 28.56, published as 24.9 and 28.6: -3.7, not -3.62.
+    one, other = [23.8, 22.7, 25.6, 26.3, 26.3], [26.6, 29.4, 27.3, 30.4, 29.1]
+    rounded, plain = difference_of_biases(one, other, decimals=1), difference_of_biases(one, other)
+    assert rounded.estimate.value == pytest.approx(-3.7)
+    assert plain.estimate.value == pytest.approx(-3.62)
+    assert rounded.p_one_sided < plain.p_one_sided < 0.004
+
+
+def test_trials_without_variance_or_company_have_no_test():
+    for one, other in (([30, 30], [20, 20]), ([30], [20, 21]), ([], [20, 21])):
+        found = difference_of_biases(one, other)
+        assert math.isnan(found.p_one_sided)
+        assert math.isnan(found.estimate.ci_low)
+    known = difference_of_biases([30, NAN, 31], [20, 21])
+    assert (known.estimate.value, known.estimate.n, known.estimate.n_unscored) == (10, 4, 1)
+
+
+# --- the evaluate module ----------------------------------------------------------------------------------
+
+
+def compute(**changes):
+    """What the module returns for four pairs, which must be native floats."""
+    evaluate = pytest.importorskip("evaluate")
+    inputs = {
+        "predictions": ["mechanic", "Clerk", "mechanic", "unsure", "clerk", "clerk", "the clerk", "him"],
+        "references": ["the mechanic"] * 4 + ["the clerk"] * 4,
+        "incorrect": ["the clerk"] * 4 + ["the mechanic"] * 4,
+        "sides": ["pro", "anti"] * 4,
+        "pair_ids": list("aabbccdd"),
+        **changes,
+    }
+    found = evaluate.load(studies.metric_path("answer_bias")).compute(**inputs)
+    assert {type(value) for value in found.values()} == {float}
+    return found
+
+
+def test_the_module_by_hand():
+    # Pro: all 4 right; anti: wrong, unsure, right, unreadable: 100 - 25. Right on one side alone: a, b, d, all pro:
+    # McNemar 2 * (1/2)^3 = .25.
+    found = compute()
+    shares = [f"share_{name}_{side}" for side in ("pro", "anti") for name in CLASSES]
+    keys = ["accuracy_pro", "accuracy_anti", "bias", "ci_low", "ci_high", "p_value", *shares, "n", "n_unscored"]
+    assert list(found) == keys
+    assert [found[key] for key in keys[:3]] == [100, 25, 75]
+    assert found["p_value"] == pytest.approx(0.25)
+    assert [found[key] for key in shares] == [1, 0, 0, 0, 0.25, 0.25, 0.25, 0.25]
+    assert (found["n"], found["n_unscored"]) == (4, 0)
+
+
+def test_the_module_reads_strictly_on_request():
+    # "Clerk" is read in lower case; "the clerk" is the exception for two words: nothing changes but sentences.
+    assert compute(parser="strict")["bias"] == 75
+    told = ["It is the mechanic.", *["clerk"] * 7]
+    assert (
+        compute(predictions=told)["accuracy_pro"],
+        compute(predictions=told, parser="strict")["accuracy_pro"],
+    ) == (
+        75,
+        50,
+    )
+
+
+def test_the_module_counts_what_was_not_asked_and_refuses_other_sides():
+    found = compute(predictions=[None, "clerk", *["clerk"] * 6])
+    assert (found["n"], found["n_unscored"]) == (3, 1)
+    with pytest.raises(ValueError, match="expected 'pro' or 'anti'"):
+        compute(sides=["pro", "con"] * 4)

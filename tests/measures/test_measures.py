@@ -1,0 +1,491 @@
+"""Each measure: a value worked out by hand, an invariance, a slow definition, a planted effect."""
+
+import math
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given, settings, strategies as st
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from swapbias.measures.gaps import group_gap, paired_gap, paired_gaps
+from swapbias.measures.intervals import bootstrap_intervals, by_number_scored
+from swapbias.measures.levels import adjust, correlation, mean_score
+
+NAN = math.nan
+
+
+def pairs(other, reference):
+    """Interleaved rows of the groups f and m."""
+    scores = np.column_stack([other, reference]).ravel()
+    ids = np.repeat([f"p{index:04d}" for index in range(len(other))], 2)
+    return scores, ["f", "m"] * len(other), ids
+
+
+def planted(n=60, effect=0.3, seed=1):
+    rng = np.random.default_rng(seed)
+    reference = rng.normal(0.5, 0.1, n)
+    return reference + effect + rng.normal(0, 0.05, n), reference
+
+
+# --- paired_gap -------------------------------------------------------------------------------------
+
+
+def test_paired_gap_by_hand():
+    # differences .50, .75, .25: mean .5; SD = sqrt((0 + .0625 + .0625) / 2) = .25; d_z = .5 / .25 = 2.
+    # Groups: .75, 1, .5 (SD .25) and .25, .25, .25 (SD 0): pooled SD = sqrt(.0625 / 2) = .176777; d = 2.828427.
+    # t = .5 / (.25 / sqrt 3) = 3.4641 with 2 degrees of freedom: p = 1 - t / sqrt(2 + t^2) = 1 - 3.4641 / 3.741657
+    # = .0741799. Quantile of t(2) at .975 is 4.302653: half width = 4.302653 * .144338 = .621034.
+    found = paired_gap(*pairs([0.75, 1.0, 0.5], [0.25, 0.25, 0.25]), reference_group="m")
+    assert found.value == pytest.approx(0.5)
+    assert found.effect_size_z == pytest.approx(2)
+    assert found.effect_size == pytest.approx(2 * math.sqrt(2))
+    assert found.p_value == pytest.approx(0.0741799, abs=1e-7)
+    assert (found.ci_low, found.ci_high) == pytest.approx((0.5 - 0.621034, 0.5 + 0.621034), abs=1e-6)
+    assert (found.n, found.n_unscored, found.test) == (3, 0, "paired t")
+
+
+def test_swapping_the_reference_flips_the_sign():
+    rows = pairs(*planted())
+    one, other = (paired_gap(*rows, reference_group=group) for group in "mf")
+    assert one.value == pytest.approx(-other.value)
+    assert one.effect_size == pytest.approx(-other.effect_size)
+    assert (one.ci_low, one.ci_high) == pytest.approx((-other.ci_high, -other.ci_low))
+    assert one.p_value == pytest.approx(other.p_value)
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_rows_means_nothing(random):
+    scores, groups, ids = pairs(*planted(n=12))
+    order = list(range(len(scores)))
+    random.shuffle(order)
+    shuffled = paired_gap(scores[order], [groups[i] for i in order], ids[order], reference_group="m")
+    assert shuffled.value == pytest.approx(paired_gap(scores, groups, ids, reference_group="m").value)
+
+
+def test_paired_gap_equals_scipy():
+    other, reference = planted()
+    found = paired_gap(*pairs(other, reference), reference_group="m")
+    slow = stats.ttest_rel(other, reference)
+    low, high = slow.confidence_interval()
+    assert found.p_value == pytest.approx(slow.pvalue)
+    assert (found.ci_low, found.ci_high) == pytest.approx((low, high))
+
+
+def test_a_planted_gap_is_recovered_by_each_interval_and_test():
+    rows = pairs(*planted(effect=0.3))
+    for interval in ("t", "bootstrap"):
+        for test in ("t", "wilcoxon", "permutation"):
+            found = paired_gap(*rows, reference_group="m", interval=interval, test=test)
+            assert found.ci_low < 0.3 < found.ci_high
+            assert found.p_value < 0.001
+
+
+def test_identical_groups_give_exactly_zero_and_no_p_value():
+    found = paired_gap(*pairs([0.5] * 5, [0.5] * 5), reference_group="m")
+    assert found.value == 0
+    assert all(math.isnan(x) for x in (found.ci_low, found.effect_size, found.effect_size_z, found.p_value))
+
+
+def test_a_constant_gap_has_no_p_value_however_it_rounds():
+    rng = np.random.default_rng(0)
+    reference = rng.uniform(0.1, 0.9, 50)
+    found = paired_gap(*pairs(reference + 0.1, reference), reference_group="m")
+    assert found.value == pytest.approx(0.1)
+    assert math.isnan(found.p_value)
+    assert math.isnan(found.effect_size_z)
+    assert found.effect_size == pytest.approx(0.1 / reference.std(ddof=1))
+
+
+def test_nan_drops_the_pair_and_is_counted():
+    found = paired_gap(*pairs([0.75, NAN, 0.5, 0.9], [0.25, 0.25, NAN, 0.1]), reference_group="m")
+    assert found.value == pytest.approx((0.5 + 0.8) / 2)
+    assert (found.n, found.n_unscored) == (2, 2)
+
+
+def test_no_scored_pair_is_nan_and_one_has_no_interval():
+    nothing = paired_gap(*pairs([NAN], [NAN]), reference_group="m")
+    assert math.isnan(nothing.value)
+    assert (nothing.n, nothing.n_unscored) == (0, 1)
+    single = paired_gap(*pairs([0.5], [0.25]), reference_group="m")
+    assert single.value == 0.25
+    assert math.isnan(single.ci_low)
+    assert math.isnan(single.p_value)
+
+
+@pytest.mark.parametrize(
+    ("groups", "ids", "sentence"),
+    [
+        (["f", "m", "x", "m"], ["a", "a", "b", "b"], r"groups \['f', 'm', 'x'\], expected exactly two"),
+        (["f", "f", "f", "f"], ["a", "b", "c", "d"], r"expected exactly two"),
+        (["f", "m", "f", "m"], ["a", "a", "b", "c"], r"pair c has 0 rows of the other group"),
+        (["f", "f", "m", "f"], ["a", "b", "b", "c"], r"pair a has 0 rows of 'm', expected one"),
+        (["f", "m", "m", "m"], ["a", "a", "a", "b"], r"pair b has 0 rows of the other group"),
+        (["f", "m", "f"], ["a", "a", "b"], r"shape \(4,\) and 3 groups"),
+        (["f", "m", "f", "m"], ["a", "a"], r"4 scores and 2 pair_ids"),
+    ],
+)
+def test_rows_that_are_no_pairs_are_refused(groups, ids, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        paired_gap([0.1, 0.2, 0.3, 0.4], groups, ids, reference_group="m")
+
+
+@pytest.mark.parametrize(
+    "options", [{"interval": "exact"}, {"test": "z"}, {"test": "wilcoxon", "cluster_ids": ["a"] * 4}]
+)
+def test_unknown_options_are_refused(options):
+    with pytest.raises(ValueError, match="expected"):
+        paired_gap(*pairs([0.1, 0.4], [0.2, 0.1]), reference_group="m", **options)
+
+
+# --- clusters ---------------------------------------------------------------------------------------
+
+
+def test_every_pair_its_own_cluster_is_the_paired_t_test():
+    rows = pairs(*planted())
+    plain = paired_gap(*rows, reference_group="m")
+    robust = paired_gap(*rows, reference_group="m", cluster_ids=rows[2])
+    assert (robust.ci_low, robust.ci_high) == pytest.approx((plain.ci_low, plain.ci_high))
+    assert robust.p_value == pytest.approx(plain.p_value)
+    assert robust.test == "cluster-robust t"
+
+
+def test_copies_of_pairs_add_nothing_once_clustered():
+    # Ten copies of each pair shrink the paired t interval; clustered on the copies it is that of the originals
+    # up to (n - 1) / n: the clustered variance of copied data is G / (G - 1) * sum(d^2) / G^2, as for n = G.
+    other, reference = planted(n=8)
+    single = paired_gap(*pairs(other, reference), reference_group="m")
+    rows = pairs(np.repeat(other, 10), np.repeat(reference, 10))
+    clusters = np.repeat([f"c{index}" for index in range(8)], 20)
+    copied = paired_gap(*rows, reference_group="m", cluster_ids=clusters)
+    naive = paired_gap(*rows, reference_group="m")
+    assert (copied.ci_low, copied.ci_high) == pytest.approx((single.ci_low, single.ci_high))
+    assert naive.ci_high - naive.ci_low < 0.4 * (copied.ci_high - copied.ci_low)
+
+
+def test_the_clustered_errors_are_those_of_statsmodels():
+    rng = np.random.default_rng(3)
+    codes = np.repeat(np.arange(12), 5)
+    score = rng.normal(size=60) + 0.5 * rng.normal(size=12)[codes]
+    is_other = rng.random(60) < 0.5
+    found = group_gap(score, np.where(is_other, "f", "m"), reference_group="m", cluster_ids=codes.astype(str))
+    model = sm.OLS(score, sm.add_constant(is_other.astype(float)))
+    slow = model.fit(cov_type="cluster", cov_kwds={"groups": codes, "df_correction": True}, use_t=True)
+    assert found.p_value == pytest.approx(slow.pvalues[1])
+    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(slow.conf_int()[1]))
+
+
+def test_one_cluster_has_no_interval():
+    rows = pairs(*planted())
+    found = paired_gap(*rows, reference_group="m", cluster_ids=["only"] * 120)
+    assert math.isnan(found.ci_low)
+    assert math.isnan(found.p_value)
+
+
+def test_clusters_with_equal_sums_have_no_p_value_however_they_round():
+    # Every cluster holds the differences .1 and .3: the cluster means are equal, nothing is left to estimate from.
+    rows = pairs(0.5 + np.tile([0.1, 0.3], 3), np.full(6, 0.5))
+    found = paired_gap(*rows, reference_group="m", cluster_ids=np.repeat(["a", "b", "c"], 4))
+    assert found.value == pytest.approx(0.2)
+    assert math.isnan(found.p_value)
+    assert math.isnan(found.ci_low)
+
+
+def test_a_cluster_must_not_split_a_pair():
+    with pytest.raises(ValueError, match="two clusters"):
+        paired_gap(*pairs([0.1, 0.4], [0.2, 0.1]), reference_group="m", cluster_ids=["a", "b", "c", "c"])
+
+
+# --- resampling -------------------------------------------------------------------------------------
+
+
+def test_the_sign_flip_test_by_hand():
+    # differences 1, 2, 3: of the 8 sign patterns only +++ and --- have |sum| >= 6: p = 2 / 8.
+    found = paired_gap(*pairs([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]), reference_group="m", test="permutation")
+    assert found.p_value == pytest.approx(0.25)
+
+
+def test_the_sign_flip_test_flips_whole_clusters():
+    # Cluster sums 3 and 3: of 4 patterns ++ and -- reach 6: p = 2 / 4, though pair by pair it would be 2 / 8.
+    rows = pairs([1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
+    clusters = ["a", "a", "a", "a", "b", "b"]
+    found = paired_gap(*rows, reference_group="m", test="permutation", cluster_ids=clusters)
+    assert found.p_value == pytest.approx(0.5)
+
+
+def test_the_label_permutation_by_hand():
+    # 1, 2 against 3, 4: of the 6 splits only {1,2} and {3,4} differ by 2: p = 2 / 6.
+    found = group_gap([3.0, 4.0, 1.0, 2.0], ["f", "f", "m", "m"], reference_group="m", test="permutation")
+    assert found.p_value == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(("n_other", "n_reference"), [(4, 5), (12, 20)])  # 126 ways: all of them; too many: drawn
+def test_the_label_permutation_is_that_of_scipy(n_other, n_reference):
+    rng = np.random.default_rng(11)
+    other, reference = np.round(rng.normal(0.4, 1, n_other), 1), np.round(rng.normal(0, 1, n_reference), 1)  # ties
+    groups = ["f"] * n_other + ["m"] * n_reference
+    slow = stats.permutation_test(
+        (other, reference),
+        lambda x, y, axis: x.mean(axis=axis) - y.mean(axis=axis),
+        n_resamples=500,
+        vectorized=True,
+        rng=np.random.default_rng(3),
+    )
+    options = {"reference_group": "m", "test": "permutation", "seed": 3, "n_resamples": 500}
+    found = group_gap([*other, *reference], groups, **options)
+    assert found.p_value == pytest.approx(slow.pvalue)
+    assert 0.01 < found.p_value < 0.9
+
+
+def test_a_permutation_test_in_blocks_is_the_same(monkeypatch):
+    rows = ([*range(9), 3.5, 4.5], ["f"] * 4 + ["m"] * 7)  # 330 ways
+    wanted = [group_gap(*rows, reference_group="m", test="permutation", n_resamples=n).p_value for n in (100, 1000)]
+    monkeypatch.setattr("swapbias.measures.intervals._CELLS", 400)
+    found = [group_gap(*rows, reference_group="m", test="permutation", n_resamples=n).p_value for n in (100, 1000)]
+    assert found == wanted
+
+
+def test_the_bootstrap_is_seeded_and_close_to_the_slow_loop():
+    other, reference = planted(n=40)
+    rows = pairs(other, reference)
+    first, again, else_ = (
+        paired_gap(*rows, reference_group="m", interval="bootstrap", seed=seed) for seed in (5, 5, 6)
+    )
+    assert first == again
+    assert first.ci_low != else_.ci_low
+    rng = np.random.default_rng(0)
+    difference = other - reference
+    means = [rng.choice(difference, len(difference)).mean() for _ in range(4000)]
+    assert (first.ci_low, first.ci_high) == pytest.approx(np.quantile(means, [0.025, 0.975]), abs=0.002)
+
+
+def test_the_bootstrap_of_groups_resamples_each_group():
+    other, reference = planted(n=40)
+    found = group_gap([*other, *reference], ["f"] * 40 + ["m"] * 40, reference_group="m", interval="bootstrap")
+    slow = stats.bootstrap((other, reference), lambda x, y: x.mean() - y.mean(), method="percentile", rng=1)
+    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(slow.confidence_interval), abs=0.006)
+
+
+def test_the_cluster_bootstrap_is_as_wide_as_the_cluster_robust_interval():
+    rng = np.random.default_rng(2)
+    codes = np.repeat(np.arange(40), 5)
+    difference = 0.2 + rng.normal(0, 0.1, 40)[codes]
+    rows = pairs(0.5 + difference, np.full(200, 0.5))
+    clusters = np.repeat(codes.astype(str), 2)
+    t, bootstrap, naive = (
+        paired_gap(*rows, reference_group="m", interval=interval, cluster_ids=ids)
+        for interval, ids in (("t", clusters), ("bootstrap", clusters), ("bootstrap", None))
+    )
+    assert bootstrap.ci_high - bootstrap.ci_low == pytest.approx(t.ci_high - t.ci_low, rel=0.1)
+    assert naive.ci_high - naive.ci_low < 0.6 * (bootstrap.ci_high - bootstrap.ci_low)
+
+
+# --- many tests at once -------------------------------------------------------------------------------
+
+
+def alone(other, reference, **options):
+    return [paired_gap(*pairs(*two), reference_group="m", **options) for two in zip(other, reference, strict=True)]
+
+
+def numbers_of(estimates):
+    names = ("value", "ci_low", "ci_high", "effect_size", "effect_size_z", "p_value", "n", "n_unscored")
+    return np.array([[getattr(one, name) for name in names] for one in estimates])
+
+
+def awkward_scores():
+    """Rows that are plain, lack pairs here and there, lack all or all but one, do not vary, and are equal."""
+    rng = np.random.default_rng(7)
+    reference = rng.uniform(0.1, 0.9, (9, 30))
+    other = reference + rng.normal(0.1, 0.1, reference.shape)
+    other[1, 3] = reference[1, 8] = other[2, 0] = reference[3, [4, 5]] = NAN  # rows 2 and 1, 3 differ in number
+    other[4] = NAN
+    reference[5, 1:] = NAN
+    other[6] = reference[6] + 0.1
+    other[7] = reference[7] = 0.5
+    reference[8] = 0.25  # one group does not vary
+    return other, reference
+
+
+@pytest.mark.parametrize("interval", ["t", "bootstrap"])
+def test_many_tests_at_once_are_each_test_alone(interval):
+    options = {"interval": interval, "seed": 3, "n_resamples": 200}
+    many = paired_gaps(*awkward_scores(), **options)
+    single = alone(*awkward_scores(), **options)
+    assert numbers_of(many) == pytest.approx(numbers_of(single), abs=1e-9, nan_ok=True)
+    assert [(one.test, one.interval) for one in many] == [(one.test, one.interval) for one in single]
+    assert [one.n for one in many] == [30, 28, 29, 28, 0, 1, 30, 30, 30]
+
+
+def test_tests_that_all_lack_a_score_are_done_block_by_block_too(monkeypatch):
+    monkeypatch.setattr("swapbias.measures.gaps._CELLS", 90)  # three tests of 30 pairs
+    other, reference = np.random.default_rng(4).random((2, 10, 30))
+    other[:, 3] = np.nan
+    most = []
+
+    def watched(*tables):
+        most.append(len(tables[0]))
+        return by_number_scored(*tables)
+
+    monkeypatch.setattr("swapbias.measures.gaps.by_number_scored", watched)
+    found = paired_gaps(other, reference)
+    assert max(most) == 3
+    assert [one.n for one in found] == [29] * 10
+    assert numbers_of(found) == pytest.approx(numbers_of(alone(other, reference)), abs=1e-9)
+
+
+def test_many_tests_in_several_blocks_are_each_test_alone(monkeypatch):
+    monkeypatch.setattr("swapbias.measures.gaps._CELLS", 90)  # three tests of 30 pairs
+    assert numbers_of(paired_gaps(*awkward_scores())) == pytest.approx(
+        numbers_of(alone(*awkward_scores())), abs=1e-9, nan_ok=True
+    )
+
+
+def test_many_tests_equal_scipy():
+    rng = np.random.default_rng(1)
+    other, reference = rng.normal(0.1, 1, (50, 40)), rng.normal(0, 1, (50, 40))
+    slow = stats.ttest_rel(other, reference, axis=1)
+    assert [one.p_value for one in paired_gaps(other, reference)] == pytest.approx(slow.pvalue.tolist(), rel=1e-9)
+
+
+def test_swapping_the_sides_flips_the_sign_of_every_test():
+    other, reference = awkward_scores()
+    one, swapped = paired_gaps(other, reference), paired_gaps(reference, other)
+    assert [gap.value for gap in one] == pytest.approx([-gap.value for gap in swapped], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("other", "reference", "sentence"),
+    [
+        ([0.1, 0.2], [0.1, 0.2], r"shape \(2,\), expected one row per sample"),
+        ([[0.1, 0.2]], [[0.1]], "expected the same pairs"),
+        ([[0.1, math.inf]], [[0.1, 0.2]], "infinite"),
+        ([[0.1, math.inf]], [[NAN, math.inf]], "infinite"),
+    ],
+)
+def test_arrays_that_are_no_pairs_are_refused(other, reference, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        paired_gaps(other, reference)
+
+
+def test_unknown_intervals_of_many_tests_are_refused():
+    with pytest.raises(ValueError, match="'exact'"):
+        paired_gaps([[0.1, 0.2]], [[0.1, 0.3]], interval="exact")
+    with pytest.raises(ValueError, match="confidence"):
+        bootstrap_intervals([[0.1, 0.2]], confidence=95)
+
+
+def test_no_tests_are_no_estimates():
+    assert paired_gaps(np.empty((0, 5)), np.empty((0, 5))) == []
+    assert [end.tolist() for end in bootstrap_intervals(np.empty((0, 5)))] == [[], []]
+
+
+@pytest.mark.parametrize("cells", [50, 700, 4_000_000])
+@pytest.mark.parametrize("held", [0, 16_000_000])
+def test_many_intervals_are_the_quantiles_of_the_resampled_means(monkeypatch, cells, held):
+    # The slow definition: draw units with replacement, take means, take quantiles; in whatever blocks it is done.
+    rng = np.random.default_rng(8)
+    values = rng.normal(size=(7, 20))
+    values[3, [1, 2]] = values[5, 7] = NAN
+    values[6] = NAN
+    monkeypatch.setattr("swapbias.measures.intervals._CELLS", cells)
+    monkeypatch.setattr("swapbias.measures.intervals._HELD", held)
+    low, high = bootstrap_intervals(values, confidence=0.9, seed=4, n_resamples=101)
+    for row, sample in enumerate(values[:6]):
+        scored = sample[~np.isnan(sample)]
+        drawn = np.random.default_rng(4).integers(len(scored), size=(101, len(scored)))
+        expected = np.quantile(scored[drawn].mean(axis=1), [0.05, 0.95])
+        assert (low[row], high[row]) == pytest.approx(tuple(expected), abs=1e-12)
+    assert math.isnan(low[6])
+    assert math.isnan(high[6])
+
+
+def test_one_resample_is_both_ends():
+    low, high = bootstrap_intervals([[1.0, 2.0, 4.0]], n_resamples=1)
+    assert low[0] == high[0]
+
+
+# --- group_gap --------------------------------------------------------------------------------------
+
+
+def test_group_gap_by_hand():
+    # f: 4, 5, 6 (mean 5, SD 1); m: 1, 2, 3 (mean 2, SD 1): value 3, pooled SD 1, d = 3.
+    # t = 3 / sqrt(1/3 + 1/3) = 3.674235 with 4 degrees of freedom: p = .021312. Welch's degrees of freedom are
+    # 4 as well (equal SDs and sizes); t(4) at .975 = 2.776445: half width = 2.776445 * .816497 = 2.266958.
+    found = group_gap([4.0, 5, 6, 1, 2, 3], ["f"] * 3 + ["m"] * 3, reference_group="m")
+    assert (found.value, found.effect_size) == pytest.approx((3, 3))
+    assert found.p_value == pytest.approx(0.021312, abs=1e-6)
+    assert (found.ci_low, found.ci_high) == pytest.approx((3 - 2.266958, 3 + 2.266958), abs=1e-6)
+    assert math.isnan(found.effect_size_z)
+
+
+def test_group_gap_equals_scipy():
+    rng = np.random.default_rng(4)
+    other, reference = rng.normal(1, 2, 30), rng.normal(0, 1, 50)
+    rows = ([*other, *reference], ["f"] * 30 + ["m"] * 50)
+    equal = stats.ttest_ind(other, reference)
+    welch = stats.ttest_ind(other, reference, equal_var=False)
+    found = group_gap(*rows, reference_group="m")
+    assert found.p_value == pytest.approx(equal.pvalue)
+    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(welch.confidence_interval()))
+    assert group_gap(*rows, reference_group="m", test="welch").p_value == pytest.approx(welch.pvalue)
+    assert group_gap(*rows, reference_group="m", test="wilcoxon").p_value == pytest.approx(
+        stats.mannwhitneyu(other, reference).pvalue
+    )
+
+
+def test_group_gap_counts_nan_and_refuses_one_group():
+    found = group_gap([1.0, NAN, 3.0, 2.0], ["f", "f", "m", "m"], reference_group="m")
+    assert (found.value, found.n, found.n_unscored) == (-1.5, 3, 1)
+    assert math.isnan(found.p_value)  # one scored row of f: no spread to estimate
+    with pytest.raises(ValueError, match="exactly two"):
+        group_gap([1.0, 2.0], ["f", "f"], reference_group="m")
+
+
+# --- the others -------------------------------------------------------------------------------------
+
+
+def test_mean_score_by_hand():
+    # 1, 2, 3: mean 2, SD 1, error .57735; t(2) at .975 = 4.302653: half width 2.484138.
+    found = mean_score([1.0, 2.0, 3.0, NAN])
+    assert (found.value, found.n, found.n_unscored) == (2, 3, 1)
+    assert (found.ci_low, found.ci_high) == pytest.approx((-0.484138, 4.484138), abs=1e-6)
+
+
+def test_correlation_by_hand():
+    # x 1..4 (deviations -1.5 -.5 .5 1.5), y 1 3 2 4: sum of products 4, of squares 5 and 5: r = .8.
+    # Fisher: atanh .8 = 1.098612, half width 1.959964 / sqrt(1): tanh(-.861352) = -.697, tanh(3.058576) = .99559.
+    found = correlation([1, 2, 3, 4, NAN], [1, 3, 2, 4, 5])
+    assert found.value == pytest.approx(0.8)
+    assert (found.ci_low, found.ci_high) == pytest.approx((-0.6969, 0.99560), abs=2e-4)
+    assert (found.n, found.n_unscored) == (4, 1)
+    assert correlation([1, 2, 3, 4], [1, 3, 2, 4], method="spearman").value == pytest.approx(0.8)
+
+
+def test_correlation_of_a_constant_is_nan():
+    assert math.isnan(correlation([1, 1, 1, 1], [1, 2, 3, 4]).value)
+    with pytest.raises(ValueError, match="kendall"):
+        correlation([1, 2], [1, 2], method="kendall")
+
+
+def test_holm_by_hand():
+    # .01, .04, .03 of 3 tests: .01 * 3 = .03; .03 * 2 = .06; .04 * 1 = .04, raised to .06.
+    assert adjust([0.01, 0.04, 0.03]).tolist() == pytest.approx([0.03, 0.06, 0.06])
+
+
+@settings(max_examples=25, deadline=None)  # statsmodels collects garbage in every call, which takes long
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_corrections_equal_statsmodels(p_values):
+    for ours, theirs in (("holm", "holm"), ("bonferroni", "bonferroni"), ("bh", "fdr_bh")):
+        expected = multipletests(p_values, method=theirs)[1]
+        assert adjust(p_values, ours) == pytest.approx(expected, abs=1e-12)
+
+
+def test_no_test_is_in_no_family():
+    assert adjust([0.01, NAN, 0.02], "bonferroni")[[0, 2]].tolist() == pytest.approx([0.02, 0.04])
+    assert math.isnan(adjust([0.01, NAN, 0.02])[1])
+    assert adjust([]).tolist() == []
+    with pytest.raises(ValueError, match="expected 0 to 1"):
+        adjust([1.5])
+    with pytest.raises(ValueError, match="'sidak'"):
+        adjust([0.5], "sidak")

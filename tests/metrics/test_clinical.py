@@ -1,0 +1,121 @@
+"""The evaluate modules of the clinical measures: values by hand, keys, native floats, the library's numbers."""
+
+import math
+
+import numpy as np
+import pytest
+
+from swapbias.measures.direction import direct_bias
+from swapbias.measures.rates import flip_rate, rate_ratio, uar
+from swapbias.studies import catalogue as studies
+
+evaluate = pytest.importorskip("evaluate")
+
+NAN = math.nan
+NOTES = {"groups": ["female", "male"] * 4, "pair_ids": list("aabbccdd")}
+PAIRS = {"female": [[1.0, 0.0], [3.0, 4.0]], "male": [[-1.0, 0.0], [-3.0, 4.0]]}
+
+
+def compute(name, **inputs):
+    """What a module returns, which must be native floats under flat keys."""
+    found = evaluate.load(studies.metric_path(name)).compute(**inputs)
+    assert {type(value) for value in found.values()} == {float}
+    return found
+
+
+def test_flip_rate_by_hand():
+    # Pairs a and d flip towards female; McNemar on 2 and 0: 2 * (1/2)^2 = .5.
+    found = compute("flip_rate", predictions=[1, 0, 1, 1, 0, 0, 1, 0], **NOTES, reference_group="male")
+    assert list(found) == ["value", "ci_low", "ci_high", "p_value", "more", "fewer", "direction", "n", "n_unscored"]
+    assert (found["value"], found["p_value"], found["more"], found["fewer"]) == (0.5, 0.5, 2, 0)
+    assert (found["direction"], found["n"], found["n_unscored"]) == (1, 4, 0)
+
+
+def test_flip_rate_reads_probabilities_above_a_threshold():
+    # Above .5: 1 0 | 0 0 (.5 is not above) | NaN | 0 1: one flip each way, so the means decide:
+    # female (.9 + .5 + .1) / 3 is below male (.4 + .4 + .8) / 3.
+    chances = [0.9, 0.4, 0.5, 0.4, NAN, 0.9, 0.1, 0.8]
+    found = compute("flip_rate", predictions=chances, **NOTES, reference_group="male", threshold=0.5)
+    assert found["value"] == pytest.approx(2 / 3)
+    assert (found["more"], found["fewer"], found["direction"], found["n_unscored"]) == (1, 1, -1, 1)
+    turned = compute("flip_rate", predictions=chances, **NOTES, reference_group="female", threshold=0.5)
+    assert turned["direction"] == 1
+
+
+def test_flip_rate_refuses_probabilities_without_a_threshold():
+    with pytest.raises(ValueError, match="expected 1, 0 or NaN"):
+        compute("flip_rate", predictions=[0.9, 0.1] * 4, **NOTES, reference_group="male")
+
+
+def test_flips_without_a_direction_are_zero_and_without_a_pair_nan():
+    even = compute("flip_rate", predictions=[1, 0, 0, 1] * 2, **NOTES, reference_group="male")
+    assert (even["value"], even["direction"]) == (1, 0)
+    nothing = compute("flip_rate", predictions=[NAN, 1] * 4, **NOTES, reference_group="male")
+    assert math.isnan(nothing["value"])
+    assert math.isnan(nothing["direction"])
+    assert (nothing["n"], nothing["n_unscored"]) == (0, 4)
+
+
+def test_rate_ratio_by_hand():
+    # Label 1: female 1, 1; male 1, 0: .5 / 1, female higher. Label 0: female 0, 0; male 0, 1: 0 / .5, male higher.
+    found = compute(
+        "rate_ratio", predictions=[1, 1, 1, 0, 0, 0, 0, 1], references=[1, 1, 1, 1, 0, 0, 0, 0],
+        **NOTES, reference_group="male",
+    )  # fmt: skip
+    assert (found["tprr"], found["tpr_female"], found["tpr_male"], found["tprr_direction"]) == (0.5, 1, 0.5, 1)
+    assert (found["fprr"], found["fpr_female"], found["fpr_male"], found["fprr_direction"]) == (0, 0, 0.5, -1)
+    assert (found["tprr_n"], found["fprr_n"], found["n_undefined"]) == (4, 4, 0)
+
+
+def test_undefined_ratios_are_nan_and_counted():
+    # No text of label 0; of label 1 only one is read, of a female patient: the male rate is 0/0.
+    found = compute(
+        "rate_ratio", predictions=[1, NAN, NAN, NAN] * 2, references=[1] * 8, **NOTES, reference_group="male"
+    )
+    undefined = ("tprr", "tprr_ci_low", "tprr_direction", "tpr_male", "fprr", "fpr_female", "fprr_direction")
+    assert all(math.isnan(found[key]) for key in undefined)
+    assert (found["tpr_female"], found["tprr_n"], found["tprr_n_unscored"], found["fprr_n"]) == (1, 2, 6, 0)
+    assert found["n_undefined"] == 2
+
+
+def test_direct_bias_by_hand():
+    # The direction is the first axis: cosines 1, 0 and -.6; the zero vector has none.
+    words = [[1.0, 0.0], [0.0, 2.0], [-3.0, 4.0], [0.0, 0.0]]
+    found = compute("direct_bias", predictions=words, **PAIRS)
+    assert (found["direct_bias"], found["signed_mean"]) == pytest.approx((1.6 / 3, 0.4 / 3))
+    assert (found["explained_variance"], found["n"], found["n_unscored"]) == (pytest.approx(1), 3, 1)
+    turned = compute("direct_bias", predictions=words, female=PAIRS["male"], male=PAIRS["female"])
+    assert turned["signed_mean"] == pytest.approx(-0.4 / 3)
+
+
+def test_leakage_uar_by_hand():
+    # Recall of f 2/3 and of m 1/1; the blank guess does not count.
+    found = compute("leakage_uar", predictions=["f", "f", "m", "m", ""], references=["f", "f", "f", "m", "m"])
+    assert found["uar"] == pytest.approx(5 / 6)
+    assert (found["chance"], found["n"], found["n_unscored"]) == (0.5, 4, 1)
+    single = compute("leakage_uar", predictions=["f"], references=["f"])
+    assert math.isnan(single["uar"])
+    assert math.isnan(single["chance"])
+
+
+def test_the_modules_say_what_the_library_says():
+    rng = np.random.default_rng(0)
+    answers, labels = rng.integers(2, size=80).astype(float), np.repeat(rng.integers(2, size=40), 2)
+    answers[7] = NAN
+    groups, ids = ["m", "f"] * 40, np.repeat(np.arange(40).astype(str), 2).tolist()
+    flips = compute("flip_rate", predictions=answers, groups=groups, pair_ids=ids, reference_group="f")
+    slow = flip_rate(answers, groups, ids, reference_group="f").estimate
+    assert all(flips[key] == getattr(slow, key) for key in ("value", "ci_low", "ci_high", "p_value", "n_unscored"))
+    ratios = compute(
+        "rate_ratio", predictions=answers, references=labels, groups=groups, pair_ids=ids, reference_group="f"
+    )
+    slow = rate_ratio(answers, labels, groups, reference_group="f", pair_ids=ids, rate="fpr").estimate
+    assert (ratios["fprr"], ratios["fprr_ci_low"], ratios["fprr_n"]) == (slow.value, slow.ci_low, slow.n)
+    guesses = rng.choice(["m", "f", ""], 80).tolist()
+    leak, slow = compute("leakage_uar", predictions=guesses, references=groups), uar(guesses, groups)
+    assert (leak["uar"], leak["ci_low"], leak["n_unscored"]) == (slow.value, slow.ci_low, slow.n_unscored)
+    words, female, male = rng.normal(size=(30, 6)), rng.normal(size=(4, 6)) + 2, rng.normal(size=(4, 6))
+    direct = compute("direct_bias", predictions=words, female=female, male=male)
+    slow = direct_bias(words, female, male)
+    assert (direct["direct_bias"], direct["ci_high"]) == (slow.direct_bias.value, slow.direct_bias.ci_high)
+    assert (direct["signed_mean"], direct["signed_ci_low"]) == (slow.signed.value, slow.signed.ci_low)

@@ -1,0 +1,109 @@
+"""The evaluate modules: loaded by path, the same numbers as the library, native floats."""
+
+import doctest
+import math
+
+import numpy as np
+import pytest
+
+from swapbias.measures.gaps import group_gap, paired_gap
+from swapbias.studies import catalogue as studies
+
+evaluate = pytest.importorskip("evaluate")
+
+ROWS = {
+    "predictions": [0.75, 0.25, 1.0, 0.25, 0.5, 0.25],
+    "groups": ["female", "male"] * 3,
+    "pair_ids": ["a", "a", "b", "b", "c", "c"],
+}
+KEYS = ["value", "ci_low", "ci_high", "effect_size", "effect_size_z", "p_value", "n", "n_unscored"]
+
+
+def test_paired_gap_gives_the_keys_as_native_floats():
+    found = evaluate.load(studies.metric_path("paired_gap")).compute(**ROWS, reference_group="male")
+    assert list(found) == KEYS
+    assert {type(value) for value in found.values()} == {float}
+    # By hand: differences .5, .75, .25 have the mean .5 and the SD .25, so d_z is 2.
+    assert (found["value"], found["effect_size_z"], found["n"]) == (pytest.approx(0.5), pytest.approx(2), 3)
+
+
+def test_group_gap_gives_the_keys_as_native_floats():
+    rows = {name: column for name, column in ROWS.items() if name != "pair_ids"}
+    found = evaluate.load(studies.metric_path("group_gap")).compute(**rows, reference_group="male")
+    assert list(found) == [key for key in KEYS if key != "effect_size_z"]
+    assert {type(value) for value in found.values()} == {float}
+    assert (found["value"], found["n"]) == (pytest.approx(0.5), 6)
+
+
+def test_the_modules_say_what_the_library_says():
+    rng = np.random.default_rng(0)
+    scores = rng.uniform(size=80)
+    scores[7] = math.nan
+    groups, ids = ["m", "f"] * 40, np.repeat(np.arange(40).astype(str), 2).tolist()
+    paired = evaluate.load(studies.metric_path("paired_gap"))
+    found = paired.compute(predictions=scores, groups=groups, pair_ids=ids, reference_group="f")
+    slow = paired_gap(scores, groups, ids, reference_group="f")
+    assert all(found[key] == getattr(slow, key) for key in KEYS)
+    assert found["n_unscored"] == 1
+    group = evaluate.load(studies.metric_path("group_gap"))
+    found = group.compute(predictions=scores, groups=groups, reference_group="f")
+    assert found["p_value"] == group_gap(scores, groups, reference_group="f").p_value
+
+
+def test_a_third_group_is_refused():
+    with pytest.raises(ValueError, match="exactly two"):
+        evaluate.load(studies.metric_path("group_gap")).compute(
+            predictions=[1.0, 2.0, 3.0], groups=["a", "b", "c"], reference_group="a"
+        )
+
+
+@pytest.mark.parametrize("name", studies.metrics())
+def test_the_doctest_of_a_metric_holds(name):
+    module = evaluate.load(studies.metric_path(name))
+    tests = doctest.DocTestFinder(recurse=False).find(type(module), name)
+    assert sum(len(test.examples) for test in tests) >= 3
+    for test in tests:
+        assert doctest.DocTestRunner().run(test).failed == 0
+
+
+@pytest.mark.parametrize("name", studies.metrics())
+def test_a_metric_has_card_requirements_and_anchor_values(name):
+    from pathlib import Path
+
+    folder = Path(studies.metric_path(name))
+    card = (folder / "README.md").read_text()
+    assert card.startswith("---\ntitle: ")
+    assert "## Anchor values" in card
+    assert "swapbias" in (folder / "requirements.txt").read_text()
+
+
+MASSES = {"predictions": [["she", "he"]], "probabilities": [[0.5, 0.25]]}
+
+
+@pytest.mark.parametrize(
+    ("lexicon", "sentence"),
+    [
+        ({"she": "n", "he": "male"}, r"labels \['n'\], which are keys of the result"),
+        ({"she": "n_unscored"}, r"labels \['n_unscored'\], which are keys of the result"),
+        ({"She": "female", "he": "male"}, r"has \['She'\], expected words in lower case"),
+        ({" she": "female"}, r"has \[' she'\], expected words in lower case without spaces"),
+    ],
+)
+def test_a_lexicon_that_would_count_nothing_or_hide_a_label_is_refused(lexicon, sentence):
+    mass = evaluate.load(studies.metric_path("lexicon_mass"))
+    with pytest.raises(ValueError, match=sentence):
+        mass.compute(**MASSES, lexicon=lexicon)
+    # The words as they must be written: .5 of she and .25 of he.
+    found = mass.compute(**MASSES, lexicon={"she": "female", "he": "male"})
+    assert (found["female"], found["male"], found["n"]) == (0.5, 0.25, 1)
+
+
+def test_correlations_within_groups_come_with_their_number_and_nothing_else():
+    relation = evaluate.load(studies.metric_path("bias_correlation"))
+    found = relation.compute(
+        predictions=[1.0, 2.0, 3.0, 1.0, 2.0, 3.0], references=[1.0, 2.0, 3.0, 3.0, 2.0, 1.0], groups=list("aaabbb")
+    )
+    within = {key: value for key, value in found.items() if "within" in key}
+    names = ["pearson", "spearman", "n"]
+    assert list(within) == [f"{name}_within_{group}" for group in "ab" for name in names]
+    assert (within["pearson_within_a"], within["pearson_within_b"]) == (pytest.approx(1), pytest.approx(-1))

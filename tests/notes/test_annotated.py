@@ -1,0 +1,224 @@
+"""Clinical notes in local folders: read as they are, labelled by vote, and never quoted in an error."""
+
+import csv
+import tracemalloc
+from collections import Counter
+
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.notes.annotated import (
+    Vote,
+    affordable,
+    annotated_notes,
+    decided,
+    kind_of_folder,
+    split_notes,
+    stream_notes,
+)
+from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES
+from tests.notes.mimic import write_mimic3, write_mimic4
+
+# --- MIMIC folders ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mimic3(tmp_path):
+    return tmp_path, write_mimic3(tmp_path, notes=400)
+
+
+@pytest.mark.parametrize("gz", [False, True])
+def test_mimic3_notes_come_back_as_written(tmp_path, gz):
+    write_mimic3(tmp_path, notes=60, gz=gz)
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    write_mimic3(plain, notes=60)
+    with (plain / "NOTEEVENTS.csv").open(newline="") as handle:
+        written = [row for row in csv.DictReader(handle) if row["ISERROR"] != "1"]
+    assert kind_of_folder(tmp_path) == "mimic3"
+    found = list(stream_notes(tmp_path))
+    assert len(found) == 60 - 60 // 11
+    for row, source in zip(found, written, strict=True):
+        assert (row["note_id"], row["text"]) == (source["ROW_ID"], source["TEXT"])
+        assert (row["hadm_id"], row["charttime"]) == (source["HADM_ID"], source["CHARTTIME"])
+        assert row["gender"] == ("female" if int(source["SUBJECT_ID"]) % 2 == 0 else "male")
+        assert row["credentialed"] == "True"
+    assert any('"I feel fine", and' in row["text"] and "\n" in row["text"] for row in found)
+
+
+@pytest.mark.parametrize("gz", [False, True])
+def test_mimic4_notes_come_back_with_the_patients_gender(tmp_path, gz):
+    write_mimic4(tmp_path, notes=30, gz=gz)
+    assert kind_of_folder(tmp_path) == "mimic4"
+    found = list(stream_notes(tmp_path))
+    assert [row["note_id"] for row in found[:3]] == ["0-DS-1", "1-DS-2", "1-DS-3"]
+    assert [row["gender"] for row in found[:3]] == ["female", "male", "male"]
+    assert {row["credentialed"] for row in found} == {"True"}
+    assert {row["note_type"] for row in found} == {"DS"}
+    with pytest.raises(UsageError, match="can be swapped and built but carry no phenotype labels"):
+        annotated_notes(tmp_path)
+    for path in (tmp_path / "hosp").iterdir():
+        path.unlink()
+    assert {row["gender"] for row in stream_notes(tmp_path)} == {""}
+
+
+def test_streaming_holds_a_small_part_of_the_file(tmp_path):
+    write_mimic3(tmp_path, megabytes=24)
+    tracemalloc.start()
+    try:
+        rows = sum(1 for _ in stream_notes(tmp_path))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert rows > 10_000
+    assert peak < 12e6  # one block of 2 MiB as rows, not 24 MB
+
+
+def test_a_missing_column_is_named_with_its_file(tmp_path):
+    write_mimic3(tmp_path, notes=5)
+    (tmp_path / "PATIENTS.csv").write_text("SUBJECT_ID,SEX\n1,F\n")
+    with pytest.raises(ValueError, match=r"PATIENTS.csv:1: no column 'gender', found SUBJECT_ID, SEX"):
+        list(stream_notes(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (b"1,secret text", "Expected 6 columns, got 2"),
+        (b'1,2,3,DS,,"secret \xff text"', "invalid UTF8 data"),
+        (b'1,2,3,DS,,"' + b"secret text " * 600_000 + b'"', r"row 3 \(line 3; .*\) is longer than 2 MiB"),
+    ],
+)
+def test_a_broken_file_is_refused_without_a_word_of_a_note(tmp_path, row, reason):
+    header = b"note_id,subject_id,hadm_id,note_type,charttime,text"
+    (tmp_path / "discharge.csv").write_bytes(b"\n".join([header, b"1,2,3,DS,,fine", row, b""]))
+    with pytest.raises(ValueError, match=rf"discharge\.csv cannot be read as CSV .*{reason}") as caught:
+        list(stream_notes(tmp_path))
+    assert "secret" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_a_gzip_file_that_is_cut_short_is_refused(tmp_path):
+    write_mimic4(tmp_path, notes=400, gz=True)
+    path = tmp_path / "note" / "discharge.csv.gz"
+    path.write_bytes(path.read_bytes()[:-2000])
+    with pytest.raises(ValueError, match="broken or cut short"):
+        list(stream_notes(tmp_path))
+
+
+def test_an_unknown_folder_says_what_was_looked_for(tmp_path):
+    with pytest.raises(UsageError, match=r"Looked for NOTEEVENTS.csv and PATIENTS.csv"):
+        kind_of_folder(tmp_path)
+    write_mimic3(tmp_path, notes=5)
+    with pytest.raises(UsageError, match="Give the folder that holds it"):
+        kind_of_folder(tmp_path / "NOTEEVENTS.csv")
+    (tmp_path / "PATIENTS.csv").unlink()
+    with pytest.raises(UsageError, match="Looked for NOTEEVENTS"):
+        kind_of_folder(tmp_path)
+
+
+# --- annotations ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+def test_annotated_notes_have_the_labels_that_were_planted(tmp_path, by_row):
+    planted = write_mimic3(tmp_path, notes=120, by_row=by_row).labels
+    texts = {row["note_id"]: row["text"] for row in stream_notes(tmp_path)}
+    rows = annotated_notes(tmp_path)
+    assert all(tuple(row) == NOTE_COLUMNS for row in rows)
+    assert {row["credentialed"] for row in rows} == {"True"}
+    for row in rows:
+        assert row["text"] == texts[row["note_id"]]
+        if row["phenotype"] in ("depression", "alcohol_abuse"):
+            assert planted[row["phenotype"], row["note_id"]] == row["label"]
+    found = {(row["phenotype"], row["note_id"]) for row in rows}
+    depression = {key for key in planted if key[0] == "depression"}
+    assert len(found & depression) > 0.7 * len(depression)  # the rest found no place in a split
+
+
+def test_votes_are_counted_by_majority_with_ties_positive():
+    depressed, none, unsure = (
+        Vote(frozenset({"depression"}), none=False, unsure=False),
+        Vote(frozenset(), none=True, unsure=False),
+        Vote(frozenset({"depression"}), none=False, unsure=True),
+    )
+    nothing = dict.fromkeys(PHENOTYPES, "negative")
+    assert decided([depressed, none]) == {"depression": "positive"}
+    assert decided([none, none, depressed]) == nothing
+    assert decided([depressed, unsure, unsure]) == {}
+    assert decided([depressed, unsure]) == {"depression": "positive"}
+    assert decided([Vote(frozenset(), none=False, unsure=False)]) == {}
+
+
+def test_without_a_none_column_a_note_with_only_zeros_is_negative(mimic3):
+    folder, _ = mimic3
+    path = folder / "annotations.csv"
+    before = annotated_notes(folder)
+    with path.open(newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    with path.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, [name for name in rows[0] if name != "None"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    assert annotated_notes(folder) == before
+
+
+def test_splits_share_no_subject_and_the_seed_decides_them(mimic3):
+    folder, _ = mimic3
+    rows = annotated_notes(folder)
+    for phenotype in PHENOTYPES:
+        train, test = (
+            {row["subject_id"] for row in rows if (row["phenotype"], row["split"]) == (phenotype, split)}
+            for split in ("train", "test")
+        )
+        assert not train & test
+    assert annotated_notes(folder) == rows
+    assert annotated_notes(folder, seed=1) != rows
+
+
+def test_a_split_with_too_few_notes_shrinks_in_proportion():
+    # 30 were wanted 20 : 10, nine are there: six and three.
+    cell, plenty = ("female", "positive"), ("male", "negative")
+    wanted = {"train": {cell: 20, plenty: 2}, "test": {cell: 10, plenty: 1}}
+    quota = affordable({cell: 9, plenty: 50}, wanted)
+    assert quota == {"train": {cell: 6, plenty: 2}, "test": {cell: 3, plenty: 1}}
+    rows = [{"subject_id": str(n), "gender": "female", "label": "positive"} for n in range(9)]
+    rows += [{"subject_id": f"m{n}", "gender": "male", "label": "negative"} for n in range(50)]
+    counts = Counter((row["split"], (row["gender"], row["label"])) for row in split_notes(rows, wanted, seed="0"))
+    assert counts == {(split, one): n for split, cells in quota.items() for one, n in cells.items()}
+
+
+def test_the_first_report_of_an_admission_stands_for_its_discharge_summaries(tmp_path):
+    write_mimic3(tmp_path, notes=12)
+    path = tmp_path / "NOTEEVENTS.csv"
+    with path.open(newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    third = rows[2]  # the first discharge summary: positive for neither, negative for all
+    addendum = {**third, "ROW_ID": "900", "DESCRIPTION": "Addendum", "TEXT": "Addendum."}
+    second = {**third, "ROW_ID": "901", "TEXT": "A second report."}
+    with path.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, rows[0])
+        writer.writeheader()
+        writer.writerows([addendum, *rows, second])
+    ids = {row["note_id"] for row in annotated_notes(tmp_path)}
+    assert third["ROW_ID"] in ids
+    assert not ids & {"900", "901"}
+
+
+def test_annotations_that_cannot_be_used_say_why(mimic3):
+    folder, _ = mimic3
+    path = folder / "annotations.csv"
+    text = path.read_text()
+    path.write_text(text.replace(",0,0", ",0,maybe", 1))
+    with pytest.raises(ValueError, match=r"annotations.csv: row \d+, column .* 'maybe', expected 0 or 1"):
+        annotated_notes(folder)
+    path.write_text(text.splitlines()[0] + "\n1,2,,Nursing Notes,0,0,1,0,0,0,0,0\n")
+    with pytest.raises(ValueError, match="none of its 1 notes stands in NOTEEVENTS"):
+        annotated_notes(folder)
+    (folder / "again.csv").write_text(text)
+    with pytest.raises(UsageError, match=r"annotation files found: again.csv, annotations.csv, expected one CSV"):
+        annotated_notes(folder)
+    for name in ("again.csv", "annotations.csv"):
+        (folder / name).unlink()
+    with pytest.raises(UsageError, match="annotation files found: none"):
+        annotated_notes(folder)

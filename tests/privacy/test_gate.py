@@ -1,0 +1,164 @@
+"""The gate: credentialed text, keys and places of this machine never pass, whatever file they stand in."""
+
+import base64
+import io
+import json
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.privacy import credentialed
+from swapbias.privacy.gate import check
+
+KEY = "hf_" + "aBcDeFgHiJ" * 3  # of the form of a token, and no token
+HELD = pd.DataFrame({"text": ["", ""], "credentialed": ["False", "True"]})
+
+
+def parquet(table):
+    buffer = io.BytesIO()
+    table.to_parquet(buffer)
+    return buffer.getvalue()
+
+
+def written(table):
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def embedded(text):
+    return b'<img src="data:image/svg+xml;base64,' + base64.b64encode(text.encode()) + b'">'
+
+
+PLACES = {
+    "card": lambda text: {"README.md": f"# Card\n\n{text}\n".encode()},
+    "figure": lambda text: {"figures/a.svg": f"<svg><text>{text}</text></svg>".encode()},
+    "figure within the report": lambda text: {"report.html": embedded(f"<svg><text>{text}</text></svg>")},
+    "items": lambda text: {"items/a.parquet": parquet(pd.DataFrame({"n": [1], "text": [f"he {text} she"]}))},
+    "column name": lambda text: {"items/a.parquet": parquet(pd.DataFrame({text: [1]}))},
+    "manifest": lambda text: {"manifest.json": json.dumps({"model": text}).encode()},
+    "log": lambda text: {"answers.jsonl": json.dumps({"answer": text}).encode()},
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_public_passes(place):
+    check(PLACES[place]("an ordinary sentence"), never=["/data/private"])
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_key_is_found_wherever_it_stands_and_not_repeated(place):
+    with pytest.raises(UsageError, match="looks like an access key") as refused:
+        check(PLACES[place](KEY))
+    assert KEY not in str(refused.value)
+
+
+COLUMNS = {
+    "categories": lambda text: pa.array([text, "b", text]).dictionary_encode(),
+    "lists": lambda text: pa.array([[text], [], None]),
+    "structs": lambda text: pa.array([{"a": text}, None]),
+    "bytes": lambda text: pa.array([text.encode()]),
+    "views": lambda text: pa.array([text], pa.string_view()),
+    "large texts": lambda text: pa.array([text], pa.large_string()),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_key_is_found_in_columns_of_every_type(kind):
+    with pytest.raises(UsageError, match="looks like an access key"):
+        check({"a.parquet": written(pa.table({"c": COLUMNS[kind](f"x {KEY} y")}))})
+
+
+def test_a_key_is_found_in_the_metadata_of_a_table_and_of_a_field():
+    for schema in (
+        pa.schema([("n", pa.int64())], metadata={"note": "x" * 500 + f" {KEY}"}),
+        pa.schema([pa.field("n", pa.int64(), metadata={"note": "x" * 500 + f" {KEY}"})]),
+    ):
+        with pytest.raises(UsageError, match="looks like an access key"):
+            check({"a.parquet": written(pa.table({"n": [1]}, schema=schema))})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "hf_" + "a1B2" * 9,
+        "api_org_" + "aB" * 17,
+        "github_pat_" + "a1_B" * 10,
+        "glpat-" + "a1B2" * 5,
+        "gsk_" + "a1B2" * 10,
+        "xai-" + "a1B2" * 10,
+        "ASIA" + "A1B2" * 4,
+        "nvapi-" + "a1-B" * 10,
+    ],
+    ids=lambda key: key.split("_")[0][:6],
+)
+def test_keys_of_many_services_are_known(key):
+    with pytest.raises(UsageError, match="looks like an access key"):
+        check({"a.txt": f"x {key} y".encode()})
+
+
+def test_a_secret_is_found_as_other_formats_write_it(monkeypatch):
+    monkeypatch.setenv("MY_SECRET", 'gr\u00fc"n & blau')
+    for content in (
+        json.dumps({"a": 'gr\u00fc"n & blau'}),
+        "gr\u00fc&quot;n &amp; blau",
+        "?k=gr%C3%BC%22n%20%26%20blau",
+    ):
+        with pytest.raises(UsageError, match="holds the value of MY_SECRET"):
+            check({"a.txt": content.encode()})
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_value_of_a_key_in_the_environment_is_found(place, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_API_KEY", "correct horse battery")  # of no known form
+    with pytest.raises(UsageError, match="holds the value of SWAPBIAS_API_KEY") as refused:
+        check(PLACES[place]("say correct horse battery staple"))
+    assert "horse" not in str(refused.value)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_place_of_this_machine_is_found(place):
+    with pytest.raises(UsageError, match="names a place of this machine"):
+        check(PLACES[place]("read from /data/private/notes.csv"), never=["/data/private"])
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"items/a.parquet": parquet(HELD)},
+        {"items/a.csv": HELD.to_csv(index=False).encode()},
+        {"manifest.json": b'{"credentialed": true}'},
+        {"manifest.json": b'{\n  "credentialed" :\n true}'},
+        {"README.md": f"{credentialed.NOTE}\n".encode()},
+        {"CREDENTIALED": b"x"},
+        {"data/NOTEEVENTS.csv.gz": b"x"},
+        {"data/discharge.csv": b"x"},
+    ],
+    ids=lambda files: next(iter(files)),
+)
+def test_credentialed_data_is_refused(files):
+    with pytest.raises(UsageError, match="credentialed clinical"):
+        check(files)
+
+
+def test_a_file_from_a_marked_folder_is_refused_whatever_it_holds(tmp_path):
+    (tmp_path / "items").mkdir()
+    file = tmp_path / "items" / "a.txt"
+    file.write_text("nothing of note")
+    check({"a.txt": file})
+    credentialed.mark(tmp_path)
+    with pytest.raises(UsageError, match="credentialed clinical data, which must not be published"):
+        check({"a.txt": file})
+
+
+def test_a_table_that_cannot_be_looked_into_does_not_pass():
+    with pytest.raises(ValueError, match="no Parquet that can be read"):
+        check({"a.parquet": b"PAR1" * 9})
+
+
+def test_rows_that_say_they_are_not_credentialed_pass():
+    check({"a.parquet": parquet(HELD.head(1)), "a.csv": HELD.head(1).to_csv(index=False).encode()})
+    check({"manifest.json": b'{"credentialed": false}'})

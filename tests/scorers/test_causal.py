@@ -1,0 +1,60 @@
+"""Causal models: log-probabilities and antonym log-odds against the plainest definition."""
+
+import json
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from swapbias.audit.audit import start
+from swapbias.audit.plan import Settings
+from swapbias.scorers.registry import load_scorer, read_as
+from swapbias.scorers.scorer import LoadOptions
+from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
+from tests import tiny
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny.save_causal(tmp_path_factory.mktemp("causal") / "gpt")
+
+
+def slow(folder, text):
+    """Token by token: the log-probability of each next token given all before it."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    ids = tokenizer(text)["input_ids"]
+    total = 0.0
+    for end in range(1, len(ids)):
+        with torch.no_grad():
+            logits = model(torch.tensor([ids[:end]])).logits[0, -1]
+        total += float(torch.log_softmax(logits, dim=-1)[ids[end]])
+    return total
+
+
+def test_log_probabilities_equal_the_slow_definition_whatever_the_batch(folder):
+    texts = [row["text"] for row in config_rows("occupation_sentiment", "sentences")[::97]]
+    expected = [slow(folder, text) for text in texts]
+    for size in (1, 64):
+        scorer = load_scorer(str(folder), options=LoadOptions(batch_size=size))
+        assert scorer.log_probabilities(texts) == pytest.approx(expected, abs=1e-3)
+
+
+def test_antonym_log_odds_are_the_mean_difference_of_whole_sentences(folder):
+    prompt = as_prompts(config_rows("social_distance", "template4"))[5]
+    one = read_as(load_scorer(str(folder)), "antonyms").score([prompt])[0]
+    words = [word for word, _ in load_lexicon("social_distance/antonyms").entries()]
+    odds = [
+        slow(folder, prompt.text.replace("<mask>", bad)) - slow(folder, prompt.text.replace("<mask>", good))
+        for good, bad in zip(words[::2], words[1::2], strict=True)
+    ]
+    assert one.score == pytest.approx(sum(odds) / len(odds), abs=1e-3)
+    assert [value for _, value in json.loads(one.top_tokens)] == pytest.approx(odds, abs=1e-3)
+
+
+def test_a_causal_model_is_audited_for_antonyms(folder, tmp_path, quiet):
+    run, found = start(Settings(model=str(folder), studies=("social_distance",), limit=20), tmp_path / "run", **quiet)
+    assert {one.experiment for one in found} == {"antonyms"}
+    assert set(run.items("social_distance")["experiment"]) == {"antonyms"}
+    gap = next(one for one in found if one.measure == "group_gap" and one.slice_by == "all")
+    assert gap.unit == "mean log-odds of the disapproving antonym"

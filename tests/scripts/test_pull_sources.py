@@ -1,0 +1,162 @@
+"""Upstream files come from their pinned commit with their pinned sha256, or are not kept at all."""
+
+import hashlib
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from scripts import pull_sources as script
+from swapbias.studies import tables as sources
+
+CORPUS = "gendered_stigma"
+GOOD, WRONG = b"word,label\nnurse,other\n", b"word,label\nnurse,wrong\n"
+COMMIT = "ab" * 20
+
+
+def pin(path):
+    sha256 = hashlib.sha256(GOOD).hexdigest()
+    return {"path": path, "repository": "lab/code", "commit": COMMIT, "sha256": sha256}
+
+
+class RawHost(BaseHTTPRequestHandler):
+    """Answers as the name of the file says."""
+
+    asked: list[str]
+
+    def do_GET(self):
+        self.asked.append(self.path)
+        if "missing" in self.path:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(GOOD)))
+        self.end_headers()
+        self.wfile.write(GOOD[:7] if "cut" in self.path else WRONG if "wrong" in self.path else GOOD)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def host(monkeypatch, tmp_path):
+    """A stand-in for the raw host; the fixture is the list of paths that were asked for."""
+
+    class Handler(RawHost):
+        asked = []  # noqa: RUF012 - of this host alone
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/{{repository}}/{{commit}}/{{path}}"
+        monkeypatch.setattr(sources, "_RAW_URL", address)
+        monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path))
+        monkeypatch.delenv("SWAPBIAS_UPSTREAM", raising=False)
+        yield Handler.asked
+        server.shutdown()
+
+
+def pinned(monkeypatch, *paths):
+    pins = {path: pin(path) for path in paths}
+    monkeypatch.setattr(sources, "pinned_files", lambda corpus: pins)
+    monkeypatch.setattr(script, "pinned_files", lambda corpus: pins)
+
+
+def kept(tmp_path):
+    return {
+        path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
+    }
+
+
+def test_the_right_file_is_fetched_from_its_commit_and_kept(host, monkeypatch, tmp_path, capsys):
+    pinned(monkeypatch, "data/a file.csv")
+    assert script.main([CORPUS]) == 0
+    assert host == [f"/lab/code/{COMMIT}/data/a%20file.csv"]
+    assert kept(tmp_path) == {f"upstream/lab/code/{COMMIT}/data/a file.csv": GOOD}
+    assert capsys.readouterr().out == f"{CORPUS}: data/a file.csv: ok\n"
+    assert script.main([CORPUS]) == 0
+    assert len(host) == 1  # it is at hand now
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [("wrong.csv", "not the pinned one"), ("cut.csv", "IncompleteRead"), ("missing.csv", "could not be fetched")],
+)
+def test_a_wrong_a_cut_and_a_missing_file_leave_nothing(host, monkeypatch, tmp_path, capsys, path, told):
+    pinned(monkeypatch, path)
+    assert script.main([CORPUS]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith(f"{CORPUS}: {path}: ")
+    assert told in said
+    assert said.count("\n") == 1
+    assert kept(tmp_path) == {}
+
+
+def test_each_file_has_a_line_and_trouble_of_one_does_not_stop_the_others(host, monkeypatch, tmp_path, capsys):
+    pinned(monkeypatch, "a.csv", "missing.csv", "cut.csv", "b.csv")
+    assert script.main([CORPUS]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[1] for line in lines] == ["a.csv", "missing.csv", "cut.csv", "b.csv"]
+    assert [line.endswith(": ok") for line in lines] == [True, False, False, True]
+    assert len(kept(tmp_path)) == 2
+
+
+def test_checking_fetches_nothing(host, monkeypatch, tmp_path, capsys):
+    pinned(monkeypatch, "a.csv")
+    assert script.main([CORPUS, "--check"]) == 1
+    assert "is not at hand" in capsys.readouterr().out
+    assert host == []
+    assert script.main([CORPUS]) == 0
+    assert script.main([CORPUS, "--check"]) == 0
+    assert len(host) == 1
+
+
+def test_checking_finds_a_file_that_was_changed_since(host, monkeypatch, tmp_path, capsys):
+    pinned(monkeypatch, "a.csv")
+    script.main([CORPUS])
+    (tmp_path / "upstream" / "lab" / "code" / COMMIT / "a.csv").write_bytes(WRONG)
+    assert script.main([CORPUS, "--check"]) == 1
+    assert "its sha256 is not the pinned" in capsys.readouterr().out
+    assert len(host) == 1
+
+
+def test_a_wrong_file_in_the_cache_is_fetched_anew(host, monkeypatch, tmp_path):
+    pinned(monkeypatch, "a.csv")
+    script.main([CORPUS])
+    kept_file = tmp_path / "upstream" / "lab" / "code" / COMMIT / "a.csv"
+    kept_file.write_bytes(WRONG)
+    assert script.main([CORPUS]) == 0
+    assert kept_file.read_bytes() == GOOD
+    assert len(host) == 2
+
+
+def test_a_wrong_file_of_ones_own_is_not_replaced(host, monkeypatch, tmp_path, capsys):
+    pinned(monkeypatch, "a.csv")
+    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path / "mine"))
+    (tmp_path / "mine" / "lab" / "code").mkdir(parents=True)
+    (tmp_path / "mine" / "lab" / "code" / "a.csv").write_bytes(WRONG)
+    assert script.main([CORPUS]) == 1
+    assert "its sha256 is not the pinned" in capsys.readouterr().out
+    assert (tmp_path / "mine" / "lab" / "code" / "a.csv").read_bytes() == WRONG
+    assert host == []
+
+
+def test_a_folder_in_the_place_of_a_file_is_one_sentence(host, monkeypatch, tmp_path, capsys):
+    pinned(monkeypatch, "a.csv")
+    (tmp_path / "upstream" / "lab" / "code" / COMMIT / "a.csv").mkdir(parents=True)
+    assert script.main([CORPUS]) == 1
+    assert capsys.readouterr().out.endswith("a.csv is a folder, expected the file of that name. Move it away.\n")
+
+
+def test_a_folder_that_is_given_is_read_and_nothing_is_fetched(host, monkeypatch, tmp_path):
+    pinned(monkeypatch, "a.csv")
+    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path / "mine"))
+    assert script.main([CORPUS]) == 1
+    (tmp_path / "mine" / "lab" / "code").mkdir(parents=True)
+    (tmp_path / "mine" / "lab" / "code" / "a.csv").write_bytes(GOOD)
+    assert script.main([CORPUS]) == 0
+    assert host == []
+
+
+def test_an_unknown_corpus_is_one_sentence_and_code_2(capsys):
+    assert script.main(["imdb"]) == 2
+    assert "Unknown corpus 'imdb'" in capsys.readouterr().err

@@ -1,0 +1,256 @@
+"""Swapping many texts at once equals its definition: one term after the other, in plain Python."""
+
+import csv
+import re
+from collections import Counter
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from swapbias.swapping.doubtful import JUDGES, Judged
+from swapbias.swapping.matching import fold, is_letter
+from swapbias.swapping.resolving import DOUBTFUL, NEAR, WINDOW, WordResolver, is_pronoun
+from swapbias.swapping.spelling import as_written, in_case, is_phrase
+from swapbias.swapping.swapper import Swapper
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED, clinical_terms
+
+SWAPPERS = {name: Swapper(name) for name in ("resolved", "paper")}
+LETTER = r"[^\W\d_]"
+TITLES = ("mr", "ms", "mrs", "miss")
+
+
+def pattern_of(table):
+    terms = sorted({*table.terms, *clinical_terms()}, key=len, reverse=True)
+    spelled = "|".join(r"\s+".join(map(re.escape, term.split())) for term in terms)
+    return re.compile(rf"(?<!{LETTER})(?:{spelled})(?!{LETTER})", re.IGNORECASE)
+
+
+PATTERNS = {name: pattern_of(swapper.table) for name, swapper in SWAPPERS.items()}
+
+
+def choice_of(term, before, after, table):
+    """Which of several words stands in, and whether that is doubtful."""
+    if table.context and term.choices == {"his", "him"}:
+        (odds,) = WordResolver().log_odds([before], [after])
+        word, doubt = "his" if odds > 0 else "him", "her: his or him" if abs(odds) < DOUBTFUL else ""
+    elif table.context and term.choices == {"her", "hers"}:
+        word, doubt = "hers" if is_pronoun(before, after) else "her", ""
+    else:
+        return 0, ""
+    return [other.lower() for other in term.others].index(word), doubt
+
+
+def cased(term, written, target):
+    if is_phrase(term):
+        return as_written(term, written, target)
+    letters = [letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" for letter in written[:2]]
+    return in_case(target, 2 if all(letters) else int(letters[0]))
+
+
+def is_plural(word):
+    low = word.lower()
+    return low.endswith("s") and not low.endswith(("ss", "his", "hers", "ms", "mrs", "miss"))
+
+
+def possessive(written, word, rest):
+    """(the word, signs of the rest that it takes the place of): "ladies'" and "gentlemen's"."""
+    mark, after = rest[:1], rest[1:]
+    if not word or mark not in ("'", "’") or is_plural(word) == is_plural(written):
+        return word, 0
+    if is_plural(written) and not after[:1].isalnum():
+        return word + mark + ("S" if word.isupper() else "s"), 1
+    if is_plural(word) and after[:1] in ("s", "S") and not after[1:2].isalnum():
+        return word + mark, 2
+    return word, 0
+
+
+def slow(text, name, mode):
+    """(text, replaced, doubtful, specific, side, terms, doubts) of one text."""
+    table, done, at = SWAPPERS[name].table, "", 0
+    terms, doubts, specific, sides = Counter(), Counter(), 0, 0
+    for found in PATTERNS[name].finditer(text):
+        written, (start, end) = found.group(), found.span()
+        low = " ".join(written.lower().split())
+        beside = text[start - 1 : start] + text[end : end + 1]
+        if low not in DEMOGRAPHIC | GLUED and any(sign in "0123456789" for sign in beside):
+            continue
+        specific += low in clinical_terms()
+        term = table.terms.get(low)
+        if term is None:
+            continue
+        before, after = text[max(0, start - WINDOW) : start], text[end : end + WINDOW]
+        judge = JUDGES.get(low) if table.context else None
+        judged = judge(written, before[-NEAR:], after[:NEAR]) if judge else Judged(True)
+        choice, doubt = choice_of(term, before, after, table) if judged.swap else (0, "")
+        doubts.update([one for one in (doubt or judged.doubt,) if one])
+        if not judged.swap:
+            continue
+        target = (term.others if mode == "swap" else term.neutral)[choice]
+        terms[f"{low} -> {target.lower() or '(removed)'}"] += 1
+        sides += 2 * term.side - 1
+        word, taken = possessive(written, cased(term, written, target), text[end:])
+        end += taken
+        if not word:
+            end += low in TITLES and text[end : end + 1] == "."
+            if start > at and text[start - 1] == " ":
+                start -= 1
+            elif (start == at or text[start - 1] in "\n(") and text[end : end + 1] == " ":
+                end += 1
+        done, at = done + text[at:start] + word, end
+    return done + text[at:], terms.total(), doubts.total(), specific, int(np.sign(sides)), terms, doubts
+
+
+def check(texts, name, mode):
+    found = SWAPPERS[name].run(texts, mode)
+    wanted = [slow(text, name, mode) for text in texts]
+    assert found.texts.to_pylist() == [one[0] for one in wanted]
+    numbers = (found.replaced, found.ambiguous, found.specific, found.sides)
+    assert [column.tolist() for column in numbers] == [[one[at] for one in wanted] for at in range(1, 5)]
+    assert found.terms == sum((one[5] for one in wanted), Counter())
+    assert found.doubtful == sum((one[6] for one in wanted), Counter())
+
+
+BESIDE = [
+    "her",
+    "his",
+    "him",
+    "HER",
+    "His",
+    "he",
+    "she",
+    "of",
+    "or",
+    "and",
+    "/",
+    "own",
+    "Then",
+    "bundle",
+    "neu",
+    "II",
+]
+FILLERS = [
+    "pain",
+    "the",
+    "élève",
+    "45",
+    "y/o",
+    "Sex:",
+    "(",
+    ")",
+    ".",
+    "—",
+    "’s",
+    "'s",
+    "'",
+    "_",
+    "über",
+    "123",
+    "日本",
+    "liver",
+    "gave",
+    "sick",
+    "[**Name**]",
+    "___",
+    "don't",
+    "\n",
+    "\t",
+    "\x0c",
+    "extraordinarily",
+]
+TERMS = [*SWAPPERS["resolved"].table.terms, *clinical_terms()]
+WORDS = st.one_of(st.sampled_from(BESIDE), st.sampled_from(FILLERS), st.sampled_from(TERMS))
+CASES = st.sampled_from([str, str.lower, str.capitalize, str.upper, str.swapcase])
+GAPS = st.sampled_from([" ", " ", " ", "  ", "", "\n", ", ", ". ", "/", "-", "' ", "’ ", " ("])
+PIECES = st.tuples(WORDS, CASES, GAPS).map(lambda piece: piece[1](piece[0]) + piece[2])
+TEXTS = st.lists(PIECES, max_size=9).map("".join)
+
+
+@pytest.mark.parametrize("mode", ["swap", "neutralise"])
+@pytest.mark.parametrize("name", SWAPPERS)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=6))
+@settings(max_examples=50, deadline=None)
+def test_many_texts_at_once_equal_one_term_after_the_other(name, mode, texts):
+    check(texts, name, mode)
+
+
+@given(texts=st.lists(TEXTS, min_size=1, max_size=6), stride=st.integers(1, 40), block=st.integers(1, 80))
+@settings(max_examples=100, deadline=None)
+def test_where_a_stride_or_a_block_ends_changes_nothing(texts, stride, block):
+    with patch("swapbias.swapping.matching._STRIDE", stride), patch("swapbias.swapping.swapper._BLOCK", block):
+        check(texts, "resolved", "swap")
+
+
+def test_a_row_that_ends_within_a_word_ends_it_wherever_a_stride_ends():
+    rows = ["he", "llo she", "his", "hers", "", "him", "f", "grandfather", "s and step", "mother", "in-law; herself"]
+    for stride in range(1, 60):
+        with patch("swapbias.swapping.matching._STRIDE", stride):
+            check(rows, "resolved", "swap")
+
+
+PREVIOUS = ["of", "gave", "the", "is", "a2b", "it's", "és", ".", ";", "own", "x" * 17]
+NEXT = ["own", "Then", "liver", "liver2", "livré", "neu", "his", "or him", "_"]
+PRONOUNS = st.tuples(
+    st.sampled_from(PREVIOUS),
+    st.sampled_from([" her", "  her", " his", ".  Her", "\nHIS", "\x0cher"]),
+    st.sampled_from([" ", "  ", ", ", ".", "; ", " (", " [**"]),
+    st.sampled_from(NEXT),
+)
+
+
+@given(words=st.lists(PRONOUNS, max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_what_is_looked_up_by_the_words_beside_a_pronoun_equals_what_its_context_says(words):
+    text = " ".join(map("".join, words))
+    check(["Seen in clinic today.", text, f"{text} her", "his", "her own"], "resolved", "swap")
+
+
+@pytest.mark.parametrize("mode", ["swap", "neutralise"])
+@pytest.mark.parametrize("name", SWAPPERS)
+def test_real_reports_equal_the_definition(clinical, name, mode):
+    with (clinical / "mtsamples_first_half.csv").open(newline="", encoding="utf-8") as handle:
+        reports = [row["text"] for row in csv.DictReader(handle)]
+    plain = name == "resolved" and mode == "swap"
+    check(reports if plain else reports[:50], name, mode)
+    if plain:
+        check([text.upper() for text in reports[:25]], name, mode)
+
+
+def test_decisions_that_are_looked_up_are_few_and_forgotten_in_time(monkeypatch):
+    swapper = Swapper()
+    texts = [f"gave her {word} and took her {word}" for word in ("books", "pills", "books")]
+    first = swapper.swap(texts)
+    known = swapper._deciders["swap"]._known
+    assert len(known) == 4  # gave/took x books/pills
+    monkeypatch.setattr("swapbias.swapping.deciding._KNOWN", 3)
+    assert swapper.swap([*texts, "said her name"]) == [*first, "said his name"]
+    assert len(known) == 5  # it was emptied before the five were learnt
+
+
+def test_no_possessive_reaches_into_the_next_row():
+    rows = ["Brides", "’", "brides", "'", "s"]
+    found = SWAPPERS["resolved"].run(pa.array(rows))
+    found.texts.validate(full=True)  # every text is whole UTF-8
+    assert found.texts.to_pylist() == ["Bridegrooms", "’", "bridegrooms", "'", "s"]
+
+
+@given(
+    st.lists(st.sampled_from(["he", "Ünï", "’", "日本語の病院です", "…", " ", "é", "45", "°", "\u0301", "ﬁ", "😀"]))
+)
+@settings(max_examples=100, deadline=None)
+def test_folding_keeps_letters_and_makes_every_other_sign_spaces(parts):
+    text = "".join(parts)
+    letters = "".join(
+        (letter.lower() if letter.isascii() else letter) if is_letter(letter) else " " * len(letter.encode())
+        for letter in text
+    )
+    assert fold(text.encode()).decode() == letters
+
+
+def test_a_term_of_sixteen_letters_is_no_beginning_of_a_longer_word(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("male,female\ncounterrevolutio,other\n")  # 16 letters: as many as are compared at once
+    own = Swapper(path)
+    assert own.swap(["counterrevolutio counterrevolution"]) == ["other counterrevolution"]

@@ -1,0 +1,191 @@
+"""An open quote in a CSV file is refused with its row by every reader; what is well quoted comes back unchanged."""
+
+import csv
+import gzip
+import io
+import random
+from functools import partial
+
+import pytest
+from typer.testing import CliRunner
+
+from swapbias.cli import app
+from swapbias.errors import UsageError
+from swapbias.notes.annotated import VOTES, read_votes, stream_notes
+from swapbias.notes.own import own_notes
+from swapbias.privacy import gate as outgoing
+from swapbias.scorers.sentiment import sst2
+from swapbias.studies import ratings as rating, tables as sources
+from swapbias.swapping import quotes
+from swapbias.swapping.streams import BLOCK, format_of
+from swapbias.swapping.table import load_table
+
+ROWS = 1000
+LONG = 'He said ""no"",\nand left.\r\n' * 300  # a note as it stands between quotes
+
+
+def swapped(path):
+    known = format_of(path)
+    return [row for batch, _ in known.batches(path, known.schema(path), 1000) for row in batch.to_pylist()]
+
+
+def noted(path):
+    return list(stream_notes(path.parent))
+
+
+def audited(path):
+    return list(sst2._rows(path))
+
+
+# reader, file, header, row of a number
+READERS = {
+    "swap": (swapped, "a.csv", "id,text", "{},fine"),
+    "swap_gz": (swapped, "a.csv.gz", "id,text", "{},fine"),
+    "swap_tsv": (swapped, "a.tsv", "id\ttext", "{}\tfine"),
+    "swap_tsv_gz": (swapped, "a.tsv.gz", "id\ttext", "{}\tfine"),
+    "own_notes": (own_notes, "own.csv", "label,text", "1,fine {}"),
+    "own_notes_gz": (own_notes, "own.csv.gz", "label,text", "1,fine {}"),
+    "mimic": (noted, "discharge.csv", "note_id,subject_id,hadm_id,note_type,charttime,text", "{},2,3,DS,,fine"),
+    "mimic_gz": (noted, "discharge.csv.gz", "note_id,subject_id,hadm_id,note_type,charttime,text", "{},2,3,DS,,a"),
+    "votes": (read_votes, "votes.csv", "row_id," + ",".join(VOTES), "{}" + ",0" * len(VOTES)),
+    "labels": (rating.import_labels, "mine.csv", "word,label", "w{},neutral"),
+    "swap_table": (load_table, "pairs.csv", "east,west", "e{0}x,w{0}x"),
+    "table": (partial(sources.read_table, columns=("a", "b")), "t.csv", "a,b", "{},x"),
+    "sentences": (audited, "train.csv", "label,sentence", "1,fine {}"),
+}
+
+
+def store(path, text):
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if path.name.endswith(".gz") else data)
+    return path
+
+
+@pytest.fixture(params=READERS)
+def reader(request, tmp_path, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
+    read, name, header, row = READERS[request.param]
+    return read, tmp_path / name, [header, *(row.format(number) for number in range(2, ROWS + 1))]
+
+
+def with_open_quote(row):
+    """The same row with a quote before its last cell."""
+    at = max(row.rfind(","), row.rfind("\t")) + 1
+    return f'{row[:at]}"{row[at:]}'
+
+
+@pytest.mark.parametrize("at", [2, 500, ROWS])
+@pytest.mark.parametrize("later", ["unquoted", "quoted"])
+def test_an_open_quote_is_refused_with_its_row(reader, at, later):
+    read, path, rows = reader
+    read(store(path, "\n".join(rows) + "\n"))  # whole as it is
+    rows[at - 1] = with_open_quote(rows[at - 1])
+    if later == "quoted":
+        rows[at:] = [f'{with_open_quote(row)}"' for row in rows[at:]]
+    with pytest.raises(ValueError, match=rf"^{path.name}: row {at} \(line {at}; .*quote.*\.$") as caught:
+        read(store(path, "\n".join(rows) + "\n"))
+    assert "\n" not in str(caught.value)
+    assert "fine" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_no_row_that_swallowed_others_is_given(tmp_path, name):
+    path = store(tmp_path / name, "id,text\n" + f"1,{'he ' * 300}\n" * 90_000 + '2,"open\n' + "3,he\n" * 90_000)
+    known, texts = format_of(path), set()
+    batches = known.batches(path, known.schema(path), 1000)
+    with pytest.raises(ValueError, match=r"row 90002 \(line 90002;"):
+        texts.update(text for batch, _ in batches for text in batch.column("text").to_pylist())
+    assert texts <= {"he " * 300}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_rows_and_lines_differ_behind_notes_of_many_lines(tmp_path, name):
+    good = f'1,"{LONG}"\r\n\r\n2,"a\rb"\r\n'  # 600 lines and more, a blank one, and a lone carriage return
+    reader = csv.reader(io.StringIO("id,text\r\n" + good, newline=""))
+    lines = [reader.line_num for _ in reader][-1]
+    path = store(tmp_path / name, f'\ufeffid,text\r\n{good}3,"open\r\n4,fine\r\n5,"closed"\r\n')
+    with pytest.raises(ValueError, match=rf"row 4 \(line {lines + 1};"):
+        swapped(path)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.tsv.gz"])
+def test_well_quoted_notes_come_back_byte_for_byte(tmp_path, name):
+    texts = [LONG.replace('""', '"'), '"', '""', '"x"', 'x"', "", ",\t\n", '",\n"', "plain", '\n"\n' * 90_000] * 20
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter="\t" if "tsv" in name else ",", quoting=csv.QUOTE_ALL)
+    writer.writerows([("id", "text"), *enumerate(texts)])
+    assert [row["text"] for row in swapped(store(tmp_path / name, text.getvalue()))] == texts
+
+
+def test_well_quoted_notes_of_ones_own_come_back_byte_for_byte(tmp_path):
+    path = store(tmp_path / "own.csv", f'label,text\n1,"{LONG}"\n0,"""a"""\n0,5" tube\n')
+    assert [row["text"] for row in own_notes(path)] == [LONG.replace('""', '"'), '"a"', '5" tube']
+
+
+def test_a_quote_within_an_unquoted_cell_stays_text(tmp_path):
+    path = store(tmp_path / "a.csv", 'id,text\n1,5" tube\n2,"5"" tube"\n3,a "b" c\n4,d""\n5, "e"\n')
+    assert [row["text"] for row in swapped(path)] == ['5" tube', '5" tube', 'a "b" c', 'd""', ' "e"']
+
+
+@pytest.mark.parametrize("text", ['id,text\n1,"a" b\n2,c\n', 'id,text\n1,"abc "12" x"\n'])
+def test_text_behind_a_closing_quote_is_refused(tmp_path, text):
+    with pytest.raises(ValueError, match=r"row 2 \(line 2;"):
+        swapped(store(tmp_path / "a.csv", text))
+
+
+def test_a_row_that_swallowed_another_has_too_many_cells(tmp_path):
+    path = store(tmp_path / "a.csv", 'id,text,x\n1,"open,y\n2,he",x,y\n')
+    with pytest.raises(ValueError, match=r"row 2 .* has 4 cells, expected 3"):
+        swapped(path)
+    path = store(tmp_path / "mine.csv", 'word,label\n"good,positive\nbad",negative,\n')
+    with pytest.raises(ValueError, match=r"mine\.csv:2: 3 cells, expected 2"):
+        rating.read_labels(path)
+
+
+def test_a_cell_longer_than_a_block_is_named_by_its_row(tmp_path):
+    path = store(tmp_path / "a.csv", "id,text\n" + "1,he\n" * 9 + '2,"open\n' + "3,he\n" * (BLOCK // 2))
+    with pytest.raises(ValueError, match=r"row 11 \(line 11; .*a quote "):
+        swapped(path)
+
+
+def test_a_header_with_an_open_quote_is_refused(reader):
+    read, path, rows = reader
+    rows[0] = with_open_quote(rows[0])
+    with pytest.raises((ValueError, UsageError)):
+        read(store(path, "\n".join(rows) + "\n"))
+
+
+def test_the_command_stops_with_one_sentence(tmp_path):
+    path = store(tmp_path / "a.csv", "id,text\n" + "1,he\n" * 498 + '2,"he\n' + "3,he\n" * 500)
+    done = CliRunner().invoke(app, ["swap", str(path), "--out", str(tmp_path / "out")])
+    assert done.exit_code != 0
+    assert not list((tmp_path / "out").glob("data/*.parquet"))
+
+
+def test_a_table_whose_quotes_hide_rows_does_not_leave():
+    with pytest.raises(UsageError, match="quotes that are not closed"):
+        outgoing.check({"a.csv": b'text,credentialed\n"a,False\nb,True\n'})
+
+
+def test_the_check_agrees_with_the_csv_module(tmp_path, monkeypatch):
+    """Texts of quotes, cells and line ends at random, in blocks of every size."""
+    rng = random.Random(0)
+    refused = 0
+    for _ in range(1000):
+        parts = rng.choices(
+            ['"', '""', ",", "\n", "\r\n", "\r", "a"], [4, 1, 3, 3, 0.5, 0.2, 3], k=rng.randint(0, 25)
+        )
+        path = store(tmp_path / "a.csv", "".join(parts))
+        monkeypatch.setattr(quotes, "_CHUNK", rng.choice([1, 2, 3, 7, 100]))
+        reader = csv.reader(io.StringIO("".join(parts), newline=""), strict=True)
+        rows, line = 0, 1
+        try:
+            for cells in reader:
+                rows, line = rows + bool(cells), reader.line_num + 1
+        except csv.Error:
+            refused += 1
+            with pytest.raises(ValueError, match=rf"row {rows + 1} \(line {line};"):
+                quotes.QuoteCheck(path).advance()
+        else:
+            quotes.QuoteCheck(path).advance()
+    assert 300 < refused < 900

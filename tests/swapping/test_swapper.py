@@ -1,0 +1,408 @@
+"""Swapping text: every context the table promises, the rows of a batch apart, and the way back."""
+
+import csv
+import re
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from swapbias.errors import UsageError
+from swapbias.swapping.doubtful import ALWAYS
+from swapbias.swapping.matching import Matcher, padded
+from swapbias.swapping.resolving import WordResolver
+from swapbias.swapping.swapper import Swapper
+from swapbias.swapping.table import GLUED, clinical_terms, load_table
+
+SWAPPER = Swapper()
+PAPER = Swapper("paper")
+
+SWAPS = {
+    "He said HE was, and she.": "She said SHE was, and he.",
+    "She's here; he'll stay, she’d go.": "He's here; she'll stay, he’d go.",
+    "her hand, gave her, told her mother, helped her up": "his hand, gave him, told his father, helped him up",
+    "We took her home. This book is hers.": "We took him home. This book is his.",
+    "a friend of his. The size of his liver is normal.": "a friend of hers. The size of her liver is normal.",
+    "his/her, him/her, her/his; he/she; him or her": "her/his, her/him, his/her; she/he; her or him",
+    "s/he and (s)he and (wo)man": "s/he and (s)he and (wo)man",
+    "72 y/o M, 45F, a 60-year-old M; ___F": "72 y/o F, 45M, a 60-year-old F; ___M",
+    "pt is a 60 yo WM / 37 y/o RHF": "pt is a 60 yo WF / 37 y/o RHM",
+    "Sex: M\nGENDER:  F\nSex: Female": "Sex: F\nGENDER:  M\nSex: Male",
+    "F/45 with M/F ratio": "M/45 with M/F ratio",
+    "T 101F, temp 98.6 F, 14F Foley, 5 m walk, p.m., M.D.": "T 101F, temp 98.6 F, 14F Foley, 5 m walk, p.m., M.D.",
+    "Mr. Smith and Ms. Jones, MS. DOE": "Ms. Smith and Mr. Jones, MR. DOE",
+    "moderate MR. No MS on imaging, do not miss it": "moderate MR. No MS on imaging, do not miss it",
+    "HER2 positive, HER-2/neu, the His bundle": "HER2 positive, HER-2/neu, the His bundle",
+    "mother-in-law; father,mother": "father-in-law; mother,father",
+    "“She” (he) élève—she… herself": "“He” (she) élève—he… himself",
+    "the chest, other, this history, woman's": "the chest, other, this history, man's",
+    "She_he he2 2he": "He_she he2 2he",
+    "fiancé FIANCÉE": "fiancée FIANCÉ",
+    "pregnant woman": "pregnant man",
+    "72yoM, 84yoF with, 45yF, 72y/oM, 60yoWM": "72yoF, 84yoM with, 45yM, 72y/oF, 60yoWF",
+    "45/F; Age/Sex: 45/F; 72/M; 45 y F": "45/M; Age/Sex: 45/M; 72/F; 45 y M",
+    "F, 55 yo. 66 yo Spanish speaking F": "M, 55 yo. 66 yo Spanish speaking M",
+    'Sex - F, Sex F, Sex\tM, | Sex | F |, Sex: "F"': 'Sex - M, Sex M, Sex\tF, | Sex | M |, Sex: "M"',
+    'Sex assigned at birth: F, Sex: M/F, {"sex": "F"}': 'Sex assigned at birth: M, Sex: M/F, {"sex": "M"}',
+    "7F guiding catheter, 6F JR4, 8F Angioseal, 24F rigid, 3M Tegaderm": (
+        "7F guiding catheter, 6F JR4, 8F Angioseal, 24F rigid, 3M Tegaderm"
+    ),
+    "1M NaCl, Apt 4F. Room 12F, a 23F with pain, 67M": "1M NaCl, Apt 4F. Room 12F, a 23M with pain, 67F",
+    "cirrhosis c/b HE, SBP. Grade II HE.": "cirrhosis c/b HE, SBP. Grade II HE.",
+    "HE was seen. THE PATIENT SAID HE FELL": "SHE was seen. THE PATIENT SAID SHE FELL",
+    "5. MOM 30 mL PO PRN. HER MOM CALLED": "5. MOM 30 mL PO PRN. HIS DAD CALLED",
+    "MR SMITH WAS SEEN BY MRS JONES": "MS SMITH WAS SEEN BY MR JONES",
+    "The coat is his": "The coat is hers",
+    "made her sick, left her unable to walk, kept her NPO": "made him sick, left him unable to walk, kept him NPO",
+    "the ladies' room, boys' names, women's": "the gentlemen's room, girls' names, men's",
+    "the gentlemen’s room, policewomen, ma'am": "the ladies’ room, policemen, sir",
+}
+NEUTRAL = {
+    "He saw her leg; SHE left.": "The patient saw the patient's leg; THE PATIENT left.",
+    "a 45 year old male, presents": "a 45 year old, presents",
+    "a male patient": "a patient",
+    "Male patient": "patient",
+    "Sex: M\n45F with Mr. Smith": "Sex:\n45 with Smith",
+}
+
+
+@pytest.mark.parametrize("text", SWAPS)
+def test_a_text_is_swapped_in_its_context(text):
+    assert SWAPPER.swap([text]) == [SWAPS[text]]
+
+
+@pytest.mark.parametrize("text", NEUTRAL)
+def test_a_text_is_neutralised_without_gaps(text):
+    assert SWAPPER.neutralise([text]) == [NEUTRAL[text]]
+
+
+def test_the_paper_table_does_what_the_paper_did():
+    assert PAPER.swap(["She gave her his card. Sex: M"]) == ["He gave his her card. Sex: F"]
+    assert PAPER.neutralise(["He told his wife, a male. Sex: F"]) == ["Patient told its wife, a. Sex:"]
+
+
+def test_the_report_counts_by_hand():
+    found = SWAPPER.run(["He is pregnant; her book, her MR.", None, "", "She and he"])
+    # Row 0: he, her, her are replaced; MR is doubtful and stays; "pregnant" is specific. Row 3 is a tie.
+    assert found.texts.to_pylist()[1:] == [None, "", "He and she"]
+    assert found.replaced.tolist() == [3, 0, 0, 2]
+    assert found.ambiguous[0] >= 1
+    assert found.doubtful["MR may be a finding or a disease"] == 1
+    assert found.specific.tolist() == [1, 0, 0, 0]
+    assert found.sides.tolist() == [1, 0, 0, 0]
+    assert found.terms["he -> she"] == 2
+    assert found.terms["her -> his"] + found.terms["her -> him"] == 2
+    assert found.specific_terms == Counter({"pregnant": 1})
+
+
+def test_rows_of_a_batch_are_apart():
+    texts = [
+        "s",
+        "he",
+        "other",
+        "",
+        "s",
+        "",
+        "he M",
+        "45",
+        "F a",
+        "Sex:",
+        " M",
+        "72 y/o",
+        "M",
+        "her",
+        "own house",
+        "é",
+        "he",
+    ]
+    assert SWAPPER.swap(texts) == [SWAPPER.swap([text])[0] for text in texts]
+    assert SWAPPER.neutralise(texts) == [SWAPPER.neutralise([text])[0] for text in texts]
+
+
+def test_arrow_types_slices_and_chunks_are_kept():
+    for kind in (pa.string(), pa.large_string()):
+        array = pa.array(["no", "he", None, "she is", ""], type=kind)
+        found = SWAPPER.run(array.slice(1, 3)).texts
+        assert (found.type, found.to_pylist()) == (kind, ["she", None, "he is"])
+    chunked = pa.chunked_array([["he"], [None, "his own"]])
+    assert SWAPPER.run(chunked).texts.to_pylist() == ["she", None, "her own"]
+    assert SWAPPER.run(pa.array([], pa.string())).texts.to_pylist() == []
+    assert SWAPPER.run(pa.array([None, None])).texts.to_pylist() == [None, None]
+
+
+def test_threads_may_share_a_swapper():
+    texts = [f"gave her word{chr(97 + number % 26)} of his. It is hers, Sex: M" for number in range(400)]
+    shared, wanted = Swapper(), Swapper().swap(texts)
+    with ThreadPoolExecutor(8) as pool:
+        assert all(found == wanted for found in pool.map(shared.swap, [texts] * 24))
+
+
+def test_small_chunks_are_worked_on_together(monkeypatch):
+    texts = [f"he saw {number} of her cards" for number in range(50)]
+    blocks = []
+    whole = Swapper._block
+    monkeypatch.setattr(
+        Swapper, "_block", lambda self, texts, mode: blocks.append(len(texts)) or whole(self, texts, mode)
+    )
+    chunked = pa.chunked_array([*([text] for text in texts), pa.array([], pa.string())])
+    assert SWAPPER.run(chunked).texts.to_pylist() == SWAPPER.swap(texts)
+    assert blocks == [50, 50]
+
+
+def test_blocks_do_not_change_results(monkeypatch):
+    texts = [f"He saw {number} of her cards. " * (number % 7) for number in range(60)]
+    whole = SWAPPER.run(texts)
+    monkeypatch.setattr("swapbias.swapping.swapper._BLOCK", 64)
+    blocks = SWAPPER.run(texts)
+    assert blocks.texts == whole.texts
+    assert blocks.terms == whole.terms
+    assert np.array_equal(blocks.replaced, whole.replaced)
+
+
+# --- invariances ---------------------------------------------------------------------------------------
+
+# Terms whose way back needs no context: "him" becomes "her", which must be told from "his" by what stands beside it.
+INVERTIBLE = sorted(
+    text
+    for text, term in SWAPPER.table.terms.items()
+    if SWAPPER.table.invertible(text) and not {text, *term.choices} & (ALWAYS - {"man", "men"})
+)
+FILLERS = ["pain", "the", "élève", "45", "(", ")", ",", ".", "—", "\n", "’s", "-", "über", "Mitral", "123", "日本"]
+WORDS = st.sampled_from([*INVERTIBLE, *FILLERS])
+CASES = st.sampled_from([str.lower, str.capitalize, str.upper])
+
+
+@given(st.lists(st.tuples(WORDS, CASES, st.sampled_from([" ", "  ", "\n", ", "])), max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_swapping_twice_gives_the_text_back(parts):
+    # "HE" may be an abbreviation: on the way back from "SHE" its neighbours decide.
+    cased = [(word if word == "she" and case is str.upper else case(word)) + gap for word, case, gap in parts]
+    assert SWAPPER.swap(SWAPPER.swap(["".join(cased)])) == ["".join(cased)]
+
+
+def test_the_invertible_terms_are_most_of_the_table():
+    assert {"he", "she", "himself", "male", "women", "wife", "mother"} <= {*INVERTIBLE}
+    assert len(INVERTIBLE) > 100
+    assert not SWAPPER.table.invertible("mrs")  # Mrs becomes Mr, and Mr becomes Ms
+    assert not PAPER.table.invertible("him")  # him becomes her, and her always becomes his
+
+
+def slow_swap(text, table):
+    """The definition: every whole word of the table, with no letter or digit beside it, first row wins."""
+    terms = sorted(table.terms, key=len, reverse=True)
+    boundary = r"[^\W_]"
+    spelled = [r"\s+".join(map(re.escape, term.split())) for term in terms]
+    pattern = rf"(?<!{boundary})(?:{'|'.join(spelled)})(?!{boundary})"
+
+    def other(match):
+        written = match.group()
+        target = table.terms[" ".join(written.lower().split())].others[0]
+        if not written.isalpha():
+            return target.lower() if written.islower() else target.upper() if written.isupper() else target
+        return (
+            target.upper()
+            if written.isupper() and len(written) > 1
+            else target.capitalize()
+            if written[0].isupper()
+            else target
+        )
+
+    return re.sub(pattern, other, text, flags=re.IGNORECASE)
+
+
+@given(st.lists(st.tuples(st.sampled_from([*PAPER.table.terms, "them", "he2", "hers", *FILLERS]), CASES,
+                          st.sampled_from([" ", "", "  ", "/", "'s "])), max_size=14))  # fmt: skip
+@settings(max_examples=200, deadline=None)
+def test_the_fast_swap_equals_its_slow_definition(parts):
+    text = "".join(case(word) + gap for word, case, gap in parts)
+    assert PAPER.swap([text]) == [slow_swap(text, PAPER.table)]
+
+
+def test_the_longest_term_wins_and_long_words_are_found():
+    terms = ["her", "her own", "great-great-grandmothers", "counterrevolutionary", "counterrevolutionarily"]
+    text = b"Her  own hers her GREAT-great-grandmothers counterrevolutionarily counterrevolutionary her ownership"
+    found = Matcher(terms).find(padded(text), np.array([0, len(text)]))
+    assert [text[s:e].decode() for s, e in zip(found.start, found.end, strict=True)] == [
+        "Her  own", "her", "GREAT-great-grandmothers", "counterrevolutionarily", "counterrevolutionary", "her",
+    ]  # fmt: skip
+
+
+# --- tables of the user's own --------------------------------------------------------------------------
+
+
+def test_a_table_of_ones_own(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text(
+        "young,old,neutral\nboy king,old king,king\nyouth,senior,person\n♂ él,♀ élla,\n", encoding="utf-8"
+    )
+    own = Swapper(path)
+    assert own.groups == ("young", "old")
+    assert own.swap(["A Boy  King, a YOUTH; ♂ Él"]) == ["A Old king, a SENIOR; ♀ élla"]
+    assert own.run(["seniors senior"]).sides.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("male\nhe\n", "expected two groups"),
+        ("male,female\nhe,she\nshe,it\n", "belongs to both groups"),
+        ("male,female\nhe,HE\n", "stands for itself"),
+        ("male,female\n--,she\n", "has no letter"),
+        ("male,female\n", "no rows"),
+        ("male,female\nhe\n", "1 cells, expected 2"),
+    ],
+)
+def test_a_broken_table_is_refused_in_one_sentence(tmp_path, content, said):
+    path = tmp_path / "own.csv"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=said):
+        load_table(path)
+
+
+def test_wrong_requests_are_refused():
+    with pytest.raises(UsageError, match="resolved or paper"):
+        Swapper("nothing")
+    with pytest.raises(UsageError, match="swap or neutralise"):
+        SWAPPER.run(["x"], "flip")
+    with pytest.raises(ValueError, match="Give strings"):
+        SWAPPER.swap([1, 2])
+    with pytest.raises(ValueError, match="put it into a list"):
+        SWAPPER.swap("he")
+    with pytest.raises(ValueError, match="Give strings"):
+        SWAPPER.swap(["\ud800"])
+
+
+def test_augmenting_doubles_a_dataset():
+    from datasets import Dataset
+
+    data = Dataset.from_dict({"text": ["He left.", "No one."], "label": [1, 0]})
+    both = SWAPPER.augment(data)
+    assert both["text"] == ["He left.", "No one.", "She left.", "No one."]
+    assert both["label"] == [1, 0, 1, 0]
+    assert both["version"] == ["original"] * 2 + ["swapped"] * 2
+    with pytest.raises(UsageError, match="columns are"):
+        SWAPPER.augment(data, column="note")
+
+
+def test_clinical_terms_are_never_swapped():
+    assert not set(clinical_terms()) & set(SWAPPER.table.terms)
+
+
+# --- real text -----------------------------------------------------------------------------------------
+
+
+def pronouns_of(conllu):
+    """(text before, text after, his or him) of each her, his and him: PRP$ is "his", PRP is "him"."""
+    sentence = []
+    for line in [*conllu.read_text(encoding="utf-8").splitlines(), ""]:
+        cells = line.split("\t")
+        if len(cells) == 10 and cells[0].isdigit():
+            sentence.append(cells)
+        elif not line and sentence:
+            words = [word[1] + ("" if "SpaceAfter=No" in word[9] else " ") for word in sentence]
+            for place, word in enumerate(sentence):
+                if word[1].lower() in ("her", "his", "him"):
+                    gap = words[place][len(word[1]) :]
+                    before, after = "".join(words[:place]), gap + "".join(words[place + 1 :])
+                    yield before, after, "his" if word[4] == "PRP$" else "him"
+            sentence = []
+
+
+def accuracy(resolver, items):
+    odds = resolver.log_odds([before[-100:] for before, _, _ in items], [after[:100] for _, after, _ in items])
+    return np.mean([(value > 0) == (word == "his") for value, (_, _, word) in zip(odds, items, strict=True)])
+
+
+UD_DEV = "UniversalDependencies/UD_English-EWT/en_ewt-ud-dev.conllu"
+
+
+def test_the_built_in_resolver_agrees_with_universal_dependencies(upstream):
+    items = list(pronouns_of(upstream / UD_DEV))
+    assert len(items) == 73
+    assert accuracy(WordResolver(), items) >= 0.95
+
+
+def test_a_masked_model_resolves_better(upstream, real_masked_model):
+    items = list(pronouns_of(upstream / UD_DEV))
+    assert accuracy(Swapper(resolver=str(real_masked_model)).resolver, items) >= 0.98
+
+
+@pytest.fixture
+def reports(clinical):
+    with (clinical / "mtsamples_first_half.csv").open(newline="", encoding="utf-8") as handle:
+        return [row["text"] for row in csv.DictReader(handle)]
+
+
+def test_masculine_reports_teach_and_test_the_resolver(reports):
+    items = [
+        (text[: found.start()], text[found.end() :], found.group().lower())
+        for text in reports
+        for found in re.finditer(r"\b(his|him)\b", text, re.IGNORECASE)
+    ]
+    assert len(items) > 250
+    assert accuracy(WordResolver(), items) >= 0.97
+
+
+LEFT_ALONE = [
+    r"\([sS]\)he$", r"(X Y|CD), M$", r"\bmiss$", r"\bMS$", r"\bMR$", r"\d\.?\d*°? ?[MF]$", r"\bDr\. F$", r"[ap]\.m$",
+    r"Theragran-M$", r"\d0 m$", r"SN60WF$", r"N1b M$", r"\(wo\)man$", r"\bm$", r"\d WF$",
+]  # fmt: skip
+
+
+def test_no_gendered_term_is_left_in_real_reports(reports):
+    word = re.compile(r"[^\W\d_]+")
+    swapped = SWAPPER.swap(reports)
+    left = []
+    for before, after in zip(reports, swapped, strict=True):
+        pairs = zip(word.finditer(before), word.finditer(after), strict=True)
+        for old, new in pairs:
+            low = old.group().lower()
+            if low in SWAPPER.table.terms and low not in GLUED and old.group() == new.group():
+                left.append(before[max(0, old.start() - 20) : old.end()])
+    unexplained = [text for text in left if not any(re.search(reason, text) for reason in LEFT_ALONE)]
+    assert unexplained == []
+    assert len(left) < 40 < 2_000 < SWAPPER.run(reports).replaced.sum()
+    back = SWAPPER.swap(swapped)
+    same = [len(a) == len(b) and a == b for a, b in zip(reports, back, strict=True)]
+    assert np.mean(same) > 0.85  # her, his and him by context; Mrs and Ms are one on the way back
+
+
+# --- model resolvers -----------------------------------------------------------------------------------
+
+
+def test_a_tagger_is_read_at_the_pronoun(tmp_path):
+    import torch
+    from transformers import AutoModelForTokenClassification, BertConfig, BertForTokenClassification, BertTokenizer
+
+    from swapbias.scorers.pronouns import TaggerResolver, load_resolver
+
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "she", "took", "her", "own", "book", "home", "."]
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    tokenizer = BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=64)
+    labels = {0: "NN", 1: "PRP$", 2: "PRP"}
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
+        id2label=labels, label2id={label: index for index, label in labels.items()},
+    )  # fmt: skip
+    BertForTokenClassification(config).eval().save_pretrained(tmp_path / "tagger")
+    tokenizer.save_pretrained(tmp_path / "tagger")
+    resolver = load_resolver(str(tmp_path / "tagger"))
+    assert isinstance(resolver, TaggerResolver)
+    found = resolver.log_odds(["she took ", "she took "], [" own book.", " home."])
+    model = AutoModelForTokenClassification.from_pretrained(tmp_path / "tagger").eval()
+    for (before, after), odds in zip([("she took ", " own book."), ("she took ", " home.")], found, strict=True):
+        with torch.inference_mode():
+            logits = model(**tokenizer(f"{before}her{after}", return_tensors="pt")).logits[0, 3]  # [CLS] she took her
+        assert odds == pytest.approx(float(logits[1] - logits[2]), abs=1e-5)
+
+
+def test_a_model_of_another_kind_is_refused(tmp_path):
+    from tests import tiny
+
+    folder = tiny.save_classifier(tmp_path, ["negative", "positive"])
+    with pytest.raises(UsageError, match="expected a masked language model or a token classifier"):
+        Swapper(resolver=str(folder))

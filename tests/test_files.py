@@ -1,0 +1,127 @@
+"""One process at a time works on a run."""
+
+import errno
+import subprocess
+import sys
+
+import pytest
+
+from swapbias import files as locking
+from swapbias.audit.audit import resume, start
+from swapbias.audit.plan import Settings
+from swapbias.errors import UsageError
+from swapbias.files import LOCK, locked
+from swapbias.scorers.chat.settings import ChatSettings
+from tests.conftest import ROOT
+from tests.scorers.chat.server import ChatServer
+
+HOLD = "import sys, time; from pathlib import Path; from swapbias.locking import locked\n"
+HOLD += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+STUDY = ("adjective_coreference",)
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that works on the folder."""
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def refused(folder):
+    with pytest.raises(UsageError, match="is being worked on by another process"), locked(folder):
+        raise AssertionError("two at once")
+
+
+def test_a_second_one_is_refused_until_the_first_ends(tmp_path):
+    with locked(tmp_path):
+        refused(tmp_path)
+        refused(tmp_path)  # a refusal takes nothing from the first
+    with locked(tmp_path):
+        refused(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_lets_go(tmp_path):
+    with pytest.raises(KeyError), locked(tmp_path):
+        raise KeyError
+    with locked(tmp_path):
+        pass
+
+
+def test_a_killed_process_lets_go(tmp_path, holder):
+    refused(tmp_path)
+    holder.kill()
+    holder.wait()
+    assert (tmp_path / LOCK).exists()  # and locks nobody out
+    with locked(tmp_path):
+        pass
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_a_file_that_its_holder_took_along_is_no_lock(tmp_path, monkeypatch):
+    # Between opening and locking, the holder ends and removes the file: another would make and lock a new one.
+    real, calls = locking.fcntl.flock, []
+
+    def flock(file, how):
+        if not calls:
+            (tmp_path / LOCK).unlink()
+        calls.append(how)
+        real(file, how)
+
+    monkeypatch.setattr(locking.fcntl, "flock", flock)
+    with locked(tmp_path):
+        assert len(calls) == 2
+        refused(tmp_path)
+
+
+def test_without_locks_the_work_goes_on(tmp_path, monkeypatch):
+    def flock(file, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(locking.fcntl, "flock", flock)
+    with locked(tmp_path), locked(tmp_path):  # as on some network file systems
+        pass
+    monkeypatch.setattr(locking, "fcntl", None)
+    with locked(tmp_path):  # as on Windows
+        assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_under_way_is_not_resumed_nor_begun_again(tmp_path, quiet):
+    folder, told = tmp_path / "run", []
+
+    def answer(prompt):
+        if not told:
+            told.append("")
+            for again in (lambda: resume(folder, **quiet), lambda: start(settings, folder, **quiet)):
+                with pytest.raises(UsageError) as raised:
+                    again()
+                told.append(str(raised.value))
+        return "mechanic"
+
+    with ChatServer(answer) as server:
+        chat = ChatSettings(model="tiny", base_url=server.base_url, trials=1, concurrency=1)
+        settings = Settings(studies=STUDY, limit=8, chat=chat)
+        run, _ = start(settings, folder, **quiet)
+        assert len(server.requests) == 8
+    assert "is being worked on by another process" in told[1]
+    assert "is not empty" in told[2]
+    assert run.manifest()["status"] == "complete"
+    assert not (folder / LOCK).exists()
+
+
+def test_a_new_run_is_not_begun_where_another_begins(tmp_path, quiet, holder):
+    with ChatServer(lambda prompt: "mechanic") as server:
+        chat = ChatSettings(model="tiny", base_url=server.base_url, trials=1)
+        with pytest.raises(UsageError, match="is being worked on"):
+            start(Settings(studies=STUDY, limit=8, chat=chat), tmp_path, **quiet)
+        assert server.requests == []
+        assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+        holder.kill()
+        holder.wait()
+        run, _ = start(Settings(studies=STUDY, limit=8, chat=chat), tmp_path, **quiet)  # the file hinders nobody
+    assert run.manifest()["status"] == "complete"
