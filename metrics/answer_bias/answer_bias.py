@@ -71,7 +71,7 @@ _TEXTS = ("predictions", "references", "incorrect", "sides", "pair_ids")
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class AnswerBias(evaluate.Metric):
-    """The `evaluate` face of `swapbias.answers.answer_bias`."""
+    """The `evaluate` face of `swapbias.measures.answer_bias`."""
 
     def _info(self):
         return evaluate.MetricInfo(

@@ -63,7 +63,7 @@ _CITATION = """
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class DirectBias(evaluate.Metric):
-    """The `evaluate` face of `swapbias.direction.direct_bias`."""
+    """The `evaluate` face of `swapbias.measures.direct_bias`."""
 
     def _info(self):
         return evaluate.MetricInfo(

@@ -61,7 +61,7 @@ _CITATION = """
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class FlipRate(evaluate.Metric):
-    """The `evaluate` face of `swapbias.rates.flip_rate`."""
+    """The `evaluate` face of `swapbias.measures.flip_rate`."""
 
     def _info(self):
         return evaluate.MetricInfo(

@@ -50,7 +50,7 @@ _CITATION = """
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class LeakageUar(evaluate.Metric):
-    """The `evaluate` face of `swapbias.rates.uar`."""
+    """The `evaluate` face of `swapbias.measures.uar`."""
 
     def _info(self):
         return evaluate.MetricInfo(

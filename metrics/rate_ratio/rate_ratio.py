@@ -61,7 +61,7 @@ _CITATION = """
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class RateRatio(evaluate.Metric):
-    """The `evaluate` face of `swapbias.rates.rate_ratio`."""
+    """The `evaluate` face of `swapbias.measures.rate_ratio`."""
 
     def _info(self):
         return evaluate.MetricInfo(

@@ -74,7 +74,7 @@ def test_a_second_push_sends_nothing(hub):
 
 def test_a_push_from_another_process_has_the_same_bytes(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from swapbias.building import build\n"
+        "import sys; from pathlib import Path; from swapbias.hub.corpora import build\n"
         f"list(build({SMALL!r}, Path(sys.argv[1])))"
     )
     for seed in ("1", "2"):

@@ -224,7 +224,7 @@ def test_an_unknown_metric_or_a_strange_namespace_is_refused(name, namespace):
 LOADING = """
 import doctest, json, evaluate
 from pathlib import Path
-from swapbias.publishing import spaces
+from swapbias.hub import spaces
 from swapbias.studies import metric_path, metrics
 found = {}
 for name in metrics():
