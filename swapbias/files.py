@@ -20,8 +20,8 @@ _PATIENCE = 0.2  # seconds: a holder that just ended takes its file along, and t
 def locked(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder that exists, until the block or this process ends.
 
-    The file that a killed process leaves locks nobody out. Where the file system of the folder has no such locks (some
-    network ones), the work goes on without one.
+    The file that a killed process leaves locks nobody out. Where the file system of the folder has no such locks
+    (some network ones), the work goes on without one.
 
     Raises:
         UsageError: another process is at work there.

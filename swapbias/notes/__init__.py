@@ -29,10 +29,10 @@ if TYPE_CHECKING:
         SPLITS as SPLITS,
         Cell as Cell,
         check_phenotype as check_phenotype,
+        named_rows as named_rows,
         named_sizes as named_sizes,
         published_sizes as published_sizes,
     )
-    from swapbias.notes.tables import named_rows as named_rows
 
 __getattr__ = front_door(
     __name__,
@@ -40,7 +40,8 @@ __getattr__ = front_door(
         "annotated": "MIMIC3 MIMIC4 OWN kind_of_folder local_notes stream_notes",
         "mimic": "GENDERS STREAM_COLUMNS",
         "regimes": "Notes PAIR_COLUMNS REGIMES in_regime with_genders",
-        "rows": "CELLS Cell NAME NOTE_COLUMNS PHENOTYPES SPLITS check_phenotype named_sizes published_sizes",
-        "tables": "named_rows",
+        "rows": (
+            "CELLS Cell NAME NOTE_COLUMNS PHENOTYPES SPLITS check_phenotype named_rows named_sizes published_sizes"
+        ),
     },
 )

@@ -11,8 +11,7 @@ from swapbias.errors import UsageError
 from swapbias.files import SUFFIXES
 from swapbias.notes.mimic import find_table, mimic3_notes, mimic4_notes
 from swapbias.notes.own import own_files, own_notes
-from swapbias.notes.rows import NOTE_COLUMNS, SPLITS, Cell, published_sizes
-from swapbias.notes.tables import csv_header, csv_rows
+from swapbias.notes.rows import NOTE_COLUMNS, SPLITS, Cell, csv_header, csv_rows, published_sizes
 
 Sizes = Mapping[str, Mapping[Cell, int]]
 

@@ -6,7 +6,7 @@ These notes are credentialed: every row says so, and they may not be published o
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from swapbias.notes.tables import csv_rows
+from swapbias.notes.rows import csv_rows
 
 GENDERS = {"f": "female", "m": "male", "female": "female", "male": "male"}
 STREAM_COLUMNS = (

@@ -6,8 +6,7 @@ from pathlib import Path
 from swapbias.errors import UsageError
 from swapbias.files import SUFFIXES
 from swapbias.notes.mimic import GENDERS
-from swapbias.notes.rows import NOTE_COLUMNS, SPLITS
-from swapbias.notes.tables import named_rows
+from swapbias.notes.rows import NOTE_COLUMNS, SPLITS, named_rows
 
 REQUIRED = ("text", "label")
 # hadm_id is a column of MIMIC: rows that carry it are taken to be made from it.

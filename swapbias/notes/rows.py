@@ -1,9 +1,140 @@
-"""What a clinical note row holds, and how many notes of each kind the published study had."""
+"""What a clinical note row holds, how many the published study had, and tables of notes on disk read as rows."""
 
-from collections.abc import Mapping, Sequence
+import csv
+import gzip
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.studies import corpus_dir, read_table
+from swapbias.studies import corpus_dir, read_table, shown_names
+
+BLOCK_BYTES = 2 * 2**20  # a row must fit in a block; larger blocks are slower here and cost memory
+# What Arrow says before it quotes the row: an error must not repeat the text of a note.
+_SAFE_REASON = re.compile(r"(CSV parse error: .*?got \d+|In CSV column #\d+: .*invalid UTF8 data)")
+
+
+def csv_header(path: Path) -> list[str]:
+    """The column names as they are written; empty for an empty file.
+
+    Raises:
+        ValueError: the file is not what its ending says.
+    """
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as handle:
+            return next(csv.reader(handle, strict=True), [])
+    except (gzip.BadGzipFile, EOFError, csv.Error) as error:
+        raise ValueError(f"{path.name}: its first line cannot be read ({error}). Get the file again.") from None
+
+
+def csv_rows(path: Path, columns: Sequence[str], *, optional: Iterable[str] = ()) -> Iterator[dict[str, str]]:
+    """Rows of a CSV file (``.csv`` or ``.csv.gz``) in bounded memory, with the columns asked for.
+
+    Column names are matched ignoring case and come back as asked for. Values come back as written: nothing is
+    a null or a number. Values may hold newlines.
+
+    Raises:
+        ValueError: naming file and column that is missing, or saying that the file is no readable CSV; the
+            sentence never holds text of a note.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    from swapbias.swapping import QuoteCheck, open_stream
+
+    names = _matched(path.name, csv_header(path), columns, optional)
+    wanted = list(names.values())
+    convert = arrow_csv.ConvertOptions(
+        include_columns=wanted, column_types=dict.fromkeys(wanted, pa.string()), strings_can_be_null=False
+    )
+    read = arrow_csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False)
+    parse = arrow_csv.ParseOptions(newlines_in_values=True)
+    raw, stream = open_stream(path)
+    quotes = QuoteCheck(path)
+    try:
+        with arrow_csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert) as reader:
+            for batch in reader:
+                quotes.advance(raw.tell())  # Arrow has read more than it gives
+                for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    yield dict(zip(names, cells, strict=True))
+            quotes.advance()
+    except (pa.ArrowInvalid, OSError) as error:
+        message = str(error)
+        place = (quotes.long_cell(BLOCK_BYTES) if "straddling" in message else None) or "a row"
+        if "columns" in message:
+            quotes.advance(raw.tell())  # a row that swallowed others has other cells
+        raise ValueError(
+            f"{path.name} cannot be read as CSV ({_reason(message, place)}). Look for an open quote, or get it again."
+        ) from None
+
+
+def _reason(message: str, place: str) -> str:
+    if "straddling" in message:
+        return f"{place} is longer than {BLOCK_BYTES // 2**20} MiB"
+    found = _SAFE_REASON.search(message)
+    return found.group(0) if found else "broken or cut short"
+
+
+def _matched(file: str, header: Sequence[str], columns: Sequence[str], optional: Iterable[str]) -> dict[str, str]:
+    """The names asked for that are there, with the header's spelling."""
+    there = {name.strip().lower(): name for name in header}
+    missing = [name for name in columns if name.lower() not in there]
+    if missing:
+        shown = shown_names(header)
+        raise ValueError(f"{file}:1: no column {missing[0]!r}, found {shown}. Add the column.")
+    return {name: there[name.lower()] for name in (*columns, *optional) if name.lower() in there}
+
+
+def named_rows(path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()) -> Iterator[dict[str, str]]:
+    """Rows of a ``.csv``, ``.csv.gz``, ``.jsonl`` or ``.parquet`` file as strings, a null as a blank one.
+
+    Raises:
+        ValueError: naming file and column that is missing, or line that cannot be read.
+    """
+    if path.suffix == ".jsonl":
+        yield from _json_rows(path, columns, optional)
+    elif path.suffix == ".parquet":
+        yield from _parquet_rows(path, columns, optional)
+    else:
+        yield from csv_rows(path, columns, optional=optional)
+
+
+def _string(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _json_rows(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[dict[str, str]]:
+    with path.open(encoding="utf-8") as handle:
+        for line, text in enumerate(handle, start=1):
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path.name}:{line}: no JSON ({error.msg}). Write one object a line.") from None
+            if not isinstance(row, dict):
+                raise ValueError(f"{path.name}:{line}: {type(row).__name__}, expected an object. Fix the line.")
+            names = _matched(f"{path.name} line {line}", list(row), columns, optional)
+            yield {name: _string(row[spelled]) for name, spelled in names.items()}
+
+
+def _parquet_rows(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[dict[str, str]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowInvalid, OSError):
+        raise ValueError(f"{path.name} cannot be read as Parquet. Get the file again.") from None
+    with file:
+        names = _matched(path.name, file.schema_arrow.names, columns, optional)
+        for batch in file.iter_batches(columns=list(names.values()), batch_size=4096):
+            for row in batch.to_pylist():
+                yield {name: _string(row[spelled]) for name, spelled in names.items()}
+
 
 NAME = "clinical_notes"
 NOTE_COLUMNS = (

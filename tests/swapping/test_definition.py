@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from swapbias.swapping.deciding import as_written, in_case, is_phrase
 from swapbias.swapping.doubtful import JUDGES, Judged
 from swapbias.swapping.matching import fold, is_letter
 from swapbias.swapping.resolving import DOUBTFUL, NEAR, WINDOW, WordResolver, is_pronoun
-from swapbias.swapping.spelling import as_written, in_case, is_phrase
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import DEMOGRAPHIC, GLUED, clinical_terms
 
