@@ -68,7 +68,7 @@ def test_packing_twice_gives_the_same_bytes(masked_run, masked_parcel):
 
 def test_auditing_the_same_again_is_the_same_run_and_other_settings_are_another(classifier_parcel, tmp_path):
     name = classifier_parcel.name
-    assert name.startswith("tests-parcel-runs-sentiment-")
+    assert name.startswith("tests-hub-parcel-runs-sentiment-")
     again, _ = start(ASKED, tmp_path / "again", **QUIET)
     later = again.manifest() | {"started": "2031-01-01T00:00:00+00:00", "swapbias": "9.9", "versions": {}}
     later["settings"]["load"] |= {"device": "cuda", "batch_size": 7}

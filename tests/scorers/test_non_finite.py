@@ -35,7 +35,7 @@ from tests.scorers.engine import encoders
 ROWS = config_rows("gendered_stigma", "rq1")[::40]
 LIMIT = 9  # tokens that a model with weights as below reads in full
 SENTENCE = "gave NaN or infinite numbers for {} of {} prompts of {}, expected finite ones"
-MODEL = "tests.test_non_finite:sentiment"
+MODEL = "tests.scorers.test_non_finite:sentiment"
 
 
 def broken(folder, weight="", *, start=0):
@@ -459,7 +459,7 @@ def test_a_model_with_a_few_rows_of_nan_goes_on_and_counts_them(tmp_path, quiet)
 def test_a_callable_may_be_silent_on_less_than_half(silent, stops, tmp_path, quiet, monkeypatch):
     count = iter(range(10_000))
     monkeypatch.setattr(
-        "tests.test_non_finite.sentiment",
+        "tests.scorers.test_non_finite.sentiment",
         lambda texts: [math.nan if next(count) % 10 < 10 * silent else 0.5 for _ in texts],
     )
     settings = Settings(model=MODEL, studies=("occupation_sentiment",), limit=100)

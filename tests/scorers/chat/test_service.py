@@ -33,9 +33,9 @@ SCRIPT = """
 import asyncio, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 from pathlib import Path
-from swapbias.scorers.answers import AnswerLog
-from swapbias.scorers.chat import ChatScorer
-from swapbias.scorers.chat_options import ChatOptions
+from swapbias.scorers.chat.answers import AnswerLog
+from swapbias.scorers.chat.service import ChatScorer
+from swapbias.scorers.chat.options import ChatOptions
 from tests.scorers.chat.test_service import rows
 scorer = ChatScorer("tiny", ChatOptions(base_url=sys.argv[1], concurrency=4), backoff=0.01)
 scorer.log = AnswerLog(Path(sys.argv[2]))
