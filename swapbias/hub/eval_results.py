@@ -13,7 +13,6 @@ from swapbias import __version__
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, Oriented, experiment_of, headline, oriented
 from swapbias.hub import header
-from swapbias.hub.header_places import item_lines
 
 PATH = ".eval_results/swapbias.yaml"
 SOURCE = "swapbias"  # the source name that tells this package's entries from those of others
@@ -116,9 +115,10 @@ def merged(existing: bytes | None, new: Sequence[Entry], where: str) -> bytes:
     after = [*(one for one in instead if one is not None), *added]
     if existing is not None and after == before:
         return existing
-    text = None if existing is None else _edited(header.decode(existing, where), before, instead, added, where)
-    if text is not None and _means(text, after, where):
-        return text.encode()
+    if existing is not None:
+        text = _edited(header.decode(existing, where), before, instead, added)
+        if _means(text, after, where):
+            return text.encode()
     return _dump(after).encode()
 
 
@@ -152,23 +152,14 @@ def _reads_notes(corpus: Mapping[str, Any]) -> bool:
     return "training" in corpus
 
 
-def _edited(
-    text: str, before: Sequence[Entry], instead: Sequence[Entry | None], added: Sequence[Entry], where: str
-) -> str | None:
-    """The file with the lines of changed entries replaced and new ones after the last; None where that cannot be."""
-    root = header.compose(text, where)
+def _edited(text: str, before: Sequence[Entry], instead: Sequence[Entry | None], added: Sequence[Entry]) -> str:
+    """The file with the lines of changed entries replaced and new ones after the last, unchecked (``_means``)."""
     end, pad, edits = len(text), 0, []
-    if isinstance(root, yaml.SequenceNode) and root.value and not root.flow_style:
-        try:
-            places = [item_lines(text, item, where) for item in root.value]
-        except ValueError:  # an entry that does not begin on the line of its dash
-            return None
-        for (start, after, column), old, new in zip(places, before, instead, strict=True):
-            if new is not old:
-                edits.append((start, after, "" if new is None else _dump([new], column)))
-        _, end, pad = places[-1]
-    elif root is not None:
-        return None
+    for place, old, new in zip(header.places(text), before, instead, strict=False):
+        start = text.rfind("\n", 0, place.start) + 1
+        end, pad = place.after, len(text[start : place.start].partition("-")[0])
+        if new is not old:
+            edits.append((start, end, "" if new is None else _dump([new], pad)))
     if added:
         edits.append((end, end, _dump(added, pad)))
     gap = header.newline(text)
@@ -250,12 +241,7 @@ def _read(content: bytes, where: str) -> list[Entry]:
     """
     if len(content) > _LARGEST:
         raise ValueError(f"{where} has {len(content)} bytes, expected {_LARGEST} at most. Shorten the file.")
-    node = header.compose(header.decode(content, where), where)
-    try:
-        read = None if node is None else yaml.SafeLoader("").construct_document(node)
-    except (yaml.YAMLError, ValueError, TypeError, OverflowError, AttributeError, KeyError):
-        # besides its own errors the loader lets through what impossible dates and numbers raise
-        raise ValueError(f"{where}: a tag or value that is not plain YAML. Correct or remove the file.") from None
+    read = header.read(header.decode(content, where), where)
     found = [] if read is None else read
     if not isinstance(found, list) or not all(map(_is_entry, found)):
         raise ValueError(f"{where} is no list of entries with dataset and value. Correct or remove the file.")
@@ -273,14 +259,5 @@ def numbers(content: bytes, where: str, user: str) -> frozenset[tuple[str, ...]]
     Raises:
         ValueError: a file that is no list of entries; it may be anybody's.
     """
-    node = header.compose(header.decode(content, where), where)
-    try:
-        listed = [] if node is None else yaml.SafeLoader("").construct_document(node)
-        mine = [one for one in listed if (one.get("source") or {}).get("name") == SOURCE]
-        return frozenset(
-            (str(one["dataset"]["id"]), str(one["dataset"].get("task_id")), str(one["value"]))
-            for one in mine
-            if str(one["source"].get("user")) == user
-        )
-    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, AttributeError, KeyError) as error:
-        raise ValueError(f"{where} is no list of entries with dataset and value. Correct or remove it.") from error
+    mine = [(key, str(one["value"])) for one in _read(content, where) if (key := _key(one))]
+    return frozenset((*task, value) for (*task, made_by), value in mine if made_by == user)

@@ -1,13 +1,12 @@
-"""A README.md as the Hub reads it: an optional YAML header between two lines of ``---``, then the body."""
+"""A README.md as the Hub reads it: a YAML header between two lines of ``---``, read and edited safely; the body."""
 
 import datetime as dt
 import math
 import re
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -84,47 +83,120 @@ def split(text: str) -> Split:
 def load(header: str, where: str, *, first_line: int = 1) -> dict[Any, Any]:
     """The metadata of a header, or of any YAML file that should hold a mapping; empty where it holds nothing.
 
+    Raises:
+        ValueError: as ``read``, or it is no mapping.
+    """
+    made = read(header, where, first_line=first_line)
+    if made is None:
+        return {}
+    if not isinstance(made, dict):
+        raise ValueError(f"{where}:{first_line}: its YAML is no mapping of keys to values. Write 'key: value' lines.")
+    return made
+
+
+def read(text: str, where: str, *, first_line: int = 1) -> Any:
+    """What YAML holds, None where it holds nothing.
+
     What the Hub sends is not trusted: no Python objects, no doubled keys (the Hub refuses them too), and limits on
     length, depth and what aliases repeat.
 
     Args:
-        header: the YAML.
+        text: the YAML.
         where: names it in errors.
         first_line: the number of its first line in that file.
 
     Raises:
         ValueError: one sentence with the place, which repeats little of the content.
     """
-    node = compose(header, where, first_line=first_line)
-    if node is None:
-        return {}
+    if len(text) > LIMIT:
+        raise ValueError(f"{where}: {len(text)} characters of YAML, at most {LIMIT} are read. Shorten it.")
     try:
-        # A fresh loader: the safe constructor needs no stream to build a node.
-        made = yaml.SafeLoader("").construct_document(node)
-    except yaml.MarkedYAMLError as error:
-        raise _refused(header, where, first_line, error.problem_mark, _problem(error)) from None
-    except (ValueError, TypeError, OverflowError, RecursionError, AttributeError, KeyError):  # day 32, odd numbers
-        raise ValueError(f"{where}: its YAML holds a value that cannot be read. Correct it.") from None
-    if not isinstance(made, dict):
-        raise ValueError(f"{where}:{first_line}: its YAML is no mapping of keys to values. Write 'key: value' lines.")
-    return made
-
-
-def compose(header: str, where: str, *, first_line: int = 1) -> yaml.Node | None:
-    """The nodes of a header with their places in it, or None where it holds nothing.
-
-    Raises:
-        ValueError: as ``load``, but for values that have no meaning.
-    """
-    if len(header) > LIMIT:
-        raise ValueError(f"{where}: {len(header)} characters of YAML, at most {LIMIT} are read. Shorten it.")
-    try:
-        return _Guarded(header).get_single_node()
+        return _Guarded(text).get_single_data()
     except yaml.reader.ReaderError as error:
-        line = first_line + header.count("\n", 0, error.position)
+        line = first_line + text.count("\n", 0, error.position)
         raise ValueError(f"{where}:{line}: its YAML holds a control character. Remove it.") from None
     except yaml.MarkedYAMLError as error:
-        raise _refused(header, where, first_line, error.problem_mark, _problem(error)) from None
+        line = first_line + (text.count("\n", 0, error.problem_mark.index) if error.problem_mark else 0)
+        raise ValueError(f"{where}:{line}: {_problem(error)}. Correct this line.") from None
+    except (ValueError, TypeError, OverflowError, RecursionError, AttributeError, KeyError):  # day 32, odd numbers
+        raise ValueError(f"{where}: its YAML holds a value that cannot be read. Correct it.") from None
+
+
+class Place(NamedTuple):
+    """Where a pair of a mapping or an item of a list stands: its first character, and the first of the next line.
+
+    ``name`` is the pair's key, or blank. The lines behind it that hold comments or nothing are not part of it.
+    """
+
+    name: str
+    start: int
+    after: int
+
+
+def places(text: str) -> list[Place]:
+    """Where the pairs or items of YAML that was read already stand, those of its outermost level alone."""
+    nodes: list[list[Any]] = []  # key, value, key, ... or item, item, ...: text of a scalar, start, end
+    depth, pairs = 0, False
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        start, end = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth == 0:
+            pairs = pairs or isinstance(event, yaml.MappingStartEvent)
+        elif depth == 1 and isinstance(event, yaml.NodeEvent):
+            nodes.append([getattr(event, "value", ""), start, end])
+        elif start < end:  # the end of a block has no width, and stands behind the comments that follow it
+            nodes[-1][2] = end
+        depth += isinstance(event, yaml.CollectionStartEvent)
+    firsts, lasts = (nodes[::2], nodes[1::2]) if pairs else (nodes, nodes)
+    return [
+        Place(name if pairs else "", start, _line_after(text, end))
+        for (name, start, _), (_, _, end) in zip(firsts, lasts, strict=True)
+    ]
+
+
+def _line_after(text: str, at: int) -> int:
+    """The first character of the next line; the same place where it begins a line (after a block of text)."""
+    if at and text[at - 1] == "\n":
+        return at
+    return text.find("\n", at) + 1 or len(text)
+
+
+def with_keys(readme: str, values: Mapping[str, Any], *, where: str) -> str:
+    """The README with these keys at the top of its header, all else byte for byte; a key that has its value stays.
+
+    Args:
+        readme: the whole file; blank where there is none.
+        values: native values by key; new keys go to the end of the header, which is made where there is none.
+        where: names the file in errors.
+
+    Raises:
+        ValueError: a header that cannot be read, or is not written as a line for each key.
+    """
+    parts = split(readme)
+    line_end = newline(readme)
+    before = load(parts.header, where, first_line=parts.first_line)
+    wanted = {key: native(value) for key, value in values.items()}
+    changed = {key: value for key, value in wanted.items() if key not in before or before[key] != value}
+    if not changed:
+        return readme
+    lines = {key: dump({key: value}).replace("\n", line_end) for key, value in changed.items()}
+    held = places(parts.header)
+    added = "".join(lines[key] for key in changed if key not in before)
+    gap = line_end if added and parts.header and not parts.header.endswith("\n") else ""
+    header = parts.header + gap + added
+    for one in reversed(held):
+        if one.name in lines:
+            header = header[: one.start] + lines[one.name] + header[one.after :]
+    try:
+        safe = load(header, where) == {**before, **wanted}
+    except ValueError:
+        safe = False
+    if not safe:
+        raise ValueError(f"{where}: its YAML header cannot be edited safely. Write a line 'key: value' for each.")
+    if parts.has_header:
+        return parts.before + header + parts.after
+    mark = "\ufeff" if readme.startswith("\ufeff") else ""
+    return f"{mark}---{line_end}{header}---{line_end}{readme.removeprefix(mark)}"
 
 
 def dump(value: Any) -> str:
@@ -178,7 +250,7 @@ _Dumper.add_representer(str, _Dumper.represent_str)
 
 
 class _Guarded(yaml.SafeLoader):
-    """Composes nodes; stops where hostile YAML would cost memory, time or the stack."""
+    """The safe loader, which stops where hostile YAML would cost memory, time or the stack."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -202,7 +274,7 @@ class _Guarded(yaml.SafeLoader):
             self.seen += self.sizes[id(node)]
             if self.repeated > LIMIT:
                 self._stop("aliases that repeat too much", event)
-            return self._at(event, node)
+            return node
         if isinstance(node, yaml.ScalarNode):
             self.seen += len(node.value)
             if len(node.value) > LONGEST_NUMBER and node.tag.rsplit(":", 1)[-1] in ("int", "float", "timestamp"):
@@ -210,15 +282,6 @@ class _Guarded(yaml.SafeLoader):
         self.seen += 1
         self.sizes[id(node)] = self.seen - before
         return node
-
-    def _at(self, event: yaml.Event, node: Any) -> yaml.Node:
-        """The node that an alias stands for, with the place of the alias."""
-        repeated: yaml.Node = copy(node)
-        repeated.start_mark, repeated.end_mark = event.start_mark, event.end_mark
-        if isinstance(node, yaml.CollectionNode):
-            repeated.value = list(node.value)  # building a mapping takes merged keys out of it
-        self.sizes[id(repeated)] = self.sizes[id(node)]
-        return repeated
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
@@ -243,8 +306,3 @@ def _problem(error: yaml.MarkedYAMLError) -> str:
     if isinstance(error, yaml.scanner.ScannerError | yaml.parser.ParserError):
         return "YAML that cannot be parsed"
     return str(error.problem)
-
-
-def _refused(header: str, where: str, first_line: int, mark: Any, problem: str) -> ValueError:
-    line = first_line + (header.count("\n", 0, mark.index) if mark else 0)
-    return ValueError(f"{where}:{line}: {problem}. Correct this line.")

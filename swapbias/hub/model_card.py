@@ -387,7 +387,7 @@ def _opening(about: Audited) -> str:
     if about.own:
         return (
             f"{measured} on notes of the user's own, treated as this study treats its notes. They are not public: "
-            "only who has them can repeat it (with --data), and the card's model-index does not list the numbers."
+            "only who has them can repeat it (with --data), and no evaluation result of the model lists the numbers."
         )
     if about.prompts:
         return f"{measured} with prompts of this study, but not all of its usual ones, as said below."

@@ -1,4 +1,4 @@
-"""A change in a model's repository: a section of its owner's card, or or one file of a pull request."""
+"""A change in a model's repository: its owner's card and the file of results, or a pull request of that file."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from swapbias.errors import HubError, UsageError
 from swapbias.findings import Finding
-from swapbias.hub import eval_results, header, markdown as marked, model_card, model_entries, model_index
+from swapbias.hub import eval_results, header, markdown as marked, model_card
 from swapbias.hub.client import Hub, PullRequest, Repo, State
 from swapbias.hub.eval_results import numbers
 from swapbias.hub.files import Change, difference
@@ -102,37 +102,32 @@ def figure_path(study: str) -> str:
 
 
 def card_files(hub: Hub, model: Repo, audit: Audit) -> Make:
-    """The owner's card with a part for each study, its figure and model-index entries; all else in it stays.
+    """The owner's card with a part for each study and its figure, and the file of evaluation results beside it.
 
-    ``files`` raises ValueError for a card that cannot be added to (a header that is no YAML, lone markers).
+    All else in both stays. ``files`` raises ValueError for a card that cannot be added to (a header that is no YAML,
+    lone markers).
     """
     where = f"{model.name}/{CARD}"
+    other = _other_prompts(audit)
+    listed = [one for one in audit.found if not other[one.study, one.experiment]]
 
     def files(there: State, known: str) -> Files:
-        readme = text_of(hub, there, CARD)
-        settled = _settled(hub, audit, readme + known)
-        url = hub.url(audit.results, commit=settled.commit, path=audit.folder)
+        readme, existing = text_of(hub, there, CARD), text_of(hub, there, eval_results.PATH)
+        split = header.split(readme)
+        header.load(split.header, where, first_line=split.first_line)
+        settled = _settled(hub, audit, readme + existing + known)
         told = audited(
             audit.found,
             audit.manifest,
             model_name=model.name,
-            results_url=url,
+            results_url=_url(hub, settled),
             results_private=audit.private,
             figures={study: Figure(figure_path(study), caption) for study, (_, caption) in audit.figures.items()},
         )
-        entries = model_entries.entries(
-            audit.found,
-            audit.manifest,
-            model_name=model.name,
-            results_url=url,
-            dataset_namespace=audit.namespace,
-            revisions=audit.revisions,
-        )
         parts = {one.study: model_card.part(one) for one in told}
         made = model_card.with_parts(readme, parts, where=where)
-        made = model_index.with_entries(made, entries, model_name=model.name, where=where, studies=parts)
         figures = {figure_path(study): content for study, (content, _) in audit.figures.items() if study in parts}
-        return {CARD: made.encode(), **figures}
+        return {CARD: made.encode(), **figures, **_numbers(hub, model, replace(settled, found=listed), existing)}
 
     def ours(content: bytes) -> frozenset[str]:
         text = header.decode(content, where)
@@ -150,51 +145,62 @@ def result_files(hub: Hub, model: Repo, audit: Audit) -> Make:
         UsageError: the run did not read all prompts of its studies: one number for each task must come from the
             task's own prompts.
     """
-    _refuse_other_prompts(audit)
     path = eval_results.PATH
-    where = f"{model.name}/{path}"
+    for trouble in filter(None, _other_prompts(audit).values()):
+        raise UsageError(
+            f"The run read {trouble}, and its numbers would stand beside those of whole audits. Share the "
+            "results alone, or audit without it."
+        )
 
     def files(there: State, known: str) -> Files:
-        existing = hub.read(model, path, revision=there.commit) if path in there.files else None
-        settled = _settled(hub, audit, (existing or b"").decode(errors="replace") + known)
-        entries = eval_results.entries(
-            audit.found,
-            namespace=audit.namespace,
-            revisions=audit.revisions,
-            source_url=hub.url(audit.results, commit=settled.commit, path=audit.folder),
-            source_user=hub.user,
-            date=str(audit.manifest.get("finished") or audit.manifest["started"]),
-            settings=eval_results.settings_note(audit.manifest, audit.found[0].model_id),
-        )
-        if not entries:
+        existing = text_of(hub, there, path)
+        made = _numbers(hub, model, _settled(hub, audit, existing + known), existing)
+        if not made:
             raise UsageError(
                 "Nothing in this run can be told as one number where higher is fairer. Share the results alone."
             )
-        return {path: eval_results.merged(existing, entries, where)}
+        return made
 
-    def ours(content: bytes) -> frozenset[tuple[str, ...]]:
-        return numbers(content, where, hub.user)
-
-    return Make(files, path, ours)
+    return Make(files, path, lambda content: numbers(content, f"{model.name}/{path}", hub.user))
 
 
-def _refuse_other_prompts(audit: Audit) -> None:
-    """Refuse numbers that would stand beside those of whole audits without being of one.
+def _numbers(hub: Hub, model: Repo, audit: Audit, existing: str) -> Files:
+    """The file of evaluation results with those of an audit; nothing where it has none.
 
     Raises:
-        UsageError: the run read a part, other configs than the study's, or notes of the user's own.
+        ValueError: the file that is there holds something else.
     """
-    for study, experiment in dict.fromkeys((one.study, one.experiment) for one in audit.found):
-        read = prompts_read(audit.manifest, study, experiment)
-        trouble = "notes of your own" if read.own else ""
-        trouble = trouble or ("only a part of the prompts (--limit)" if read.limit is not None else "")
-        if not trouble and not read.usual:
-            trouble = f"other prompts than the study's own ({', '.join(read.configs)})"
-        if trouble:
-            raise UsageError(
-                f"The run read {trouble}, and its numbers would stand beside those of whole audits. Share the "
-                "results alone, or audit without it."
-            )
+    entries = eval_results.entries(
+        audit.found,
+        namespace=audit.namespace,
+        revisions=audit.revisions,
+        source_url=_url(hub, audit),
+        source_user=hub.user,
+        date=str(audit.manifest.get("finished") or audit.manifest["started"]),
+        settings=eval_results.settings_note(audit.manifest, audit.found[0].model_id if audit.found else None),
+    )
+    path = eval_results.PATH
+    return {path: eval_results.merged(existing.encode(), entries, f"{model.name}/{path}")} if entries else {}
+
+
+def _url(hub: Hub, audit: Audit) -> str:
+    return hub.url(audit.results, commit=audit.commit, path=audit.folder)
+
+
+def _other_prompts(audit: Audit) -> dict[tuple[str, str], str]:
+    """What each experiment read in place of its study's own prompts; blank where it read just these.
+
+    A number of a part, of other configs or of the user's own notes must not stand beside those of whole audits.
+    """
+    other = {}
+    for pair in dict.fromkeys((one.study, one.experiment) for one in audit.found):
+        read = prompts_read(audit.manifest, *pair)
+        other[pair] = "" if read.usual else f"other prompts than the study's own ({', '.join(read.configs)})"
+        if read.limit is not None:
+            other[pair] = "only a part of the prompts (--limit)"
+        if read.own:
+            other[pair] = "notes of your own"
+    return other
 
 
 def text_of(hub: Hub, there: State, path: str) -> str:

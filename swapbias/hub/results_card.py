@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from swapbias.findings import Finding
 from swapbias.hub import markdown as marked
-from swapbias.hub.header import load, split
-from swapbias.hub.header_keys import with_keys
+from swapbias.hub.header import load, split, with_keys
 from swapbias.hub.markdown import markdown, url
 from swapbias.hub.model_card import PromptsRead, prompts_read
 from swapbias.report import words

@@ -203,7 +203,7 @@ def _step(hub: Hub, model: Repo, audit: Audit, *, own: bool, wanted: Wanted) -> 
 
 def _description(audit: Audit, *, own: bool) -> str:
     studies = "; ".join(load_study(name).title for name in dict.fromkeys(one.study for one in audit.found))
-    what = "a section of the card" if own else f"`{eval_results.PATH}` and nothing else"
+    what = f"a section of the card and `{eval_results.PATH}`" if own else f"`{eval_results.PATH}` and nothing else"
     return (
         f"Adds {what}: results of a bias audit with swapbias ({studies}). A measurement on fixed prompts, no ranking "
         "and no proof of fairness; the source of every number stands beside it, at a commit. Close it if unwanted."

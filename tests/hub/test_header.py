@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
-from swapbias.hub.header import decode, dump, load, native, newline, split
+from swapbias.hub.header import decode, dump, load, native, newline, split, with_keys
 from swapbias.hub.markdown import html, markdown, slug, url, visible
 
 HOSTILE = [
@@ -237,3 +237,47 @@ def test_what_is_dumped_is_read_back(data):
     text = dump(data)
     assert load(text, "x") == data
     assert split(f"---\n{text}---\nbody").header == text
+
+
+# Keys at the top ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_keys_are_set_and_every_other_byte_stays(line_end):
+    before = "---\n# mine\na: [1,  2] # two\ntags:\n- x   # my tag\nb: |\n  text\n\n---\nbody".replace("\n", line_end)
+    made = with_keys(before, {"tags": ["x", "y"], "new": {"c": 1}, "a": [1, 2]}, where="README.md")
+    expected = "---\n# mine\na: [1,  2] # two\ntags:\n- x\n- y\nb: |\n  text\n\nnew:\n  c: 1\n---\nbody"
+    assert made == expected.replace("\n", line_end)
+    assert with_keys(made, {"tags": ["x", "y"], "new": {"c": 1}}, where="README.md") == made
+
+
+def test_a_header_is_made_where_there_is_none():
+    assert with_keys("# A\n", {"a": 1}, where="README.md") == "---\na: 1\n---\n# A\n"
+    assert with_keys("", {"a": 1}, where="README.md") == "---\na: 1\n---\n"
+
+
+@pytest.mark.parametrize("header", ["{a: 1}", "  a: 1", "a: &x [1]\nb: *x", "a: [1", "{\n  a: 1\n}", "? a\n: b"])
+def test_a_header_that_cannot_be_edited_safely_is_refused(header):
+    with pytest.raises(ValueError, match=r"o/r/README\.md"):
+        with_keys(f"---\n{header}\n---\n", {"a": 2, "c": 3}, where="o/r/README.md")
+
+
+def test_comments_anchors_and_texts_around_a_key_stay():
+    before = "---\na: &x {b: 1}  # one\n# between\n\nc:\n- *x\n\n# foot\nd: *x\ne:\nf: >\n  text\n\n...\n---\n"
+    made = with_keys(before, {"c": [2], "d": 3, "e": 4}, where="README.md")
+    assert made == before.replace("- *x\n", "- 2\n").replace("d: *x\n", "d: 3\n").replace("e:\n", "e: 4\n")
+
+
+KEYS = st.sampled_from(["license", "language", "tags", "x"])
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.dictionaries(KEYS, VALUES, min_size=1), st.dictionaries(KEYS, VALUES), st.sampled_from(["\n", "\r\n"]))
+def test_any_keys_are_set_and_the_lines_of_others_stay(before, values, line_end):
+    lines = {key: dump({key: value}).replace("\n", line_end) for key, value in before.items()}
+    readme = f"---{line_end}{''.join(lines.values())}---{line_end}body"
+    made = with_keys(readme, values, where="README.md")
+    assert load(split(made).header, "x") == {**before, **values}
+    assert all(text in made for key, text in lines.items() if key not in values)
+    assert split(made).after == f"---{line_end}body"
+    assert with_keys(made, values, where="README.md") == made

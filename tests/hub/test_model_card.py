@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, settings, strategies as st
@@ -72,6 +73,22 @@ def test_a_part_of_the_prompts_is_said_to_be_one():
     assert "not all of its usual ones" in text
     assert "at most" not in said()
     assert "--kind masked --limit 20 --seed 1\n" in text
+
+
+def test_notes_of_ones_own_are_no_public_data_set():
+    found = [replace(finding(subset=""), study="phenotype_fairness", experiment="phenotyping")]
+    settings = {"limit": None, "notes": {"classifier": "svm", "data": "own notes"}}
+    corpora = [{"corpus": "clinical_notes", "config": "pairs", "rows": 8}]
+    (about,) = audited(found, MANIFEST | {"settings": settings, "corpora": corpora}, model_name="o/m")
+    text = part(about)
+    assert "Read: the user's own notes (8 prompts)." in text
+    assert "swapbias audit" not in text
+    assert "no evaluation result of the model lists the numbers" in text
+
+
+def test_other_configs_than_the_usual_are_named_in_the_command():
+    other = MANIFEST | {"corpora": [{"corpus": "gendered_stigma", "config": "rq1_original", "rows": 10}]}
+    assert "swapbias audit owner/model --study gendered_stigma:rq1_original\n" in told(other)
 
 
 def test_findings_of_two_models_or_of_none_make_no_section():

@@ -4,7 +4,6 @@ import pytest
 
 from swapbias.hub.comparison import SharedRun
 from swapbias.hub.header import load, split
-from swapbias.hub.header_keys import with_keys
 from swapbias.hub.results_card import BEGIN, END, is_ours, results_card
 from tests.hub.shared_runs import GAP, MANIFEST
 
@@ -20,26 +19,6 @@ OURS = [
 
 def card(existing="", **changed):
     return results_card("o/r", [RUN], {}, existing=existing)
-
-
-@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_keys_are_set_and_every_other_byte_stays(line_end):
-    before = "---\n# mine\na: [1,  2] # two\ntags:\n- x   # my tag\nb: |\n  text\n\n---\nbody".replace("\n", line_end)
-    made = with_keys(before, {"tags": ["x", "y"], "new": {"c": 1}, "a": [1, 2]}, where="README.md")
-    expected = "---\n# mine\na: [1,  2] # two\ntags:\n- x\n- y\nb: |\n  text\n\nnew:\n  c: 1\n---\nbody"
-    assert made == expected.replace("\n", line_end)
-    assert with_keys(made, {"tags": ["x", "y"], "new": {"c": 1}}, where="README.md") == made
-
-
-def test_a_header_is_made_where_there_is_none():
-    assert with_keys("# A\n", {"a": 1}, where="README.md") == "---\na: 1\n---\n# A\n"
-    assert with_keys("", {"a": 1}, where="README.md") == "---\na: 1\n---\n"
-
-
-@pytest.mark.parametrize("header", ["{a: 1}", "  a: 1", "a: &x [1]\nb: *x", "a: [1"])
-def test_a_header_that_cannot_be_edited_safely_is_refused(header):
-    with pytest.raises(ValueError, match=r"o/r/README\.md"):
-        with_keys(f"---\n{header}\n---\n", {"a": 2, "c": 3}, where="o/r/README.md")
 
 
 def test_a_card_made_twice_is_the_same():

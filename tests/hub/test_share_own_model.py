@@ -4,18 +4,17 @@ import re
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.header import load, split
 from swapbias.hub.model_card import prompts_read, without_section
-from swapbias.hub.model_index import without_entries
 from swapbias.hub.proposals import COMMIT, findings_of
 from swapbias.studies.catalogue import load_corpus
 from tests.hub.parcel_runs import QUIET, edited
 from tests.hub.shared_runs import GAP
-from tests.hub.sharing_runs import COMMITS, MODEL, README, own, put, statuses
+from tests.hub.sharing_runs import COMMITS, EVAL, MODEL, README, own, put, statuses
 
 pytestmark = pytest.mark.usefixtures("packed_once")
 
@@ -33,9 +32,8 @@ def other_study(tmp_path_factory):
     return start(asked, tmp_path_factory.mktemp("other") / "run", **QUIET)[0]
 
 
-def entries_of(card):
-    (model,) = load(split(card).header, "card")["model-index"]
-    return model["results"]
+def entries_of(models):
+    return yaml.safe_load(models.files("model", "alice/m")[EVAL])
 
 
 def test_the_own_card_gets_a_section_and_keeps_every_other_byte(models, run):
@@ -44,10 +42,10 @@ def test_the_own_card_gets_a_section_and_keeps_every_other_byte(models, run):
     card = held["README.md"].decode()
     assert "## Bias audit" in card
     assert "−0.100" in card  # by hand: .5 minus .6 in every pair that differs
-    assert "model-index:" in card
+    assert "value: 0.9\n" in held[EVAL].decode()  # by hand: 1 - |-.1|, higher is fairer
     assert held["swapbias/occupation_sentiment.png"].startswith(b"\x89PNG")
     assert held["weights.txt"] == b"w"
-    assert without_entries(without_section(card), where="README.md") == README
+    assert without_section(card) == README
     source = re.search(r"tree/([0-9a-f]{40})/runs/", card)[1]
     assert source == models.commits("dataset", "alice/audits")[0][0]
 
@@ -69,7 +67,7 @@ def test_sharing_a_later_audit_changes_the_section_in_place(models, run, later_r
     assert card.count("## Bias audit") == 1
     assert "−0.200" in card
     assert "−0.100" not in card
-    assert without_entries(without_section(card), where="README.md") == README
+    assert without_section(card) == README
 
 
 def test_a_card_that_cannot_be_added_to_stops_everything_before_anything_is_written(models, run):
@@ -110,7 +108,7 @@ def test_somebody_who_writes_in_between_is_not_overwritten(models, run):
         own(run)
     own(run)
     card = models.files("model", "alice/m")["README.md"].decode()
-    assert without_entries(without_section(card), where="README.md") == edited_by_hand
+    assert without_section(card) == edited_by_hand
 
 
 def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(models, run, later_run, other_study):
@@ -121,8 +119,10 @@ def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(model
     assert both.count("## Bias audit") == 1
     assert "### occupation\\_sentiment" in both
     assert "### social\\_distance" in both
-    listed = [one["metrics"][0]["args"]["study"] for one in entries_of(both)]
-    assert set(listed) == {"occupation_sentiment", "social_distance"}
+    assert [one["dataset"]["id"] for one in entries_of(models)] == [
+        "swapbias/occupation_sentiment",
+        "swapbias/social_distance",
+    ]
     assert statuses(own(run)) == statuses(own(other_study)) == ["unchanged", "unchanged"]
     own(later_run)
     later = models.files("model", "alice/m")["README.md"].decode()
@@ -130,7 +130,7 @@ def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(model
     assert both[both.index(start) : both.index(end)] == later[later.index(start) : later.index(end)]
     assert "−0.200" in later
     assert "−0.100" not in later
-    assert without_entries(without_section(later), where="README.md") == README
+    assert without_section(later) == README
     assert alone != later
 
 
@@ -142,29 +142,50 @@ def test_own_notes_are_not_told_as_the_public_corpus(models, own_run):
     assert "on notes of the user's own" in card
     assert "Read: the user's own notes (8 prompts)" in card  # 4 test notes, each with its counterpart
     assert "To repeat it" not in card
-    assert "model-index:" not in card  # it names public data sets, and this is none
+    assert EVAL not in models.files("model", "alice/m")  # it names public data sets, and this is none
     assert "with the prompts of this study" not in card
 
 
 def test_a_part_of_the_prompts_is_not_listed_as_the_whole_data_set(models, run, tmp_path):
     commit = models.add_repo("dataset", "swapbias/occupation_sentiment", tags=[TAG])
-    own(run)
-    (whole,) = entries_of(models.files("model", "alice/m")["README.md"].decode())
-    assert (whole["dataset"]["revision"], whole["dataset"]["split"]) == (commit, "test")
     own(edited(run, tmp_path / "part", settings=run.manifest()["settings"] | {"limit": 40}))
-    card = models.files("model", "alice/m")["README.md"].decode()
-    (part,) = entries_of(card)
-    assert not {"revision", "split"} & set(part["dataset"])
-    assert {one["args"]["limit"] for one in part["metrics"]} == {40}
-    assert "Read: at most 40 rows of each table" in card
+    assert EVAL not in models.files("model", "alice/m")
+    assert "Read: at most 40 rows of each table" in models.files("model", "alice/m")["README.md"].decode()
+    own(run)
+    (whole,) = entries_of(models)
+    assert whole["dataset"]["revision"] == commit
 
 
 def test_a_commit_of_the_data_set_is_named_only_for_the_rows_that_it_holds(models, run, tmp_path):
     models.add_repo("dataset", "swapbias/occupation_sentiment", tags=[TAG])
     (read,) = run.manifest()["corpora"]
     own(edited(run, tmp_path / "older", corpora=[{**read, "sha256": "0" * 64}]))  # read before the table was edited
-    (entry,) = entries_of(models.files("model", "alice/m")["README.md"].decode())
+    (entry,) = entries_of(models)
     assert "revision" not in entry["dataset"]
+
+
+def test_model_index_entries_and_results_of_others_stay_byte_for_byte(models, run):
+    header = (
+        "model-index:\n- name: m   # mine\n  results:\n  # swapbias:begin\n"
+        "  - {task: {type:  x}, dataset: {type: a/b, name: B},"
+        " source: {name: swapbias, url: https://a.b}, metrics: [{type: gap, value: 0.10}]}\n  # swapbias:end\n"
+    )
+    theirs = "# by hand\n- dataset: {id: other/bench,  task_id: t}\n  value: 0.50\n"
+    before = f"---\n{header}---\n# M\n"
+    models.push("model", "alice/m", {"README.md": before.encode(), EVAL: theirs.encode()}, "theirs")
+    own(run)
+    held = models.files("model", "alice/m")
+    assert without_section(held["README.md"].decode()) == before
+    assert held[EVAL].decode().startswith(theirs)
+    assert "occupation_sentiment" in held[EVAL].decode().removeprefix(theirs)
+    assert statuses(own(run)) == ["unchanged", "unchanged"]
+
+
+def test_results_that_cannot_be_read_stop_everything_before_anything_is_written(models, run):
+    models.push("model", "alice/m", {EVAL: b"nonsense: ["}, "broken")
+    with pytest.raises(ValueError, match=r"alice/m/\.eval_results/swapbias\.yaml"):
+        own(run)
+    assert not [path for method, path, _ in models.log if method == "POST" and "create" in path]
 
 
 def test_other_configs_than_the_usual_are_named():
