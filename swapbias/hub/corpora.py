@@ -188,7 +188,10 @@ def push_dataset(
             tag=f"v{corpus.version}",
             message=f"{corpus.name} {corpus.version}",
             private=private,
-            raise_hint=f"give CORPUS version=... (now {corpus.version}) in builders/{corpus.name}.py",
+            raise_hint=(
+                f"give CORPUS version=... (now {corpus.version}) in builders/{corpus.name}.py, or if no row changed "
+                "install with constraints.txt (another pyarrow writes other bytes)"
+            ),
             dry_run=dry_run,
             say=say,
         )

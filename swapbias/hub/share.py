@@ -13,7 +13,7 @@ from swapbias.hub.bundle import Parcel, pack
 from swapbias.hub.client import Hub, Repo, State
 from swapbias.hub.files import Change
 from swapbias.hub.proposals import CARD, COMMIT, Audit, Done, Step, card_files, findings_of, result_files
-from swapbias.hub.push import show_change, show_texts
+from swapbias.hub.push import show_change
 from swapbias.hub.results_repo import Shelf
 from swapbias.privacy import gate as outgoing
 from swapbias.report import draw_figures
@@ -214,21 +214,19 @@ def _show_results(hub: Hub, shelf: Shelf, wanted: Wanted, say: Say) -> Done:
     """Say what would be written to the results repository: its card, and every path."""
     would = f"would be {shelf.status}" if shelf.change else "unchanged"
     say(f"{shelf.repo.kind} {shelf.repo.name}: {would}")
-    there = shelf.state
-    card = hub.read(shelf.repo, CARD, revision=there.commit) if there and CARD in there.files else b""
-    show_change(shelf.change, set(there.files) if there else set(), card, say)
+    show_change(hub, shelf.state, shelf.change, say)
     _lay_out(shelf.repo, shelf.change, wanted)
     return Done(shelf.repo, would, hub.url(shelf.repo), shelf.change)
 
 
 def _show_model(hub: Hub, step: Step, description: str, wanted: Wanted, say: Say) -> Done:
-    """Say what would be written to the model's repository: every text, and what a pull request would say."""
-    repo, there = step.there.repo, step.there
+    """Say what would be written to the model's repository: card and numbers, and what a pull request would say."""
+    repo = step.there.repo
     say(f"{repo.kind} {repo.name}: {step.would}")
     if step.opens:
         say(f"  Title: {proposing.TITLE}")
         say(f"  Description: {description}")
-    show_texts(step.change, set(there.files), lambda path: hub.read(repo, path, revision=there.commit), say)
+    show_change(hub, step.there, step.change, say, texts=(CARD, eval_results.PATH))
     _lay_out(repo, step.change, wanted)
     return Done(repo, step.would, step.page, step.change)
 

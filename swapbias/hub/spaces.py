@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from swapbias import __version__
 from swapbias.errors import UsageError
+from swapbias.hub import header
 from swapbias.hub.client import Hub, Repo
 from swapbias.hub.dataset_card import SOURCE
 from swapbias.hub.push import Pushed, push_repo
@@ -63,7 +63,7 @@ def push_metric(
     """Publish a metric as the static Space ``namespace/name``, tagged with the version of swapbias.
 
     Raises:
-        UsageError, HubError: as ``publishing.push_repo``, and for an unknown metric. ValueError: a broken card.
+        UsageError, HubError: as ``push_repo``, and for an unknown metric. ValueError: a broken card.
     """
     return push_repo(
         hub,
@@ -161,15 +161,15 @@ def space_card(name: str, *, repo: Repo, version: str) -> str:
     Raises:
         ValueError: the card lacks a part.
     """
-    header, body = split_card((Path(metric_path(name)) / "README.md").read_text(encoding="utf-8"))
-    header |= {"sdk": "static", "app_file": "index.html", "license": "apache-2.0"}
+    metadata, body = split_card((Path(metric_path(name)) / "README.md").read_text(encoding="utf-8"))
+    metadata |= {"sdk": "static", "app_file": "index.html", "license": "apache-2.0"}
     install = f'```bash\npip install "swapbias @ git+{SOURCE}@v{version}"\n```'
     body = _loading_from_hub(name, body, repo=repo, version=version)
     body = _swapped(name, body, "## How to use\n", f"## How to use\n\n{install}\n")
     body = _swapped(name, body, "## Limits\n", f"## Limits\n\n{NOT_A_RANKING}\n")
     body = _swapped(name, body, _found(name, _OUTPUT, body), output_block(worked_example(name)))
     origin = f"Made from [metrics/{name}]({SOURCE}/tree/v{version}/metrics/{name}) of swapbias {version}."
-    return f"---\n{yaml.safe_dump(header, sort_keys=False, allow_unicode=True)}---\n\n{body.strip()}\n\n{origin}\n"
+    return f"---\n{header.dump(metadata)}---\n\n{body.strip()}\n\n{origin}\n"
 
 
 def _swapped(name: str, text: str, old: str, new: str) -> str:
@@ -192,12 +192,10 @@ def split_card(card: str) -> tuple[dict[str, Any], str]:
     Raises:
         ValueError: there is no header.
     """
-    _, mark, rest = card.partition("---\n")
-    header, end, body = rest.partition("\n---\n")
-    read = yaml.safe_load(header) if mark and end and card.startswith("---\n") else None
-    if not isinstance(read, dict):
+    parts = header.split(card)
+    if not parts.has_header:
         raise ValueError("The card has no YAML header between two lines of '---'. Add one with title, description.")
-    return read, body.strip()
+    return header.load(parts.header, "The card"), parts.after.partition("\n")[2].strip()
 
 
 def page(card: str, *, name: str, version: str) -> str:
@@ -206,7 +204,7 @@ def page(card: str, *, name: str, version: str) -> str:
     Raises:
         ValueError: no header, or no table of anchor values.
     """
-    header, body = split_card(card)
+    metadata, body = split_card(card)
     intro, *parts = re.split(r"^## (.+)$", body, flags=re.MULTILINE)
     texts = dict(zip(parts[::2], parts[1::2], strict=True))
     anchors = texts.get(ANCHORS, "")
@@ -214,8 +212,8 @@ def page(card: str, *, name: str, version: str) -> str:
         environment()
         .get_template("metric.html.j2")
         .render(
-            title=str(header["title"]),
-            description=str(header["description"]),
+            title=str(metadata["title"]),
+            description=str(metadata["description"]),
             name=name,
             version=version,
             intro=_html(re.sub(r"^# .+\n", "", intro)),

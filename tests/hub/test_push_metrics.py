@@ -177,4 +177,4 @@ def test_a_terminal_that_knows_few_letters_gets_them_all_the_same(hub, tmp_path)
     done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"emoji: ?" in done.stdout
-    assert b"  index.html:" in done.stdout
+    assert b"  A index.html (" in done.stdout
