@@ -5,22 +5,37 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.hub.client import Hub, Repo
-from swapbias.hub.dataset_card import LICENCES, NAMESPACE, dataset_card, licences_file, local_card, withheld_configs
+from swapbias.hub.dataset_card import (
+    LICENCES,
+    NAMESPACE,
+    Part,
+    Written,
+    dataset_card,
+    licences_file,
+    local_card,
+    withheld_configs,
+)
 from swapbias.hub.push import Pushed, Say, push_repo
-from swapbias.hub.shards import Written, write_config
 from swapbias.privacy import credentialed
-from swapbias.studies import Corpus, load_corpus, local_corpus
+from swapbias.studies import Config, Corpus, checked_rows, load_corpus, local_corpus
 
 MARKER = ".swapbias-corpus"  # tells a folder that may be replaced from a user's own
 LOCAL = "own"  # in the mark of a corpus that was made from a folder of the user's
 OTHER_LICENCE = "other"  # of such a corpus
+BATCH_ROWS = 1_000  # of a streamed config, held in memory
+SHARD_BYTES = 256 * 2**20  # of text in one file of a streamed config
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +102,73 @@ def _write_licences(folder: Path, corpus: Corpus) -> None:
     notices = licences_file(corpus)
     if notices is not None:
         (folder / LICENCES).write_bytes(notices)
+
+
+def write_config(folder: Path, corpus: Corpus, config: Config) -> Written:
+    """Write a config into a new folder as ``<split>-00000-of-00001.parquet``, streamed ones in several files.
+
+    Raises:
+        UpstreamMissingError: an upstream file it needs is not reachable; nothing is written.
+        ValueError: a broken table.
+    """
+    made = Written(config.columns)
+    if config.stream:
+        folder.mkdir()
+        _stream(folder, config, made)
+        return made
+    rows = checked_rows(corpus, config.name)
+    folder.mkdir()
+    by_split: dict[str, list[Mapping[str, str]]] = {}
+    for row in rows:
+        by_split.setdefault(row[config.split_column] if config.split_column else config.split, []).append(row)
+    for split, part in by_split.items():
+        table = _table(part, config.columns)
+        file = folder / f"{split}-00000-of-00001.parquet"
+        pq.write_table(table, file)
+        made.splits[split] = Part(len(part), table.nbytes, file.stat().st_size)
+        made.credentialed |= _held(table)
+    return made
+
+
+def _stream(folder: Path, config: Config, made: Written) -> None:
+    """Files of about ``SHARD_BYTES`` each, renamed once their number is known."""
+    total = made.splits.setdefault(config.split, Part())
+    shards: list[Path] = []
+    batches = _batches(config.rows(), config.columns)
+    for first in batches:
+        shards.append(folder / f"{config.split}-{len(shards):05d}.parquet")
+        with pq.ParquetWriter(shards[-1], first.schema) as writer:
+            size = 0
+            for table in chain([first], batches):  # leaves the rest open for the next file
+                writer.write_table(table)
+                size += table.nbytes
+                total.rows += len(table)
+                made.credentialed |= _held(table)
+                if size >= SHARD_BYTES:
+                    break
+        total.bytes += size
+        total.file_bytes += shards[-1].stat().st_size
+    for number, shard in enumerate(shards):
+        shard.rename(folder / f"{config.split}-{number:05d}-of-{len(shards):05d}.parquet")
+
+
+def _batches(rows: Iterable[Mapping[str, str]], columns: tuple[str, ...]) -> Iterator[pa.Table]:
+    waiting = iter(rows)
+    while batch := list(islice(waiting, BATCH_ROWS)):
+        yield _table(batch, columns)
+
+
+def _table(rows: list[Mapping[str, str]], columns: tuple[str, ...]) -> pa.Table:
+    """Columns of strings, with the features that datasets keeps in a schema."""
+    from datasets import Features, Value
+
+    schema = Features({name: Value("string") for name in columns}).arrow_schema
+    data: dict[str, Any] = {name: [row[name] for row in rows] for name in columns}
+    return pa.table(data, schema=schema)
+
+
+def _held(table: pa.Table) -> bool:
+    return "credentialed" in table.column_names and "True" in set(table["credentialed"].to_pylist())
 
 
 @contextmanager

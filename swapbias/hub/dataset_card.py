@@ -2,19 +2,41 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from swapbias.hub import header
 from swapbias.hub.markdown import markdown
-from swapbias.hub.shards import Written
 from swapbias.privacy import NOTE as CREDENTIALED_NOTE
 from swapbias.studies import PROMPT_COLUMNS, Config, Corpus, Prompt, corpus_dir, pinned_files, read_table
 
 SECTION = "Columns"  # of a README: a table of column, configs it is meant for, meaning
 _ATTRIBUTE = re.compile(r"^        (\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
 _ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class Part:
+    """One split: its rows, their bytes in memory and in files."""
+
+    rows: int = 0
+    bytes: int = 0
+    file_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Written:
+    """A config on disk."""
+
+    columns: tuple[str, ...]
+    splits: dict[str, Part] = field(default_factory=dict)
+    credentialed: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Of all splits."""
+        return sum(part.rows for part in self.splits.values())
 
 
 @dataclass(frozen=True, slots=True)

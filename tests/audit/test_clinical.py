@@ -473,8 +473,8 @@ def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatc
     folder = tmp_path / "mimic3"
     folder.mkdir()
     mimic.write_mimic3(folder, megabytes=1)  # without annotations
-    monkeypatch.setattr("swapbias.hub.shards.SHARD_BYTES", 200_000)
-    monkeypatch.setattr("swapbias.hub.shards.BATCH_ROWS", 37)
+    monkeypatch.setattr("swapbias.hub.corpora.SHARD_BYTES", 200_000)
+    monkeypatch.setattr("swapbias.hub.corpora.BATCH_ROWS", 37)
     built = {one.config: one for one in building.build("clinical_notes", tmp_path / "built", data=folder)}
     written = sorted((tmp_path / "built" / "clinical_notes" / "mimic3").glob("*.parquet"))
     expected = [note["note_id"] for note in stream_notes(folder)]

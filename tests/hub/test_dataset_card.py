@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from swapbias.hub import corpora as building, dataset_card, dataset_card as columns, dataset_card as provenance
-from swapbias.hub.shards import Part, Written
+from swapbias.hub.dataset_card import Part, Written
 from swapbias.studies import catalogue as studies
 from swapbias.studies.prompt import PROMPT_COLUMNS
 from swapbias.studies.tables import corpus_dir, pinned_files
