@@ -184,14 +184,13 @@ def audited(
     models = sorted({one.model_id for one in found})
     if len(models) > 1:
         raise ValueError(f"Findings of {len(models)} models ({', '.join(models)[:200]}), expected one. Choose one.")
-    robust = {(one.study, *one.key()): one for one in found if one.robust and one.score == "score"}
-    shown = words.published_headlines(found)
+    shown = headline_rows(found)
     if not shown:
         raise ValueError("The run holds no comparison of two groups for this model. Audit it with another --study.")
     made = []
-    for study in (load_study(name) for name in dict.fromkeys(one.study for one in shown)):
-        mine = [one for one in shown if one.study == study.name]
-        read = {name: prompts_read(manifest, study.name, name) for name in dict.fromkeys(o.experiment for o in mine)}
+    for study in (load_study(name) for name in dict.fromkeys(one.study for one, _ in shown)):
+        rows = tuple(row for one, row in shown if one.study == study.name)
+        read = {name: prompts_read(manifest, study.name, name) for name in dict.fromkeys(o.experiment for o in rows)}
         own = any(one.own for one in read.values())
         made.append(
             Audited(
@@ -201,7 +200,7 @@ def audited(
                 model_id=model_name,
                 date=str(manifest.get("finished") or manifest.get("started") or "")[:10],
                 version=str(manifest["swapbias"]),
-                rows=tuple(_row(one, robust.get((one.study, *one.key()))) for one in mine),
+                rows=rows,
                 command="" if own else _command(model_name, study.name, read, manifest["settings"]),
                 prompts=tuple((name, one.told()) for name, one in read.items() if one.told()),
                 own=own,
@@ -213,6 +212,16 @@ def audited(
             )
         )
     return made
+
+
+def headline_rows(found: Sequence[Finding]) -> list[tuple[Finding, AuditRow]]:
+    """The comparisons over all rows by each study's own statistic, with the robust view of the same beside it."""
+
+    def quantity(one: Finding) -> tuple[str, ...]:
+        return (one.study, one.model_id, *one.key())
+
+    robust = {quantity(one): one for one in found if one.robust and one.score == "score"}
+    return [(one, _row(one, robust.get(quantity(one)))) for one in words.published_headlines(found)]
 
 
 def _row(finding: Finding, robust: Finding | None) -> AuditRow:

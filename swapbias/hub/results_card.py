@@ -1,6 +1,5 @@
 """The README of a results repository: which runs it holds, what they found, how to load them, how to read them."""
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -9,8 +8,7 @@ from swapbias.findings import Finding
 from swapbias.hub import markdown as marked
 from swapbias.hub.header import load, split, with_keys
 from swapbias.hub.markdown import markdown, url
-from swapbias.hub.model_card import PromptsRead, prompts_read
-from swapbias.report import words
+from swapbias.hub.model_card import PromptsRead, headline_rows, prompts_read
 from swapbias.studies import Study, corpora, load_corpus, load_study
 
 FINDINGS = "findings"  # the config of every run's findings
@@ -201,44 +199,21 @@ def _loading(repo: str, runs: Sequence[SharedRun], items: Mapping[str, Sequence[
 
 
 def _headlines(run: SharedRun) -> Iterator[str]:
-    shown = [one for one in words.headlines(list(run.found)) if one.score == "score"]
-    robust = {_quantity(one): one for one in reversed(shown) if one.robust}
-    plain = [one for one in shown if not one.robust]
+    shown = headline_rows(run.found)
     yield f"### {run.name}"
-    if not plain:
+    if not shown:
         yield "No comparison over all rows; its rates and means stand in its findings and its report."
         return
-    rows = [_headline(one, robust.get(_quantity(one))) for one in plain]
     names = ("model", "quantity", "rows", "value", "95 % interval", "robust interval", "p corrected", "n")
+    rows, readings = [], []
+    for one, row in shown:
+        quantity = f"{one.study} {row.experiment}: {row.what}"
+        cells = (one.model_id, quantity, row.where, row.value, row.interval, row.robust, row.p, row.n)
+        rows.append([markdown(cell) for cell in cells])
+        told = f"{row.unit}; {row.direction}" if row.direction else row.unit
+        readings.append(f"- {markdown(quantity)}: {markdown(told)}.")
     yield _table(names, rows, numbers=5)
-    yield "\n".join(dict.fromkeys(_reading(one) for one in plain))
-
-
-def _reading(one: Finding) -> str:
-    """Unit and sign of a quantity."""
-    told = f"{one.unit}; {one.direction}" if one.direction else one.unit
-    return f"- {markdown(f'{one.study} {one.experiment}: {words.quantity(one)}')}: {markdown(told)}."
-
-
-def _quantity(one: Finding) -> tuple[str, ...]:
-    """What the plain and the robust view of one quantity share."""
-    return (one.study, one.model_id, one.score, *one.key())
-
-
-def _headline(one: Finding, robust: Finding | None) -> tuple[str, ...]:
-    signed = words.is_signed(one)
-    p_value = one.estimate.p_value if math.isnan(one.estimate.p_adjusted) else one.estimate.p_adjusted
-    texts = (
-        one.model_id,
-        f"{one.study} {one.experiment}: {words.quantity(one)}",
-        words.where(one),
-        words.value_of(one),
-        words.interval(one.estimate, signed=signed),
-        words.interval(robust.estimate, signed=signed) if robust else "–",
-        words.p_value(p_value),
-        str(one.estimate.n),
-    )
-    return tuple(markdown(text) for text in texts)
+    yield "\n".join(dict.fromkeys(readings))
 
 
 def _limits(study: Study) -> str:
