@@ -20,7 +20,7 @@ DECIMALS = 4
 LIMITS = "One measure of one study: 1 is no measured difference, not proof of fairness; this is not a leaderboard."
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_LARGEST = 256 * 1024  # bytes of a file that is read
+_LARGEST = 256 * 1024  # characters of a file that is read
 
 Entry = dict[str, Any]
 
@@ -103,7 +103,8 @@ def merged(existing: bytes | None, new: Sequence[Entry], where: str) -> bytes:
     waiting = {_key(one): one for one in new}
     if len(waiting) < len(new) or () in waiting:
         raise ValueError("New entries must be ours, one for each dataset and task. Make them with entries().")
-    before = [] if existing is None else _read(existing, where)
+    text = header.decode(existing or b"", where)
+    before = _read(text, where)
     instead: list[Entry | None] = []  # of each entry that is there: the new one, itself, or nothing
     replaced: set[tuple[str, ...]] = set()
     for one in before:
@@ -115,11 +116,8 @@ def merged(existing: bytes | None, new: Sequence[Entry], where: str) -> bytes:
     after = [*(one for one in instead if one is not None), *added]
     if existing is not None and after == before:
         return existing
-    if existing is not None:
-        text = _edited(header.decode(existing, where), before, instead, added)
-        if _means(text, after, where):
-            return text.encode()
-    return _dump(after).encode()
+    edited = _edited(text, before, instead, added)
+    return (edited if _means(edited, after, where) else _dump(after)).encode()
 
 
 def settings_note(manifest: Mapping[str, Any], model_id: str | None = None) -> str:
@@ -172,7 +170,7 @@ def _edited(text: str, before: Sequence[Entry], instead: Sequence[Entry | None],
 def _means(text: str, wanted: Sequence[Entry], where: str) -> bool:
     """Whether a file says just that: an alias of what was replaced, say, has lost its meaning."""
     try:
-        return _dump(_read(text.encode(), where)) == _dump(wanted)  # as text: .nan is not equal to itself
+        return _dump(_read(text, where)) == _dump(wanted)  # as text: .nan is not equal to itself
     except ValueError:
         return False
 
@@ -233,15 +231,15 @@ def _key(entry: Entry) -> tuple[str, ...]:
     return (*(str(entry["dataset"].get(name)) for name in ("id", "task_id")), str(source.get("user")))
 
 
-def _read(content: bytes, where: str) -> list[Entry]:
+def _read(text: str, where: str) -> list[Entry]:
     """The entries of a file that anybody may have written.
 
     Raises:
         ValueError: too large, not YAML, with doubled keys or objects in it, or not a list of entries.
     """
-    if len(content) > _LARGEST:
-        raise ValueError(f"{where} has {len(content)} bytes, expected {_LARGEST} at most. Shorten the file.")
-    read = header.read(header.decode(content, where), where)
+    if len(text) > _LARGEST:
+        raise ValueError(f"{where} has {len(text)} characters, expected {_LARGEST} at most. Shorten the file.")
+    read = header.read(text, where)
     found = [] if read is None else read
     if not isinstance(found, list) or not all(map(_is_entry, found)):
         raise ValueError(f"{where} is no list of entries with dataset and value. Correct or remove the file.")
@@ -259,5 +257,5 @@ def numbers(content: bytes, where: str, user: str) -> frozenset[tuple[str, ...]]
     Raises:
         ValueError: a file that is no list of entries; it may be anybody's.
     """
-    mine = [(key, str(one["value"])) for one in _read(content, where) if (key := _key(one))]
+    mine = [(key, str(one["value"])) for one in _read(header.decode(content, where), where) if (key := _key(one))]
     return frozenset((*task, value) for (*task, made_by), value in mine if made_by == user)

@@ -1,12 +1,10 @@
-"""Markdown of a card: text from outside made safe, and a part between two comments put in, replaced, taken out."""
+"""Markdown of a card: text from outside made safe, and a part between two comments put in or replaced."""
 
 import hashlib
 import re
 import unicodedata
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
-
-from markupsafe import escape
 
 from swapbias.hub.header import newline, split
 
@@ -44,24 +42,6 @@ def replaced(text: str, part: str, *, begin: str, end: str, where: str = "README
     if find(f"{open_ended}{begin}{line_end}{end}{line_end}", begin=begin, end=end, where=where) is None:
         raise ValueError(f"{where} ends within a code block. Close it (a line of ``` or ~~~) first.")
     return open_ended + ours + line_end
-
-
-def removed(text: str, *, begin: str, end: str, where: str = "README.md") -> str:
-    """The text without the markers, what stands between them, and one blank line before.
-
-    Raises:
-        ValueError: markers that make no pair.
-    """
-    span = find(text, begin=begin, end=end, where=where)
-    if span is None:
-        return text
-    after = _LINE_END.match(text, span.end)
-    before = text[: span.start]
-    for line_end in ("\r\n", "\n"):
-        if before.endswith(line_end * 2):
-            before = before.removesuffix(line_end)
-            break
-    return before + text[after.end() if after else span.end :]
 
 
 def find(text: str, *, begin: str, end: str, where: str = "README.md") -> Span | None:
@@ -152,11 +132,6 @@ def markdown(text: str) -> str:
     if _OPENING.match(safe):
         return f"\\{safe}"
     return _ORDINAL.sub(lambda found: f"{found[1]}\\{found[2]}", safe)
-
-
-def html(text: str) -> str:
-    """Any text as HTML that shows it and does nothing else, in an element or a quoted attribute."""
-    return str(escape(visible(text)))
 
 
 def url(text: str) -> str:

@@ -353,15 +353,6 @@ def with_parts(readme: str, parts: Mapping[str, str], *, where: str = "README.md
     return marked.replaced(readme, "\n\n".join(section), begin=BEGIN, end=END, where=where)
 
 
-def without_section(readme: str) -> str:
-    """The README without the section, its markers and the blank line before them; as it is where there is none.
-
-    Raises:
-        ValueError: markers that make no pair.
-    """
-    return marked.removed(readme, begin=BEGIN, end=END)
-
-
 def _markers(study: str) -> tuple[str, str]:
     return f"<!-- swapbias:begin {study} -->", f"<!-- swapbias:end {study} -->"
 

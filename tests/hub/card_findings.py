@@ -1,6 +1,9 @@
-"""Findings of one model and the manifest of their run, as cards are made of them."""
+"""Findings of one model and the manifest of their run, as cards are made of them; cards without their section."""
 
 from swapbias.findings.finding import Finding
+from swapbias.hub.header import newline
+from swapbias.hub.markdown import find
+from swapbias.hub.model_card import BEGIN, END
 from swapbias.measures.estimate import Estimate
 
 MANIFEST = {
@@ -34,3 +37,13 @@ FOUND = [
     finding(0.6, measure="mean"),
     finding(0.9, score="closed_list_mass"),
 ]
+
+
+def without_section(readme):
+    """A README without the section, its line end, and the blank line before it."""
+    span, gap = find(readme, begin=BEGIN, end=END), newline(readme)
+    if span is None:
+        return readme
+    before = readme[: span.start]
+    before = before.removesuffix(gap) if before.endswith(gap * 2) else before
+    return before + readme[span.end :].removeprefix(gap)

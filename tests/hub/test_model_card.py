@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings, strategies as st
 from markdown_it import MarkdownIt
 
 from swapbias.hub.header import split
-from swapbias.hub.model_card import BEGIN, END, Audited, AuditRow, Figure, audited, part, with_parts, without_section
-from tests.hub.card_findings import FOUND, MANIFEST, URL, finding
+from swapbias.hub.model_card import BEGIN, END, Audited, AuditRow, Figure, audited, part, with_parts
+from tests.hub.card_findings import FOUND, MANIFEST, URL, finding, without_section
 
 HOSTILE = "<script>|x [y](javascript:z) <!-- swapbias:end -->\n# T"
 ROW = AuditRow(HOSTILE, HOSTILE, HOSTILE, "1", "2", "3", "4", HOSTILE, HOSTILE, HOSTILE)

@@ -9,9 +9,10 @@ import yaml
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.model_card import prompts_read, without_section
+from swapbias.hub.model_card import prompts_read
 from swapbias.hub.proposals import COMMIT, findings_of
 from swapbias.studies.catalogue import load_corpus
+from tests.hub.card_findings import without_section
 from tests.hub.parcel_runs import QUIET, edited
 from tests.hub.shared_runs import GAP
 from tests.hub.sharing_runs import COMMITS, EVAL, MODEL, README, own, put, statuses
