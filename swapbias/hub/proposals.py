@@ -127,7 +127,11 @@ def card_files(hub: Hub, model: Repo, audit: Audit) -> Make:
         parts = {one.study: model_card.part(one) for one in told}
         made = model_card.with_parts(readme, parts, where=where)
         figures = {figure_path(study): content for study, (content, _) in audit.figures.items() if study in parts}
-        return {CARD: made.encode(), **figures, **_numbers(hub, model, replace(settled, found=listed), existing)}
+        return {
+            CARD: made.encode(),
+            **figures,
+            **_evaluation_results(hub, model, replace(settled, found=listed), existing),
+        }
 
     def ours(content: bytes) -> frozenset[str]:
         text = header.decode(content, where)
@@ -154,7 +158,7 @@ def result_files(hub: Hub, model: Repo, audit: Audit) -> Make:
 
     def files(there: State, known: str) -> Files:
         existing = text_of(hub, there, path)
-        made = _numbers(hub, model, _settled(hub, audit, existing + known), existing)
+        made = _evaluation_results(hub, model, _settled(hub, audit, existing + known), existing)
         if not made:
             raise UsageError(
                 "Nothing in this run can be told as one number where higher is fairer. Share the results alone."
@@ -164,7 +168,7 @@ def result_files(hub: Hub, model: Repo, audit: Audit) -> Make:
     return Make(files, path, lambda content: numbers(content, f"{model.name}/{path}", hub.user))
 
 
-def _numbers(hub: Hub, model: Repo, audit: Audit, existing: str) -> Files:
+def _evaluation_results(hub: Hub, model: Repo, audit: Audit, existing: str) -> Files:
     """The file of evaluation results with those of an audit; nothing where it has none.
 
     Raises:
