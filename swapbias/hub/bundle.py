@@ -148,7 +148,7 @@ _UNNAMED = "own"  # the phenotype of own notes that name none
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class Bundle:
     """A run as it may be shared.
 
     Attributes:
@@ -176,7 +176,7 @@ class Parcel:
 
 def pack(
     run: Run, *, findings_only: bool = False, name: str | None = None, phenotypes: Collection[str] = ()
-) -> Parcel:
+) -> Bundle:
     """A finished run as it may be shared; packing it twice gives the same bytes.
 
     Args:
@@ -209,7 +209,7 @@ def pack(
     if not _NAME.fullmatch(chosen):
         raise UsageError(f"{chosen!r} is no name of a run, expected a-z, 0-9 and dashes, at most 80. Choose another.")
     made = {**_files(public, chosen), **({} if findings_only else shared_items(run, public.items))}
-    return Parcel(
+    return Bundle(
         chosen,
         {f"runs/{chosen}/{path}": made[path] for path in sorted(made)},
         public.found,

@@ -222,11 +222,11 @@ class Hub:
 
     @cached_property
     def _whoami(self) -> dict[str, Any]:
-        with self._told("log in"):
-            told = self._api.whoami()
-            if not isinstance(told, dict) or not isinstance(told.get("name"), str):
+        with self._one_sentence("log in"):
+            found = self._api.whoami()
+            if not isinstance(found, dict) or not isinstance(found.get("name"), str):
                 raise HubError(not_a_hub("log in"))
-            return told
+            return found
 
     @property
     def user(self) -> str:
@@ -235,7 +235,7 @@ class Hub:
 
     def owners(self) -> tuple[str, ...]:
         """The user and the organisations that the token may write to."""
-        with self._told("log in"):
+        with self._one_sentence("log in"):
             access = self._whoami.get("auth", {}).get("accessToken", {})
             if access.get("role") == "read":
                 raise HubError("The token may only read. Make one with write access and log in with hf auth login.")
@@ -252,7 +252,7 @@ class Hub:
         """What a repository holds, or None where it is not there (or not to be seen with this token)."""
         from huggingface_hub.errors import RepositoryNotFoundError
 
-        with self._told(f"read {repo.name}"):
+        with self._one_sentence(f"read {repo.name}"):
             try:
                 info = self._api.repo_info(repo.name, repo_type=repo.kind, revision=revision)
             except RepositoryNotFoundError:
@@ -270,14 +270,14 @@ class Hub:
 
     def commits(self, repo: Repo, *, revision: str = "main") -> list[str]:
         """Titles of the commits that lead to a revision, newest first."""
-        with self._told(f"read {repo.name}"):
+        with self._one_sentence(f"read {repo.name}"):
             found = self._api.list_repo_commits(repo.name, repo_type=repo.kind, revision=revision)
             return [str(one.title) for one in found]
 
     def repos(self, owner: str, kind: str) -> list[str]:
         """Names of an owner's repositories of a kind, sorted."""
         listed = {"model": self._api.list_models, "dataset": self._api.list_datasets, "space": self._api.list_spaces}
-        with self._told(f"list what {owner} has"):
+        with self._one_sentence(f"list what {owner} has"):
             return sorted(str(one.id) for one in listed[kind](author=owner))
 
     def read(self, repo: Repo, path: str, *, revision: str) -> bytes:
@@ -293,7 +293,7 @@ class Hub:
 
         Refused before anything is fetched: names that leave the folder, and files of more than ``limit`` bytes.
         """
-        with self._told(f"read {repo.name}"):
+        with self._one_sentence(f"read {repo.name}"):
             tree = self._api.list_repo_tree(repo.name, recursive=True, revision=revision, repo_type=repo.kind)
             sizes = {one.path: one.size for one in tree if hasattr(one, "blob_id")}
             chosen = matching(sizes, only)
@@ -312,7 +312,7 @@ class Hub:
 
     def create(self, repo: Repo, *, private: bool, sdk: str | None = None) -> None:
         """Make a repository; nothing happens where it is there, and its visibility stays."""
-        with self._told(f"create {repo.name}", writes=True):
+        with self._one_sentence(f"create {repo.name}", writes=True):
             self._api.create_repo(repo.name, repo_type=repo.kind, private=private, exist_ok=True, space_sdk=sdk)
 
     def commit(
@@ -344,7 +344,7 @@ class Hub:
             *(CommitOperationAdd(path, content) for path, content in change.write.items()),
             *(CommitOperationDelete(path, is_folder=False) for path in change.delete),
         ]
-        with self._told(f"write to {repo.name}", writes=True):
+        with self._one_sentence(f"write to {repo.name}", writes=True):
             done = self._api.create_commit(
                 repo.name,
                 operations,
@@ -359,12 +359,12 @@ class Hub:
 
     def tag(self, repo: Repo, name: str, *, commit: str) -> None:
         """Name a commit."""
-        with self._told(f"tag {repo.name}", writes=True):
+        with self._one_sentence(f"tag {repo.name}", writes=True):
             self._api.create_tag(repo.name, tag=name, revision=commit, repo_type=repo.kind)
 
     def pull_requests(self, repo: Repo, *, title: str | None = None) -> list[PullRequest]:
         """This user's pull requests, newest first; of one title, if it is given."""
-        with self._told(f"read the pull requests of {repo.name}"):
+        with self._one_sentence(f"read the pull requests of {repo.name}"):
             found = self._api.get_repo_discussions(
                 repo.name, author=self.user, discussion_type="pull_request", repo_type=repo.kind
             )
@@ -382,7 +382,7 @@ class Hub:
         yield from (one for one in (self._api.token, get_token()) if isinstance(one, str) and one)
 
     @contextmanager
-    def _told(self, doing: str, *, writes: bool = False) -> Iterator[None]:
+    def _one_sentence(self, doing: str, *, writes: bool = False) -> Iterator[None]:
         """Turn whatever the client raises into one sentence; its own chatter stays unsaid."""
         chatter = logging.getLogger("huggingface_hub")
         level = chatter.level
@@ -394,9 +394,9 @@ class Hub:
         except (HubError, UsageError):
             raise
         except Exception as error:
-            told = sentence(error, doing, writes=writes)
-            if told is None:
+            said = sentence(error, doing, writes=writes)
+            if said is None:
                 raise
-            raise HubError(told) from error
+            raise HubError(said) from error
         finally:
             chatter.setLevel(level)

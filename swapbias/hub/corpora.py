@@ -88,8 +88,8 @@ def write_corpus(
             card = local_card(corpus, written, credentialed=held)
         else:
             card = dataset_card(corpus, written, namespace=namespace, withheld=withheld)
-            kept = tuple(one for one in corpus.configs if one.name in written)
-            _write_licences(making, replace(corpus, configs=kept))
+            present = tuple(one for one in corpus.configs if one.name in written)
+            _write_licences(making, replace(corpus, configs=present))
         (making / "README.md").write_text(card, encoding="utf-8")
         origin = f" {LOCAL}" if corpus.licence == OTHER_LICENCE else ""
         (making / MARKER).write_text(f"{corpus.name} {corpus.version}{origin}\n", encoding="utf-8")
@@ -288,8 +288,8 @@ def dataset_files(corpus: Corpus, out: Path, *, namespace: str, say: Say) -> dic
     withheld = withheld_configs(corpus)
     for name, licences in withheld.items():
         say(f"{corpus.name} {name}: not published, its upstream files have the licence: {', '.join(licences)}")
-    kept = replace(corpus, configs=tuple(one for one in corpus.configs if one.name not in withheld))
-    for built in write_corpus(kept, out, namespace=namespace, withheld=withheld):
+    published = replace(corpus, configs=tuple(one for one in corpus.configs if one.name not in withheld))
+    for built in write_corpus(published, out, namespace=namespace, withheld=withheld):
         if built.left_out:
             raise UpstreamMissingError(
                 f"{corpus.name} is not pushed, for it would go without its config {built.config}: {built.left_out}"

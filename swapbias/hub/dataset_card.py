@@ -77,13 +77,13 @@ def features_section(corpus: Corpus, configs: Iterable[str]) -> str:
         ValueError: a column that nobody says the meaning of.
     """
     text = section((corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8"), SECTION)
-    told = [
+    documented = [
         _Documented(column, tuple(re.findall(r"`([^`]+)`", names)), meaning)
         for column, names, meaning in _ROW.findall(text)
     ]
     grouped: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for name in configs:
-        grouped.setdefault(tuple(_meanings(corpus.name, corpus.config(name), told).items()), []).append(name)
+        grouped.setdefault(tuple(_meanings(corpus.name, corpus.config(name), documented).items()), []).append(name)
     lines = ["## Features", "", "Every column is a string."]
     for meanings, names in grouped.items():
         lines += ["", ", ".join(f"`{name}`" for name in names), "", "| column | what it holds |", "| --- | --- |"]
@@ -91,9 +91,9 @@ def features_section(corpus: Corpus, configs: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def _meanings(corpus: str, config: Config, told: Iterable[_Documented]) -> Mapping[str, str]:
+def _meanings(corpus: str, config: Config, documented: Iterable[_Documented]) -> Mapping[str, str]:
     prompts = prompt_meanings() if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
-    mine = {one.column: one.meaning for one in told if one.fits(config.name)}
+    mine = {one.column: one.meaning for one in documented if one.fits(config.name)}
     for column in config.columns:
         if not (prompts.get(column) or mine.get(column)):
             raise ValueError(
@@ -275,9 +275,9 @@ def dataset_card(
     """
     corpus = replace(corpus, configs=tuple(config for config in corpus.configs if config.name in written))
     readme = (corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8")
-    told = section(readme, SECTION)  # all of it stands below Features
+    columns = section(readme, SECTION)  # all of it stands below Features
     parts = [
-        readme.replace(told, "").strip() if told else readme.strip(),
+        readme.replace(columns, "").strip() if columns else readme.strip(),
         _loading_section(corpus, written, namespace),
         _building_section(corpus),
         _rows_section(corpus, written),

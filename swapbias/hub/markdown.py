@@ -67,12 +67,12 @@ def find(text: str, *, begin: str, end: str, where: str = "README.md") -> Span |
 def _unpaired(names: list[str], begin: str, end: str) -> str:
     """What is wrong with markers that are no pair, and what to do."""
     begun, ended = names.count(begin), names.count(end)
-    told = f"{begun} lines of {begin} and {ended} of {end}, expected one of each in this order."
+    complaint = f"{begun} lines of {begin} and {ended} of {end}, expected one of each in this order."
     if not ended:
-        return f"{told} Put {end} back after what belongs to it, or remove {begin} with it."
+        return f"{complaint} Put {end} back after what belongs to it, or remove {begin} with it."
     if not begun:
-        return f"{told} Put {begin} back before what belongs to it, or remove {end} with it."
-    return f"{told} Remove the markers that are too many, with what stands between them."
+        return f"{complaint} Put {begin} back before what belongs to it, or remove {end} with it."
+    return f"{complaint} Remove the markers that are too many, with what stands between them."
 
 
 def _markers(text: str, begin: str, end: str) -> list[tuple[str, int]]:
@@ -115,8 +115,8 @@ _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{1,5})?")
 def visible(text: str) -> str:
     """One line of what a reader sees: no control, direction, zero-width or tag characters, single spaces."""
     # Unicode's Cc also holds tab and line ends, which split() reads as spaces; half surrogates (Cs) cannot be saved.
-    kept = (char for char in text if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf", "Cs"))
-    return " ".join("".join(kept).split())
+    shown = (char for char in text if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf", "Cs"))
+    return " ".join("".join(shown).split())
 
 
 def markdown(text: str) -> str:

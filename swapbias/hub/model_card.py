@@ -40,7 +40,7 @@ class PromptsRead:
         """All the prompts of public configs."""
         return not self.own and self.limit is None and not self.plausible
 
-    def told(self) -> str:
+    def deviation(self) -> str:
         """What differs from the study's own prompts, in a few words; blank where nothing does."""
         parts = [
             f"the user's own notes ({self.rows} prompts)" if self.own else "",
@@ -202,7 +202,7 @@ def audited(
                 version=str(manifest["swapbias"]),
                 rows=rows,
                 command="" if own else _command(model_name, study.name, read, manifest["settings"]),
-                prompts=tuple((name, one.told()) for name, one in read.items() if one.told()),
+                prompts=tuple((name, one.deviation()) for name, one in read.items() if one.deviation()),
                 own=own,
                 figure=(figures or {}).get(study.name),
                 results_url=results_url,
@@ -400,8 +400,10 @@ def _measured(about: Audited) -> list[str]:
     for experiment, unit in dict.fromkeys((row.experiment, row.unit) for row in about.rows):
         same = [row for row in about.rows if (row.experiment, row.unit) == (experiment, unit)]
         signs = "; ".join(dict.fromkeys(row.direction for row in same if row.direction))
-        told = f" Read: {markdown(read[experiment])}." if experiment in read else ""
-        lines.append(f"- {markdown(experiment)}, in {markdown(unit)}{f': {markdown(signs)}' if signs else ''}.{told}")
+        instead = f" Read: {markdown(read[experiment])}." if experiment in read else ""
+        lines.append(
+            f"- {markdown(experiment)}, in {markdown(unit)}{f': {markdown(signs)}' if signs else ''}.{instead}"
+        )
     return lines
 
 

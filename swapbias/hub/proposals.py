@@ -116,7 +116,7 @@ def card_files(hub: Hub, model: Repo, audit: Audit) -> Make:
         split = header.split(readme)
         header.load(split.header, where, first_line=split.first_line)
         settled = _settled(hub, audit, readme + existing + known)
-        told = audited(
+        studies = audited(
             audit.found,
             audit.manifest,
             model_name=model.name,
@@ -124,7 +124,7 @@ def card_files(hub: Hub, model: Repo, audit: Audit) -> Make:
             results_private=audit.private,
             figures={study: Figure(figure_path(study), caption) for study, (_, caption) in audit.figures.items()},
         )
-        parts = {one.study: model_card.part(one) for one in told}
+        parts = {one.study: model_card.part(one) for one in studies}
         made = model_card.with_parts(readme, parts, where=where)
         figures = {figure_path(study): content for study, (content, _) in audit.figures.items() if study in parts}
         return {

@@ -109,8 +109,8 @@ def _with_header(repo: str, card: str, configs: list[dict[str, Any]], where: str
     if added:
         values["tags"] = [*tags, *added]
     configs_there = there.get("configs")
-    kept = [one for one in configs_there if not _names_runs(one)] if isinstance(configs_there, list) else []
-    made = with_keys(card, {**values, "configs": [*configs, *kept]}, where=where)
+    others = [one for one in configs_there if not _names_runs(one)] if isinstance(configs_there, list) else []
+    made = with_keys(card, {**values, "configs": [*configs, *others]}, where=where)
     return made if parts.has_header else made.replace("---\n<!--", "---\n\n<!--", 1)
 
 
@@ -166,8 +166,8 @@ def _opening(repo: str, runs: Sequence[SharedRun]) -> Iterator[str]:
 def _prompts(run: SharedRun) -> str:
     """Which prompts it read: the studies' own, or what in their place."""
     read = _read(run)
-    told = dict.fromkeys(f"{study}: {one.told()}" for (study, _), one in read.items() if one.told())
-    return "; ".join(told) or "the studies' own"
+    prompts = dict.fromkeys(f"{study}: {one.deviation()}" for (study, _), one in read.items() if one.deviation())
+    return "; ".join(prompts) or "the studies' own"
 
 
 def _read(run: SharedRun) -> dict[tuple[str, str], PromptsRead]:
@@ -210,8 +210,8 @@ def _headlines(run: SharedRun) -> Iterator[str]:
         quantity = f"{one.study} {row.experiment}: {row.what}"
         cells = (one.model_id, quantity, row.where, row.value, row.interval, row.robust, row.p, row.n)
         rows.append([markdown(cell) for cell in cells])
-        told = f"{row.unit}; {row.direction}" if row.direction else row.unit
-        readings.append(f"- {markdown(quantity)}: {markdown(told)}.")
+        unit = f"{row.unit}; {row.direction}" if row.direction else row.unit
+        readings.append(f"- {markdown(quantity)}: {markdown(unit)}.")
     yield _table(names, rows, numbers=5)
     yield "\n".join(dict.fromkeys(readings))
 
@@ -224,10 +224,10 @@ def _licences(runs: Sequence[SharedRun]) -> str:
     read = [one for run in runs for one in _read(run).values()]
     public = sorted({one.corpus for one in read if not one.own} & set(corpora()))
     named = ", ".join(f"{markdown(name)} ({markdown(load_corpus(name).licence)})" for name in public)
-    told = f"The prompts stand under the licences of their corpora: {named or 'none'}. "
+    licences = f"The prompts stand under the licences of their corpora: {named or 'none'}. "
     if any(one.own for one in read):
-        told += "Notes of the user's own are not here; their licence is their owner's matter. "
-    return told + (
+        licences += "Notes of the user's own are not here; their licence is their owner's matter. "
+    return licences + (
         "What a model answered may be bound by the terms of that model. The numbers, tables and figures are facts "
         "about them."
     )

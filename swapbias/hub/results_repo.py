@@ -9,7 +9,7 @@ from pathlib import Path
 
 from swapbias.audit import parse_manifest, parse_results
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.bundle import Parcel, run_name
+from swapbias.hub.bundle import Bundle, run_name
 from swapbias.hub.client import READ_LIMIT, Hub, Repo, State
 from swapbias.hub.comparison import SharedRun, headline, shown
 from swapbias.hub.files import KEPT, Change, check_names, difference
@@ -168,7 +168,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class Update:
     """A results repository as it was looked at, and what must be written; ``state`` is None where it is not there."""
 
     repo: Repo
@@ -206,7 +206,9 @@ def check_visibility(state: State, *, public: bool) -> None:
         )
 
 
-def shelf(hub: Hub, repo: Repo, state: State | None, parcel: Parcel, *, named: bool, public: bool, say: Say) -> Shelf:
+def prepare(
+    hub: Hub, repo: Repo, state: State | None, bundle: Bundle, *, named: bool, public: bool, say: Say
+) -> Update:
     """What must be written for the repository to hold this run, and a card of all its runs.
 
     Args:
@@ -219,42 +221,42 @@ def shelf(hub: Hub, repo: Repo, state: State | None, parcel: Parcel, *, named: b
         ValueError: its card cannot be added to.
     """
     readme = text_of(hub, state, CARD) if state else ""
-    others = _others(hub, state, readme, parcel, named=named, say=say) if state else []
-    items = {one.name: _studies(state, one.name) for one in others} | {parcel.name: parcel.studies}
-    card = results_card(repo.name, [*others, parcel], items, existing=readme)
-    folder = f"runs/{parcel.name}"
-    files = difference(state, parcel.files, within=folder)
+    others = _others(hub, state, readme, bundle, named=named, say=say) if state else []
+    items = {one.name: _studies(state, one.name) for one in others} | {bundle.name: bundle.studies}
+    card = results_card(repo.name, [*others, bundle], items, existing=readme)
+    folder = f"runs/{bundle.name}"
+    files = difference(state, bundle.files, within=folder)
     top = difference(state, {CARD: card.encode()}, within=CARD)
-    return Shelf(repo, state, Change({**files.write, **top.write}, files.delete), folder, public)
+    return Update(repo, state, Change({**files.write, **top.write}, files.delete), folder, public)
 
 
-def put(hub: Hub, shelf: Shelf, parcel: Parcel) -> tuple[Done, str]:
+def put(hub: Hub, update: Update, bundle: Bundle) -> tuple[Done, str]:
     """Write what must be written: what happened, and the commit that holds the run.
 
     Raises:
         UsageError: the repository is not as visible as it was to be. HubError: the Hub refused, or somebody wrote in
             between.
     """
-    state, change, repo = shelf.state, shelf.change, shelf.repo
+    state, change, repo = update.state, update.change, update.repo
     if state is not None and not change:
         return Done(repo, "unchanged", hub.url(repo, commit=state.commit), change), state.commit
     if state is None:
-        hub.create(repo, private=not shelf.public)
+        hub.create(repo, private=not update.public)
     # Right before the commit: somebody else may have made the repository, or opened it, since it was looked at.
     now = seen(hub, repo)
-    check_visibility(now, public=shelf.public)
+    check_visibility(now, public=update.public)
     if state is None and not set(now.files) <= KEPT:
         raise HubError(f"Somebody else wrote to {repo.name} in between, so that nothing was written. Share again.")
     parent = now.commit if state is None else state.commit
-    made = hub.commit(repo, change, f"Share {parcel.name}", parent=parent, never=parcel.never)
-    return Done(repo, shelf.status, hub.url(repo, commit=made.commit), change), made.commit
+    made = hub.commit(repo, change, f"Share {bundle.name}", parent=parent, never=bundle.never)
+    return Done(repo, update.status, hub.url(repo, commit=made.commit), change), made.commit
 
 
-def _others(hub: Hub, state: State, readme: str, parcel: Parcel, *, named: bool, say: Say) -> list[SharedRun]:
+def _others(hub: Hub, state: State, readme: str, bundle: Bundle, *, named: bool, say: Say) -> list[SharedRun]:
     """The other runs that it holds, so far as a card can list them.
 
     Raises:
-        UsageError, HubError: as ``shelf``.
+        UsageError, HubError: as ``prepare``.
     """
     runs: list[SharedRun] = []
     broken: list[Broken] = []
@@ -262,18 +264,18 @@ def _others(hub: Hub, state: State, readme: str, parcel: Parcel, *, named: bool,
         runs, broken = load_shared(hub, state.repo.name, revision=state.commit, strict=True)
     _refuse_foreign(state, readme, bool(runs))
     if named:
-        same = [one for one in runs if one.name == parcel.name]
-        known = same and run_name(same[0].manifest) == run_name(parcel.manifest)
-        if not known and any(path.startswith(f"runs/{parcel.name}/") for path in state.files):
-            raise UsageError(f"{state.repo.name} holds another run named {parcel.name}. Choose another --name.")
+        same = [one for one in runs if one.name == bundle.name]
+        known = same and run_name(same[0].manifest) == run_name(bundle.manifest)
+        if not known and any(path.startswith(f"runs/{bundle.name}/") for path in state.files):
+            raise UsageError(f"{state.repo.name} holds another run named {bundle.name}. Choose another --name.")
     others = []
     for one in runs:
-        if one.name != parcel.name and (reason := _unlisted(one)):
+        if one.name != bundle.name and (reason := _unlisted(one)):
             say(f"Left out of the card: {reason}")
-        elif one.name != parcel.name:
+        elif one.name != bundle.name:
             others.append(one)
     for lost in broken:
-        if lost.name != parcel.name:
+        if lost.name != bundle.name:
             say(f"Left out of the card: {lost.reason}")
     return others
 

@@ -9,12 +9,12 @@ from swapbias.audit import CHAT, NoteSettings, Run, load_notes
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
 from swapbias.findings import Finding
 from swapbias.hub import eval_results, proposals as proposing, results_repo
-from swapbias.hub.bundle import Parcel, pack
+from swapbias.hub.bundle import Bundle, pack
 from swapbias.hub.client import Hub, Repo, State
 from swapbias.hub.files import Change
 from swapbias.hub.proposals import CARD, COMMIT, Audit, Done, Step, card_files, findings_of, result_files
 from swapbias.hub.push import show_change
-from swapbias.hub.results_repo import Shelf
+from swapbias.hub.results_repo import Update
 from swapbias.privacy import gate as outgoing
 from swapbias.report import draw_figures
 from swapbias.scorers.chat import asked_rows
@@ -118,35 +118,37 @@ def share_run(run: Run, wanted: Wanted, hub: Hub, *, say: Say) -> list[Done]:
     """
     results = Repo("dataset", wanted.results)
     model = Repo("model", wanted.model) if wanted.model else None
-    parcel = pack(run, findings_only=wanted.findings_only, name=wanted.name, phenotypes=wanted.phenotypes)
-    found = findings_of(parcel.found, parcel.manifest, model.name, wanted.audited) if model else []
-    for path in parcel.withheld:
+    bundle = pack(run, findings_only=wanted.findings_only, name=wanted.name, phenotypes=wanted.phenotypes)
+    found = findings_of(bundle.found, bundle.manifest, model.name, wanted.audited) if model else []
+    for path in bundle.withheld:
         say(f"Not shared: {path}")
     state, own = _look(hub, results, model, wanted)
     named = wanted.name is not None
-    shelf = results_repo.shelf(hub, results, state, parcel, named=named, public=wanted.public, say=say)
-    never = (*parcel.never, *hub.tokens())
-    outgoing.check(shelf.change.write, never=never)
+    update = results_repo.prepare(hub, results, state, bundle, named=named, public=wanted.public, say=say)
+    never = (*bundle.never, *hub.tokens())
+    outgoing.check(update.change.write, never=never)
     if model is None:
-        return [_show_results(hub, shelf, wanted, say) if wanted.dry_run else results_repo.put(hub, shelf, parcel)[0]]
-    audit = _audit(hub, parcel, found, results, wanted)
+        return [
+            _show_results(hub, update, wanted, say) if wanted.dry_run else results_repo.put(hub, update, bundle)[0]
+        ]
+    audit = _audit(hub, bundle, found, results, wanted)
     # Rehearsed before anything is written: whatever can be refused is refused while nothing is half done.
-    step = _step(hub, model, replace(audit, commit=shelf.settled or _NOWHERE), own=own, wanted=wanted)
+    step = _step(hub, model, replace(audit, commit=update.settled or _NOWHERE), own=own, wanted=wanted)
     outgoing.check(step.change.write, never=never)
     if wanted.dry_run:
         description = _description(audit, own=own)
         return [
-            _show_results(hub, shelf, wanted, say),
+            _show_results(hub, update, wanted, say),
             _show_model(hub, step, description, wanted, say),
         ]
-    done, commit = results_repo.put(hub, shelf, parcel)
+    done, commit = results_repo.put(hub, update, bundle)
     try:
         step = _step(hub, model, replace(audit, commit=commit), own=own, wanted=wanted)
-        told = proposing.carry_out(hub, step, description=_description(audit, own=own), never=parcel.never)
+        of_model = proposing.carry_out(hub, step, description=_description(audit, own=own), never=bundle.never)
     except ValueError as error:
         kind = next((one for one in (HubError, UsageError) if isinstance(error, one)), ValueError)
         raise kind(f"The results are at {done.url}, but {model.name} was not changed: {error}") from error
-    return [done, told]
+    return [done, of_model]
 
 
 def _look(hub: Hub, results: Repo, model: Repo | None, wanted: Wanted) -> tuple[State | None, bool]:
@@ -175,7 +177,7 @@ def _look(hub: Hub, results: Repo, model: Repo | None, wanted: Wanted) -> tuple[
     return state, own
 
 
-def _audit(hub: Hub, parcel: Parcel, found: list[Finding], results: Repo, wanted: Wanted) -> Audit:
+def _audit(hub: Hub, bundle: Bundle, found: list[Finding], results: Repo, wanted: Wanted) -> Audit:
     figures = {}
     for study in dict.fromkeys(one.study for one in found):
         drawn = next(iter(draw_figures([one for one in found if one.study == study])), None)
@@ -183,14 +185,14 @@ def _audit(hub: Hub, parcel: Parcel, found: list[Finding], results: Repo, wanted
             figures[study] = (drawn.png, drawn.caption)
     return Audit(
         found=found,
-        manifest=parcel.manifest,
+        manifest=bundle.manifest,
         figures=figures,
         results=results,
-        folder=f"runs/{parcel.name}",
+        folder=f"runs/{bundle.name}",
         commit=_NOWHERE,
         private=not wanted.public,
         namespace=wanted.namespace,
-        revisions=revisions(hub, parcel.manifest, wanted.namespace),
+        revisions=revisions(hub, bundle.manifest, wanted.namespace),
     )
 
 
@@ -210,13 +212,13 @@ def _description(audit: Audit, *, own: bool) -> str:
     )
 
 
-def _show_results(hub: Hub, shelf: Shelf, wanted: Wanted, say: Say) -> Done:
+def _show_results(hub: Hub, update: Update, wanted: Wanted, say: Say) -> Done:
     """Say what would be written to the results repository: its card, and every path."""
-    would = f"would be {shelf.status}" if shelf.change else "unchanged"
-    say(f"{shelf.repo.kind} {shelf.repo.name}: {would}")
-    show_change(hub, shelf.state, shelf.change, say)
-    _lay_out(shelf.repo, shelf.change, wanted)
-    return Done(shelf.repo, would, hub.url(shelf.repo), shelf.change)
+    would = f"would be {update.status}" if update.change else "unchanged"
+    say(f"{update.repo.kind} {update.repo.name}: {would}")
+    show_change(hub, update.state, update.change, say)
+    _lay_out(update.repo, update.change, wanted)
+    return Done(update.repo, would, hub.url(update.repo), update.change)
 
 
 def _show_model(hub: Hub, step: Step, description: str, wanted: Wanted, say: Say) -> Done:

@@ -126,10 +126,10 @@ def worked_example(name: str) -> dict[str, Any]:
     """
     text = _documentation(Path(metric_path(name)) / f"{name}.py")
     test = doctest.DocTestParser().get_doctest(text, {}, name, f"{name}.py", 0)
-    told: list[str] = []
-    outcome = doctest.DocTestRunner(verbose=False).run(test, out=told.append, clear_globs=False)
+    output: list[str] = []
+    outcome = doctest.DocTestRunner(verbose=False).run(test, out=output.append, clear_globs=False)
     if outcome.failed or "result" not in test.globs:
-        raise ValueError(f"{name}.py: its example does not hold. {''.join(told).strip()}")
+        raise ValueError(f"{name}.py: its example does not hold. {''.join(output).strip()}")
     return dict(test.globs["result"])
 
 

@@ -7,7 +7,7 @@ import pytest
 from swapbias.audit import start
 from swapbias.hub.bundle import pack
 from tests.hub.clients import OLD_UPLOAD, online
-from tests.hub.parcel_runs import OWN, QUIET, audit_own
+from tests.hub.own_runs import OWN, QUIET, audit_own
 from tests.hub.server import LocalHub
 from tests.hub.sharing_runs import ASKED, GAP, README, packed
 
@@ -32,7 +32,7 @@ def own_run(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def own_parcel(own_run):
+def own_bundle(own_run):
     return pack(own_run, findings_only=True, phenotypes=("falls",))
 
 

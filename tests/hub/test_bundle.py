@@ -16,7 +16,7 @@ from swapbias.hub.results_card import results_card
 from swapbias.privacy import credentialed, gate as outgoing
 from swapbias.scorers.chat.settings import ChatSettings
 from tests import tiny
-from tests.hub.parcel_runs import ASKED, QUIET, content, copy, edited, texts
+from tests.hub.own_runs import ASKED, QUIET, content, copy, edited, texts
 from tests.scorers.chat.server import ChatServer
 
 
@@ -33,42 +33,42 @@ def masked_run(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def classifier_parcel(classifier_run):
+def classifier_bundle(classifier_run):
     return pack(classifier_run)
 
 
 @pytest.fixture(scope="module")
-def masked_parcel(masked_run):
+def masked_bundle(masked_run):
     return pack(masked_run)
 
 
-def test_a_public_run_leaves_whole(masked_run, masked_parcel):
-    parcel = masked_parcel
-    start_ = f"runs/{parcel.name}/"
-    assert all(path.startswith(start_) for path in parcel.files)
-    names = {path.removeprefix(start_) for path in parcel.files}
+def test_a_public_run_leaves_whole(masked_run, masked_bundle):
+    bundle = masked_bundle
+    start_ = f"runs/{bundle.name}/"
+    assert all(path.startswith(start_) for path in bundle.files)
+    names = {path.removeprefix(start_) for path in bundle.files}
     written = {p.relative_to(masked_run.folder).as_posix() for p in masked_run.folder.rglob("*") if p.is_file()}
     assert names == written | {"findings.parquet"}
-    assert parcel.withheld == ()
-    assert parcel.studies == ("gendered_stigma",)
+    assert bundle.withheld == ()
+    assert bundle.studies == ("gendered_stigma",)
     for name in written - {"manifest.json"}:  # nothing but the manifest names the machine
-        assert content(parcel, name) == (masked_run.folder / name).read_bytes()
-    manifest = json.loads(content(parcel, "manifest.json"))
-    assert manifest == parcel.manifest
+        assert content(bundle, name) == (masked_run.folder / name).read_bytes()
+    manifest = json.loads(content(bundle, "manifest.json"))
+    assert manifest == bundle.manifest
     assert manifest["settings"]["model"] == "model"
     model = masked_run.manifest()["settings"]["model"]
-    assert model in parcel.never
-    assert not [text for text in texts(parcel) if model in text]
-    outgoing.check(parcel.files, never=parcel.never)
+    assert model in bundle.never
+    assert not [text for text in texts(bundle) if model in text]
+    outgoing.check(bundle.files, never=bundle.never)
 
 
-def test_packing_twice_gives_the_same_bytes(masked_run, masked_parcel):
-    assert pack(masked_run) == masked_parcel
+def test_packing_twice_gives_the_same_bytes(masked_run, masked_bundle):
+    assert pack(masked_run) == masked_bundle
 
 
-def test_auditing_the_same_again_is_the_same_run_and_other_settings_are_another(classifier_parcel, tmp_path):
-    name = classifier_parcel.name
-    assert name.startswith("tests-hub-parcel-runs-sentiment-")
+def test_auditing_the_same_again_is_the_same_run_and_other_settings_are_another(classifier_bundle, tmp_path):
+    name = classifier_bundle.name
+    assert name.startswith("tests-hub-own-runs-sentiment-")
     again, _ = start(ASKED, tmp_path / "again", **QUIET)
     later = again.manifest() | {"started": "2031-01-01T00:00:00+00:00", "swapbias": "9.9", "versions": {}}
     later["settings"]["load"] |= {"device": "cuda", "batch_size": 7}
@@ -96,9 +96,9 @@ def test_two_folders_or_files_of_one_name_are_two_runs_and_a_later_revision_is_t
         assert run_name(own | {"corpora": corpora}) != run_name(own)
 
 
-def test_a_run_has_one_name_before_and_after_it_was_shared(classifier_parcel, masked_parcel, own_parcel):
-    for parcel in (classifier_parcel, masked_parcel, own_parcel):
-        assert run_name(parcel.manifest) == parcel.name
+def test_a_run_has_one_name_before_and_after_it_was_shared(classifier_bundle, masked_bundle, own_bundle):
+    for bundle in (classifier_bundle, masked_bundle, own_bundle):
+        assert run_name(bundle.manifest) == bundle.name
 
 
 def test_a_name_of_ones_own_is_checked(classifier_run):
@@ -132,16 +132,16 @@ def test_credentialed_runs_stay_however_they_are_known(own_run, classifier_run, 
                 pack(run, findings_only=findings_only)
 
 
-def test_without_the_scored_prompts_a_public_run_has_no_text_either(masked_run, masked_parcel):
-    parcel = pack(masked_run, findings_only=True)
+def test_without_the_scored_prompts_a_public_run_has_no_text_either(masked_run, masked_bundle):
+    bundle = pack(masked_run, findings_only=True)
     prompt = pq.read_table(masked_run.folder / "items" / "gendered_stigma.parquet")["text"][0].as_py()
-    assert [text for text in texts(masked_parcel) if prompt in text]
-    assert not [text for text in texts(parcel) if prompt in text]
-    assert parcel.withheld == ("items/gendered_stigma.parquet",)
-    assert parcel.name == masked_parcel.name
+    assert [text for text in texts(masked_bundle) if prompt in text]
+    assert not [text for text in texts(bundle) if prompt in text]
+    assert bundle.withheld == ("items/gendered_stigma.parquet",)
+    assert bundle.name == masked_bundle.name
 
 
-def test_what_no_audit_writes_stays(classifier_run, classifier_parcel, tmp_path):
+def test_what_no_audit_writes_stays(classifier_run, classifier_bundle, tmp_path):
     run = copy(classifier_run, tmp_path / "run")
     strangers = (
         "answers.jsonl",
@@ -154,21 +154,21 @@ def test_what_no_audit_writes_stays(classifier_run, classifier_parcel, tmp_path)
     for name in strangers:
         run.write(name, b"private")
     (run.folder / "link.csv").symlink_to("/etc/hostname")
-    parcel = pack(run)
-    assert set(parcel.withheld) == {*strangers, "link.csv"}
-    assert set(parcel.files) == set(classifier_parcel.files)
+    bundle = pack(run)
+    assert set(bundle.withheld) == {*strangers, "link.csv"}
+    assert set(bundle.files) == set(classifier_bundle.files)
 
 
-def test_columns_that_no_audit_writes_stay(classifier_run, classifier_parcel, tmp_path):
+def test_columns_that_no_audit_writes_stay(classifier_run, classifier_bundle, tmp_path):
     run = copy(classifier_run, tmp_path / "run")
     path = run.folder / "items" / "occupation_sentiment.parquet"
     rows = pq.read_table(path).to_pandas()
     rows.assign(patient="Smith", age=81.0).to_parquet(path)  # as pandas writes it: other types, notes of its own
-    parcel = pack(run)
+    bundle = pack(run)
     items = "items/occupation_sentiment.parquet"
-    assert content(parcel, items) == content(classifier_parcel, items)
-    assert {f"{items}, column 'patient'", f"{items}, column 'age'"} <= set(parcel.withheld)
-    assert not [text for text in texts(parcel) if "Smith" in text]
+    assert content(bundle, items) == content(classifier_bundle, items)
+    assert {f"{items}, column 'patient'", f"{items}, column 'age'"} <= set(bundle.withheld)
+    assert not [text for text in texts(bundle) if "Smith" in text]
 
 
 def test_a_number_that_is_none_stays(classifier_run, tmp_path):
@@ -180,68 +180,68 @@ def test_a_number_that_is_none_stays(classifier_run, tmp_path):
         pack(run)
 
 
-def test_what_was_edited_by_hand_is_made_anew(classifier_run, classifier_parcel, tmp_path):
+def test_what_was_edited_by_hand_is_made_anew(classifier_run, classifier_bundle, tmp_path):
     run = copy(classifier_run, tmp_path / "run")
     run.write("report.html", b"/home/alice/private")
-    parcel = pack(run)
-    assert content(parcel, "report.html") == content(classifier_parcel, "report.html")
+    bundle = pack(run)
+    assert content(bundle, "report.html") == content(classifier_bundle, "report.html")
 
 
 def test_a_chat_model_served_by_its_path_leaves_by_its_name(tmp_path):
     with ChatServer(lambda prompt: "The doctor.", model="/models/llama") as server:
         chat = ChatSettings(model="/models/llama", base_url=server.base_url, trials=1, price_in=1.0, price_out=2.0)
         run, _ = start(Settings(studies=("adjective_coreference",), limit=32, chat=chat), tmp_path / "run", **QUIET)
-    parcel = pack(run)
-    assert parcel.name.startswith("llama-")
-    items = pq.read_table(pa.BufferReader(content(parcel, "items/adjective_coreference.parquet")))
+    bundle = pack(run)
+    assert bundle.name.startswith("llama-")
+    items = pq.read_table(pa.BufferReader(content(bundle, "items/adjective_coreference.parquet")))
     before = pq.read_table(run.folder / "items" / "adjective_coreference.parquet")
     assert set(items["model_id"].to_pylist()) == {"llama"}
     assert items.drop(["model_id"]).equals(before.drop(["model_id"]))
-    assert parcel.withheld == ("answers.jsonl",)
-    assert {"/models/llama", server.base_url, str(run.folder.resolve())} <= set(parcel.never)
-    assert not [text for text in texts(parcel) for private in parcel.never if private in text]
-    assert "price_in" not in json.dumps(parcel.manifest)
-    outgoing.check(parcel.files, never=parcel.never)
+    assert bundle.withheld == ("answers.jsonl",)
+    assert {"/models/llama", server.base_url, str(run.folder.resolve())} <= set(bundle.never)
+    assert not [text for text in texts(bundle) for private in bundle.never if private in text]
+    assert "price_in" not in json.dumps(bundle.manifest)
+    outgoing.check(bundle.files, never=bundle.never)
 
 
-def test_findings_have_the_same_columns_and_types_in_every_run(classifier_parcel, masked_parcel, own_parcel):
-    parcels = [classifier_parcel, masked_parcel, own_parcel]
-    tables = [pq.read_table(pa.BufferReader(content(one, "findings.parquet"))) for one in parcels]
+def test_findings_have_the_same_columns_and_types_in_every_run(classifier_bundle, masked_bundle, own_bundle):
+    bundles = [classifier_bundle, masked_bundle, own_bundle]
+    tables = [pq.read_table(pa.BufferReader(content(one, "findings.parquet"))) for one in bundles]
     assert tables[0].schema.equals(tables[1].schema, check_metadata=True)
     assert tables[0].schema.equals(tables[2].schema, check_metadata=True)
     assert {str(kind) for kind in tables[0].schema.types} == {"string", "double", "int64"}
-    for parcel, table in zip(parcels, tables, strict=True):
-        results = json.loads(content(parcel, "results.json"))["findings"]
+    for bundle, table in zip(bundles, tables, strict=True):
+        results = json.loads(content(bundle, "results.json"))["findings"]
         assert table.drop(["run"]).to_pylist() == results  # null where undefined
-        assert set(table["run"].to_pylist()) == {parcel.name}
+        assert set(table["run"].to_pylist()) == {bundle.name}
 
 
 # --- the card --------------------------------------------------------------------------------------------
 
 
-def laid_out(folder, parcels):
-    for parcel in parcels:
-        for path, data in parcel.files.items():
+def laid_out(folder, bundles):
+    for bundle in bundles:
+        for path, data in bundle.files.items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data if isinstance(data, bytes) else data.read_bytes())
-    items = {parcel.name: parcel.studies for parcel in parcels}
-    (folder / "README.md").write_text(results_card("me/results", parcels, items), encoding="utf-8")
+    items = {bundle.name: bundle.studies for bundle in bundles}
+    (folder / "README.md").write_text(results_card("me/results", bundles, items), encoding="utf-8")
     return folder
 
 
 def test_a_repository_of_two_kinds_of_runs_loads_as_its_card_says(
-    classifier_parcel, masked_parcel, own_parcel, tmp_path
+    classifier_bundle, masked_bundle, own_bundle, tmp_path
 ):
     from datasets import get_dataset_config_names, load_dataset
 
-    parcels = [masked_parcel, classifier_parcel, own_parcel]
-    folder = str(laid_out(tmp_path / "repo", parcels))
+    bundles = [masked_bundle, classifier_bundle, own_bundle]
+    folder = str(laid_out(tmp_path / "repo", bundles))
     cache = {"split": "train", "cache_dir": str(tmp_path / "cache")}
     found = load_dataset(folder, **cache)
-    assert found.num_rows == sum(len(one.found) for one in parcels)
-    assert set(found["run"]) == {one.name for one in parcels}
-    rows = {f"{masked_parcel.name}-gendered_stigma": 24, f"{classifier_parcel.name}-occupation_sentiment": 40}
+    assert found.num_rows == sum(len(one.found) for one in bundles)
+    assert set(found["run"]) == {one.name for one in bundles}
+    rows = {f"{masked_bundle.name}-gendered_stigma": 24, f"{classifier_bundle.name}-occupation_sentiment": 40}
     assert get_dataset_config_names(folder) == ["findings", *sorted(rows)]
     for config, count in rows.items():
         scored = load_dataset(folder, config, **cache)
@@ -249,13 +249,13 @@ def test_a_repository_of_two_kinds_of_runs_loads_as_its_card_says(
         assert "top_tokens" in scored.column_names
 
 
-def test_the_card_is_the_same_in_any_order_and_ranks_nothing(classifier_parcel, masked_parcel):
-    parcels = [masked_parcel, classifier_parcel]
-    items = {one.name: one.studies for one in parcels}
-    card = results_card("me/results", parcels, items)
-    assert card == results_card("me/results", parcels[::-1], dict(reversed(items.items())))
+def test_the_card_is_the_same_in_any_order_and_ranks_nothing(classifier_bundle, masked_bundle):
+    bundles = [masked_bundle, classifier_bundle]
+    items = {one.name: one.studies for one in bundles}
+    card = results_card("me/results", bundles, items)
+    assert card == results_card("me/results", bundles[::-1], dict(reversed(items.items())))
     assert "ranks nothing" in card
-    first, second = sorted(one.name for one in parcels)
+    first, second = sorted(one.name for one in bundles)
     assert card.index(f"### {first}") < card.index(f"### {second}")
     assert 'load_dataset("me/results", "findings", split="train")' in card
     for url in ("https://arxiv.org/abs/2210.15144", "https://doi.org/10.18653/v1/W19-3809"):
@@ -264,16 +264,16 @@ def test_the_card_is_the_same_in_any_order_and_ranks_nothing(classifier_parcel, 
     assert "English and the names are mostly of the United States" in card
 
 
-def test_hostile_names_do_nothing_in_the_card(classifier_parcel):
+def test_hostile_names_do_nothing_in_the_card(classifier_bundle):
     from markdown_it import MarkdownIt
 
     hostile = "<script>alert(1)</script>|[x](javascript:alert(1))\n# big"
-    parcel = classifier_parcel
-    models = [{**one, "model_id": hostile} for one in parcel.manifest["models"]]
-    found = [replace(one, model_id=hostile, unit=hostile) for one in parcel.found]
-    bad = replace(parcel, manifest=parcel.manifest | {"models": models}, found=found)
+    bundle = classifier_bundle
+    models = [{**one, "model_id": hostile} for one in bundle.manifest["models"]]
+    found = [replace(one, model_id=hostile, unit=hostile) for one in bundle.found]
+    bad = replace(bundle, manifest=bundle.manifest | {"models": models}, found=found)
     card = results_card("me/results", [bad], {bad.name: bad.studies})
-    fine = results_card("me/results", [parcel], {parcel.name: parcel.studies})
+    fine = results_card("me/results", [bundle], {bundle.name: bundle.studies})
     body = card.partition("\n---\n")[2]
     page = MarkdownIt("commonmark").enable("table").render(body)
     assert "<script" not in page
@@ -289,6 +289,6 @@ def test_hostile_names_do_nothing_in_the_card(classifier_parcel):
 @pytest.mark.parametrize(
     ("repo", "name"), [("me", "x"), ("me/a b", "x"), ("me/results", "../x"), ("me/results", "*")]
 )
-def test_names_that_cannot_be_are_refused(classifier_parcel, repo, name):
+def test_names_that_cannot_be_are_refused(classifier_bundle, repo, name):
     with pytest.raises(ValueError, match="is no name of a"):
-        results_card(repo, [replace(classifier_parcel, name=name)], {})
+        results_card(repo, [replace(classifier_bundle, name=name)], {})

@@ -5,7 +5,7 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.hub.bundle import pack
-from tests.hub.parcel_runs import OWN, audit_own, content, edited, texts
+from tests.hub.own_runs import OWN, audit_own, content, edited, texts
 
 SECRETS = ("Zebulon", "Quillfeather")  # words of the user's own notes
 
@@ -15,20 +15,20 @@ def test_own_texts_stay_and_the_error_says_what_can_be_shared(own_run):
         pack(own_run)
 
 
-def test_findings_of_own_notes_leave_without_a_word_of_them(own_run, own_parcel):
-    parcel = own_parcel
+def test_findings_of_own_notes_leave_without_a_word_of_them(own_run, own_bundle):
+    bundle = own_bundle
     assert any(SECRETS[0] in text for text in read(own_run))  # the run does hold them
-    whole = "\n".join(texts(parcel))
+    whole = "\n".join(texts(bundle))
     assert not [word for word in (*SECRETS, "After falls", str(own_run.folder.parent)) if word in whole]
-    names = {path.split("/", 2)[2] for path in parcel.files}
+    names = {path.split("/", 2)[2] for path in bundle.files}
     fixed = {"findings.csv", "findings.parquet", "results.json", "manifest.json", "report.html"}
     assert {name for name in names if not name.startswith("figures/")} == fixed
     assert not [name for name in names if "explained" in name]
-    assert "items/phenotype_fairness.parquet" in parcel.withheld
-    assert parcel.found != []
-    assert parcel.studies == ()
-    assert "falls" in content(parcel, "findings.csv").decode()  # the phenotype's name
-    assert parcel.manifest["settings"]["notes"]["data"] == "own notes"
+    assert "items/phenotype_fairness.parquet" in bundle.withheld
+    assert bundle.found != []
+    assert bundle.studies == ()
+    assert "falls" in content(bundle, "findings.csv").decode()  # the phenotype's name
+    assert bundle.manifest["settings"]["notes"]["data"] == "own notes"
     assert "ward.csv" not in whole
 
 

@@ -9,7 +9,7 @@ from swapbias.hub.client import Hub, Repo
 from swapbias.hub.files import Change
 from swapbias.hub.proposals import COMMIT, PULL_REQUEST, TITLE
 from swapbias.hub.share import Wanted, share_run as share
-from tests.hub.parcel_runs import edited
+from tests.hub.own_runs import edited
 from tests.hub.sharing_runs import EVAL, MODEL, propose, statuses
 
 pytestmark = pytest.mark.usefixtures("packed_once")
@@ -151,7 +151,7 @@ def test_a_model_without_pull_requests_is_refused_before_anything_is_published(h
 
 def test_notes_of_ones_own_are_not_proposed(models, own_run):
     with pytest.raises(UsageError, match="notes of your own"):
-        propose(own_run, audited="tests.hub.parcel_runs:faller", findings_only=True, phenotypes=("falls",))
+        propose(own_run, audited="tests.hub.own_runs:faller", findings_only=True, phenotypes=("falls",))
     assert not [path for method, path, _ in models.log if method == "POST"]
 
 

@@ -11,7 +11,7 @@ from swapbias.hub.client import Hub
 from swapbias.hub.proposals import COMMIT
 from swapbias.hub.share import Wanted, share_run as share
 from swapbias.privacy import credentialed
-from tests.hub.parcel_runs import edited
+from tests.hub.own_runs import edited
 from tests.hub.sharing_runs import MODEL, own, put, statuses
 
 pytestmark = pytest.mark.usefixtures("packed_once")

@@ -13,7 +13,7 @@ from swapbias.hub.model_card import prompts_read
 from swapbias.hub.proposals import COMMIT, findings_of
 from swapbias.studies.catalogue import load_corpus
 from tests.hub.card_findings import without_section
-from tests.hub.parcel_runs import QUIET, edited
+from tests.hub.own_runs import QUIET, edited
 from tests.hub.shared_runs import GAP
 from tests.hub.sharing_runs import COMMITS, EVAL, MODEL, README, own, put, statuses
 
@@ -137,7 +137,7 @@ def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(model
 
 def test_own_notes_are_not_told_as_the_public_corpus(models, own_run):
     models.add_repo("dataset", "swapbias/clinical_notes", tags=[f"v{load_corpus('clinical_notes').version}"])
-    share_own = {"audited": "tests.hub.parcel_runs:faller", "findings_only": True, "phenotypes": ("falls",)}
+    share_own = {"audited": "tests.hub.own_runs:faller", "findings_only": True, "phenotypes": ("falls",)}
     put(own_run, model="alice/m", how=COMMIT, **share_own)
     card = models.files("model", "alice/m")["README.md"].decode()
     assert "on notes of the user's own" in card
@@ -195,9 +195,9 @@ def test_other_configs_than_the_usual_are_named():
     }  # fmt: skip
     read = prompts_read(manifest, "gendered_stigma", "rq1")
     assert read.configs == ("rq1_original",)
-    assert read.told() == "config rq1_original in place of the usual one"
+    assert read.deviation() == "config rq1_original in place of the usual one"
     manifest["corpora"][0]["config"] = "rq1"
-    assert prompts_read(manifest, "gendered_stigma", "rq1").told() == ""
+    assert prompts_read(manifest, "gendered_stigma", "rq1").deviation() == ""
 
 
 def test_a_card_that_breaks_after_the_results_arrived_is_told_with_where_they_are(models, run):

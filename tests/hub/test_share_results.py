@@ -7,7 +7,7 @@ from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Hub
 from swapbias.hub.results_card import BEGIN, END
 from swapbias.hub.share import Wanted, share_run as share
-from tests.hub.parcel_runs import edited
+from tests.hub.own_runs import edited
 from tests.hub.shared_runs import GAP as STRANGERS, MANIFEST, results, written
 from tests.hub.sharing_runs import put, statuses
 

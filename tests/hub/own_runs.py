@@ -1,4 +1,4 @@
-"""Runs that are packed to be shared, and what lies in a parcel."""
+"""Runs that are packed to be shared, and what lies in a bundle."""
 
 import shutil
 
@@ -11,7 +11,7 @@ from swapbias.audit.plan import Settings
 from swapbias.audit.run import Run
 
 QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
-ASKED = Settings(model="tests.hub.parcel_runs:sentiment", studies=("occupation_sentiment:sentences",), limit=40)
+ASKED = Settings(model="tests.hub.own_runs:sentiment", studies=("occupation_sentiment:sentences",), limit=40)
 OWN = (
     "text,label,gender,phenotype\nAfter falls he was tired in Zebulon.,1,M,falls\n"
     "She is well in Zebulon.,0,F,falls\nHe met Quillfeather and falls.,1,M,falls\nShe met Quillfeather.,0,F,falls\n"
@@ -29,7 +29,7 @@ def faller(texts):
 
 
 def audit_own(data, folder):
-    notes = NoteSettings(classifier="tests.hub.parcel_runs:faller", data=str(data))
+    notes = NoteSettings(classifier="tests.hub.own_runs:faller", data=str(data))
     return start(Settings(studies=("phenotype_fairness",), notes=notes), folder, **QUIET)[0]
 
 
@@ -44,15 +44,15 @@ def edited(run, folder, **changes):
     return run
 
 
-def content(parcel, path):
-    found = parcel.files[f"runs/{parcel.name}/{path}"]
+def content(bundle, path):
+    found = bundle.files[f"runs/{bundle.name}/{path}"]
     return found if isinstance(found, bytes) else found.read_bytes()
 
 
-def texts(parcel):
-    """Everything readable in a parcel: bytes, and the strings within Parquet."""
-    for path in parcel.files:
-        data = content(parcel, path.split("/", 2)[2])
+def texts(bundle):
+    """Everything readable in a bundle: bytes, and the strings within Parquet."""
+    for path in bundle.files:
+        data = content(bundle, path.split("/", 2)[2])
         yield data.decode(errors="replace")
         if path.endswith(".parquet"):
             yield str(pq.read_table(pa.BufferReader(data)).to_pylist())
