@@ -6,15 +6,16 @@ from swapbias import front_door
 
 if TYPE_CHECKING:
     from swapbias.hub.client import (
+        Change as Change,
         Commit as Commit,
         Hub as Hub,
         PullRequest as PullRequest,
         Repo as Repo,
         State as State,
+        difference as difference,
     )
     from swapbias.hub.comparison import side_by_side as side_by_side
     from swapbias.hub.corpora import push_dataset as push_dataset
-    from swapbias.hub.files import Change as Change, difference as difference
     from swapbias.hub.proposals import COMMIT as COMMIT, PULL_REQUEST as PULL_REQUEST
     from swapbias.hub.pull import (
         DATASET as DATASET,
@@ -37,10 +38,9 @@ if TYPE_CHECKING:
 __getattr__ = front_door(
     __name__,
     {
-        "client": "Commit Hub PullRequest Repo State",
+        "client": "Change Commit Hub PullRequest Repo State difference",
         "comparison": "side_by_side",
         "corpora": "push_dataset",
-        "files": "Change difference",
         "proposals": "COMMIT PULL_REQUEST",
         "pull": "DATASET METRIC RESULTS pull_repos wanted_repos",
         "push": "complain prepare_output push_command say",

@@ -1,21 +1,23 @@
 """The only file that talks to the Hub. What goes out passes the gate; what fails becomes one sentence."""
 
 import glob
+import hashlib
 import json
 import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.files import Change, check_names, matching
-from swapbias.privacy import gate as outgoing
+from swapbias.files import file_sha256
+from swapbias.privacy import Files, gate as outgoing
 
 SHOWN = 160  # characters of the Hub's own words
 AGAIN = "Run the command again."
@@ -134,6 +136,9 @@ def _plain(text: str) -> str:
 
 
 READ_LIMIT = 64 * 2**20  # bytes of a file that is read into memory
+LONGEST_NAME = 240  # characters of a path that every file system takes
+HUB_FILES = frozenset({".gitattributes"})  # what the Hub itself puts into a new repository
+_RESERVED = {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
 _WRITING = ("write", "admin", "contributor")  # roles in an organisation
 
 
@@ -200,6 +205,83 @@ class PullRequest:
     status: str
     author: str
     ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Files to write, and paths to delete; false where nothing changes."""
+
+    write: Files
+    delete: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything changes."""
+        return bool(self.write or self.delete)
+
+
+def difference(state: State | None, files: Files, *, within: str = "") -> Change:
+    """What must be written and deleted so that a repository holds exactly ``files`` (``within`` a folder).
+
+    Args:
+        state: what is there; None: nothing.
+        files: what should be.
+        within: a folder; what lies outside it, and the Hub's own files, stay.
+    """
+    there = state.files if state else {}
+    write = {path: content for path, content in files.items() if not _same(there.get(path), content)}
+    inside = [path for path in there if path.startswith(f"{within}/") or not within]
+    return Change(write, tuple(sorted(path for path in inside if path not in files and path not in HUB_FILES)))
+
+
+def _same(known: str | None, content: bytes | Path) -> bool:
+    if known is None:
+        return False
+    kind, _, digest = known.partition(":")
+    if kind == "sha256" and isinstance(content, Path):
+        return digest == file_sha256(content)
+    data = content if isinstance(content, bytes) else content.read_bytes()
+    if kind == "sha256":
+        return digest == hashlib.sha256(data).hexdigest()
+    blob = b"blob %d\0" % len(data) + data  # what git names it by
+    return digest == hashlib.sha1(blob, usedforsecurity=False).hexdigest()
+
+
+def check_names(where: str, names: Collection[str]) -> None:
+    """Refuse names that a stranger could have chosen to leave the folder or to hide one file behind another.
+
+    Raises:
+        HubError: a path that is absolute, climbs, holds control characters or backslashes, is too long or reserved,
+            differs from another one by case alone, or is the folder of another one as well.
+    """
+    seen: dict[str, str] = {}
+    folders = {str(folder) for name in names for folder in PurePosixPath(name.casefold()).parents}
+    for name in names:
+        trouble = next(_troubles(name), "")
+        other = seen.setdefault(name.casefold(), name)
+        if not trouble and other != name:
+            trouble = f"differs from {other!r} by case alone"
+        if not trouble and name.casefold() in folders:
+            trouble = "is the folder of another file as well"
+        if trouble:
+            raise HubError(f"{where} holds the file {name[:80]!r}, which {trouble}. Nothing was fetched.")
+
+
+def _troubles(name: str) -> Iterator[str]:
+    parts = name.split("/")
+    if (
+        name.startswith(("/", "~"))
+        or PurePosixPath(name).is_absolute()
+        or any(one in ("", ".", "..") for one in parts)
+    ):
+        yield "does not stay in its folder"
+    if "\\" in name or ":" in name or not name.isprintable():
+        yield "has characters that no file name should have"
+    if len(name.encode()) > LONGEST_NAME:
+        yield f"is longer than {LONGEST_NAME} bytes"
+    if any(one.partition(".")[0].casefold() in _RESERVED or one.endswith((" ", ".")) for one in parts):
+        yield "not every system can keep"
+    if any(one == ".git" for one in parts):
+        yield "belongs to git"
 
 
 class Hub:
@@ -289,14 +371,14 @@ class Hub:
     def download(
         self, repo: Repo, folder: Path, *, revision: str, only: tuple[str, ...] = (), limit: int | None = None
     ) -> list[Path]:
-        """Fetch files into a folder, all or those that match a pattern.
+        """Fetch files into a folder, all or those that match a pattern (``*`` takes slashes as well).
 
         Refused before anything is fetched: names that leave the folder, and files of more than ``limit`` bytes.
         """
         with self._one_sentence(f"read {repo.name}"):
             tree = self._api.list_repo_tree(repo.name, recursive=True, revision=revision, repo_type=repo.kind)
             sizes = {one.path: one.size for one in tree if hasattr(one, "blob_id")}
-            chosen = matching(sizes, only)
+            chosen = sorted(name for name in sizes if not only or any(fnmatchcase(name, one) for one in only))
             if not chosen:
                 raise HubError(
                     f"{repo.name} holds no {' or '.join(only) or 'file'} at {revision}. Look at its files."

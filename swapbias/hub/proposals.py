@@ -8,9 +8,8 @@ from typing import Any
 from swapbias.errors import HubError, UsageError
 from swapbias.findings import Finding
 from swapbias.hub import eval_results, header, markdown as marked, model_card
-from swapbias.hub.client import Hub, PullRequest, Repo, State
+from swapbias.hub.client import Change, Hub, PullRequest, Repo, State, difference
 from swapbias.hub.eval_results import numbers
-from swapbias.hub.files import Change, difference
 from swapbias.hub.model_card import Figure, audited, prompts_read
 
 CARD = "README.md"

@@ -12,10 +12,9 @@ from typing import Any
 from swapbias.audit import parse_manifest, parse_results
 from swapbias.errors import HubError, UsageError
 from swapbias.hub import header
-from swapbias.hub.client import Hub, Repo, State
+from swapbias.hub.client import HUB_FILES, Hub, Repo, State, check_names, difference
 from swapbias.hub.corpora import recover, standing_in
 from swapbias.hub.dataset_card import LICENCES
-from swapbias.hub.files import KEPT, check_names, difference
 from swapbias.studies import corpora, load_corpus, metric_path, metrics
 
 CARD = "README.md"
@@ -262,7 +261,7 @@ def pull_repos(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str 
     if state is None:
         raise UsageError(f"{repo_name} is not there, or cannot be seen with this token. Check its name, or log in.")
     tag = _tag(state, revision)
-    names = sorted(name for name in state.files if name not in KEPT)
+    names = sorted(name for name in state.files if name not in HUB_FILES)
     if before and before["commit"] == state.commit and _is_whole(state, before["files"], target):
         held = before["files"]
         return Pulled(repo_name, target, state.commit, tag, len(held), True, len(names) - len(held))

@@ -11,13 +11,12 @@ from typing import TextIO
 
 from swapbias.errors import HubError, UsageError
 from swapbias.hub import header
-from swapbias.hub.client import Hub, Repo, State
-from swapbias.hub.files import KEPT, Change, difference
+from swapbias.hub.client import HUB_FILES, Change, Hub, Repo, State, difference
 from swapbias.privacy import Files, gate
 
 CARD = "README.md"
 MARK = "swapbias"  # the key in a card's header by which a push knows what it made
-_TEMPLATE = {*KEPT, CARD, "index.html", "style.css"}  # of a new static Space
+_TEMPLATE = {*HUB_FILES, CARD, "index.html", "style.css"}  # of a new static Space
 _TEMPLATE_TEXT = "Check out the configuration reference at"  # all that the card of a new Space says
 Say = Callable[[str], None]
 
@@ -144,7 +143,7 @@ def _checked(hub: Hub, state: State, *, private: bool) -> bool:
 def _is_new(hub: Hub, state: State, readme: bytes) -> bool:
     """Whether it holds nothing but what the Hub itself puts into a new repository."""
     held = set(state.files)
-    if state.tags or held <= KEPT:
+    if state.tags or held <= HUB_FILES:
         return not state.tags
     parts = header.split(readme.decode(errors="replace"))
     template = state.repo.kind == "space" and held <= _TEMPLATE and "sdk: static" in parts.header.splitlines()

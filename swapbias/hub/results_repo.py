@@ -10,9 +10,8 @@ from pathlib import Path
 from swapbias.audit import parse_manifest, parse_results
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.bundle import Bundle, run_name
-from swapbias.hub.client import READ_LIMIT, Hub, Repo, State
+from swapbias.hub.client import HUB_FILES, READ_LIMIT, Change, Hub, Repo, State, check_names, difference
 from swapbias.hub.comparison import SharedRun, headline, shown
-from swapbias.hub.files import KEPT, Change, check_names, difference
 from swapbias.hub.header import split
 from swapbias.hub.model_card import prompts_read
 from swapbias.hub.proposals import CARD, Done, seen, text_of
@@ -245,7 +244,7 @@ def put(hub: Hub, update: Update, bundle: Bundle) -> tuple[Done, str]:
     # Right before the commit: somebody else may have made the repository, or opened it, since it was looked at.
     now = seen(hub, repo)
     check_visibility(now, public=update.public)
-    if state is None and not set(now.files) <= KEPT:
+    if state is None and not set(now.files) <= HUB_FILES:
         raise HubError(f"Somebody else wrote to {repo.name} in between, so that nothing was written. Share again.")
     parent = now.commit if state is None else state.commit
     made = hub.commit(repo, change, f"Share {bundle.name}", parent=parent, never=bundle.never)
@@ -282,7 +281,7 @@ def _others(hub: Hub, state: State, readme: str, bundle: Bundle, *, named: bool,
 
 def _refuse_foreign(state: State, readme: str, readable: bool) -> None:
     """A repository is ours by the marks in its card; without any card, by a run that can be read."""
-    held = set(state.files) - KEPT
+    held = set(state.files) - HUB_FILES
     if CARD in held:
         where = f"{state.repo.name}/{CARD}"
         blank = held == {CARD} and not split(readme).after.removeprefix("---").strip()

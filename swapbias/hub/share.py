@@ -10,8 +10,7 @@ from swapbias.errors import HubError, UpstreamMissingError, UsageError
 from swapbias.findings import Finding
 from swapbias.hub import eval_results, proposals as proposing, results_repo
 from swapbias.hub.bundle import Bundle, pack
-from swapbias.hub.client import Hub, Repo, State
-from swapbias.hub.files import Change
+from swapbias.hub.client import Change, Hub, Repo, State
 from swapbias.hub.proposals import CARD, COMMIT, Audit, Done, Step, card_files, findings_of, result_files
 from swapbias.hub.push import show_change
 from swapbias.hub.results_repo import Update

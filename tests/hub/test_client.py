@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.client import Hub, Repo
-from swapbias.hub.files import difference
+from swapbias.hub.client import Hub, Repo, difference
 from tests.hub.clients import online
 from tests.privacy.test_gate import parquet
 

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.client import Hub, Repo
-from swapbias.hub.files import Change
+from swapbias.hub.client import Change, Hub, Repo
 from swapbias.hub.proposals import COMMIT, PULL_REQUEST, TITLE
 from swapbias.hub.share import Wanted, share_run as share
 from tests.hub.own_runs import edited
