@@ -368,6 +368,10 @@ class Hub:
             only = (glob.escape(path),)
             return self.download(repo, Path(folder), revision=revision, only=only, limit=READ_LIMIT)[0].read_bytes()
 
+    def content(self, state: State | None, path: str) -> bytes:
+        """A file of a repository as it was looked at; empty where it is not there."""
+        return self.read(state.repo, path, revision=state.commit) if state and path in state.files else b""
+
     def download(
         self, repo: Repo, folder: Path, *, revision: str, only: tuple[str, ...] = (), limit: int | None = None
     ) -> list[Path]:

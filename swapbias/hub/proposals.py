@@ -212,12 +212,7 @@ def text_of(hub: Hub, there: State, path: str) -> str:
     Raises:
         ValueError: it is not UTF-8.
     """
-    if path not in there.files:
-        return ""
-    try:
-        return hub.read(there.repo, path, revision=there.commit).decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{there.repo.name}/{path} is not UTF-8. Save it as UTF-8; nothing was written.") from error
+    return header.decode(hub.content(there, path), f"{there.repo.name}/{path}")
 
 
 def _settled(hub: Hub, audit: Audit, text: str) -> Audit:
@@ -312,7 +307,7 @@ def pull_request(hub: Hub, model: Repo, make: Make, *, again: bool) -> Step:
     there = seen(hub, model)
     wanted = make.files(there, "")
     change = Change(difference(there, wanted).write)
-    held = make.ours(_content(hub, there, make.path))
+    held = make.ours(hub.content(there, make.path))
     adds = make.ours(wanted[make.path]) - held
     if not change or not adds:  # at most a date or an address differs: no reason to ask strangers for anything
         return Step(there=there, change=Change({}), status="unchanged", page=hub.url(model))
@@ -417,10 +412,6 @@ def _earlier(
         if one.request.status == "merged" or one.request.title == TITLE or not one.brings <= merged
     ]
     return mine, lost, unreadable
-
-
-def _content(hub: Hub, there: State, path: str) -> bytes:
-    return hub.read(there.repo, path, revision=there.commit) if path in there.files else b""
 
 
 def _at(hub: Hub, repo: Repo, one: PullRequest) -> State | None:

@@ -124,7 +124,7 @@ def _checked(hub: Hub, state: State, *, private: bool) -> bool:
             f"{state.repo.name} is public, and a push does not change that. Make it private on the Hub, or drop "
             "--private."
         )
-    readme = _there(hub, state, CARD)
+    readme = hub.content(state, CARD)
     if _is_new(hub, state, readme):
         return True
     what = "has no mark of a push in its header" if CARD in state.files else "is missing"
@@ -153,11 +153,6 @@ def _is_new(hub: Hub, state: State, readme: bytes) -> bool:
     return not body or (body.startswith(_TEMPLATE_TEXT) and "\n" not in body)
 
 
-def _there(hub: Hub, state: State | None, path: str) -> bytes:
-    """A file that is there, empty where it is not."""
-    return hub.read(state.repo, path, revision=state.commit) if state and path in state.files else b""
-
-
 def _bytes(content: bytes | Path) -> bytes:
     return content if isinstance(content, bytes) else content.read_bytes()
 
@@ -179,7 +174,7 @@ def show_change(hub: Hub, state: State | None, change: Change, say: Say, *, text
         say(f"  D {printable(path)}")
     for path in texts:
         if path in change.write:
-            both = (_there(hub, state, path), _bytes(change.write[path]))
+            both = (hub.content(state, path), _bytes(change.write[path]))
             before, after = (content.decode(errors="replace").splitlines() for content in both)
             for line in difflib.unified_diff(before, after, "there", "new", lineterm="", n=2):
                 say(f"  {printable(line)}")

@@ -135,15 +135,14 @@ def share_run(run: Run, wanted: Wanted, hub: Hub, *, say: Say) -> list[Done]:
     step = _step(hub, model, replace(audit, commit=update.settled or _NOWHERE), own=own, wanted=wanted)
     outgoing.check(step.change.write, never=never)
     if wanted.dry_run:
-        description = _description(audit, own=own)
         return [
             _show_results(hub, update, wanted, say),
-            _show_model(hub, step, description, wanted, say),
+            _show_model(hub, step, _description(audit, step), wanted, say),
         ]
     done, commit = results_repo.put(hub, update, bundle)
     try:
         step = _step(hub, model, replace(audit, commit=commit), own=own, wanted=wanted)
-        of_model = proposing.carry_out(hub, step, description=_description(audit, own=own), never=bundle.never)
+        of_model = proposing.carry_out(hub, step, description=_description(audit, step), never=bundle.never)
     except ValueError as error:
         kind = next((one for one in (HubError, UsageError) if isinstance(error, one)), ValueError)
         raise kind(f"The results are at {done.url}, but {model.name} was not changed: {error}") from error
@@ -202,9 +201,12 @@ def _step(hub: Hub, model: Repo, audit: Audit, *, own: bool, wanted: Wanted) -> 
     return proposing.pull_request(hub, model, make, again=wanted.again)
 
 
-def _description(audit: Audit, *, own: bool) -> str:
+def _description(audit: Audit, step: Step) -> str:
     studies = "; ".join(load_study(name).title for name in dict.fromkeys(one.study for one in audit.found))
-    what = f"a section of the card and `{eval_results.PATH}`" if own else f"`{eval_results.PATH}` and nothing else"
+    numbers = f"`{eval_results.PATH}`"
+    what = f"a section of the card and {numbers}" if CARD in step.change.write else f"{numbers} and nothing else"
+    if eval_results.PATH not in step.change.write:
+        what = "a section of the card"
     return (
         f"Adds {what}: results of a bias audit with swapbias ({studies}). A measurement on fixed prompts, no ranking "
         "and no proof of fairness; the source of every number stands beside it, at a commit. Close it if unwanted."

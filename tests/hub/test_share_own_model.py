@@ -15,7 +15,7 @@ from swapbias.studies.catalogue import load_corpus
 from tests.hub.card_findings import without_section
 from tests.hub.own_runs import QUIET, edited
 from tests.hub.shared_runs import GAP
-from tests.hub.sharing_runs import COMMITS, EVAL, MODEL, README, own, put, statuses
+from tests.hub.sharing_runs import COMMITS, EVAL, MODEL, README, own, propose, put, statuses
 
 pytestmark = pytest.mark.usefixtures("packed_once")
 
@@ -180,6 +180,15 @@ def test_model_index_entries_and_results_of_others_stay_byte_for_byte(models, ru
     assert held[EVAL].decode().startswith(theirs)
     assert "occupation_sentiment" in held[EVAL].decode().removeprefix(theirs)
     assert statuses(own(run)) == ["unchanged", "unchanged"]
+
+
+def test_the_own_card_and_its_numbers_can_be_proposed_first(models, run):
+    assert statuses(propose(run, model="alice/m")) == ["created", "pull request opened"]
+    assert set(models.files("model", "alice/m")) == {"README.md", "weights.txt"}
+    proposed = models.files("model", "alice/m", revision="refs/pr/1")
+    assert {EVAL, "swapbias/occupation_sentiment.png"} < set(proposed)
+    assert without_section(proposed["README.md"].decode()) == README
+    assert statuses(propose(run, model="alice/m"))[1] == "pull request 1 unchanged"
 
 
 def test_results_that_cannot_be_read_stop_everything_before_anything_is_written(models, run):
