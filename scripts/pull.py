@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from swapbias.errors import UsageError
@@ -13,7 +12,7 @@ from swapbias.hub import (
     Hub,
     complain,
     prepare_output,
-    pull_repos as pull,
+    pull_repo,
     say,
     wanted_repos,
 )
@@ -25,19 +24,24 @@ _OF_OTHERS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0 when everything asked for is there and sound, 1 otherwise, 2 for a command that cannot be meant."""
+    """0 when everything asked for is there and whole, 1 otherwise, 2 for a command that cannot be meant."""
     chosen = _arguments(arguments)
+    kind = {"datasets": DATASET, "metrics": METRIC, "results": RESULTS}[chosen.kind]
     prepare_output()
     try:
-        return _pull_all(chosen, Hub())
-    except UsageError as error:
-        return _failed(error, 2)
+        hub = Hub()
+        repos = chosen.names if kind == RESULTS else wanted_repos(hub, kind, chosen.namespace, chosen.names)
+        codes = [_pull(hub, kind, name, chosen) for name in repos]
     except ValueError as error:
-        return _failed(error, 1)
+        return _failed(error)
     except KeyboardInterrupt:
-        return _failed("stopped; what was complete is kept. Run the command again to go on.", 130)
-    except Exception as error:  # noqa: BLE001 - the last resort before a traceback
-        return _failed(f"{type(error).__name__}: {error}. This is a fault of swapbias.", 1)
+        complain("pull", "stopped; what was complete is kept. Run the command again to go on.")
+        return 130
+    if kind in _OF_OTHERS and not all(codes):
+        say(_OF_OTHERS[kind])
+    if any(codes):
+        complain("pull", f"{sum(map(bool, codes))} of {len(codes)} could not be pulled")
+    return max(codes)
 
 
 def _arguments(given: list[str] | None) -> argparse.Namespace:
@@ -55,38 +59,23 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-def _pull_all(chosen: argparse.Namespace, hub: Hub) -> int:
-    """Pull one repository after the other; trouble of one does not stop the others."""
-    kind = {"datasets": DATASET, "metrics": METRIC, "results": RESULTS}[chosen.kind]
-    repos = chosen.names if kind == RESULTS else wanted_repos(hub, kind, chosen.namespace, chosen.names)
-    codes = [
-        _pull_one(name, lambda name=name: pull(hub, kind, name, chosen.out, revision=chosen.revision).told())
-        for name in repos
-    ]
-    if kind in _OF_OTHERS and not all(codes):
-        say(_OF_OTHERS[kind])
-    if any(codes):
-        complain("pull", f"{sum(map(bool, codes))} of {len(codes)} could not be pulled")
-    return max(codes)
-
-
-def _pull_one(name: str, work: Callable[[], str]) -> int:
+def _pull(hub: Hub, kind: str, name: str, chosen: argparse.Namespace) -> int:
+    """Pull one repository; trouble with it does not stop the others."""
     try:
-        say(work())
+        say(pull_repo(hub, kind, name, chosen.out, revision=chosen.revision))
         return 0
-    except UsageError as error:
-        return _failed(error, 2)
     except ValueError as error:
-        return _failed(error, 1)
+        return _failed(error)
     except OSError as error:
-        return _failed(f"{name}: {error.filename}: {error.strerror or error}. Check the place and its free space.", 1)
+        complain("pull", f"{name}: {error.filename}: {error.strerror or error}. Check the place and its free space.")
     except Exception as error:  # noqa: BLE001 - what a stranger made must not stop the others
-        return _failed(f"{name}: {type(error).__name__}. Nothing of it was kept. This is a fault of swapbias.", 1)
+        complain("pull", f"{name}: {type(error).__name__}. Nothing of it was kept. This is a fault of swapbias.")
+    return 1
 
 
-def _failed(error: object, code: int) -> int:
+def _failed(error: ValueError) -> int:
     complain("pull", error)
-    return code
+    return 2 if isinstance(error, UsageError) else 1
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ ROOMS = {
     "findings": {"numpy", "pandas"},
     "report": {"jinja2", "matplotlib", "numpy", "pandas"},
     "audit": {"pandas", "pyarrow"},
-    "hub": {"markdown_it", "markupsafe", "pandas", "pyarrow", "rich", "yaml"},
+    "hub": {"markdown_it", "markupsafe", "pandas", "pyarrow", "yaml"},
     "cli": {"rich", "typer"},
     "__main__": set(),
 }

@@ -7,7 +7,16 @@ from swapbias import front_door
 if TYPE_CHECKING:
     from swapbias.audit.audit import resume as resume, start as start
     from swapbias.audit.clinical import NoteSettings as NoteSettings, load_notes as load_notes
-    from swapbias.audit.compare import load_runs as load_runs
+    from swapbias.audit.compare import (
+        Column as Column,
+        ComparedRun as ComparedRun,
+        Comparison as Comparison,
+        Row as Row,
+        comparison_table as comparison_table,
+        read_run as read_run,
+        scored_rows as scored_rows,
+        side_by_side as side_by_side,
+    )
     from swapbias.audit.plan import (
         CHAT as CHAT,
         Settings as Settings,
@@ -29,7 +38,7 @@ __getattr__ = front_door(
     {
         "audit": "resume start",
         "clinical": "NoteSettings load_notes",
-        "compare": "load_runs",
+        "compare": "Column ComparedRun Comparison Row comparison_table read_run scored_rows side_by_side",
         "plan": "CHAT Settings default_folder told_plan",
         "result_files": "parse_manifest parse_results",
         "results": "Results as_public read_results rebuild_report write_results",

@@ -1,29 +1,318 @@
-"""Runs on disk, read for a comparison."""
+"""Runs compared, on disk or on the Hub: one row a quantity, one column a model of a run, and no order by value."""
 
-from collections.abc import Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from swapbias.audit.run import Run
+from swapbias.audit.result_files import parse_manifest, parse_results
+from swapbias.audit.results import FINDINGS_JSON, needed, scored_items
+from swapbias.audit.run import MANIFEST, Run
 from swapbias.errors import UsageError
+from swapbias.findings import Finding, experiment_of, units
+from swapbias.privacy import own_data
+from swapbias.report import inert, shown, words
+from swapbias.studies import load_study
+
+MOST_QUANTITIES = 2_000  # of one run; a whole audit of every study has some hundred
+MOST_MODELS = 100  # of one run
+MOST_CELLS = 2_000_000  # of a comparison
+MOST_COMPARED = 20  # models that are compared two by two
+_SHA256 = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
+Items = Mapping[str, pd.DataFrame]
 
 
-def load_runs(runs: Sequence[Run]) -> dict[str, dict[str, pd.DataFrame]]:
-    """Scored rows by study and model.
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """A finished run.
+
+    Attributes:
+        place: its folder, or OWNER/NAME on the Hub.
+        name: of its folder.
+        commit: the commit that was read; blank on disk.
+        manifest: what was audited, and how.
+        found: every finding.
+        items: reads the scored rows by study; gives none where they are not at hand.
+    """
+
+    place: str
+    name: str
+    commit: str
+    manifest: Mapping[str, Any]
+    found: Sequence[Finding]
+    items: Callable[[], Items] = dict
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Tells it from other runs."""
+        return self.place, self.name, self.commit
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One model of one run.
+
+    Attributes:
+        title: names model and run; no other column of the comparison has it.
+        model_id, run: what it is.
+        found: its headline findings.
+        label: the model's name; the title where another column has that.
+    """
+
+    title: str
+    model_id: str
+    run: ComparedRun
+    found: Sequence[Finding]
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One quantity that was measured on the same prompts: a finding for each column, None where there is none.
+
+    ``note`` says what differs from other rows of the quantity (prompts, word lists, trials) or within this one
+    (number format of the weights); blank where nothing does.
+    """
+
+    first: Finding
+    found: tuple[Finding | None, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Columns by name, rows by study, and sentences to print below."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    footnotes: tuple[str, ...]
+
+
+def read_run(folder: Path, *, repo: str = "", commit: str = "") -> ComparedRun:
+    """A finished run of a folder: the user's own, or one that was fetched from a repository of anybody's.
 
     Raises:
-        UsageError: fewer than two runs, a run that is not finished, or two runs of one model and study.
+        UsageError: the folder holds no run. ValueError: it is not complete, or not what swapbias writes; fetched, it
+            says that it holds credentialed data.
     """
-    if len(runs) < 2:
-        raise UsageError(f"{len(runs)} run, expected two or more. Name further folders of runs.")
+    where = f"{repo}/{shown(f'runs/{folder.name}')}" if repo else str(folder)
+    run = Run.open(folder)
+    manifest = parse_manifest((folder / MANIFEST).read_bytes(), f"{where}/{MANIFEST}")
+    if manifest["status"] != "complete":
+        raise UsageError(f"{where} is not complete. Whoever made it can go on with swapbias audit --resume.")
+    if repo and manifest.get("credentialed"):
+        raise ValueError(f"{where}: it says that it holds credentialed data, which nobody may share. Tell its owner.")
+    own_names = not repo and own_data(manifest) is not None
+    content = needed(run, FINDINGS_JSON).read_bytes()
+    found = parse_results(content, f"{where}/{FINDINGS_JSON}", own_names=own_names)
+    keys = [(one.model_id, *_quantity(one)) for one in _headlines(found)]
+    if len(set(keys)) != len(keys):
+        raise ValueError(f"{where}: a headline finding stands twice. Its owner can audit again.")
+    models, quantities = len({one.model_id for one in found}), len({key[1:] for key in keys})
+    if models > MOST_MODELS or quantities > MOST_QUANTITIES:
+        many = (
+            f"{models} models and {quantities:,} quantities, expected at most {MOST_MODELS} and {MOST_QUANTITIES:,}"
+        )
+        raise ValueError(f"{where}: it holds {many}. Its owner can audit in parts.")
+    return ComparedRun(repo or str(folder), folder.name, commit, manifest, found, lambda: _items(run))
+
+
+def _items(run: Run) -> Items:
+    names = sorted(path.stem for path in (run.folder / "items").glob("*.parquet"))
+    return {name: scored_items(run, name) for name in names}
+
+
+def side_by_side(runs: Sequence[ComparedRun]) -> Comparison:
+    """Headline quantities of runs: the paper's statistic over all rows of each experiment and subset.
+
+    Numbers stand in one row where study, quantity, unit, prompts, word lists and trials are the same. Columns are
+    in the order of the models' names, then of place and run.
+
+    Raises:
+        UsageError: there is more than a table can hold.
+    """
+    columns = _columns(list({run.key: run for run in runs}.values()))
+    rows = tuple(_rows(columns))
+    return Comparison(columns, rows, tuple(_footnotes(columns, rows)))
+
+
+def comparison_table(comparison: Comparison) -> pd.DataFrame:
+    """The comparison for a CSV file: numbers in full, blank where there is none.
+
+    Cells and headers that a spreadsheet would run as a formula begin with an apostrophe.
+    """
+    return pd.DataFrame([dict(_record(comparison.columns, row)) for row in comparison.rows]).astype(
+        {inert(f"{column.title}: n"): "Int64" for column in comparison.columns}
+    )
+
+
+def _record(columns: Sequence[Column], row: Row) -> Iterator[tuple[str, Any]]:
+    for name in ("study", "experiment", "subset", "measure", "contrast", "unit"):
+        yield name, inert(getattr(row.first, name))
+    yield "note", inert(row.note)
+    for column, found in zip(columns, row.found, strict=True):
+        for name in ("value", "ci_low", "ci_high"):
+            yield inert(f"{column.title}: {name}"), getattr(found.estimate, name) if found else math.nan
+        yield inert(f"{column.title}: n"), found.estimate.n if found else None
+
+
+def scored_rows(
+    runs: Sequence[ComparedRun], columns: Sequence[Column]
+) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
+    """Scored rows by study and model, where they are at hand, and sentences that say what is left out.
+
+    Models stand in the order of the runs, by their columns' labels. Files that hold something
+    else than an audit writes are left out.
+    """
+    if len(columns) > MOST_COMPARED:
+        many = f"{len(columns)} models, expected at most {MOST_COMPARED}"
+        return {}, [f"Differences are left out: there are {many}. Name fewer runs."]
     found: dict[str, dict[str, pd.DataFrame]] = {}
+    left_out = []
+    for run in {one.key: one for one in runs}.values():
+        try:
+            items = run.items()
+        except ValueError as error:
+            left_out.append(f"Left out of the differences: {error}")
+            continue
+        for column, (study, scored) in product(columns, items.items()):
+            rows = scored[scored["model_id"] == column.model_id]
+            if column.run.key != run.key or not len(rows):
+                continue
+            if trouble := _trouble(study, rows):
+                told = f"{column.title}: its scored prompts of {shown(study)} are not what an audit writes"
+                left_out.append(f"Left out of the differences: {told} ({trouble}).")
+            else:
+                found.setdefault(study, {})[column.label] = rows.assign(model_id=column.label)
+    return found, left_out
+
+
+def _trouble(study: str, rows: pd.DataFrame) -> str:
+    """Why nothing that is compared can be made of the rows; blank where it can."""
+    try:
+        for experiment in load_study(study).experiments:
+            part = rows[rows["experiment"] == experiment.name]
+            if len(part):
+                units(experiment, part)
+    except (KeyError, TypeError, ValueError) as error:
+        return type(error).__name__
+    return ""
+
+
+# --- columns ------------------------------------------------------------------------------------------
+
+
+def _headlines(found: Sequence[Finding]) -> list[Finding]:
+    return list({id(one): one for one in words.published_headlines(found)}.values())  # it names correlations twice
+
+
+def _quantity(finding: Finding) -> tuple[str, ...]:
+    return (finding.study, finding.experiment, finding.unit, *finding.key())
+
+
+def _columns(runs: Sequence[ComparedRun]) -> tuple[Column, ...]:
+    made = []
     for run in runs:
-        if run.manifest().get("status") != "complete":
-            raise UsageError(f"{run.folder} is not finished. Go on with swapbias audit --resume {run.folder}.")
-        for path in sorted((run.folder / "items").glob("*.parquet")):
-            rows = run.items(path.stem)
-            for model, part in rows.groupby("model_id") if rows is not None else ():
-                if model in found.setdefault(path.stem, {}):
-                    raise UsageError(f"{model} stands in two runs of {path.stem}. Name one of them.")
-                found[path.stem][str(model)] = part
-    return found
+        headlines = _headlines(run.found)
+        for model in dict.fromkeys(one.model_id for one in run.found):
+            mine = [one for one in headlines if one.model_id == model]
+            made.append(Column(f"{shown(model)} @ {shown(run.place)}", model, run, mine))
+    made = _told_apart(made, lambda one, _: f" ({shown(one.run.name)})")
+    made = _told_apart(made, lambda one, _: f" at {one.run.commit[:8]}" if one.run.commit else "")
+    made = _told_apart(made, lambda _, number: f" [{number}]")
+    names = Counter(one.model_id for one in made)
+    made = [replace(one, label=one.model_id if names[one.model_id] == 1 else one.title) for one in made]
+    return tuple(sorted(made, key=lambda one: (one.model_id.casefold(), one.model_id, one.title)))
+
+
+def _told_apart(columns: Sequence[Column], more: Callable[[Column, int], str]) -> list[Column]:
+    """Columns with more in their title where two have the same; ``more`` gets the how manieth of them it is."""
+    whole, before = Counter(column.title for column in columns), Counter[str]()
+    made = []
+    for one in columns:
+        before[one.title] += 1
+        longer = one.title + more(one, before[one.title])
+        made.append(replace(one, title=longer) if whole[one.title] > 1 else one)
+    return made
+
+
+# --- rows ---------------------------------------------------------------------------------------------
+
+
+def _rows(columns: Sequence[Column]) -> Iterator[Row]:
+    """Rows by study and experiment, else in the order in which the columns have them."""
+    quantities: dict[tuple[str, ...], list[tuple[frozenset[str], dict[int, Finding]]]] = {}
+    for index, column in enumerate(columns):
+        for one in column.found:
+            rows, asked = quantities.setdefault(_quantity(one), []), _asked(one, column.run.manifest)
+            # One config may be read by two experiments of which a run has one: any common entry will do.
+            cells = next((cells for other, cells in rows if asked & other), None)
+            if cells is None:
+                rows.append((asked, cells := {}))
+            cells.setdefault(index, one)
+    count = sum(map(len, quantities.values()))
+    if count * len(columns) > MOST_CELLS:
+        raise UsageError(
+            f"The runs make a table of {count:,} rows and {len(columns):,} columns, which is too large. Name fewer."
+        )
+    for key in sorted(quantities, key=lambda key: key[:2]):
+        for asked, cells in quantities[key]:
+            told = _SHA256.sub(r"\1", "; ".join(sorted(asked)) or "not stated")
+            notes = [f"prompts differ: {told}"] if len(quantities[key]) > 1 else []
+            formats = {_weights(columns[index]) for index in cells} - {""}
+            notes += [f"weights differ: {', '.join(sorted(formats))}"] if len(formats) > 1 else []
+            found = tuple(cells.get(index) for index in range(len(columns)))
+            yield Row(next(iter(cells.values())), found, "; ".join(notes))
+
+
+def _asked(finding: Finding, manifest: Mapping[str, Any]) -> frozenset[str]:
+    """What a number depends on besides the model, by config: without a common entry numbers cannot be compared.
+
+    Each says, in words, how many rows there were and the sha256 of the rows, of word lists and of training notes, and
+    how often a chat model was asked. A run that does not state its prompts is never compared.
+    """
+    declared = experiment_of(finding)
+    corpus = (declared.corpus if declared else "") or finding.study
+    configs = {*declared.configs, *declared.alternatives} if declared else set()
+    chat = manifest["settings"].get("chat")
+    trials = ""
+    if declared is not None and declared.kind == "chat" and isinstance(chat, dict):
+        trials = f", {chat.get('trials')} trials at temperature {chat.get('temperature')}"
+    return frozenset(
+        _prompts(one) + trials
+        for one in manifest["corpora"]
+        if one["corpus"] == corpus and (not configs or set(one["config"].split(", ")) <= configs)
+    )
+
+
+def _prompts(entry: Mapping[str, Any]) -> str:
+    lexicons, training = entry.get("lexicons"), str(entry.get("training", ""))
+    lists = sorted({str(one) for one in lexicons.values()}) if isinstance(lexicons, dict) else []
+    told = [f"{entry['rows']:,} prompts ({entry['sha256']})", *([f"word lists {', '.join(lists)}"] if lists else [])]
+    return ", ".join([*told, *([f"notes {training}"] if training else [])])
+
+
+def _weights(column: Column) -> str:
+    """The number format of a model's weights, blank where the run does not say (a service)."""
+    models = column.run.manifest.get("models", [])
+    formats = [model.get("dtype") for model in models if model["model_id"] == column.model_id]
+    return shown(str(formats[0] or "")) if formats else ""
+
+
+def _footnotes(columns: Sequence[Column], rows: Sequence[Row]) -> Iterator[str]:
+    if any("prompts differ" in row.note for row in rows):
+        yield (
+            "Where prompts differ (or word lists, or trials) a quantity has a row for each; numbers of different "
+            "rows cannot be compared, and a difference between their models is one of the prompts as well."
+        )
+    if any("weights differ" in row.note for row in rows):
+        yield "Where weights differ, small differences may come from their number format."
+    versions = sorted({shown(str(column.run.manifest["swapbias"])) for column in columns})
+    if len(versions) > 1:
+        yield f"The runs were made by different versions of swapbias: {', '.join(versions)}."

@@ -97,9 +97,9 @@ def read_results(run: Run) -> Results:
         )
     from swapbias.audit.result_files import parse_results
 
-    path = _needed(run, FINDINGS_JSON)
+    path = needed(run, FINDINGS_JSON)
     found = parse_results(path.read_bytes(), str(path), own_names=own_data(manifest) is not None)
-    items = {study: _items(run, study) for study in dict.fromkeys(one.study for one in found)}
+    items = {study: scored_items(run, study) for study in dict.fromkeys(one.study for one in found)}
     return Results(manifest, found, items, _coverage(run), _explained(run))
 
 
@@ -138,23 +138,32 @@ def phrase_tables(items: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.D
             )
 
 
-def _needed(run: Run, name: str) -> Path:
+def needed(run: Run, name: str) -> Path:
+    """The path of a file that every complete run has.
+
+    Raises:
+        ValueError: it is not there.
+    """
     path = run.folder / name
     if not path.is_file():
         raise ValueError(f"{path} is missing, and a complete run has it. Write it again with --resume {run.folder}.")
     return path
 
 
-def _items(run: Run, study: str) -> pd.DataFrame:
+def scored_items(run: Run, study: str) -> pd.DataFrame:
+    """The scored rows of a study of a finished run.
+
+    Raises:
+        ValueError: they are missing, or are not what an audit wrote.
+    """
     import pyarrow as pa
 
-    path = _needed(run, f"items/{study}.parquet")
+    path = needed(run, f"items/{study}.parquet")
     try:
         rows = run.items(study)
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"{path} cannot be read ({type(error).__name__}). Audit again.") from error
-    needed = {"experiment", "group", "model_id", "score", "text"}
-    if rows is None or not needed <= set(rows):
+    if rows is None or not {"experiment", "group", "model_id", "score", "text"} <= set(rows):
         raise ValueError(f"{path} lacks columns of scored rows. Audit again.")
     return rows
 

@@ -12,8 +12,9 @@ from rich.table import Table
 
 from swapbias.cli.audit import audit
 from swapbias.cli.cache import cache
+from swapbias.cli.compare import compare
 from swapbias.cli.lexicon import lexicon
-from swapbias.cli.share import report, share, shared
+from swapbias.cli.share import report, share
 from swapbias.cli.swap import swap
 from swapbias.cli.terminal import err, out
 from swapbias.cli.train import train
@@ -32,7 +33,7 @@ app.command("train")(train)
 app.command("report")(report)
 app.command("cache")(cache)
 app.command("share")(share)
-app.command("shared")(shared)
+app.command("compare")(compare)
 
 # Torch and transformers bring a million objects that stay: by Python's own threshold (700) a fifth of an audit's
 # start goes by in looking for garbage among them.
@@ -125,32 +126,6 @@ def build(
             what = f"left out: {built.left_out}" if built.left_out else f"{built.rows} rows"
             out.print(f"{built.corpus} {built.config}: {what}", soft_wrap=True, markup=False)
     out.print(f"Built in {folder}", soft_wrap=True, markup=False)
-
-
-@app.command()
-def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of two or more finished runs.", show_default=False)],
-    folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder for comparison.csv and figures.", show_default=False)
-    ] = None,
-) -> None:
-    """Compare models: differences of what they were audited for, and correlations of their scores."""
-    from swapbias.audit import Run, load_runs
-    from swapbias.cli.terminal import print_findings
-    from swapbias.findings import compare as compared, findings_table
-    from swapbias.report import comparison_figures
-
-    rows = load_runs([Run.open(run) for run in runs])
-    found = compared(rows)
-    if folder:
-        result = Run(folder)
-        result.write_csv("comparison.csv", findings_table(found))
-        for figure in comparison_figures(rows):
-            result.write(f"figures/{figure.name}.svg", figure.svg)
-            result.write(f"figures/{figure.name}.png", figure.png)
-    print_findings(out, "Models compared", [one for one in found if one.slice_by == "all"])
-    if folder:
-        out.print(f"Comparison: {folder / 'comparison.csv'}", soft_wrap=True, markup=False)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""swapbias share, shared and report: results that others read, others' results, and a report drawn again."""
+"""swapbias share and report: results that others read, and a report drawn again."""
 
 from pathlib import Path
 from typing import Annotated
@@ -63,25 +63,6 @@ def share(
         out.print(f"{one.repo.name}: {one.status}. {one.url}", soft_wrap=True, markup=False)
     if dry_run:
         out.print("Dry run: nothing was published.")
-
-
-def shared(
-    repos: Annotated[list[str], typer.Argument(metavar="OWNER/NAME...", help="Results repositories.")],
-    revision: Annotated[str, typer.Option(help="Branch, tag or commit.")] = "main",
-    table: Annotated[Path | None, typer.Option("--out", help="Write the comparison to this CSV file.")] = None,
-) -> None:
-    """List shared runs side by side: a comparison, not a ranking."""
-    from swapbias.files import write_whole
-    from swapbias.hub import Hub, load_all_shared, print_shared, shared_table, side_by_side
-
-    runs, broken = load_all_shared(Hub(), list(dict.fromkeys(repos)), revision=revision)
-    if not runs:
-        raise UsageError(f"No run can be read: {broken[0].reason}")
-    comparison = side_by_side(runs)
-    print_shared(out, comparison, broken)
-    if table:
-        write_whole(table, shared_table(comparison).to_csv(index=False, lineterminator="\n").encode())
-        out.print(f"Comparison: {table}", soft_wrap=True, markup=False)
 
 
 def report(run: Annotated[Path, typer.Argument(help="Folder of a finished run.")]) -> None:

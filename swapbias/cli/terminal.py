@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from swapbias.findings import Finding
 from swapbias.report import words
@@ -66,21 +67,21 @@ def _print_grid(out: Console, grid: words.Grid) -> None:
     out.print(table)
 
 
-def print_findings(out: Console, title: str, shown: list[Finding]) -> None:
-    """Findings as a table, one row each."""
+def print_findings(out: Console, title: str, found: list[Finding]) -> None:
+    """Findings as a table, one row each. Names may be strangers': they are printed without markup."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("finding", min_width=30)
     for name in ("value, 95 % interval", "p", "n"):
         table.add_column(name, justify="right", no_wrap=True)
-    for one in shown:
+    for one in found:
         estimate, signed, known = one.estimate, words.is_signed(one), one.published
+        what = f"{words.where(one)}: {words.quantity(one)}"
         table.add_row(
-            f"{one.study} {one.experiment}, {words.where(one)}: {words.quantity(one)}"
-            + (f", {one.robust}" if one.robust else ""),
+            Text(words.shown(f"{one.study} {one.experiment}, {what}{f', {one.robust}' if one.robust else ''}", 500)),
             f"{words.value_of(one)} {words.interval(estimate, signed=signed)}"
             + (f"\n{known.source} {known.value}" if known and known.value else ""),
             words.p_value(estimate.p_value if math.isnan(estimate.p_adjusted) else estimate.p_adjusted),
-            f"{estimate.n} (+{estimate.n_unscored})" if estimate.n_unscored else str(estimate.n),
+            words.counted(estimate),
         )
     out.print(table)
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         SENTIMENT as SENTIMENT,
         compare as compare,
         condition_scores as condition_scores,
+        units as units,
     )
     from swapbias.findings.disaggregation import (
         condition_means as condition_means,
@@ -31,7 +32,7 @@ __getattr__ = front_door(
     __name__,
     {
         "answers": "ANSWERS BASELINE over_trials",
-        "comparison": "ATTITUDE SENTIMENT compare condition_scores",
+        "comparison": "ATTITUDE SENTIMENT compare condition_scores units",
         "disaggregation": "condition_means disaggregate findings_table",
         "fairness": "Oriented experiment_of headline oriented",
         "finding": "Finding",

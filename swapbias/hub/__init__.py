@@ -14,14 +14,13 @@ if TYPE_CHECKING:
         State as State,
         difference as difference,
     )
-    from swapbias.hub.comparison import side_by_side as side_by_side
     from swapbias.hub.corpora import push_dataset as push_dataset
     from swapbias.hub.proposals import COMMIT as COMMIT, PULL_REQUEST as PULL_REQUEST
     from swapbias.hub.pull import (
         DATASET as DATASET,
         METRIC as METRIC,
         RESULTS as RESULTS,
-        pull_repos as pull_repos,
+        pull_repo as pull_repo,
         wanted_repos as wanted_repos,
     )
     from swapbias.hub.push import (
@@ -30,23 +29,20 @@ if TYPE_CHECKING:
         push_command as push_command,
         say as say,
     )
-    from swapbias.hub.results_repo import load_all_shared as load_all_shared
+    from swapbias.hub.results_repo import is_shared_name as is_shared_name, load_all_shared as load_all_shared
     from swapbias.hub.share import Wanted as Wanted, share_run as share_run
-    from swapbias.hub.shared import print_shared as print_shared, shared_table as shared_table
     from swapbias.hub.spaces import check_release as check_release, push_metric as push_metric
 
 __getattr__ = front_door(
     __name__,
     {
         "client": "Change Commit Hub PullRequest Repo State difference",
-        "comparison": "side_by_side",
         "corpora": "push_dataset",
         "proposals": "COMMIT PULL_REQUEST",
-        "pull": "DATASET METRIC RESULTS pull_repos wanted_repos",
+        "pull": "DATASET METRIC RESULTS pull_repo wanted_repos",
         "push": "complain prepare_output push_command say",
-        "results_repo": "load_all_shared",
+        "results_repo": "is_shared_name load_all_shared",
         "share": "Wanted share_run",
-        "shared": "print_shared shared_table",
         "spaces": "check_release push_metric",
     },
 )

@@ -98,7 +98,7 @@ def shared_items(run: Run, items: Mapping[str, pd.DataFrame]) -> dict[str, bytes
 
 def unknown_columns(path: Path) -> list[str]:
     """The columns of a file of scored prompts that no audit writes, and that do not leave."""
-    return [name for name in pq.read_schema(path).names if _type(path.stem, name) is None]
+    return [name for name in pq.read_schema(path).names if item_type(path.stem, name) is None]
 
 
 def parquet(table: pa.Table) -> bytes:
@@ -111,7 +111,7 @@ def parquet(table: pa.Table) -> bytes:
 def _made_anew(run: Run, study: str, rows: pd.DataFrame) -> bytes:
     path = run.folder / "items" / f"{study}.parquet"
     table = pq.read_table(path)
-    types = {name: _type(study, name) for name in table.column_names}
+    types = {name: item_type(study, name) for name in table.column_names}
     schema = pa.schema([(name, kind) for name, kind in types.items() if kind is not None])
     table = table.select(schema.names)
     names = pa.array(list(rows["model_id"]), pa.string())
@@ -124,8 +124,8 @@ def _made_anew(run: Run, study: str, rows: pd.DataFrame) -> bytes:
         ) from error
 
 
-def _type(study: str, column: str) -> pa.DataType | None:
-    """The type of a column that an audit writes; None of any other one."""
+def item_type(study: str, column: str) -> pa.DataType | None:
+    """The type of a column of scored rows; None of one that no audit writes."""
     if column in _prompt_columns(study) or column in _TEXTS:
         return pa.string()
     return pa.float64() if _NUMBERS.fullmatch(column) else None

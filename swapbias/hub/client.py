@@ -7,10 +7,9 @@ import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -177,7 +176,7 @@ class State:
     """What a repository holds at a commit.
 
     ``files`` maps paths to what tells their content: ``sha256:...`` where the Hub keeps them as large files,
-    ``git:...`` else. ``tags`` maps names to commits.
+    ``git:...`` else. ``tags`` maps names to commits; ``size`` is that of all files in bytes.
     """
 
     repo: Repo
@@ -185,6 +184,7 @@ class State:
     private: bool
     files: Mapping[str, str]
     tags: Mapping[str, str]
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,16 +339,13 @@ class Hub:
                 info = self._api.repo_info(repo.name, repo_type=repo.kind, revision=revision)
             except RepositoryNotFoundError:
                 return None
-            entries = self._api.list_repo_tree(repo.name, recursive=True, revision=info.sha, repo_type=repo.kind)
-            files = {
-                one.path: f"sha256:{one.lfs.sha256}" if one.lfs else f"git:{one.blob_id}"
-                for one in entries
-                if hasattr(one, "blob_id")  # folders have none
-            }
+            tree = self._api.list_repo_tree(repo.name, recursive=True, revision=info.sha, repo_type=repo.kind)
+            entries = [one for one in tree if hasattr(one, "blob_id")]  # folders have none
+            files = {one.path: f"sha256:{one.lfs.sha256}" if one.lfs else f"git:{one.blob_id}" for one in entries}
             tags = {
                 one.name: one.target_commit for one in self._api.list_repo_refs(repo.name, repo_type=repo.kind).tags
             }
-        return State(repo, str(info.sha), bool(info.private), files, tags)
+        return State(repo, str(info.sha), bool(info.private), files, tags, sum(one.size for one in entries))
 
     def commits(self, repo: Repo, *, revision: str = "main") -> list[str]:
         """Titles of the commits that lead to a revision, newest first."""
@@ -365,36 +362,53 @@ class Hub:
     def read(self, repo: Repo, path: str, *, revision: str) -> bytes:
         """A file's content, of up to ``READ_LIMIT`` bytes."""
         with tempfile.TemporaryDirectory() as folder:
-            only = (glob.escape(path),)
-            return self.download(repo, Path(folder), revision=revision, only=only, limit=READ_LIMIT)[0].read_bytes()
+            return self.download(repo, Path(folder), [path], revision=revision, limit=READ_LIMIT)[0].read_bytes()
 
     def content(self, state: State | None, path: str) -> bytes:
         """A file of a repository as it was looked at; empty where it is not there."""
         return self.read(state.repo, path, revision=state.commit) if state and path in state.files else b""
 
     def download(
-        self, repo: Repo, folder: Path, *, revision: str, only: tuple[str, ...] = (), limit: int | None = None
+        self, repo: Repo, folder: Path, paths: Sequence[str], *, revision: str, limit: int | None = None
     ) -> list[Path]:
-        """Fetch files into a folder, all or those that match a pattern (``*`` takes slashes as well).
+        """Fetch files into a folder.
 
         Refused before anything is fetched: names that leave the folder, and files of more than ``limit`` bytes.
         """
+        check_names(repo.name, paths)
         with self._one_sentence(f"read {repo.name}"):
-            tree = self._api.list_repo_tree(repo.name, recursive=True, revision=revision, repo_type=repo.kind)
-            sizes = {one.path: one.size for one in tree if hasattr(one, "blob_id")}
-            chosen = sorted(name for name in sizes if not only or any(fnmatchcase(name, one) for one in only))
-            if not chosen:
-                raise HubError(
-                    f"{repo.name} holds no {' or '.join(only) or 'file'} at {revision}. Look at its files."
-                )
-            check_names(repo.name, chosen)
-            large = [name for name in chosen if limit is not None and sizes[name] > limit]
-            if large:
-                raise HubError(f"{repo.name}: {large[0]} has {sizes[large[0]]:,} bytes, expected at most {limit:,}.")
-            for name in chosen:
-                self._api.hf_hub_download(repo.name, name, repo_type=repo.kind, revision=revision, local_dir=folder)
+            sizes: dict[str, int] = {}
+            for place in sorted({path.rpartition("/")[0] for path in paths}):
+                there = self._api.list_repo_tree(repo.name, place or None, revision=revision, repo_type=repo.kind)
+                sizes |= {one.path: one.size for one in there if hasattr(one, "blob_id")}
+            for path in paths:
+                if path not in sizes:
+                    raise HubError(f"{repo.name} holds no {path} at {revision}. Look at its files.")
+                if limit is not None and sizes[path] > limit:
+                    raise HubError(f"{repo.name}: {path} has {sizes[path]:,} bytes, expected at most {limit:,}.")
+            for path in paths:
+                self._api.hf_hub_download(repo.name, path, repo_type=repo.kind, revision=revision, local_dir=folder)
         shutil.rmtree(folder / ".cache", ignore_errors=True)  # what the client notes down for itself
-        return [folder / name for name in chosen]
+        return [folder / path for path in paths]
+
+    def snapshot(self, state: State, folder: Path) -> None:
+        """Fetch the files of a state at its commit into a folder, several at once."""
+        from huggingface_hub import utils
+
+        bars: Any = utils
+        check_names(state.repo.name, state.files)
+        with ExitStack() as after, self._one_sentence(f"read {state.repo.name}"):
+            if not bars.are_progress_bars_disabled():  # they are drawn even where there is no terminal
+                bars.disable_progress_bars()
+                after.callback(bars.enable_progress_bars)
+            self._api.snapshot_download(
+                state.repo.name,
+                repo_type=state.repo.kind,
+                revision=state.commit,
+                local_dir=folder,
+                allow_patterns=[glob.escape(path) for path in state.files],
+            )
+        shutil.rmtree(folder / ".cache", ignore_errors=True)  # what the client notes down for itself
 
     def create(self, repo: Repo, *, private: bool, sdk: str | None = None) -> None:
         """Make a repository; nothing happens where it is there, and its visibility stays."""

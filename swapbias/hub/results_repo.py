@@ -1,65 +1,76 @@
 """The repository that holds shared runs: reading it, and writing one more run into it."""
 
-import glob
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from swapbias.audit import parse_manifest, parse_results
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from swapbias.audit import ComparedRun, read_run
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.bundle import Bundle, run_name
-from swapbias.hub.client import HUB_FILES, READ_LIMIT, Change, Hub, Repo, State, check_names, difference
-from swapbias.hub.comparison import SharedRun, headline, shown
+from swapbias.hub.bundle import Bundle, item_type, run_name
+from swapbias.hub.client import HUB_FILES, READ_LIMIT, Change, Hub, Repo, State, difference
 from swapbias.hub.header import split
 from swapbias.hub.model_card import prompts_read
 from swapbias.hub.proposals import CARD, Done, seen, text_of
 from swapbias.hub.results_card import is_ours, is_run_name, results_card
+from swapbias.report import shown
+from swapbias.studies import studies
 
 MOST_RUNS = 200  # of one repository
-MOST_MODELS = 100  # of one run
+MOST_ITEMS = 100_000  # scored rows of one study of a run
+_LONGEST = 500  # bytes of a column that rows are told apart by
+_TEXTS = ("text", "candidates", "answer", "top_tokens")  # what differences do not depend on
+_NEEDED = {"experiment", "group", "model_id", "score"}
 _RESULTS = re.compile(r"runs/([^/]+)/results\.json")
+_NAMED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/([^/@]+))?(?:@(.+))?")
 _FILES = ("manifest.json", "results.json")
-_AT_ONCE = 25  # runs that are fetched together: each fetch lists the repository, and all of it lies on disk
 _MOST_FAILURES = 3  # runs that the Hub does not give: after them it is the Hub's trouble and not theirs
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A shared run that cannot be read, and why; of a whole repository where ``name`` is blank."""
-
-    repo: str
-    name: str
-    reason: str
+def is_shared_name(name: str) -> bool:
+    """Whether a name can be one of shared runs: OWNER/NAME, OWNER/NAME/RUN, either with @REVISION."""
+    return _NAMED.fullmatch(name) is not None
 
 
-def load_all_shared(
-    hub: Hub, repo_names: Sequence[str], *, revision: str = "main"
-) -> tuple[list[SharedRun], list[Broken]]:
-    """The runs of several repositories, each once; one that cannot be read does not stop the others."""
-    runs: list[SharedRun] = []
-    broken: list[Broken] = []
-    for name in dict.fromkeys(repo_names):
+def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[ComparedRun], list[str]]:
+    """The runs of several repositories, and why those that cannot be read cannot: they do not stop the others.
+
+    Args:
+        hub: where they are.
+        names: as ``is_shared_name`` takes them.
+    """
+    runs: list[ComparedRun] = []
+    broken: list[str] = []
+    for name in dict.fromkeys(names):
+        parts = _NAMED.fullmatch(name)
+        repo, run, revision = parts.groups() if parts else (name, "", "")
         try:
-            found, unreadable = load_shared(hub, name, revision=revision)
+            found, unreadable = load_shared(hub, repo, revision=revision or "main", only=run or "")
         except (UsageError, HubError) as error:
-            broken.append(Broken(name, "", str(error)))
+            broken.append(str(error))
             continue
         runs += found
-        broken += unreadable
+        broken += unreadable.values()
     return runs, broken
 
 
 def load_shared(
-    hub: Hub, repo_name: str, *, revision: str = "main", strict: bool = False
-) -> tuple[list[SharedRun], list[Broken]]:
-    """The runs of a results repository, all read at one commit, and those that cannot be read.
+    hub: Hub, repo_name: str, *, revision: str = "main", only: str = "", strict: bool = False
+) -> tuple[list[ComparedRun], dict[str, str]]:
+    """The runs of a results repository, all read at one commit, and by name why others cannot be read.
 
     Args:
         hub: where it is.
         repo_name: OWNER/NAME.
         revision: branch, tag or commit.
+        only: the name of one run; all of them by default.
         strict: a run that the Hub does not give now is an error and not a broken run; one that holds something else
             than swapbias writes stays a broken one.
 
@@ -71,96 +82,81 @@ def load_shared(
     state = hub.state(repo, revision=revision)
     if state is None:
         raise UsageError(f"{repo_name} is no dataset repository that can be seen. Check its name, or log in.")
-    names = sorted(found[1] for found in map(_RESULTS.fullmatch, state.files) if found)
+    names = sorted(found[1] for found in map(_RESULTS.fullmatch, state.files) if found and only in ("", found[1]))
     if not names:
-        raise UsageError(f"{repo_name} holds no runs/NAME/results.json. Name a repository made with swapbias share.")
+        run = f"runs/{shown(only) or 'NAME'}/results.json"
+        raise UsageError(f"{repo_name} holds no {run}. Name a repository made with swapbias share.")
     if len(names) > MOST_RUNS:
         raise UsageError(f"{repo_name} holds {len(names)} runs, at most {MOST_RUNS} are read. Name another one.")
-    readable, broken = _readable(state, names)
-    runs: list[SharedRun] = []
-    for first in range(0, len(readable), _AT_ONCE):
-        some = readable[first : first + _AT_ONCE]
-        with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
-            unread = _fetch(hub, state, some, Path(folder), strict=strict)
-            broken += unread
-            for name in [one for one in some if one not in {lost.name for lost in unread}]:
-                try:
-                    runs.append(_run(state, name, Path(folder)))
-                except ValueError as error:
-                    broken.append(Broken(repo_name, name, str(error)))
-    return runs, sorted(broken, key=lambda one: one.name)
-
-
-def _readable(state: State, names: Sequence[str]) -> tuple[list[str], list[Broken]]:
-    """The runs that have both files, under names that may be written to disk, and the others."""
-    readable: list[str] = []
-    paths: list[str] = []
-    broken = []
-    for name in names:  # at most MOST_RUNS: each is held against those before it
-        mine = [f"runs/{name}/{file}" for file in _FILES]
-        where = f"{state.repo.name}/{shown(f'runs/{name}')}"
-        try:
-            if mine[0] not in state.files:
-                raise ValueError(f"{where}: manifest.json is missing. Its owner can share it again.")
-            check_names(state.repo.name, [*paths, *mine])
-        except ValueError as error:
-            broken.append(Broken(state.repo.name, name, str(error)))
-            continue
-        readable.append(name)
-        paths += mine
-    return readable, broken
-
-
-def _fetch(hub: Hub, state: State, names: Sequence[str], folder: Path, *, strict: bool) -> list[Broken]:
-    """Fetch the files of runs, together or, where that fails, run by run; gives the runs that the Hub does not give.
-
-    Raises:
-        HubError: in ``strict`` any of them, else more than a few of them.
-    """
-    try:
-        _download(hub, state, names, folder)
-    except HubError:
-        if strict:
-            raise
-    else:
-        return []
-    broken: list[Broken] = []
+    runs: list[ComparedRun] = []
+    broken: dict[str, str] = {}
+    failed = 0
     for name in names:
         try:
-            _download(hub, state, [name], folder)
+            runs.append(_run(hub, state, name))
         except HubError as error:
-            broken.append(Broken(state.repo.name, name, str(error)))
-            if len(broken) > _MOST_FAILURES:
+            failed += 1
+            if strict or failed > _MOST_FAILURES:
                 raise
-    return broken
+            broken[name] = str(error)
+        except ValueError as error:
+            broken[name] = str(error)
+    return runs, broken
 
 
-def _download(hub: Hub, state: State, names: Sequence[str], folder: Path) -> None:
-    only = tuple(glob.escape(f"runs/{name}/{file}") for name in names for file in _FILES)
-    hub.download(state.repo, folder, revision=state.commit, only=only, limit=READ_LIMIT)
-
-
-def _run(state: State, name: str, folder: Path) -> SharedRun:
-    """One run, of files that were fetched.
+def _run(hub: Hub, state: State, name: str) -> ComparedRun:
+    """One run.
 
     Raises:
-        ValueError: it is incomplete or not what swapbias writes.
+        HubError: the Hub does not give it. ValueError: it is incomplete, or not what swapbias writes.
     """
-    place = folder / "runs" / name
+    paths = [f"runs/{name}/{file}" for file in _FILES]
+    if paths[0] not in state.files:
+        where = f"{state.repo.name}/{shown(f'runs/{name}')}"
+        raise ValueError(f"{where}: manifest.json is missing. Its owner can share it again.")
+    with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
+        hub.download(state.repo, Path(folder), paths, revision=state.commit, limit=READ_LIMIT)
+        run = read_run(Path(folder) / "runs" / name, repo=state.repo.name, commit=state.commit)
+    return replace(run, items=partial(_items, hub, state, name))
+
+
+def _items(hub: Hub, state: State, name: str) -> dict[str, pd.DataFrame]:
+    """The scored rows of a run by study, without their texts.
+
+    Raises:
+        HubError: the Hub refuses, or a file is too large. ValueError: one holds something else than scored rows.
+    """
+    there = [path for study in studies() if (path := f"runs/{name}/items/{study}.parquet") in state.files]
+    if not there:
+        return {}
     where = f"{state.repo.name}/{shown(f'runs/{name}')}"
-    manifest = parse_manifest((place / "manifest.json").read_bytes(), f"{where}/manifest.json")
-    if manifest["status"] != "complete":
-        raise ValueError(f"{where}: the run is not complete. Its owner can finish and share it again.")
-    if manifest.get("credentialed"):
-        raise ValueError(f"{where}: it says that it holds credentialed data, which nobody may share. Tell its owner.")
-    found = parse_results((place / "results.json").read_bytes(), f"{where}/results.json")
-    models = {one.model_id for one in found}
-    if len(models) > MOST_MODELS:
-        raise ValueError(f"{where}: it holds {len(models)} models, at most {MOST_MODELS} are read.")
-    keys = [(*one.key(), one.study, one.model_id) for one in found if headline(one)]
-    if len(set(keys)) != len(keys):
-        raise ValueError(f"{where}: a headline finding stands twice. Its owner can share it again.")
-    return SharedRun(state.repo.name, name, state.commit, manifest, found)
+    with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
+        paths = hub.download(state.repo, Path(folder), there, revision=state.commit, limit=READ_LIMIT)
+        return {path.stem: _rows(path, where) for path in paths}
+
+
+def _rows(path: Path, where: str) -> pd.DataFrame:
+    """The rows of a stranger's file: known columns of short texts and numbers, as many as an audit has."""
+    wrong = f"{where}: its scored prompts of {shown(path.stem)} are not what an audit writes"
+    try:
+        schema = pq.read_schema(path)
+        types = {name: item_type(path.stem, name) for name in schema.names if name not in _TEXTS}
+        types = {name: kind for name, kind in types.items() if kind is not None}
+        known = types.keys() >= _NEEDED and len(set(schema.names)) == len(schema)
+        if not known or any(schema.field(name).type != kind for name, kind in types.items()):
+            raise ValueError(f"{wrong}: it has other columns.")
+        if pq.read_metadata(path).num_rows > MOST_ITEMS:
+            raise ValueError(f"{wrong}: it has more than {MOST_ITEMS:,} rows.")
+        # Texts are read as numbers of words: a few bytes may stand for one long text in every row.
+        texts = [name for name, kind in types.items() if kind == pa.string()]
+        table = pq.read_table(path, columns=list(types), read_dictionary=texts).replace_schema_metadata()
+        words = [chunk.dictionary for name in texts for chunk in table[name].chunks]
+        if any((pc.max(pc.binary_length(one)).as_py() or 0) > _LONGEST for one in words):
+            raise ValueError(f"{wrong}: a text has more than {_LONGEST} bytes.")
+        rows: pd.DataFrame = table.cast(pa.schema(types)).to_pandas()
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(f"{wrong} ({type(error).__name__}).") from error
+    return rows
 
 
 Say = Callable[[str], None]
@@ -251,14 +247,14 @@ def put(hub: Hub, update: Update, bundle: Bundle) -> tuple[Done, str]:
     return Done(repo, update.status, hub.url(repo, commit=made.commit), change), made.commit
 
 
-def _others(hub: Hub, state: State, readme: str, bundle: Bundle, *, named: bool, say: Say) -> list[SharedRun]:
+def _others(hub: Hub, state: State, readme: str, bundle: Bundle, *, named: bool, say: Say) -> list[ComparedRun]:
     """The other runs that it holds, so far as a card can list them.
 
     Raises:
         UsageError, HubError: as ``prepare``.
     """
-    runs: list[SharedRun] = []
-    broken: list[Broken] = []
+    runs: list[ComparedRun] = []
+    broken: dict[str, str] = {}
     if any(path.startswith("runs/") and path.endswith("/results.json") for path in state.files):
         runs, broken = load_shared(hub, state.repo.name, revision=state.commit, strict=True)
     _refuse_foreign(state, readme, bool(runs))
@@ -273,9 +269,9 @@ def _others(hub: Hub, state: State, readme: str, bundle: Bundle, *, named: bool,
             say(f"Left out of the card: {reason}")
         elif one.name != bundle.name:
             others.append(one)
-    for lost in broken:
-        if lost.name != bundle.name:
-            say(f"Left out of the card: {lost.reason}")
+    for name, reason in broken.items():
+        if name != bundle.name:
+            say(f"Left out of the card: {reason}")
     return others
 
 
@@ -292,7 +288,7 @@ def _refuse_foreign(state: State, readme: str, readable: bool) -> None:
         raise UsageError(f"{state.repo.name} holds something else than shared runs. Choose another repository.")
 
 
-def _unlisted(run: SharedRun) -> str:
+def _unlisted(run: ComparedRun) -> str:
     """Why a card cannot list a run that can be read; blank where it can."""
     if not is_run_name(run.name):
         return f"{run.name!r} is no name of a run, expected a-z, 0-9, dots and dashes. Rename its folder."

@@ -1,36 +1,42 @@
 """Figures of a comparison: the gap of each model, the scatter of two kinds of score, sentiment by template."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
-from swapbias.findings import ATTITUDE, SENTIMENT, condition_scores, disaggregate
+from swapbias.findings import ATTITUDE, SENTIMENT, Finding, condition_scores
 from swapbias.report.figures import COLOURS, STYLE, Drawn, saved
-from swapbias.report.words import plain
+from swapbias.report.words import plain, shown
 from swapbias.studies import load_study
 
-
-def comparison_figures(runs: Mapping[str, Mapping[str, pd.DataFrame]]) -> Iterator[Drawn]:
-    """For each study its gap by model; for social distance the scatter and the sentiment shares as well."""
-    with matplotlib.rc_context(STYLE):
-        for study, models in runs.items():
-            yield from _gaps(study, models)
-            if study == "social_distance":
-                yield from _scatter(study, condition_scores(models))
-                yield from _shares(study, models)
+MOST_GAPS = 60  # in one figure
 
 
-def _gaps(study: str, models: Mapping[str, pd.DataFrame]) -> Iterator[Drawn]:
-    found = [one for rows in models.values() for one in disaggregate(rows, study)]
+def comparison_figures(found: Sequence[Finding], runs: Mapping[str, Mapping[str, pd.DataFrame]]) -> Iterator[Drawn]:
+    """For each study its gap by model; for social distance the scatter and the sentiment shares as well.
+
+    Args:
+        found: findings of every model, which may have any name.
+        runs: scored rows by study and model, where they are at hand.
+    """
+    with matplotlib.rc_context({**STYLE, "text.parse_math": False}):
+        for study in dict.fromkeys(one.study for one in found):
+            yield from _gaps(study, [one for one in found if one.study == study])
+        if "social_distance" in runs:
+            yield from _scatter("social_distance", condition_scores(runs["social_distance"]))
+            yield from _shares("social_distance", runs["social_distance"])
+
+
+def _gaps(study: str, found: Sequence[Finding]) -> Iterator[Drawn]:
     for experiment in load_study(study).experiments:
         mine = [
             one
             for one in found
             if (one.experiment, one.measure, one.slice_by, one.score, one.robust)
             == (experiment.name, experiment.measure, "all", "score", "")
-        ]
+        ][:MOST_GAPS]
         if len({one.model_id for one in mine}) < 2:
             continue
         figure = Figure(figsize=(6.4, 0.9 + 0.32 * len(mine)), layout="constrained")
@@ -40,7 +46,7 @@ def _gaps(study: str, models: Mapping[str, pd.DataFrame]) -> Iterator[Drawn]:
             estimate = one.estimate
             axis.hlines(row, estimate.ci_low, estimate.ci_high, color=COLOURS[1], linewidth=1.3)
             axis.plot(estimate.value, row, "o", color=COLOURS[1], markersize=5)
-        axis.set_yticks(range(len(mine)), [f"{one.model_id} {plain(one.subset)}".strip() for one in mine])
+        axis.set_yticks(range(len(mine)), [shown(f"{one.model_id} {plain(one.subset)}".strip()) for one in mine])
         axis.set_ylim(len(mine) - 0.5, -0.5)
         axis.set_xlabel(f"{plain(mine[0].contrast)}, {mine[0].unit}")
         caption = f"Gap ({plain(mine[0].contrast)}) by model, with 95 % intervals."
@@ -72,7 +78,7 @@ def _shares(study: str, models: Mapping[str, pd.DataFrame]) -> Iterator[Drawn]:
     for shift, (colour, group) in enumerate(zip(COLOURS, table.columns, strict=False)):
         rows_at = [row + 0.25 * (shift - 1) for row in range(len(table))]
         axis.barh(rows_at, table[group], 0.22, color=colour, label=group)
-    axis.set_yticks(range(len(table)), [f"{model}: {template}" for model, template in table.index])
+    axis.set_yticks(range(len(table)), [shown(f"{model}: {template}") for model, template in table.index])
     axis.set_xlim(0, 1)
     axis.set_xlabel("share of negative labels")
     axis.legend(frameon=False, fontsize=8, loc="lower right")

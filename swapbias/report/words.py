@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from swapbias.findings import Finding
 from swapbias.measures import Estimate
 
+FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet takes for the start of a formula
+SHOWN = 60  # characters of a stranger's name
 RATE_NAMES = {"tprr": "TPR ratio", "fprr": "FPR ratio", "flip_rate": "flips", "macro_f1": "macro F1"}
 
 
@@ -47,9 +49,33 @@ def interval(estimate: Estimate, *, signed: bool = False) -> str:
     return f"[{number(estimate.ci_low, signed=signed)}, {number(estimate.ci_high, signed=signed)}]"
 
 
+def counted(estimate: Estimate) -> str:
+    """How many units an estimate rests on, and in brackets those that were not scored."""
+    return f"{estimate.n} (+{estimate.n_unscored})" if estimate.n_unscored else str(estimate.n)
+
+
 def plain(name: str) -> str:
     """A column value as words: ``mental_health`` -> ``mental health``."""
     return name.replace("_", " ").replace(" - ", " − ")
+
+
+def shown(text: str, limit: int = SHOWN) -> str:
+    """A stranger's text for the terminal: one line, a mark for what cannot be seen, an ellipsis where it is long.
+
+    >>> shown("gpt\\u200b2"), shown("a" * 9, limit=4)
+    ('gpt�2', 'aaa…')
+    """
+    seen = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
+
+
+def inert(text: str) -> str:
+    """A text that no spreadsheet takes for a formula.
+
+    >>> inert("=1+1"), inert("gap")
+    ("'=1+1", 'gap')
+    """
+    return f"'{text}" if text.lstrip().startswith(FORMULA) else text
 
 
 def quantity(finding: Finding) -> str:

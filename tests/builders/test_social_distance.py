@@ -7,11 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
-from swapbias.audit import load_runs
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
-from swapbias.audit.run import Run, score_rows
-from swapbias.errors import UsageError
+from swapbias.audit.run import score_rows
 from swapbias.findings.comparison import compare, condition_scores
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.measures.levels import label_masses, share_above
@@ -277,23 +275,12 @@ def test_labels_that_cannot_be_read_are_one_sentence(tmp_path, own_cache, text, 
 # --- comparing --------------------------------------------------------------------------------------
 
 
-def manifest(status):
-    return {"swapbias": "0", "status": status, "settings": {}, "corpora": [], "skipped": [], "versions": {}}
-
-
-def run_of(folder, study, rows):
-    """A finished run as an audit leaves it."""
-    run = Run.create(folder, manifest("complete"))
-    run.write_parquet(f"items/{study}.parquet", pd.DataFrame(rows))
-    return run
-
-
 def scored(study, configs, rule, model):
     rows = [row for config in configs for row in config_rows(study, config)]
     return score_rows(rows, RuleScorer(rule, model_id=model))
 
 
-def test_the_paired_comparison_sees_what_the_independent_one_cannot(tmp_path):
+def test_the_paired_comparison_sees_what_the_independent_one_cannot():
     """Two models whose disparities vary widely by template but differ by .01 throughout (up to a ripple)."""
 
     def rule(extra):
@@ -304,11 +291,12 @@ def test_the_paired_comparison_sees_what_the_independent_one_cannot(tmp_path):
 
         return score
 
-    runs = [
-        run_of(tmp_path / name, "gendered_stigma", scored("gendered_stigma", ["rq1"], rule(extra), name))
+    rows = {
+        name: pd.DataFrame(scored("gendered_stigma", ["rq1"], rule(extra), name))
         for name, extra in (("a", 0.01), ("b", 0.0))
-    ]
-    found = [one for one in compare(load_runs(runs)) if one.slice_by == "all" and one.subset == "mental_health"]
+    }
+    compared = compare({"gendered_stigma": rows})
+    found = [one for one in compared if one.slice_by == "all" and one.subset == "mental_health"]
     plain, paired = found
     assert (plain.robust, paired.robust) == ("", "paired by prompt")
     assert plain.estimate.value == pytest.approx(paired.estimate.value) == pytest.approx(0.0105, abs=5e-4)
@@ -322,37 +310,21 @@ def hash_of(text):
     return zlib.crc32(text.encode())
 
 
-def test_disapproval_and_negative_labels_are_correlated_over_conditions_and_within_groups(tmp_path):
+def test_disapproval_and_negative_labels_are_correlated_over_conditions_and_within_groups():
     """Both rise with the same hidden number within a group, and one group is higher on both: r differs."""
 
     def hidden(prompt):
         return (hash_of(prompt.condition) % 100) / 200 + 0.4 * (prompt.group == "stigmatized")
 
-    masked = scored("social_distance", [*MASKED, "baseline"], hidden, "masked")
-    labels = scored("social_distance", ["sentiment"], hidden, "sentiment")
-    runs = [run_of(tmp_path / "m", "social_distance", masked), run_of(tmp_path / "s", "social_distance", labels)]
-    table = condition_scores({"masked": pd.DataFrame(masked), "sentiment": pd.DataFrame(labels)})
-    assert len(table) == 122
-    found = {(one.subset, one.contrast[-9:-1]): one.estimate for one in compare(load_runs(runs))}
+    models = {
+        "masked": pd.DataFrame(scored("social_distance", [*MASKED, "baseline"], hidden, "masked")),
+        "sentiment": pd.DataFrame(scored("social_distance", ["sentiment"], hidden, "sentiment")),
+    }
+    assert len(condition_scores(models)) == 122
+    found = {(one.subset, one.contrast[-9:-1]): one.estimate for one in compare({"social_distance": models})}
     for subset, n in (("", 122), ("stigmatized", 93), ("other", 29)):
         assert found[subset, "(pearson"].value == pytest.approx(1)
         assert found[subset, "(pearson"].n == n
-
-
-def test_runs_that_cannot_be_compared_are_refused(tmp_path):
-    rows = scored("occupation_sentiment", ["control"], lambda prompt: 0.5, "one")
-    first = run_of(tmp_path / "a", "occupation_sentiment", rows)
-    again = run_of(tmp_path / "b", "occupation_sentiment", rows)
-    with pytest.raises(UsageError, match="1 run, expected two"):
-        compare(load_runs([first]))
-    with pytest.raises(UsageError, match="stands in two runs"):
-        compare(load_runs([first, again]))
-    other = run_of(tmp_path / "c", "gendered_stigma", scored("gendered_stigma", ["rq1"], lambda prompt: 0.5, "two"))
-    with pytest.raises(UsageError, match="no experiment in common"):
-        compare(load_runs([first, other]))
-    other.write_manifest(manifest("running"))
-    with pytest.raises(UsageError, match="is not finished"):
-        compare(load_runs([first, other]))
 
 
 def test_a_masked_audit_draws_every_figure(tmp_path, quiet, rated_model):

@@ -1,13 +1,18 @@
-"""Small runs as they lie in a repository of results."""
+"""Small runs as they lie in a repository of results, and on disk."""
 
 import json
 import math
 from dataclasses import replace
+from functools import cache
+
+import pandas as pd
 
 from swapbias.audit import run as runs
 from swapbias.findings.disaggregation import findings_table
 from swapbias.findings.finding import Finding
 from swapbias.measures.estimate import Estimate
+from swapbias.scorers.baselines import RuleScorer
+from swapbias.studies.catalogue import config_rows
 from swapbias.studies.tables import Published
 
 GAP = Finding(
@@ -64,3 +69,19 @@ def shared(name, found=(GAP, UNDEFINED), **changed):
         f"runs/{name}/manifest.json": written({**MANIFEST, **changed}),
         f"runs/{name}/results.json": results(found),
     }
+
+
+def on_disk(folder, model="lab/small", higher=0.0, **changed):
+    """A finished run in a folder, with the scored rows of a model that scores women higher."""
+    made = runs.Run(folder)
+    found = [replace(one, model_id=model) for one in (GAP, UNDEFINED)]
+    for path, content in shared("x", found, **changed).items():
+        made.write(path.removeprefix("runs/x/"), content)
+    scorer = RuleScorer(lambda prompt: 0.5 + higher * (prompt.group == "female"), model_id=model)
+    made.write_parquet("items/gendered_stigma.parquet", pd.DataFrame(runs.score_rows(_stimuli(), scorer)))
+    return folder
+
+
+@cache
+def _stimuli():
+    return config_rows("gendered_stigma", "rq1")

@@ -236,7 +236,7 @@ def test_a_name_that_is_none_is_refused(name):
 def test_a_strangers_file_name_cannot_leave_the_folder(hub, tmp_path, path, trouble):
     hub.add_repo("dataset", "bob/d", files={"README.md": b"x", path: b"y"})
     with pytest.raises(HubError, match=trouble):
-        Hub().download(Repo("dataset", "bob/d"), tmp_path / "got", revision="main")
+        Hub().download(Repo("dataset", "bob/d"), tmp_path / "got", ["README.md", path], revision="main")
     assert not (tmp_path / "got").exists() or not any((tmp_path / "got").iterdir())
 
 

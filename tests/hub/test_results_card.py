@@ -2,12 +2,12 @@
 
 import pytest
 
-from swapbias.hub.comparison import SharedRun
+from swapbias.audit.compare import ComparedRun
 from swapbias.hub.header import load, split
 from swapbias.hub.results_card import BEGIN, END, is_ours, results_card
 from tests.hub.shared_runs import GAP, MANIFEST
 
-RUN = SharedRun("o/r", "x-1", "c" * 40, MANIFEST, [GAP])
+RUN = ComparedRun("o/r", "x-1", "c" * 40, MANIFEST, [GAP])
 OURS = [
     {
         "config_name": "findings",
@@ -51,5 +51,5 @@ def test_a_lost_marker_is_told_by_the_name_of_the_repository():
 
 def test_the_prompts_column_tells_a_part():
     assert "| the studies' own |" in card()
-    part = SharedRun("o/r", "x-1", "c" * 40, MANIFEST | {"settings": {"limit": 40}}, [GAP])
+    part = ComparedRun("o/r", "x-1", "c" * 40, MANIFEST | {"settings": {"limit": 40}}, [GAP])
     assert "at most 40 rows of each table" in results_card("o/r", [part], {})

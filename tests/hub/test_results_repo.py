@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from swapbias.errors import HubError, UsageError
+from swapbias.hub.bundle import parquet
 from swapbias.hub.client import Hub
-from swapbias.hub.results_repo import load_all_shared, load_shared
+from swapbias.hub.results_repo import is_shared_name, load_all_shared, load_shared
 from tests.hub.shared_runs import GAP, shared
 
 
@@ -24,11 +26,10 @@ def test_runs_are_read_at_one_commit_and_broken_ones_are_named(hub):
         "README.md": b"# results\n",
     }
     hub.add_repo("dataset", "alice/results", files=files)
-    runs, broken = load_shared(Hub(), "alice/results")
+    runs, reasons = load_shared(Hub(), "alice/results")
     assert [one.name for one in runs] == ["good"]
     assert runs[0].found[0] == GAP
     assert runs[0].commit == hub.commits("dataset", "alice/results")[0][0]
-    reasons = {one.name: one.reason for one in broken}
     assert set(reasons) == {"unfinished", "held", "alone", "torn", "twice"}
     assert "manifest.json is missing" in reasons["alone"]
     assert "results.json: it is no JSON from line 1" in reasons["torn"]
@@ -66,14 +67,15 @@ def test_a_hub_in_trouble_is_an_error_and_not_an_empty_table(hub):
         load_shared(Hub(), "alice/results")
 
 
-def test_many_runs_are_fetched_together(hub):
+def test_many_runs_are_read_from_one_listing(hub):
     runs = {path: content for number in range(60) for path, content in shared(f"r{number:02}").items()}
     hub.add_repo("dataset", "alice/results", files=runs)
     found, broken = load_shared(Hub(), "alice/results")
     assert [one.name for one in found] == [f"r{number:02}" for number in range(60)]
-    assert broken == []
-    listings = [path for method, path, _ in hub.log if "/tree/" in path]
-    assert len(listings) == 1 + 3  # what it holds, and a fetch for each 25 runs
+    assert broken == {}
+    assert (
+        len([path for _, path, _ in hub.log if "recursive=true" in path.lower()]) == 1
+    )  # all that it holds is listed once
 
 
 def test_a_run_that_the_hub_does_not_give_is_broken_and_the_others_are_read(hub):
@@ -82,14 +84,14 @@ def test_a_run_that_the_hub_does_not_give_is_broken_and_the_others_are_read(hub)
     hub.fail("HEAD", r"lost/results\.json", status=403, times=-1)
     runs, broken = load_shared(Hub(), "alice/results")
     assert [one.name for one in runs] == ["good"]
-    assert [one.name for one in broken] == ["lost"]
+    assert set(broken) == {"lost"}
 
 
 def test_strictly_read_a_run_that_the_hub_does_not_give_is_an_error_and_a_bad_one_is_broken(hub):
     bad = {**shared("bad"), "runs/bad/results.json": b"nonsense"}
     hub.add_repo("dataset", "alice/results", files={**shared("good"), **bad})
     runs, broken = load_shared(Hub(), "alice/results", strict=True)
-    assert ([one.name for one in runs], [one.name for one in broken]) == (["good"], ["bad"])
+    assert ([one.name for one in runs], list(broken)) == (["good"], ["bad"])
     hub.fail("GET", r"good/manifest\.json", status=403, times=-1)
     hub.fail("HEAD", r"good/manifest\.json", status=403, times=-1)
     with pytest.raises(HubError):
@@ -111,10 +113,9 @@ def test_a_name_that_may_not_be_written_to_disk_breaks_its_run_alone(hub):
     files = {**shared("A"), **shared("a"), **shared("con"), **shared("fine")}
     hub.add_repo("dataset", "eve/results", files=files)
     runs, broken = load_shared(Hub(), "eve/results")
-    assert [one.name for one in runs] == ["A", "fine"]
-    reasons = {one.name: one.reason for one in broken}
-    assert set(reasons) == {"a", "con"}
-    assert "by case alone" in reasons["a"]
+    assert [one.name for one in runs] == ["A", "a", "fine"]
+    assert set(broken) == {"con"}
+    assert "not every system can keep" in broken["con"]
 
 
 def test_a_repository_that_is_gone_does_not_stop_the_others(hub):
@@ -122,8 +123,69 @@ def test_a_repository_that_is_gone_does_not_stop_the_others(hub):
     hub.add_repo("dataset", "alice/other", files={"README.md": b"x"})
     names = ["alice/results", "bob/gone", "alice/other", "../etc", "alice/results"]
     runs, broken = load_all_shared(Hub(), names)
-    assert [(one.repo, one.name) for one in runs] == [("alice/results", "one")]
-    assert [(one.repo, one.name) for one in broken] == [("bob/gone", ""), ("alice/other", ""), ("../etc", "")]
-    assert "is no dataset repository that can be seen" in broken[0].reason
+    assert [(one.place, one.name) for one in runs] == [("alice/results", "one")]
+    assert [one.split()[0] for one in broken] == ["bob/gone", "alice/other", "'../etc'"]
+    assert "is no dataset repository that can be seen" in broken[0]
     hub.fail("GET", r".*", status=403, times=-1)
-    assert [one.repo for one in load_all_shared(Hub(), ["alice/results"])[1]] == ["alice/results"]
+    assert "may not read alice/results" in load_all_shared(Hub(), ["alice/results"])[1][0]
+
+
+def test_a_run_and_a_revision_may_be_named(hub):
+    first = hub.add_repo("dataset", "alice/results", files={**shared("one"), **shared("two")}, tags=("v1",))
+    hub.push("dataset", "alice/results", shared("three"))
+    assert [one.name for one in load_all_shared(Hub(), ["alice/results/two"])[0]] == ["two"]
+    runs, _ = load_all_shared(Hub(), ["alice/results@v1", "alice/results/three", f"alice/results/one@{first}"])
+    assert [(one.name, one.commit == first) for one in runs] == [
+        ("one", True),
+        ("two", True),
+        ("three", False),
+        ("one", True),
+    ]
+    assert "holds no runs/four/results.json" in load_all_shared(Hub(), ["alice/results/four"])[1][0]
+    assert "no such revision" in load_all_shared(Hub(), ["alice/results@v9"])[1][0]
+
+
+def test_names_of_shared_runs_are_told_from_folders():
+    for name in ("a/b", "a/b/run-1", "a/b@v1.0.0", "a/b/run-1@refs/pr/2"):
+        assert is_shared_name(name)
+    for name in ("run", "./a/b", "../a/b", "/a/b", "a/b/c/d", "a@v1", "a/b@"):
+        assert not is_shared_name(name)
+
+
+ROWS = {
+    "experiment": ["rq1"], "group": ["female"], "model_id": ["lab/small"], "pair_id": ["p"], "score": [0.5],
+    "text": ["She <mask>"], "surprise": ["x"],
+}  # fmt: skip
+ITEMS = "runs/one/items/gendered_stigma.parquet"
+
+
+def test_scored_rows_are_read_when_they_are_asked_for_without_texts_and_unknown_columns(hub):
+    files = {**shared("one"), ITEMS: parquet(pa.table(ROWS)), "runs/one/items/strange.parquet": b"x"}
+    hub.add_repo("dataset", "alice/results", files={**files, **shared("bare")})
+    bare, one = load_shared(Hub(), "alice/results")[0]
+    assert not [path for _, path, _ in hub.log if "items" in path]
+    assert bare.items() == {}
+    rows = one.items()["gendered_stigma"]
+    assert rows.to_dict("records") == [{name: ROWS[name][0] for name in rows}]
+    assert set(rows) == set(ROWS) - {"text", "surprise"}
+    hub.push("dataset", "alice/results", {ITEMS: b"later"})
+    assert len(one.items()["gendered_stigma"]) == 1  # of the commit that was read
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"PAR1 not really", "(ArrowInvalid)"),
+        (parquet(pa.table({**ROWS, "score": ["high"]})), "other columns"),
+        (parquet(pa.table({**ROWS, "group": [7]})), "other columns"),
+        (parquet(pa.table({name: ROWS[name] for name in ("group", "score")})), "other columns"),
+        (parquet(pa.table({name: value * 100_001 for name, value in ROWS.items()})), "more than 100,000 rows"),
+        (parquet(pa.table({**ROWS, "label": ["x" * 501]})), "more than 500 bytes"),
+    ],
+)
+def test_scored_rows_that_no_audit_writes_are_refused(hub, content, told):
+    hub.add_repo("dataset", "eve/results", files={**shared("one"), ITEMS: content})
+    run = load_shared(Hub(), "eve/results")[0][0]
+    with pytest.raises(ValueError, match="eve/results/runs/one: its scored prompts of gendered_stigma") as caught:
+        run.items()
+    assert told in str(caught.value)

@@ -94,21 +94,20 @@ def command(monkeypatch, *arguments):
     return done.value.code
 
 
-def test_the_commands_share_and_list(models, run, monkeypatch, capsys, tmp_path):
+def test_the_commands_share_and_compare(models, run, monkeypatch, capsys, tmp_path):
     asked = ["share", run.folder, "--results", "alice/audits", "--model", "alice/m", "--audited", MODEL, "--commit"]
     assert command(monkeypatch, *asked) == 0
     assert "alice/m: updated." in capsys.readouterr().out
-    assert command(monkeypatch, "shared", "alice/audits", "--out", tmp_path / "c.csv") == 0
+    assert command(monkeypatch, "compare", run.folder, "alice/audits", "alice/gone", "--out", tmp_path / "c") == 0
     told = capsys.readouterr().out
     assert "not a ranking" in told
-    table = pd.read_csv(tmp_path / "c.csv")
+    assert "alice/gone is no dataset repository" in told
+    table = pd.read_csv(tmp_path / "c" / "side_by_side.csv")
     assert table[f"{MODEL} @ alice/audits: value"][0] == pytest.approx(-0.1)
     assert command(monkeypatch, "share", run.folder, "--results", "alice/audits", "--commit") == 2
     assert "none is given" in capsys.readouterr().err
     assert command(monkeypatch, *asked, "--again") == 2
     assert "--again is about a pull request" in capsys.readouterr().err
-    assert command(monkeypatch, "shared", "alice/audits", "alice/gone") == 0
-    assert "alice/gone is no dataset repository" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("debug", [[], ["--debug"]], ids=["plain", "debug"])

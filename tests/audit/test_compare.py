@@ -1,19 +1,24 @@
-"""Other people's results stand side by side only where they are comparable, in no order of merit, and do no harm."""
+"""Results stand side by side only where they are comparable, in no order of merit, and strangers' do no harm."""
 
 import csv
 import io
 import random
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from swapbias.audit import compare as comparing
+from swapbias.audit.compare import ComparedRun, comparison_table, read_run, scored_rows, side_by_side
+from swapbias.audit.run import Run
+from swapbias.cli.compare import print_comparison
 from swapbias.errors import UsageError
-from swapbias.hub.comparison import SharedRun, shown, side_by_side
-from swapbias.hub.results_repo import Broken
-from swapbias.hub.shared import inert, print_shared, shared_table
+from swapbias.findings.comparison import compare
 from swapbias.measures.estimate import Estimate
-from tests.hub.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED
+from swapbias.report.words import inert, shown
+from tests.hub.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED, on_disk, shared
 
 COMMIT = "c0ffee" * 6 + "0000"
 
@@ -22,12 +27,14 @@ def run(model, value, *, repo="ann/results", name="", commit=COMMIT, found=None,
     """A run of one model with one gap."""
     one = replace(GAP, model_id=model, estimate=replace(GAP.estimate, value=value))
     models = [{"model_id": model, "dtype": dtype}]
-    return SharedRun(repo, name or f"{model} run", commit, {**MANIFEST, "models": models, **manifest}, found or [one])
+    return ComparedRun(
+        repo, name or f"{model} run", commit, {**MANIFEST, "models": models, **manifest}, found or [one]
+    )
 
 
-def printed(comparison, broken=(), width=150):
+def printed(comparison, left_out=(), width=150):
     out = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
-    print_shared(out, comparison, broken)
+    print_comparison(out, comparison, left_out=left_out)
     return out.file.getvalue()
 
 
@@ -101,8 +108,7 @@ def test_robust_views_means_slices_and_other_scores_are_not_compared():
         replace(GAP, score="closed_list_mass"),
     ]
     assert len(side_by_side([run("lab/small", 0, found=[GAP, *left_out])]).rows) == 1
-    with pytest.raises(UsageError, match="hold no finding over all rows"):
-        side_by_side([run("lab/small", 0, found=left_out)])
+    assert side_by_side([run("lab/small", 0, found=left_out)]).rows == ()
 
 
 def test_one_model_of_several_repositories_and_runs_is_told_apart():
@@ -124,13 +130,11 @@ def test_a_run_given_twice_is_one_column():
 
 
 def test_the_table_shows_value_interval_and_n_and_says_that_nobody_wins():
-    text = printed(
-        side_by_side([run("a", 0.25), run("b", -0.5)]), [Broken("eve/r", "x", "eve/r/runs/x: it is broken.")]
-    )
+    text = printed(side_by_side([run("a", 0.25), run("b", -0.5)]), ["Left out: eve/r/runs/x: it is broken."])
     assert "a @ ann/results" in text
     assert "+0.250" in text
     assert "[+0.125, +0.375]" in text
-    assert "n = 187 (+2 not scored)" in text
+    assert "187 (+2)" in text
     assert "not a ranking" in text
     assert "near zero is no proof" in text
     assert "Left out: eve/r/runs/x: it is broken." in text
@@ -149,16 +153,13 @@ def test_many_runs_fit_a_narrow_terminal():
     assert all(f"model-{index}" in text for index in range(7))
 
 
-def test_of_a_run_with_too_many_models_or_quantities_the_first_are_shown_and_the_rest_is_said():
-    models = [replace(GAP, model_id=f"m{number:02}") for number in range(26)]
-    comparison = side_by_side([run("-", 0, name="many", found=models), run("b", 0.1)])
-    assert [one.model_id for one in comparison.columns] == ["b", *(f"m{number:02}" for number in range(24))]
-    assert comparison.footnotes == ("Of ann/results, run many, only the first 24 of 26 models are shown.",)
-    long = [replace(GAP, contrast=f"c{number}") for number in range(402)]
-    comparison = side_by_side([run("lab/small", 0, name="long", found=long), run("b", 0.1)])
-    assert len(comparison.rows) == 400 + 1
-    assert comparison.footnotes == ("Of ann/results, run long, only the first 400 of 402 quantities are shown.",)
-    assert "first 400 of 402" in printed(comparison)
+@pytest.mark.parametrize(("field", "number"), [("model_id", 101), ("contrast", 2_001)])
+def test_a_run_with_too_many_models_or_quantities_is_refused_by_name(tmp_path, field, number):
+    found = [replace(GAP, **{field: f"x{index}"}) for index in range(number)]
+    for path, content in shared("run", found).items():
+        Run(tmp_path).write(path, content)
+    with pytest.raises(ValueError, match=r"eve/r/runs/run: it holds .* expected at most 100 and 2,000"):
+        read_run(tmp_path / "runs" / "run", repo="eve/r")
 
 
 def test_what_would_fill_the_memory_is_refused():
@@ -168,26 +169,24 @@ def test_what_would_fill_the_memory_is_refused():
         run("-", 0, name=f"r{number}", found=found, corpora=[{**RQ1, "sha256": f"{number:064}"}])
         for number in range(60)
     ]
-    with pytest.raises(UsageError, match=r"24,000 rows and 1,440 columns.*Name fewer repositories"):
+    with pytest.raises(UsageError, match=r"24,000 rows and 1,440 columns.*Name fewer"):
         side_by_side(runs)
 
 
 def test_no_more_is_printed_than_anybody_reads(monkeypatch):
-    monkeypatch.setattr("swapbias.hub.shared.MOST_CELLS", 10)
-    text = printed(side_by_side([run(f"model-{number:02}", 0.1) for number in range(20)]), width=100)
-    # 100 - 32 characters hold two columns of 24, so five tables of two cells are printed
-    assert [f"model-{number:02}" in text for number in range(20)] == [True] * 10 + [False] * 10
+    monkeypatch.setattr(sys.modules[print_comparison.__module__], "MOST_PRINTED", 10)
+    found = [replace(GAP, contrast=f"c{number:02}") for number in range(20)]
+    text = printed(side_by_side([run("lab/small", 0, found=found)]))
+    assert [f"c{number:02}" in text for number in range(20)] == [True] * 10 + [False] * 10
     assert "more than is printed here" in text
     assert "--out" in text
     assert "not a ranking" in text
 
 
-def test_a_row_is_printed_only_beside_columns_that_have_it():
+def test_a_quantity_is_named_once_with_the_models_that_have_it():
     found = [replace(GAP, contrast="rare", model_id="a")]
-    text = printed(
-        side_by_side([run("a", 0, found=found), *(run(f"b{number}", 0.1) for number in range(4))]), width=60
-    )
-    assert text.count("rare") == 1
+    text = printed(side_by_side([run("a", 0, found=found), run("b", 0.1), run("c", 0.1)]))
+    assert (text.count("rare"), text.count("a @ ann"), text.count("mental health")) == (1, 1, 2)
 
 
 def test_columns_of_one_title_are_numbered():
@@ -201,7 +200,7 @@ def test_columns_of_one_title_are_numbered():
     "name", ["[bold red]x[/]", "\x1b[2Jx", "a\u202eb", "gpt\u200b2", "[link=http://x]y[/link]", "[/]"]
 )
 def test_a_hostile_name_is_printed_as_it_is_or_marked(name):
-    text = printed(side_by_side([run(name, 0.1)]), [Broken("r", name, f"{name} broke")])
+    text = printed(side_by_side([run(name, 0.1)]), [f"{name} broke"])
     assert not {"\x1b", "\u202e", "\u200b"} & set(text)
     assert shown(name) in text.replace("\n", "")
     if name.isprintable():
@@ -218,7 +217,7 @@ def test_two_names_that_look_alike_are_seen_to_differ():
 def test_the_csv_has_numbers_in_full_and_no_formulas():
     name = '=HYPERLINK("http://x","y")'
     found = [replace(GAP, model_id=name, subset="+1", contrast=" @SUM(A1)", estimate=Estimate(-0.1234567890123, n=3))]
-    table = shared_table(side_by_side([run(name, 0, found=found), run("b", 0.25)]))
+    table = comparison_table(side_by_side([run(name, 0, found=found), run("b", 0.25)]))
     first, second = csv.DictReader(io.StringIO(table.to_csv(index=False)))
     title = f"'{name} @ ann/results"
     assert first["subset"] == "'+1"
@@ -234,3 +233,81 @@ def test_the_csv_has_numbers_in_full_and_no_formulas():
 @pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", " =1", "\t=1", "＝1"])
 def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe(text):
     assert inert(text) == f"'{text}"
+
+
+# --- runs on disk and differences ---------------------------------------------------------------------
+
+
+def differences(runs):
+    rows, left_out = scored_rows(runs, side_by_side(runs).columns)
+    return [one for one in compare(rows) if one.slice_by == "all" and one.subset == "mental_health"], left_out
+
+
+def test_a_run_on_disk_is_the_same_object_as_one_of_the_hub(tmp_path):
+    one = read_run(on_disk(tmp_path / "one"))
+    assert (one.place, one.name, one.commit) == (str(tmp_path / "one"), "one", "")
+    assert one.found[0] == GAP
+    assert one.manifest == MANIFEST
+    assert set(one.items()["gendered_stigma"]["model_id"]) == {"lab/small"}
+
+
+def test_a_folder_that_is_no_finished_run_is_one_sentence(tmp_path):
+    with pytest.raises(UsageError, match="holds no run"):
+        read_run(tmp_path)
+    with pytest.raises(UsageError, match=r"one is not complete\. Whoever made it can go on with .*--resume"):
+        read_run(on_disk(tmp_path / "one", status="running"))
+    (on_disk(tmp_path / "two") / "results.json").write_bytes(b"{}")
+    with pytest.raises(ValueError, match=r"two/results\.json: its keys are other"):
+        read_run(tmp_path / "two")
+    (tmp_path / "two" / "results.json").unlink()
+    with pytest.raises(ValueError, match=r"two/results\.json is missing"):
+        read_run(tmp_path / "two")
+
+
+def test_a_credentialed_run_of_ones_own_is_compared_and_a_fetched_one_is_refused(tmp_path):
+    folder = on_disk(tmp_path / "one", credentialed=True)
+    assert read_run(folder).found
+    with pytest.raises(ValueError, match="credentialed data, which nobody may share"):
+        read_run(folder, repo="eve/r")
+
+
+def test_differences_are_of_the_scored_rows_in_the_order_of_the_runs(tmp_path):
+    runs = [read_run(on_disk(tmp_path / name, name, higher)) for name, higher in (("b", 0.3), ("a", 0.1))]
+    (plain, paired), left_out = differences(runs)
+    assert (plain.contrast, plain.robust, paired.robust) == ("b - a", "", "paired by prompt")
+    assert paired.estimate.value == pytest.approx(0.3 - 0.1)
+    assert left_out == []
+
+
+def test_one_model_of_two_runs_is_told_apart_in_the_differences_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs = [read_run(on_disk(Path(name), "m", higher)) for name, higher in (("x", 0.3), ("y", 0.1))]
+    assert [one.label for one in side_by_side(runs).columns] == ["m @ x", "m @ y"]
+    found, _ = differences(runs)
+    assert {one.contrast for one in found} == {"m @ x - m @ y"}
+    assert differences([runs[0], runs[0]])[0] == []  # a run given twice is one
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rows: rows.drop(columns="pair_id"),
+        lambda rows: rows.assign(pair_id="one"),
+        lambda rows: rows.assign(score="high"),
+        lambda rows: rows[rows["group"] == "female"],
+    ],
+)
+def test_rows_that_no_audit_writes_are_left_out_of_the_differences_and_named(tmp_path, change):
+    runs = [read_run(on_disk(tmp_path / name, name)) for name in "abc"]
+    broken = replace(runs[2], items=lambda: {name: change(rows) for name, rows in runs[2].items().items()})
+    found, (sentence,) = differences([*runs[:2], broken])
+    assert {one.contrast for one in found} == {"a - b"}
+    assert sentence.startswith("Left out of the differences: c @ ")
+    assert "gendered_stigma are not what an audit writes" in sentence
+
+
+def test_of_many_models_no_differences_are_made_and_that_is_said(monkeypatch):
+    monkeypatch.setattr(comparing, "MOST_COMPARED", 2)
+    rows, left_out = scored_rows([], side_by_side([run(name, 0.1) for name in "abc"]).columns)
+    assert rows == {}
+    assert left_out == ["Differences are left out: there are 3 models, expected at most 2. Name fewer runs."]

@@ -1,0 +1,134 @@
+"""swapbias compare: runs on disk and on the Hub beside each other, and differences between their models."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from swapbias.cli.terminal import out, print_findings
+from swapbias.errors import UsageError
+from swapbias.findings import Finding
+from swapbias.report import shown, words
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from swapbias.audit import Column, Comparison, Row
+
+    Rows = Mapping[str, Mapping[str, DataFrame]]
+
+NO_RANKING = (
+    "This is a comparison and not a ranking: models have different vocabularies, and the studies' word lists cover "
+    "them to different degrees. Runs stand in the order of their models' names. A value near zero is no proof that "
+    "a model is fair: it says that this quantity is small on these prompts."
+)
+MORE = "There is more than is printed here. Write the whole comparison to a folder with --out."
+MOST_PRINTED = 2_000  # numbers: more than anybody reads
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN|OWNER/NAME[/RUN][@REVISION]...",
+            help="Folders of finished runs, and results repositories on the Hub.",
+            show_default=False,
+        ),
+    ],
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for comparison.csv, side_by_side.csv and figures.")
+    ] = None,
+) -> None:
+    """Compare models: their numbers side by side, differences, and correlations of scores. It ranks nothing."""
+    from swapbias.audit import read_run, scored_rows, side_by_side
+    from swapbias.findings import compare as differences_of
+    from swapbias.hub import Hub, is_shared_name, load_all_shared
+
+    on_hub = [one for one in runs if is_shared_name(one) and not Path(one).exists()]
+    read = [read_run(Path(one)) for one in runs if one not in on_hub]
+    found, broken = load_all_shared(Hub(), on_hub) if on_hub else ([], [])
+    read += found
+    if len(read) < 2:
+        why = f": {broken[0]}" if broken else ". Name further folders of runs, or results repositories."
+        raise UsageError(f"{len(read)} run{'s' * (not read)} can be read, expected two or more{why}")
+    comparison = side_by_side(read)
+    rows, left_out = scored_rows(read, comparison.columns)
+    differences = differences_of(rows)
+    if not differences and not any(sum(map(bool, row.found)) > 1 for row in comparison.rows):
+        raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
+    print_comparison(out, comparison, differences, [f"Left out: {one}" for one in broken] + left_out)
+    if folder:
+        _write(folder, comparison, differences, rows)
+        out.print(f"Comparison: {folder}", soft_wrap=True, markup=False)
+
+
+def _write(folder: Path, comparison: "Comparison", differences: Sequence[Finding], rows: "Rows") -> None:
+    from swapbias.audit import Run, comparison_table
+    from swapbias.findings import findings_table
+    from swapbias.report import comparison_figures
+
+    result = Run(folder)
+    if comparison.rows:
+        result.write_csv("side_by_side.csv", comparison_table(comparison))
+    if differences:
+        table = findings_table(differences)
+        result.write_csv(
+            "comparison.csv", table.map(lambda cell: words.inert(cell) if isinstance(cell, str) else cell)
+        )
+    found = [replace(one, model_id=column.label) for column in comparison.columns for one in column.found]
+    for figure in comparison_figures(found, rows):
+        result.write(f"figures/{figure.name}.svg", figure.svg)
+        result.write(f"figures/{figure.name}.png", figure.png)
+
+
+# --- the terminal -------------------------------------------------------------------------------------
+
+
+def print_comparison(
+    out: Console, comparison: "Comparison", differences: Sequence[Finding] = (), left_out: Sequence[str] = ()
+) -> None:
+    """A table of each study, models under each other; differences; what is not comparable, and that nobody wins.
+
+    Names may be strangers': they are printed as they are, without markup or anything a terminal would obey.
+    """
+    whole = [one for one in differences if one.slice_by == "all"]
+    left = MOST_PRINTED
+    for study in dict.fromkeys(row.first.study for row in comparison.rows):
+        table = Table(title=Text(study), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        for name in ("quantity", "model"):
+            table.add_column(name, overflow="fold")
+        for name in ("value, 95 % interval", "n"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in comparison.rows:
+            cells = [(one, found) for one, found in zip(comparison.columns, row.found, strict=True) if found]
+            if row.first.study == study and left >= len(cells):
+                left -= len(cells)
+                _add(table, row, cells)
+        if table.rows:
+            out.print(table)
+    if whole and left:
+        print_findings(out, "Models compared", whole[:left])
+    cut = sum(bool(one) for row in comparison.rows for one in row.found) + len(whole) > MOST_PRINTED
+    for sentence in [*([MORE] if cut else []), *comparison.footnotes, *left_out, NO_RANKING]:
+        out.print(Text(shown(sentence, 500)), soft_wrap=True)
+
+
+def _add(table: Table, row: "Row", cells: "Sequence[tuple[Column, Finding]]") -> None:
+    """A line for each model that has the quantity; its name, and what differs, stand at the first."""
+    one = row.first
+    told = f"{one.experiment}, {words.where(one)}: {words.quantity(one)} ({one.unit})"
+    name = shown(told, 200) + (f"\n{shown(row.note, 200)}" if row.note else "")
+    for number, (column, found) in enumerate(cells, start=1):
+        table.add_row(
+            Text(name if number == 1 else ""),
+            Text(shown(column.title, 120)),
+            f"{words.value_of(found)} {words.interval(found.estimate, signed=words.is_signed(found))}",
+            words.counted(found.estimate),
+            end_section=number == len(cells),
+        )

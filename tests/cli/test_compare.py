@@ -1,0 +1,90 @@
+"""swapbias compare: folders and repositories in one comparison, strangers' names as mere text."""
+
+import csv
+from dataclasses import replace
+
+import pytest
+
+from swapbias.audit import Run
+from swapbias.cli.compare import NO_RANKING, compare
+from swapbias.errors import UsageError
+from swapbias.hub.bundle import shared_items
+from tests.hub.clients import online
+from tests.hub.server import LocalHub
+from tests.hub.shared_runs import GAP, on_disk, shared
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with LocalHub() as running, online(monkeypatch, running, home=tmp_path / "hf-home"):
+        yield running
+
+
+def on_hub(hub, folder, repo="bob/audits", name="theirs", **more):
+    """A run on disk in a repository, its scored rows as sharing makes them."""
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    files = {f"runs/{name}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in paths}
+    items = shared_items(Run(folder), {"gendered_stigma": Run(folder).items("gendered_stigma")})
+    files |= {f"runs/{name}/{path}": content for path, content in items.items()}
+    hub.add_repo("dataset", repo, files={**files, **more})
+
+
+def printed(capsys):
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys):
+    on_hub(hub, on_disk(tmp_path / "x", "other", 0.1), **shared("bad", status="running"))
+    on_disk(tmp_path / "mine", "small", 0.3)
+    compare(["mine", "bob/audits", "eve/gone"], tmp_path / "out")
+    told = printed(capsys)
+    assert "small @ mine" in told
+    assert "other @ bob/audits" in told
+    assert "Models compared" in told
+    assert "paired by prompt" in told
+    assert "Left out: bob/audits/runs/bad is not complete." in told
+    assert "Left out: eve/gone is no dataset repository" in told
+    assert NO_RANKING in told
+    with (tmp_path / "out" / "comparison.csv").open(newline="") as handle:
+        found = [row for row in csv.DictReader(handle) if row["robust"] and row["subset"] == "mental_health"]
+    assert float(found[0]["value"]) == pytest.approx(0.2)
+    with (tmp_path / "out" / "side_by_side.csv").open(newline="") as handle:
+        assert next(csv.DictReader(handle))["other @ bob/audits: value"] == "0.25"
+    assert {path.suffix for path in (tmp_path / "out" / "figures").iterdir()} == {".svg", ".png"}
+
+
+def test_runs_without_scored_rows_stand_side_by_side_alone(hub, tmp_path, capsys):
+    hub.add_repo("dataset", "bob/audits", files=shared("theirs", [replace(GAP, model_id="other")]))
+    compare([str(on_disk(tmp_path / "mine")), "bob/audits/theirs@main"], tmp_path / "out")
+    told = printed(capsys)
+    assert "other @ bob/audits" in told
+    assert "Models compared" not in told
+    assert not (tmp_path / "out" / "comparison.csv").exists()
+
+
+def test_a_strangers_name_is_text_in_the_terminal_in_spreadsheets_and_in_figures(hub, tmp_path, capsys):
+    name = "=cmd|'[red]x[/]$\\frac{$"
+    on_hub(hub, on_disk(tmp_path / "x", name))
+    on_disk(tmp_path / "mine", "small")
+    compare(["mine", "bob/audits"], tmp_path / "out")
+    assert "[red]x[/]$\\frac{$" in printed(capsys).replace(" ", "")
+    for table in ("comparison", "side_by_side"):
+        with (tmp_path / "out" / f"{table}.csv").open(newline="") as handle:
+            cells = [cell for row in csv.reader(handle) for cell in row if name in cell]
+        assert cells
+        assert not [cell for cell in cells if cell.startswith("=")]
+    assert list((tmp_path / "out" / "figures").glob("*.png"))
+
+
+def test_what_cannot_be_compared_is_one_sentence(hub, tmp_path):
+    on_disk(tmp_path / "mine", "small")
+    with pytest.raises(UsageError, match="1 run can be read, expected two or more"):
+        compare(["mine"])
+    with pytest.raises(UsageError, match="0 runs can be read, expected two or more: eve/gone is no dataset"):
+        compare(["eve/gone"])
+    with pytest.raises(UsageError, match="holds no run"):
+        compare(["mine", "other"])
+    hub.add_repo("dataset", "bob/audits", files=shared("theirs", [replace(GAP, subset="physical", unit="logit")]))
+    with pytest.raises(UsageError, match="no experiment in common"):
+        compare(["mine", "bob/audits"])
