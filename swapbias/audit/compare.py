@@ -116,10 +116,8 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> ComparedRun:
         raise ValueError(f"{where}: a headline finding stands twice. Its owner can audit again.")
     models, quantities = len({one.model_id for one in found}), len({key[1:] for key in keys})
     if models > MOST_MODELS or quantities > MOST_QUANTITIES:
-        many = (
-            f"{models} models and {quantities:,} quantities, expected at most {MOST_MODELS} and {MOST_QUANTITIES:,}"
-        )
-        raise ValueError(f"{where}: it holds {many}. Its owner can audit in parts.")
+        many, most = f"{models} models and {quantities:,} quantities", f"{MOST_MODELS} and {MOST_QUANTITIES:,}"
+        raise ValueError(f"{where}: it holds {many}, expected at most {most}. Its owner can audit in parts.")
     return ComparedRun(repo or str(folder), folder.name, commit, manifest, found, lambda: _items(run))
 
 
@@ -167,8 +165,7 @@ def scored_rows(
 ) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
     """Scored rows by study and model, where they are at hand, and sentences that say what is left out.
 
-    Models stand in the order of the runs, by their columns' labels. Files that hold something
-    else than an audit writes are left out.
+    Models stand in the order of the runs, by their columns' labels. Rows that no audit writes are left out.
     """
     if len(columns) > MOST_COMPARED:
         many = f"{len(columns)} models, expected at most {MOST_COMPARED}"

@@ -21,13 +21,13 @@ from swapbias.hub.model_card import prompts_read
 from swapbias.hub.proposals import CARD, Done, seen, text_of
 from swapbias.hub.results_card import is_ours, is_run_name, results_card
 from swapbias.report import shown
-from swapbias.studies import studies
+from swapbias.studies import PROMPT_COLUMNS, studies
 
 MOST_RUNS = 200  # of one repository
-MOST_ITEMS = 100_000  # scored rows of one study of a run
-_LONGEST = 500  # bytes of a column that rows are told apart by
+MOST_ITEMS = 300_000  # scored rows of one study of a run
+_LONGEST = 300  # bytes of a column that rows are told apart by
 _TEXTS = ("text", "candidates", "answer", "top_tokens")  # what differences do not depend on
-_NEEDED = {"experiment", "group", "model_id", "score"}
+_NEEDED = {*PROMPT_COLUMNS, "model_id", "score"}.difference(_TEXTS)
 _RESULTS = re.compile(r"runs/([^/]+)/results\.json")
 _NAMED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/([^/@]+))?(?:@(.+))?")
 _FILES = ("manifest.json", "results.json")

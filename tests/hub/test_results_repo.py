@@ -6,9 +6,11 @@ import pyarrow as pa
 import pytest
 
 from swapbias.errors import HubError, UsageError
+from swapbias.hub import results_repo
 from swapbias.hub.bundle import parquet
 from swapbias.hub.client import Hub
 from swapbias.hub.results_repo import is_shared_name, load_all_shared, load_shared
+from swapbias.studies.prompt import PROMPT_COLUMNS
 from tests.hub.shared_runs import GAP, shared
 
 
@@ -135,12 +137,8 @@ def test_a_run_and_a_revision_may_be_named(hub):
     hub.push("dataset", "alice/results", shared("three"))
     assert [one.name for one in load_all_shared(Hub(), ["alice/results/two"])[0]] == ["two"]
     runs, _ = load_all_shared(Hub(), ["alice/results@v1", "alice/results/three", f"alice/results/one@{first}"])
-    assert [(one.name, one.commit == first) for one in runs] == [
-        ("one", True),
-        ("two", True),
-        ("three", False),
-        ("one", True),
-    ]
+    assert [(one.name, one.commit == first) for one in runs][1:3] == [("two", True), ("three", False)]
+    assert [one.key for one in runs][0] == [one.key for one in runs][3]  # one run, named in two ways
     assert "holds no runs/four/results.json" in load_all_shared(Hub(), ["alice/results/four"])[1][0]
     assert "no such revision" in load_all_shared(Hub(), ["alice/results@v9"])[1][0]
 
@@ -152,10 +150,7 @@ def test_names_of_shared_runs_are_told_from_folders():
         assert not is_shared_name(name)
 
 
-ROWS = {
-    "experiment": ["rq1"], "group": ["female"], "model_id": ["lab/small"], "pair_id": ["p"], "score": [0.5],
-    "text": ["She <mask>"], "surprise": ["x"],
-}  # fmt: skip
+ROWS = {name: [name] for name in (*PROMPT_COLUMNS, "model_id", "surprise")} | {"score": [0.5]}
 ITEMS = "runs/one/items/gendered_stigma.parquet"
 
 
@@ -167,7 +162,7 @@ def test_scored_rows_are_read_when_they_are_asked_for_without_texts_and_unknown_
     assert bare.items() == {}
     rows = one.items()["gendered_stigma"]
     assert rows.to_dict("records") == [{name: ROWS[name][0] for name in rows}]
-    assert set(rows) == set(ROWS) - {"text", "surprise"}
+    assert set(rows) == set(ROWS) - {"text", "candidates", "surprise"}
     hub.push("dataset", "alice/results", {ITEMS: b"later"})
     assert len(one.items()["gendered_stigma"]) == 1  # of the commit that was read
 
@@ -178,12 +173,13 @@ def test_scored_rows_are_read_when_they_are_asked_for_without_texts_and_unknown_
         (b"PAR1 not really", "(ArrowInvalid)"),
         (parquet(pa.table({**ROWS, "score": ["high"]})), "other columns"),
         (parquet(pa.table({**ROWS, "group": [7]})), "other columns"),
-        (parquet(pa.table({name: ROWS[name] for name in ("group", "score")})), "other columns"),
-        (parquet(pa.table({name: value * 100_001 for name, value in ROWS.items()})), "more than 100,000 rows"),
-        (parquet(pa.table({**ROWS, "label": ["x" * 501]})), "more than 500 bytes"),
+        (parquet(pa.table(ROWS).drop(["pair_id"])), "other columns"),
+        (parquet(pa.table({name: value * 4 for name, value in ROWS.items()})), "more than 3 rows"),
+        (parquet(pa.table({**ROWS, "label": ["x" * 301]})), "more than 300 bytes"),
     ],
 )
-def test_scored_rows_that_no_audit_writes_are_refused(hub, content, told):
+def test_scored_rows_that_no_audit_writes_are_refused(hub, monkeypatch, content, told):
+    monkeypatch.setattr(results_repo, "MOST_ITEMS", 3)
     hub.add_repo("dataset", "eve/results", files={**shared("one"), ITEMS: content})
     run = load_shared(Hub(), "eve/results")[0][0]
     with pytest.raises(ValueError, match="eve/results/runs/one: its scored prompts of gendered_stigma") as caught:
