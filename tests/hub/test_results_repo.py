@@ -138,7 +138,7 @@ def test_a_run_and_a_revision_may_be_named(hub):
     assert [one.name for one in load_all_shared(Hub(), ["alice/results/two"])[0]] == ["two"]
     runs, _ = load_all_shared(Hub(), ["alice/results@v1", "alice/results/three", f"alice/results/one@{first}"])
     assert [(one.name, one.commit == first) for one in runs][1:3] == [("two", True), ("three", False)]
-    assert [one.key for one in runs][0] == [one.key for one in runs][3]  # one run, named in two ways
+    assert runs[0].key == runs[3].key  # one run, named in two ways
     assert "holds no runs/four/results.json" in load_all_shared(Hub(), ["alice/results/four"])[1][0]
     assert "no such revision" in load_all_shared(Hub(), ["alice/results@v9"])[1][0]
 
