@@ -57,8 +57,7 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
 def test_runs_without_scored_rows_stand_side_by_side_alone(hub, tmp_path, capsys):
     hub.add_repo("dataset", "bob/audits", files=shared("theirs", [replace(GAP, model_id="other")]))
     compare([str(on_disk(tmp_path / "mine")), "bob/audits/theirs@main"], tmp_path / "out")
-    told = printed(capsys)
-    assert "other @ bob/audits" in told
+    assert "other @ bob/audits" in (told := printed(capsys))
     assert "Models compared" not in told
     assert not (tmp_path / "out" / "comparison.csv").exists()
 
