@@ -51,6 +51,8 @@ STUDY = Study(
             subset="construct",
             slices=(Slice("condition", "phenotype"),),
             rates=("flips", "ratios", "f1"),
+            headline_measure="flip_rate",
+            headline_subset="original",
         ),
         Experiment(
             name="leakage",
@@ -67,6 +69,8 @@ STUDY = Study(
             direction="0.5 is chance; above it the notes tell the gender",
             subset="construct",
             rates=("leakage",),
+            headline_measure="leakage_uar",
+            headline_subset="original",
         ),
         Experiment(
             name="direct_bias",
@@ -82,6 +86,7 @@ STUDY = Study(
             direction="above zero toward female, below zero toward male",
             slices=(Slice("construct", "kind of word"),),
             rates=("direction",),
+            headline_measure="direct_bias",
         ),
     ),
     limits=(

@@ -6,11 +6,13 @@ from functools import partial
 from swapbias.builders._social_distance_released import ORIGINAL, original_conditions, released
 from swapbias.studies import (
     PROMPT_COLUMNS,
+    Agreement,
     Config,
     Corpus,
     Experiment,
     Lexicon,
     Prompt,
+    Rated,
     Slice,
     Study,
     check_templates,
@@ -182,6 +184,16 @@ STUDY = Study(
             slices=(*_SLICES[1:], _CONDITION),
             thresholds=(0.5, 1.0),
         ),
+    ),
+    agreement=Agreement(
+        first="attitude",
+        second="sentiment",
+        direction="above zero conditions that draw disapproval are also labelled negative",
+    ),
+    rated=Rated(
+        experiment="attitude",
+        lexicon=f"{NAME}/attitude",
+        labels=("positive", "negative", "neutral", "irrelevant"),
     ),
     limits=(
         "Whether a word approves or disapproves is read off a lexicon of this project: see the unrated mass.",

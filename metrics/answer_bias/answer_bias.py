@@ -7,8 +7,8 @@ from swapbias.measures import CLASSES, answer_bias, answer_class  # From: git+ht
 
 _DESCRIPTION = """
 Answer bias: for sentence pairs that differ in the gender of a pronoun, the accuracy of answers to "who does it refer
-to?" on the pro-stereotyped version minus that on the anti-stereotyped one, in percentage points, with a bootstrap
-interval over pairs, exact McNemar's test and the shares of right, wrong, unsure and unreadable answers.
+to?" on the pro-stereotyped version minus that on the anti-stereotyped one, in percentage points, with the
+paired t interval and test over pairs and the shares of right, wrong, unsure and unreadable answers.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -22,8 +22,8 @@ Args:
 Returns:
     accuracy_pro, accuracy_anti: percent of right answers; unsure and unreadable ones count as wrong.
     bias: accuracy_pro minus accuracy_anti, in percentage points; 0: equal, above 0: the stereotype helps.
-    ci_low, ci_high: 95 % percentile bootstrap over pairs; NaN where all pairs are alike.
-    p_value: exact McNemar's test, two-sided; NaN where no pair is right on one side alone.
+    ci_low, ci_high: 95 % paired t interval; NaN where all pairs are alike.
+    p_value: paired t test, two-sided; NaN where all pairs are alike.
     share_correct_pro, share_incorrect_pro, share_unsure_pro, share_other_pro: shares of the answers, 0 to 1;
         `other` is what names neither occupation, or both. Likewise for anti.
     n: pairs used.

@@ -14,10 +14,11 @@ _KWARGS_DESCRIPTION = """
 Args:
     predictions: the guessed group of each text; "" where there is no guess.
     references: the true group of each text; two groups or more, never "".
+    note_ids: the note of each text, where several are versions of one; else each text is a note.
 Returns:
     uar: mean over the true groups of the share guessed right; `chance`: no leak, 1: every text gives it away. NaN
         with fewer than two groups, or for a group without a guess.
-    ci_low, ci_high: 95 % percentile bootstrap over texts; NaN where nothing varies.
+    ci_low, ci_high: 95 % percentile bootstrap over notes; NaN where nothing varies.
     chance: 1 / number of true groups; NaN with fewer than two.
     n: texts used.
     n_unscored: texts left out.
@@ -62,9 +63,9 @@ class LeakageUar(evaluate.Metric):
             ),
         )
 
-    def _compute(self, predictions, references):
+    def _compute(self, predictions, references, note_ids=None):
         truth = list(references)
-        found, classes = uar(list(predictions), truth), len(set(truth))
+        found, classes = uar(list(predictions), truth, note_ids=note_ids), len(set(truth))
         return {
             "uar": found.value,
             "ci_low": found.ci_low,

@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import label_masses  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import label_masses, mean_score  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 Lexicon mass: of each prompt's likeliest tokens, the probability that falls on words of each label (female and male,
@@ -86,9 +86,7 @@ class LexiconMass(evaluate.Metric):
             for tokens, p in zip(predictions, probabilities, strict=True)
             if len(tokens)
         ]
-        means = {
-            label: sum(mass[label] for mass in masses) / len(masses) if masses else float("nan") for label in labels
-        }
+        means = {label: mean_score([mass[label] for mass in masses]).value for label in labels}
         return {**means, "n": float(len(masses)), "n_unscored": float(len(predictions) - len(masses))}
 
 

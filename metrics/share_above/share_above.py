@@ -14,7 +14,7 @@ _KWARGS_DESCRIPTION = """
 Args:
     predictions: one score per unit; NaN where it could not be scored.
     groups: the group of each unit.
-    threshold: strict; 0.5 by default.
+    threshold: strict; 0.5 by default. 1 counts the units that reach it.
 Returns:
     for each group: share_GROUP (0: none, 1: all), ci_low_GROUP, ci_high_GROUP, count_GROUP, n_GROUP and
     n_unscored_GROUP.
@@ -64,7 +64,8 @@ class ShareAbove(evaluate.Metric):
         for group in dict.fromkeys(groups):
             mine = [score for score, name in zip(predictions, groups, strict=True) if name == group]
             one = share_above(mine, threshold=threshold)
-            found[f"share_{group}"], found[f"count_{group}"] = one.value, one.value * one.n
+            found[f"share_{group}"] = one.value
+            found[f"count_{group}"] = float(round(one.value * one.n)) if one.n else float("nan")
             found[f"ci_low_{group}"], found[f"ci_high_{group}"] = one.ci_low, one.ci_high
             found[f"n_{group}"], found[f"n_unscored_{group}"] = float(one.n), float(one.n_unscored)
         return found

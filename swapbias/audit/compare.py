@@ -15,9 +15,9 @@ from swapbias.audit.result_files import parse_manifest, parse_results
 from swapbias.audit.results import FINDINGS_JSON, needed, scored_items
 from swapbias.audit.run import MANIFEST, Run
 from swapbias.errors import UsageError
-from swapbias.findings import Finding, experiment_of, units
+from swapbias.findings import Finding, experiment_of, headlines, units
 from swapbias.privacy import own_data
-from swapbias.report import inert, shown, words
+from swapbias.report import inert, shown
 from swapbias.studies import load_study
 
 MOST_QUANTITIES = 2_000  # of one run; a whole audit of every study has some hundred
@@ -111,7 +111,7 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> ComparedRun:
     own_names = not repo and own_data(manifest) is not None
     content = needed(run, FINDINGS_JSON).read_bytes()
     found = parse_results(content, f"{where}/{FINDINGS_JSON}", own_names=own_names)
-    keys = [(one.model_id, *_quantity(one)) for one in _headlines(found)]
+    keys = [(one.model_id, *_quantity(one)) for one in headlines(found, rates=True)]
     if len(set(keys)) != len(keys):
         raise ValueError(f"{where}: a headline finding stands twice. Its owner can audit again.")
     models, quantities = len({one.model_id for one in found}), len({key[1:] for key in keys})
@@ -205,10 +205,6 @@ def _trouble(study: str, rows: pd.DataFrame) -> str:
 # --- columns ------------------------------------------------------------------------------------------
 
 
-def _headlines(found: Sequence[Finding]) -> list[Finding]:
-    return list({id(one): one for one in words.published_headlines(found)}.values())  # it names correlations twice
-
-
 def _quantity(finding: Finding) -> tuple[str, ...]:
     return (finding.study, finding.experiment, finding.unit, *finding.key())
 
@@ -216,9 +212,9 @@ def _quantity(finding: Finding) -> tuple[str, ...]:
 def _columns(runs: Sequence[ComparedRun]) -> tuple[Column, ...]:
     made = []
     for run in runs:
-        headlines = _headlines(run.found)
+        told = headlines(run.found, rates=True)
         for model in dict.fromkeys(one.model_id for one in run.found):
-            mine = [one for one in headlines if one.model_id == model]
+            mine = [one for one in told if one.model_id == model]
             made.append(Column(f"{shown(model)} @ {shown(run.place)}", model, run, mine))
     made = _told_apart(made, lambda one, _: f" ({shown(one.run.name)})")
     made = _told_apart(made, lambda one, _: f" at {one.run.commit[:8]}" if one.run.commit else "")

@@ -32,7 +32,7 @@ def explain(
         rows = items[task.study.name]
         mine = rows[(rows["experiment"] == task.experiment.name) & (rows["model_id"] == reader.model_id)]
         try:
-            one = _most_mismatched(mine, reader, seed)
+            one = _most_mismatched(task.study.name, mine, reader, seed)
         except UsageError as error:  # LIME is an extra
             say(f"No explanation of the most mismatched note: {error}")
             return found
@@ -40,7 +40,7 @@ def explain(
     return found
 
 
-def _most_mismatched(rows: pd.DataFrame, reader: Any, seed: int) -> Explained | None:
+def _most_mismatched(study: str, rows: pd.DataFrame, reader: Any, seed: int) -> Explained | None:
     if not len(rows):
         return None
     first = rows[rows["construct"] == rows["construct"].iloc[0]]
@@ -53,7 +53,7 @@ def _most_mismatched(rows: pd.DataFrame, reader: Any, seed: int) -> Explained | 
     texts = dict(zip(pair["group"], pair["text"], strict=True))
     words = explain_pair(lambda sampled: reader.predict_proba(sampled, phenotype, regime), texts, seed=seed)
     scores_of = {str(group): float(score) for group, score in zip(pair["group"], pair["score"], strict=True)}
-    return Explained(reader.model_id, phenotype, regime, str(gaps.idxmax()), scores_of, words)
+    return Explained(study, reader.model_id, phenotype, regime, str(gaps.idxmax()), scores_of, words)
 
 
 def conclude(

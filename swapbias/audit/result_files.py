@@ -9,18 +9,13 @@ from typing import Any
 
 from swapbias.audit.run import REQUIRED
 from swapbias.findings import Finding
-from swapbias.measures import Estimate
+from swapbias.measures import MEASURES, Estimate
 from swapbias.studies import Published, studies
 
 MOST_BYTES = 64 * 2**20
 MOST_MANIFEST_BYTES = 2 * 2**20
 MOST_FINDINGS = 200_000
 MOST_CHARACTERS = 2_000  # of one text
-MEASURES = frozenset({
-    "answer_bias", "bias_difference", "correlation", "count_above", "direct_bias", "flip_rate", "fprr",
-    "gap_difference", "group_gap", "leakage_uar", "macro_f1", "mean", "model_difference", "paired_gap",
-    "signed_mean", "tprr",
-})  # fmt: skip
 
 _MOST_LISTS = 200_000  # what is made of more would fill the memory before it can be looked at
 _MOST_COMMAS = 40 * MOST_FINDINGS

@@ -19,11 +19,12 @@ def lexicon_export(
     """Write the words that a run met without a label, heaviest first, with a blank column to label them."""
     from swapbias.audit import Run
     from swapbias.files import write_whole
-    from swapbias.studies import unrated_words
+    from swapbias.studies import rated, unrated_words
 
-    items = Run.open(run).items("social_distance")
+    study = rated()[0].name
+    items = Run.open(run).items(study)
     if items is None:
-        raise UsageError(f"{run} holds no finished social_distance. Audit with --study social_distance.")
+        raise UsageError(f"{run} holds no finished {study}. Audit with --study {study}.")
     words = unrated_words(items)
     write_whole(file, words.to_csv(index=False, lineterminator="\n").encode())
     out.print(f"{len(words)} words with {words['mass'].sum():.1%} of the mass are unrated.", markup=False)

@@ -1,6 +1,5 @@
 """What all commands print through: the two consoles, sentences, tables and progress bars."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from swapbias.findings import Finding
+from swapbias.findings import Finding, headlines
 from swapbias.report import words
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def progress() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
 def print_headlines(out: Console, found: list[Finding]) -> None:
     """The comparisons over all rows, by the paper's statistic."""
     # The robust view, effect sizes and the other scores stand in the report.
-    print_findings(out, "Headline findings", words.published_headlines(found))
+    print_findings(out, "Headline findings", headlines(found))
     for grid in words.rate_grids(found):
         _print_grid(out, grid)
 
@@ -62,7 +61,7 @@ def _print_grid(out: Console, grid: words.Grid) -> None:
     for name in grid.names:
         table.add_column(name, justify="right", no_wrap=True)
     for phenotype, regime, cells in grid.rows:
-        shown = [f"{words.value_of(one)} {words.higher(one)[:1]:1}" if one else "–" for one in cells]
+        shown = [f"{words.value_of(one)} {one.higher_group[:1]:1}" if one else "–" for one in cells]
         table.add_row(words.plain(phenotype), words.plain(regime), *shown)
     out.print(table)
 
@@ -80,7 +79,7 @@ def print_findings(out: Console, title: str, found: list[Finding]) -> None:
             Text(words.shown(f"{one.study} {one.experiment}, {what}{f', {one.robust}' if one.robust else ''}", 500)),
             f"{words.value_of(one)} {words.interval(estimate, signed=signed)}"
             + (f"\n{known.source} {known.value}" if known and known.value else ""),
-            words.p_value(estimate.p_value if math.isnan(estimate.p_adjusted) else estimate.p_adjusted),
+            words.tested(estimate),
             words.counted(estimate),
         )
     out.print(table)

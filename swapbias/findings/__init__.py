@@ -7,8 +7,7 @@ from swapbias import front_door
 if TYPE_CHECKING:
     from swapbias.findings.answers import ANSWERS as ANSWERS, BASELINE as BASELINE, over_trials as over_trials
     from swapbias.findings.comparison import (
-        ATTITUDE as ATTITUDE,
-        SENTIMENT as SENTIMENT,
+        agreeing as agreeing,
         compare as compare,
         condition_scores as condition_scores,
         units as units,
@@ -18,13 +17,14 @@ if TYPE_CHECKING:
         disaggregate as disaggregate,
         findings_table as findings_table,
     )
-    from swapbias.findings.fairness import (
+    from swapbias.findings.finding import Finding as Finding
+    from swapbias.findings.headline import (
         Oriented as Oriented,
         experiment_of as experiment_of,
-        headline as headline,
+        headline_of_each as headline_of_each,
+        headlines as headlines,
         oriented as oriented,
     )
-    from swapbias.findings.finding import Finding as Finding
     from swapbias.findings.predictions import RANDOM_DIRECT as RANDOM_DIRECT, RANDOM_SIGNED as RANDOM_SIGNED
     from swapbias.findings.reproduce import NotAtHand as NotAtHand, Reproduced as Reproduced, recompute as recompute
 
@@ -32,10 +32,10 @@ __getattr__ = front_door(
     __name__,
     {
         "answers": "ANSWERS BASELINE over_trials",
-        "comparison": "ATTITUDE SENTIMENT compare condition_scores units",
+        "comparison": "agreeing compare condition_scores units",
         "disaggregation": "condition_means disaggregate findings_table",
-        "fairness": "Oriented experiment_of headline oriented",
         "finding": "Finding",
+        "headline": "Oriented experiment_of headline_of_each headlines oriented",
         "predictions": "RANDOM_DIRECT RANDOM_SIGNED",
         "reproduce": "NotAtHand Reproduced recompute",
     },

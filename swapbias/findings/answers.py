@@ -1,5 +1,6 @@
 """Findings of answers to "who does it refer to?", over sentence pairs: trials of one are averaged, never counted."""
 
+import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -7,7 +8,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.findings.finding import Context, Finding
-from swapbias.measures import Estimate, difference_of_biases, mean_score, paired_gap, trial_biases
+from swapbias.measures import (
+    Estimate,
+    answer_bias,
+    difference_of_biases,
+    mean_score,
+    paired_gap,
+    sentence_means,
+    trial_biases,
+)
 
 ANSWERS = "answers"  # among an experiment's rates: its prompts are asked several times over
 BASELINE = "baseline"
@@ -25,11 +34,7 @@ def answers(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> 
     missing = 100 * rows["score"].isna().to_numpy(dtype=float)
     if 0 < missing.mean() < 100:  # where all are, every other row says so
         yield context.finding(_share(rows["template"], missing), "mean", "answers missing", subset, **where)
-    strict = sentence_pairs(rows.assign(score=100 * _column(rows, STRICT)))
-    estimate = paired_gap(
-        strict["score"].to_numpy(), strict["group"].to_numpy(), strict["pair_id"].to_numpy(),
-        reference_group=context.experiment.reference_group,
-    )  # fmt: skip
+    estimate = bias(context, rows.assign(score=_column(rows, STRICT)))
     contrast = f"{context.experiment.group} - {context.experiment.reference_group}, strict parser"
     yield context.finding(estimate, "answer_bias", contrast, subset, direction=context.experiment.direction, **where)
     if where["slice_by"] == "all":
@@ -45,18 +50,32 @@ def over_trials(rows: pd.DataFrame) -> pd.DataFrame:
     return means.assign(pair_id=means["template"] + "/" + means["condition"])
 
 
-def sentence_pairs(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per sentence and side: its mean score over trials, then over adjectives; ``pair_id`` is the sentence.
+def bias(context: Context, rows: pd.DataFrame) -> Estimate:
+    """Right answers of both sides, over sentences; a score above 0 is a right answer."""
+    return answer_bias(
+        _classes(rows), rows["group"].tolist(), pair_ids=_asked(rows), trial_ids=rows["trial"].tolist(),
+        sentence_ids=rows["template"].tolist(), reference_group=context.experiment.reference_group,
+    ).estimate  # fmt: skip
 
-    Neither further trials nor further adjectives are further sentences. Adjectives with an unanswered side are left
-    out on both; NaN for a sentence that keeps none.
-    """
-    means = over_trials(rows)
-    sides = means.pivot(index=["template", "condition"], columns="group", values="score")
-    complete = sides.where(sides.notna().all(axis=1))
-    pairs = complete.groupby("template", sort=False).mean().reindex(means["template"].unique())
-    long = pairs.reset_index().melt("template", var_name="group", value_name="score")
-    return long.assign(pair_id=long["template"])
+
+def sentence_pairs(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
+    """A row a sentence, a column a side: ``sentence_means`` of the scores."""
+    other = next(side for side in rows["group"] if side != reference)
+    means = sentence_means(
+        rows["score"], rows["group"].tolist(), _asked(rows), rows["template"].tolist(), reference_group=reference
+    )
+    return pd.DataFrame(means, columns=[other, reference], index=rows["template"].unique())
+
+
+def _asked(rows: pd.DataFrame) -> list[str]:
+    """The pair of each row, before it was asked several times."""
+    return [
+        f"{sentence}/{adjectives}" for sentence, adjectives in zip(rows["template"], rows["condition"], strict=True)
+    ]
+
+
+def _classes(rows: pd.DataFrame) -> list[str | None]:
+    return [None if math.isnan(score) else "correct" if score > 0 else "other" for score in rows["score"]]
 
 
 def _column(rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
@@ -90,20 +109,20 @@ def _differences(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[
 
 
 def _by_trial(rows: pd.DataFrame, reference: str) -> list[float]:
-    classes = ["correct" if score > 0 else "other" for score in rows["score"]]
-    unscored = rows["score"].isna()
-    told = [None if lost else name for name, lost in zip(classes, unscored, strict=True)]
-    found = trial_biases(told, rows["group"].tolist(), trial_ids=rows["trial"].tolist(), reference_group=reference)
+    found = trial_biases(
+        _classes(rows), rows["group"].tolist(), trial_ids=rows["trial"].tolist(), reference_group=reference
+    )
     return list(found.values())
 
 
 def _paired(context: Context, part: pd.DataFrame, base: pd.DataFrame) -> Estimate:
     """The difference for each sentence, over its trials."""
-    both = {}
-    for name, rows in (("condition", part), (BASELINE, base)):
-        means = sentence_pairs(rows).pivot(index="template", columns="group", values="score")
-        both[name] = means[context.experiment.group] - means[context.experiment.reference_group]
-    table = pd.DataFrame(both)  # a sentence that either lacks is NaN, and counted
+    sides = context.experiment.group, context.experiment.reference_group
+    gaps = []
+    for some in (part, base):
+        means = sentence_pairs(some, sides[1])
+        gaps.append(means[sides[0]] - means[sides[1]])
+    table = pd.concat(gaps, axis=1, keys=["condition", BASELINE])  # a sentence that either lacks is NaN, and counted
     groups = ["condition"] * len(table) + [BASELINE] * len(table)
     scores = np.concatenate([table["condition"], table[BASELINE]])
     return paired_gap(scores, groups, [*table.index, *table.index], reference_group=BASELINE)

@@ -11,10 +11,9 @@ from swapbias import measures
 from swapbias.findings.answers import ANSWERS, over_trials
 from swapbias.findings.disaggregation import condition_means
 from swapbias.findings.finding import Finding
-from swapbias.studies import Experiment, Slice, load_study
+from swapbias.studies import Experiment, Slice, Study, load_study
 
 _ALL = Slice("", "all")
-ATTITUDE, SENTIMENT = "attitude", "sentiment"
 
 
 def compare(studies: Mapping[str, Mapping[str, pd.DataFrame]]) -> list[Finding]:
@@ -22,8 +21,8 @@ def compare(studies: Mapping[str, Mapping[str, pd.DataFrame]]) -> list[Finding]:
 
     Paired studies: the disparity (gap of a pair) of one model minus the other's, by independent t-test with equal
     variance as published, and paired by prompt, which is the stronger test. Studies of conditions: the score of
-    each condition, likewise. ``social_distance`` runs of a masked model and of a sentiment system: the
-    correlation of P(negative) with the share of negative labels over conditions, and within each group.
+    each condition, likewise. Two experiments of which the study declares an ``Agreement``: the correlation of
+    their scores over conditions, and within each group.
 
     Args:
         studies: scored rows by study and model.
@@ -32,14 +31,14 @@ def compare(studies: Mapping[str, Mapping[str, pd.DataFrame]]) -> list[Finding]:
         Nothing where the models have no experiment in common.
     """
     found: list[Finding] = []
-    for study, models in studies.items():
-        for experiment in load_study(study).experiments:
-            rows = {name: part[part["experiment"] == experiment.name] for name, part in models.items()}
-            rows = {name: part for name, part in rows.items() if len(part)}
+    for name, models in studies.items():
+        study = load_study(name)
+        for experiment in study.experiments:
+            rows = {model: part[part["experiment"] == experiment.name] for model, part in models.items()}
+            rows = {model: part for model, part in rows.items() if len(part)}
             for one, other in combinations(rows, 2):
-                found += _differences(study, experiment, (one, other), rows)
-        if study == "social_distance":
-            found += list(_agreement(study, models))
+                found += _differences(name, experiment, (one, other), rows)
+        found += _agreement(study, models)
     return found
 
 
@@ -74,7 +73,6 @@ def _differences(
                         study=study,
                         experiment=experiment.name,
                         model_id=" - ".join(models),
-                        score="score",
                         measure="model_difference",
                         contrast=f"{models[0]} - {models[1]}",
                         subset=str(subset),
@@ -109,44 +107,51 @@ def _tests(
         )
 
 
-def condition_scores(models: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One row per condition: group, mean P(negative) over masked models, mean negative share over classifiers."""
+def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per condition: its group, and a column for each experiment of the agreement: its mean over models.
+
+    Empty where the study declares none, or a kind of model is missing.
+    """
     columns = []
-    for name in (ATTITUDE, SENTIMENT):
-        experiment = next(one for one in load_study("social_distance").experiments if one.name == name)
-        parts = [part[part["experiment"] == name] for part in models.values()]
+    for experiment in agreeing(study):
+        parts = [part[part["experiment"] == experiment.name] for part in models.values()]
         tables = [units(experiment, part).set_index("unit") for part in parts if len(part)]
         if not tables:
             return pd.DataFrame()
         means = pd.concat([table["unit_value"] for table in tables]).groupby(level=0).mean()
-        columns.append(means.rename(name))
+        columns.append(means.rename(experiment.name))
+    if not columns:
+        return pd.DataFrame()
     joined = pd.concat(columns, axis=1, join="inner")
     return joined.assign(group=[unit.split("/")[0] for unit in joined.index])
 
 
-def _agreement(study: str, models: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
-    scores = condition_scores(models)
-    if not len(scores):
+def agreeing(study: Study) -> list[Experiment]:
+    """The two experiments of a study's agreement; none where it declares none."""
+    names = (study.agreement.first, study.agreement.second) if study.agreement else ()
+    return [one for name in names for one in study.experiments if one.name == name]
+
+
+def _agreement(study: Study, models: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
+    scores = condition_scores(study, models)
+    if not len(scores) or study.agreement is None:
         return
+    first, second = agreeing(study)
     parts: list[tuple[str, pd.DataFrame]] = [("", scores), *scores.groupby("group")]
     for subset, part in parts:
         for method in ("pearson", "spearman"):
-            x, y = (np.asarray(part[name], dtype=np.float64) for name in (ATTITUDE, SENTIMENT))
+            x, y = (np.asarray(part[one.name], dtype=np.float64) for one in (first, second))
             estimate = measures.correlation(x, y, method=method)
             if math.isnan(estimate.value) and not estimate.n:
                 continue
             yield Finding(
-                study=study,
-                experiment=f"{ATTITUDE} and {SENTIMENT}",
+                study=study.name,
+                experiment=f"{first.name} and {second.name}",
                 model_id=" and ".join(models),
-                score="score",
                 measure="correlation",
-                contrast=f"P(negative) ~ share of negative labels ({method})",
+                contrast=f"{first.unit} ~ {second.unit} ({method})",
                 subset=str(subset),
-                slice_by="all",
-                slice_value="",
                 unit="correlation",
-                direction="above zero conditions that draw disapproval are also labelled negative",
-                robust="",
+                direction=study.agreement.direction,
                 estimate=estimate,
             )

@@ -1,7 +1,7 @@
 """From scored prompts to the one long table of findings: overall, by subset and by slice."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,19 +9,15 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.answers import ANSWERS, sentence_pairs
+from swapbias.findings.answers import ANSWERS, bias, sentence_pairs
 from swapbias.findings.finding import Context, Finding
 from swapbias.findings.predictions import RATES
-from swapbias.measures import Estimate, adjust
+from swapbias.measures import adjust
 from swapbias.studies import Experiment, Published, Slice, Study, load_study, published_for
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-MEASURES: dict[str, Callable[..., Estimate]] = {
-    "paired_gap": measures.paired_gap,
-    "group_gap": measures.group_gap,
-}
 _ALL = Slice("", "all")
 
 
@@ -32,9 +28,8 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
         for one in (_ALL, *experiment.slices):
             for value, sliced in _parts(part, one.column):
                 where = {"slice_by": one.name, "slice_value": value}
-                compared = sentence_pairs(sliced) if ANSWERS in experiment.rates else sliced
-                yield from _gaps(context, compared, subset, where)
-                yield from _levels(context, compared, subset, where)
+                yield from _gaps(context, sliced, subset, where)
+                yield from _levels(context, sliced, subset, where)
                 yield from _rates(context, sliced, subset, where)
         yield from _counts(context, part, subset)
         yield from _correlations(context, part, subset)
@@ -71,7 +66,6 @@ def _correlations(context: Context, rows: pd.DataFrame, subset: str) -> Iterator
             f"score ~ {covariate.name}",
             subset,
             slice_by=label,
-            unit="correlation",
             direction=f"above zero the score rises with {covariate.name}",
         )
 
@@ -105,6 +99,12 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
         return
     if experiment.aggregate:
         two = condition_means(experiment, two, context.score)
+    if ANSWERS in experiment.rates:
+        yield context.finding(
+            bias(context, two), experiment.measure, f"{experiment.group} - {experiment.reference_group}", subset,
+            direction=experiment.direction, **where,
+        )  # fmt: skip
+        return
     paired = experiment.measure == "paired_gap"
     units = two["pair_id"].nunique() if paired else len(two)
     arguments: list[Any] = [two[context.score].to_numpy(), two["group"].to_numpy()]
@@ -116,9 +116,8 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
     elif experiment.cluster and 1 < two[experiment.cluster].nunique() < units:
         views[_clustered(experiment)] = {"cluster_ids": two[experiment.cluster].to_numpy()}
     for robust, options in views.items():
-        estimate = MEASURES[experiment.measure](
-            *arguments, reference_group=experiment.reference_group, seed=context.seed, **options
-        )
+        gap = measures.paired_gap if paired else measures.group_gap
+        estimate = gap(*arguments, reference_group=experiment.reference_group, seed=context.seed, **options)
         yield context.finding(
             estimate,
             experiment.measure,
@@ -144,10 +143,10 @@ def _counts(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Findi
             values = units.loc[units["group"] == group, context.score].to_numpy(dtype=float)
             if not len(values):
                 continue
-            reached = values >= threshold - 1e-9 if threshold >= 1 else values > threshold
-            known = int((~np.isnan(values)).sum())
-            count = float(reached.sum()) if known else math.nan
-            estimate = Estimate(count, n=known, n_unscored=len(values) - known, test="none")
+            share = measures.share_above(values, threshold=threshold)
+            ends = share.ci_low * share.n, share.ci_high * share.n
+            count = share.value if math.isnan(share.value) else float(round(share.value * share.n))
+            estimate = replace(share, value=count, ci_low=ends[0], ci_high=ends[1])
             sign = "=" if threshold >= 1 else ">"
             yield context.finding(
                 estimate,
@@ -159,6 +158,9 @@ def _counts(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Findi
 
 
 def _levels(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
+    if ANSWERS in context.experiment.rates and rows["group"].nunique() == 2:
+        sides = sentence_pairs(rows, context.experiment.reference_group)
+        rows = sides.melt(var_name="group", value_name=context.score)
     for level in context.experiment.levels:
         chosen = rows if level == "all" else rows[rows["group"] == level]
         if len(chosen):

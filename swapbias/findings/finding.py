@@ -1,20 +1,20 @@
 """The Finding: one estimate and everything needed to read it."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from swapbias.measures import Estimate
+from swapbias.measures import MEASURES, Estimate
 from swapbias.studies import Experiment, Published
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One estimate and everything needed to read it.
 
     Attributes:
         study, experiment, model_id: what was audited.
         score: the score column: ``score`` is the published one.
-        measure: ``paired_gap``, ``group_gap``, ``gap_difference``, ``mean``, ``count_above`` or ``correlation``.
+        measure: one of ``measures.MEASURES``.
         contrast: what is subtracted from what, or the group of a mean.
         subset: part of the rows that is analysed apart; ``a - b`` for a difference of gaps.
         slice_by, slice_value: ``all``, or the slice and its value.
@@ -23,23 +23,25 @@ class Finding:
         robust: blank for the paper's statistic (of chat answers: the one over sentence pairs); else what the other
             one does (clusters, permutation, over trials as published).
         estimate: the numbers.
+        higher_group: of a rate: the group with the higher one, or with more positives; blank where they are equal.
         published: the number to hold it against, if there is one.
     """
 
     study: str
     experiment: str
     model_id: str
-    score: str
+    score: str = "score"
     measure: str
     contrast: str
-    subset: str
-    slice_by: str
-    slice_value: str
+    subset: str = ""
+    slice_by: str = "all"
+    slice_value: str = ""
     unit: str
-    direction: str
-    robust: str
+    direction: str = ""
+    robust: str = ""
     estimate: Estimate
-    published: Published | None = field(default=None)
+    higher_group: str = ""
+    published: Published | None = None
 
     def row(self) -> dict[str, Any]:
         """The finding as one flat row; numbers are native, NaN where undefined."""
@@ -67,20 +69,11 @@ class Context:
     score: str
     seed: int = 0
 
-    def finding(self, estimate: Estimate, measure: str, contrast: str, subset: str, **more: str) -> Finding:
-        """A finding of it; ``more`` are fields of ``Finding``, else their usual values."""
+    def finding(self, estimate: Estimate, measure: str, contrast: str, subset: str, **more: Any) -> Finding:
+        """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's."""
+        declared = self.experiment.units.get(self.score, self.experiment.unit)
+        unit = more.pop("unit", MEASURES[measure].unit or declared)
         return Finding(
-            study=self.study,
-            experiment=self.experiment.name,
-            model_id=self.model_id,
-            score=self.score,
-            measure=measure,
-            contrast=contrast,
-            subset=subset,
-            slice_by=more.get("slice_by", "all"),
-            slice_value=more.get("slice_value", ""),
-            unit=more.get("unit", self.experiment.units.get(self.score, self.experiment.unit)),
-            direction=more.get("direction", ""),
-            robust=more.get("robust", ""),
-            estimate=estimate,
-        )
+            study=self.study, experiment=self.experiment.name, model_id=self.model_id, score=self.score,
+            measure=measure, contrast=contrast, subset=subset, unit=unit, estimate=estimate, **more,
+        )  # fmt: skip

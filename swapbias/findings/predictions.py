@@ -40,8 +40,7 @@ def flips(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> It
         "flip_rate",
         _pair(context),
         subset,
-        unit="share of notes",
-        direction=_higher(found.higher_group if found.more != found.fewer else "", counts, found.estimate.value),
+        **_higher(found.higher_group if found.more != found.fewer else "", counts, found.estimate.value),
         **where,
     )
 
@@ -63,8 +62,7 @@ def ratios(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> I
             f"{rate}r",
             _pair(context),
             subset,
-            unit=f"ratio of {'true' if rate == 'tpr' else 'false'} positive rates",
-            direction=_higher(found.higher_group, rates, found.estimate.value),
+            **_higher(found.higher_group, rates, found.estimate.value),
             **where,
         )
 
@@ -77,7 +75,7 @@ def f1(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Itera
         pair_ids=rows["pair_id"].to_numpy(),
         seed=context.seed,
     )
-    yield context.finding(estimate, "macro_f1", "all", subset, unit="macro F1", **where)
+    yield context.finding(estimate, "macro_f1", "all", subset, **where)
 
 
 def leakage(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
@@ -90,7 +88,6 @@ def leakage(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> 
         "leakage_uar",
         "gender",
         subset,
-        unit="unweighted average recall",
         direction="0.5 is chance; 1 means that every note tells the gender",
         **where,
     )
@@ -104,10 +101,10 @@ def direction(context: Context, rows: pd.DataFrame, subset: str, where: Where) -
     if not math.isnan(found.signed.value):
         told += f": toward {'female' if found.signed.value > 0 else 'male'}"
     yield context.finding(
-        found.direct_bias, "direct_bias", "mean |cosine|", subset, unit="absolute cosine",
+        found.direct_bias, "direct_bias", "mean |cosine|", subset,
         direction="0: the words stand at right angles to the gender direction", **where,
     )  # fmt: skip
-    yield context.finding(found.signed, "signed_mean", "mean cosine", subset, unit="cosine", direction=told, **where)
+    yield context.finding(found.signed, "signed_mean", "mean cosine", subset, direction=told, **where)
     means = {RANDOM_DIRECT: found.null_mean, RANDOM_SIGNED: found.null_signed_mean}
     for name, value in means.items() if not math.isnan(found.null_mean) else ():
         yield context.finding(Estimate(value, test="none"), "mean", name, subset, unit="cosine", **where)
@@ -130,10 +127,10 @@ def _pair(context: Context) -> str:
     return f"{context.experiment.group} and {context.experiment.reference_group}"
 
 
-def _higher(group: str, told: str, value: float) -> str:
+def _higher(group: str, told: str, value: float) -> dict[str, str]:
     if math.isnan(value):
-        return f"not defined ({told})"
-    return f"{group} higher ({told})" if group else f"equal ({told})"
+        return {"direction": f"not defined ({told})"}
+    return {"direction": f"{group} higher ({told})" if group else f"equal ({told})", "higher_group": group}
 
 
 RATES: Mapping[str, Callable[[Context, pd.DataFrame, str, Where], Iterator[Finding]]] = {

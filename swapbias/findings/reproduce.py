@@ -10,7 +10,7 @@ import pandas as pd
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.finding import Finding
-from swapbias.measures import Estimate
+from swapbias.measures import MEASURES, Estimate
 from swapbias.studies import Corpus, Published, Released, Study, load_corpus, load_study, published_for, upstream_file
 
 COUNT = "count"  # the unit of a fact that is no comparison of groups
@@ -80,15 +80,10 @@ def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Findin
             study=study.name,
             experiment=released.experiment,
             model_id=released.model,
-            score="score",
             measure=measure,
             contrast=contrast,
             subset=subset,
-            slice_by="all",
-            slice_value="",
             unit=COUNT,
-            direction="",
-            robust="",
             estimate=Estimate(number),
         )
         # A count that no paper prints is reported with nothing to hold it against.
@@ -150,9 +145,6 @@ def describe(finding: Finding, quantity: str) -> str:
     """One finding's quantity in words, e.g. ``rq1 mental_health: female - male by phase=action, effect_size``."""
     where = "" if finding.slice_by == "all" else f" by {finding.slice_by}"
     where += f"={finding.slice_value}" if finding.slice_value else ""
-    kind = {
-        "mean": "mean ", "gap_difference": "gap difference ", "correlation": "r ", "answer_bias": "bias ",
-        "bias_difference": "bias minus baseline's ", "p_one_sided": "one-sided p ",
-    }.get(finding.measure, "")  # fmt: skip
+    kind = MEASURES[finding.measure].prefix if finding.measure in MEASURES else ""  # facts have names of their own
     subset = f" {finding.subset}" if finding.subset else ""
     return f"{finding.experiment}{subset}: {kind}{finding.contrast}{where}, {quantity}"

@@ -11,7 +11,7 @@ import yaml
 
 from swapbias import __version__
 from swapbias.errors import UsageError
-from swapbias.findings import Finding, Oriented, experiment_of, headline, oriented
+from swapbias.findings import Finding, Oriented, experiment_of, headline_of_each, oriented
 from swapbias.hub import header
 
 PATH = ".eval_results/swapbias.yaml"
@@ -35,7 +35,7 @@ def entries(
     date: str,
     settings: str = "",
 ) -> list[Entry]:
-    """One entry for each experiment whose headline can be oriented (``fairness.headline``, ``fairness.oriented``).
+    """One entry for each experiment whose headline can be oriented (``findings.headline_of_each``, ``oriented``).
 
     Args:
         found: findings of one model.
@@ -57,7 +57,7 @@ def entries(
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     _check(namespace, revisions, source_url, date)
-    chosen = headline(found)
+    chosen = headline_of_each(found)
     models = list(dict.fromkeys(one.model_id for one in chosen))
     if len(models) > 1:
         raise UsageError(f"Findings of {len(models)} models ({', '.join(models)}), expected one. Share them apart.")

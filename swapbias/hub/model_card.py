@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from swapbias.findings import Finding
+from swapbias.findings import Finding, headlines
 from swapbias.hub import markdown as marked
 from swapbias.hub.markdown import markdown, url
 from swapbias.report import words
@@ -221,7 +221,7 @@ def headline_rows(found: Sequence[Finding]) -> list[tuple[Finding, AuditRow]]:
         return (one.study, one.model_id, *one.key())
 
     robust = {quantity(one): one for one in found if one.robust and one.score == "score"}
-    return [(one, _row(one, robust.get(quantity(one)))) for one in words.published_headlines(found)]
+    return [(one, _row(one, robust.get(quantity(one)))) for one in headlines(found)]
 
 
 def _row(finding: Finding, robust: Finding | None) -> AuditRow:
@@ -235,7 +235,7 @@ def _row(finding: Finding, robust: Finding | None) -> AuditRow:
         where=words.where(finding),
         value=words.value_of(finding),
         interval=words.interval(estimate, signed=signed),
-        p=words.p_value(estimate.p_value if math.isnan(estimate.p_adjusted) else estimate.p_adjusted),
+        p=words.tested(estimate),
         n=f"{estimate.n} (+{estimate.n_unscored} unscored)" if estimate.n_unscored else str(estimate.n),
         unit=finding.unit,
         direction=words.plain(finding.direction),

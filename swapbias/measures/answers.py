@@ -4,16 +4,16 @@ import math
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from swapbias.errors import UsageError
-from swapbias.measures.estimate import Estimate, Pairs, align_pairs, pair_clusters
-from swapbias.measures.intervals import Draw, cohens_d, mean_of, sign_flip_p, spread_of, t_ends
-from swapbias.measures.rates import mcnemar_p, sums_interval
+from swapbias.measures.estimate import Estimate, Floats, align_pairs, clusters_of_pairs, two_groups
+from swapbias.measures.gaps import paired_gap
+from swapbias.measures.intervals import cohens_d, mean_of, spread_of, t_ends
 
 CLASSES = ("correct", "incorrect", "unsure", "other")
 PARSERS = ("tolerant", "strict")
@@ -213,7 +213,6 @@ def _without(words: Iterable[str], left_out: Collection[str]) -> list[str]:
     return [word for word in words if word not in left_out]
 
 
-Floats = NDArray[np.float64]
 _POINTS = 100.0  # a share in percent; a difference of two in percentage points
 
 
@@ -223,7 +222,7 @@ class AnswerBias:
 
     Attributes:
         estimate: accuracy on pro minus accuracy on anti, in percentage points; 0: equal, above 0: the stereotype
-            helps. ``n`` counts pairs, once for all trials, ``n_unscored`` those that no trial asked in both versions.
+            helps. ``n`` counts sentences, ``n_unscored`` those that were never asked in both versions.
         accuracies: percent of right answers by side; unsure and unreadable ones count as wrong.
         shares: by side and class of answer, 0 to 1; those of a side sum to 1.
         unparsed: share of answers of class ``other`` over both sides, 0 to 1.
@@ -249,33 +248,29 @@ def answer_bias(
     *,
     pair_ids: Sequence[str],
     trial_ids: Sequence[str] | None = None,
-    cluster_ids: Sequence[str] | None = None,
+    sentence_ids: Sequence[str] | None = None,
     reference_group: str = "anti",
     confidence: float = 0.95,
-    seed: int = 0,
-    n_resamples: int = 9_999,
 ) -> AnswerBias:
     """Accuracy on the pro-stereotyped sentences minus accuracy on the anti-stereotyped ones, in percentage points.
 
     Args:
-        classes: shape (rows,), of ``CLASSES``; None, NaN or "" where nothing was asked: the pair is left out of
-            that trial and counted.
+        classes: shape (rows,), of ``CLASSES``; None, NaN or "" where nothing was asked.
         sides: shape (rows,), exactly two values.
         pair_ids: shape (rows,); each id stands once per side and trial.
         trial_ids: shape (rows,); None for one trial.
-        cluster_ids: shape (rows,); pairs of one cluster (the sentence under all its adjectives) are not
-            independent. Without them each pair is a cluster with its trials.
+        sentence_ids: shape (rows,); pairs of one sentence (under all its adjectives) are not independent. Without
+            them each pair is a sentence.
         reference_group: the side that is subtracted.
-        confidence, seed, n_resamples: of the percentile bootstrap over clusters and of the permutation.
+        confidence: coverage of the interval.
 
     Returns:
-        Trials that repeat one another change neither interval, p-value nor ``n``. The p-value is that of a
-        permutation that flips the sides of whole clusters; where those right more often on one side are so by the
-        same number of answers, as in a single trial, that is the exact McNemar test over clusters. No pair: NaN. No
-        pair right on one side alone: the p-value is NaN. Pairs that are all alike: the interval is NaN.
+        The ``paired_gap`` over sentences, by t interval and paired t test: what ``sentence_means`` gives for each. So
+        trials that repeat one another change neither interval, p-value nor ``n``. No sentence: NaN. Sentences that
+        are all alike: interval and p-value are NaN.
 
     Raises:
-        ValueError: an unknown class, not two sides, unequal lengths, an incomplete or repeated pair, a cluster that
+        ValueError: an unknown class, not two sides, unequal lengths, an incomplete or repeated pair, a sentence that
             splits a pair.
 
     >>> classes = ["correct", "unsure", "correct", "correct"]
@@ -286,34 +281,65 @@ def answer_bias(
     trials = ["1"] * len(pair_ids) if trial_ids is None else trial_ids
     if len(trials) != len(pair_ids):
         raise ValueError(f"{len(trials)} trial_ids and {len(pair_ids)} pair_ids, expected one of each per row.")
+    code = _codes(classes)
     units = [f"{trial}/{pair}" for trial, pair in zip(trials, pair_ids, strict=True)]
-    pairs = align_pairs(_codes(classes), sides, units, reference_group=reference_group)
-    used, every = len(set(np.asarray(pair_ids)[pairs.rows].tolist())), len(set(pair_ids))
-    codes = pair_clusters(pair_ids if cluster_ids is None else cluster_ids, units, pairs)[0]
+    asked = align_pairs(code, sides, units, reference_group=reference_group)
+    right = np.where(np.isnan(code), np.nan, _POINTS * (code == 0))
+    means = sentence_means(right, sides, pair_ids, sentence_ids, reference_group=reference_group)
     names = (next(str(side) for side in sides if str(side) != reference_group), reference_group)
-    shares = {name: _shares(part) for name, part in zip(names, (pairs.other, pairs.reference), strict=True)}
+    shares = {name: _shares(part) for name, part in zip(names, (asked.other, asked.reference), strict=True)}
+    scores, groups = means.T.ravel(), [name for name in names for _ in means]
+    estimate = paired_gap(
+        scores,
+        groups,
+        [str(at) for at in range(len(means))] * 2,
+        reference_group=reference_group,
+        confidence=confidence,
+    )
+    known = means[~np.isnan(means[:, 0])]
     return AnswerBias(
-        estimate=replace(_bias(pairs, codes, Draw(confidence, seed, n_resamples)), n=used, n_unscored=every - used),
-        accuracies={name: _POINTS * shares[name]["correct"] for name in names},
+        estimate,
+        accuracies={name: mean_of(known[:, side]) for side, name in enumerate(names)},
         shares=shares,
-        unparsed=_shares(np.concatenate([pairs.other, pairs.reference]))["other"],
+        unparsed=_shares(np.concatenate([asked.other, asked.reference]))["other"],
     )
 
 
-def _bias(pairs: Pairs, codes: NDArray[np.intp], draw: Draw) -> Estimate:
-    right = np.column_stack([pairs.other == 0, pairs.reference == 0, pairs.other > -1]).astype(np.float64)
-    clusters = np.unique(codes, return_inverse=True)[1]
-    sums = np.zeros((int(clusters.max(initial=-1)) + 1, 3))
-    np.add.at(sums, clusters, right)
-    low, high, made_by = sums_interval(sums, _points, draw, "sentence pairs")
-    alone = sums[:, 0] - sums[:, 1]
-    if len(np.unique(np.abs(alone[alone != 0]))) < 2:  # signs of equal weight: the permutation is a binomial test
-        p_value, tested_by = mcnemar_p(int((alone > 0).sum()), int((alone < 0).sum())), "exact McNemar"
-    else:
-        p_value = sign_flip_p(alone, seed=draw.seed, n_resamples=draw.n_resamples)
-        tested_by = "sign-flip permutation of sentence pairs"
-    value = float(_points(right.sum(axis=0)[None])[0])
-    return Estimate(value, low, high, p_value=p_value, test=tested_by, interval=made_by)
+def sentence_means(
+    scores: ArrayLike,
+    sides: Sequence[str],
+    pair_ids: Sequence[str],
+    sentence_ids: Sequence[str] | None = None,
+    *,
+    reference_group: str,
+) -> Floats:
+    """Mean score of both sides of each sentence, the other one first, in the order of their first rows.
+
+    Over the rows of a pair (its trials) first, then over the pairs of a sentence (its adjectives): neither further
+    trials nor further adjectives are further sentences. Pairs with an unscored side are left out on both; NaN for a
+    sentence that keeps none. Shape (sentences, 2).
+
+    >>> sentence_means([1, 0, 0, 0], ["pro", "pro", "anti", "anti"], ["s1"] * 4, reference_group="anti").tolist()
+    [[0.5, 0.0]]
+    """
+    score, is_reference = two_groups(scores, sides, reference_group)
+    _, first, pair = np.unique(np.asarray(pair_ids), return_index=True, return_inverse=True)
+    codes = pair[first] if sentence_ids is None else clusters_of_pairs(sentence_ids, pair_ids)[first]
+    sides_of = (np.where(side, score, np.nan) for side in (~is_reference, is_reference))
+    by_pair = np.column_stack([_means_by(pair, side) for side in sides_of])
+    by_pair[np.isnan(by_pair).any(axis=1)] = np.nan
+    starts = np.full(int(codes.max()) + 1, len(score))
+    np.minimum.at(starts, codes, first)
+    return np.column_stack([_means_by(codes, side)[np.argsort(starts)] for side in by_pair.T])
+
+
+def _means_by(codes: NDArray[np.intp], values: Floats) -> Floats:
+    """Mean of the values of each unit that are not NaN; NaN of none."""
+    known, units = ~np.isnan(values), int(codes.max()) + 1
+    sums = np.bincount(codes[known], weights=values[known], minlength=units)
+    counts = np.bincount(codes[known], minlength=units)
+    means: Floats = np.divide(sums, counts, out=np.full(units, np.nan), where=counts > 0)
+    return means
 
 
 def trial_biases(
@@ -388,9 +414,3 @@ def _shares(codes: Floats) -> dict[str, float]:
 
 def _rounded(value: float, decimals: int | None) -> float:
     return value if decimals is None else round(value, decimals)
-
-
-def _points(sums: Floats) -> Floats:
-    """Sums of right pro answers, right anti answers and pairs -> bias in percentage points; NaN of no pair."""
-    gap = _POINTS * (sums[:, 0] - sums[:, 1])
-    return np.asarray(np.divide(gap, sums[:, 2], out=np.full(gap.shape, np.nan), where=sums[:, 2] > 0))

@@ -4,12 +4,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from swapbias.measures.estimate import Estimate
+from swapbias.measures.estimate import Estimate, Floats
 from swapbias.measures.intervals import Draw, bootstrap_interval, mean_of, spread_of
 
-Floats = NDArray[np.float64]
 _ROUNDING = 1e-12  # differences of means smaller than this are rounding
 _STORED = 1e-6  # what a cosine kept as float32 may exceed 1 by
 
@@ -106,7 +105,7 @@ def direct_bias(
     if vectors.ndim != 2 or vectors.shape[1] != len(direction):
         raise ValueError(f"words of shape {vectors.shape}, expected (words, {len(direction)}) like the pairs.")
     return from_cosines(
-        np.clip(_unit_rows(vectors) @ direction, -1, 1),
+        cosines_with(direction, vectors),
         null_cosines,
         explained_variance=explained,
         confidence=confidence,
@@ -162,6 +161,12 @@ def from_cosines(
         mean_of(sizes),
         centre,
     )
+
+
+def cosines_with(direction: Floats, vectors: Floats) -> Floats:
+    """Cosine of each row with a direction of length 1, -1 to 1; NaN for a row that is zero or not finite."""
+    # Row by row: a matrix product of many rows rounds otherwise than of one.
+    return np.asarray(np.clip((_unit_rows(vectors) * direction).sum(axis=1), -1, 1))
 
 
 def _unit_rows(vectors: Floats) -> Floats:

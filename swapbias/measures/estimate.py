@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -36,9 +38,6 @@ class Estimate:
     interval: str = ""
     p_adjusted: float = math.nan
     family: str = ""
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +101,10 @@ def cluster_codes(ids: Sequence[str], rows: int) -> NDArray[np.intp]:
     return np.unique(np.asarray(ids), return_inverse=True)[1]
 
 
-def pair_clusters(cluster_ids: Sequence[str], pair_ids: Sequence[str], pairs: Pairs) -> tuple[NDArray[np.intp], ...]:
-    """The cluster of each pair, in the order of ``pairs``."""
+def clusters_of_pairs(cluster_ids: Sequence[str], pair_ids: Sequence[str]) -> NDArray[np.intp]:
+    """The cluster of each row as an integer from 0, the same for all rows of a pair."""
     codes = cluster_codes(cluster_ids, len(pair_ids))
-    ids = np.asarray(pair_ids)
-    if len(set(zip(ids.tolist(), codes.tolist(), strict=True))) != len(set(ids.tolist())):
-        raise ValueError("A pair lies in two clusters, expected both of its rows in one. Fix cluster_ids.")
-    return (codes[pairs.rows],)
+    ids = np.asarray(pair_ids).tolist()
+    if len(set(zip(ids, codes.tolist(), strict=True))) != len(set(ids)):
+        raise ValueError("A pair lies in two clusters, expected all of its rows in one. Fix cluster_ids.")
+    return codes

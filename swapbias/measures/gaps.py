@@ -4,41 +4,28 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
-from swapbias.measures.estimate import Estimate, align_pairs, cluster_codes, pair_clusters, two_groups
+from swapbias.measures.estimate import Estimate, Floats, align_pairs, cluster_codes, clusters_of_pairs, two_groups
 from swapbias.measures.intervals import (
     Clusters,
     Draw,
-    Floats,
-    bootstrap_intervals,
-    by_number_scored,
     cohens_d,
-    deviations_of,
     difference_error,
     interval_of,
     label_permutation_p,
     mean_error,
     mean_of,
     ratio,
-    ratios,
     sign_flip_p,
     spread_of,
-    spreads_of,
-    t_ends_of,
-    table_of,
 )
 
 
 def t_p(value: float, error: float, freedom: float) -> float:
     """Two-sided p-value of a t statistic; NaN without a standard error."""
     return float(2 * stats.t.sf(abs(value / error), freedom)) if error > 0 else math.nan
-
-
-def t_ps(values: Floats, errors: Floats, freedoms: NDArray[np.intp]) -> Floats:
-    """``t_p`` of each value; NaN where the error is."""
-    return np.asarray(2 * stats.t.sf(np.abs(values / errors), freedoms), dtype=np.float64)
 
 
 def paired_test(
@@ -100,9 +87,6 @@ def group_test(
     return p_value, "label permutation"
 
 
-_CELLS = 40_000  # scores of each group compared at once: 320 kB, so that a core keeps them near
-
-
 def paired_gap(
     scores: ArrayLike,
     groups: Sequence[str],
@@ -147,7 +131,7 @@ def paired_gap(
     """
     pairs = align_pairs(scores, groups, pair_ids, reference_group=reference_group)
     difference = pairs.differences
-    clusters = None if cluster_ids is None else pair_clusters(cluster_ids, pair_ids, pairs)
+    clusters = None if cluster_ids is None else (clusters_of_pairs(cluster_ids, pair_ids)[pairs.rows],)
     draw = Draw(confidence, seed, n_resamples)
     value = mean_of(difference)
     spread = spread_of(difference, np.concatenate([pairs.other, pairs.reference]))
@@ -166,85 +150,6 @@ def paired_gap(
         test=tested_by,
         interval=made_by,
     )
-
-
-def paired_gaps(
-    other: ArrayLike,
-    reference: ArrayLike,
-    *,
-    interval: str = "t",
-    confidence: float = 0.95,
-    seed: int = 0,
-    n_resamples: int = 9_999,
-) -> list[Estimate]:
-    """``paired_gap`` of many tests over equally many pairs at once, each by the paired t test.
-
-    Args:
-        other: scores of the other group, shape (tests, pairs), any unit; NaN where one could not be scored.
-        reference: scores of the reference group, the same shape: one row a test, one column a pair.
-        interval: ``t`` (paired t) or ``bootstrap`` (percentile, pairs resampled).
-        confidence, seed, n_resamples: as in ``paired_gap``.
-
-    Returns:
-        One estimate a test, in order: what ``paired_gap`` gives for its pairs alone, to rounding.
-
-    Raises:
-        ValueError: arrays of other or unequal shapes, an infinite score, an interval that does not exist.
-
-    Example:
-        >>> [round(gap.value, 3) for gap in paired_gaps([[0.3, 0.5], [0.2, 0.2]], [[0.1, 0.2], [0.1, 0.3]])]
-        [0.25, 0.0]
-    """
-    draw = Draw(confidence, seed, n_resamples)
-    one, two = table_of(other), table_of(reference)
-    if one.shape != two.shape:
-        raise ValueError(f"scores of shapes {one.shape} and {two.shape}, expected the same pairs for both groups.")
-    if interval not in ("t", "bootstrap"):
-        raise ValueError(f"interval {interval!r}, expected 't' or 'bootstrap'.")
-    value, spread, d, d_z = moments = np.empty((4, len(one)))
-    numbers = np.full(len(one), one.shape[1])
-    step = max(1, _CELLS // max(1, one.shape[1]))
-    for start in range(0, len(one), step):
-        rows = slice(start, start + step)
-        moments[:, rows] = _moments_of(one[rows], two[rows])
-        lacking = start + np.flatnonzero(np.isnan(value[rows]))
-        if not len(lacking):
-            continue
-        # These again, without what could not be scored.
-        for few, (mine, theirs) in by_number_scored(one[lacking], two[lacking]):
-            numbers[lacking[few]] = mine.shape[1]
-            moments[:, lacking[few]] = _moments_of(mine, theirs)
-    error = np.where(spread > 0, spread, np.nan) / np.sqrt(np.maximum(numbers, 1))
-    if interval == "t":
-        ends, made_by = t_ends_of(value, error, numbers - 1, draw.confidence), "paired t"
-    else:
-        varied = np.where(spread[:, None] > 0, one - two, np.nan)
-        ends = bootstrap_intervals(varied, confidence=confidence, seed=seed, n_resamples=n_resamples)
-        made_by = "bootstrap percentile"
-    p_value, lost = t_ps(value, error, numbers - 1), one.shape[1] - numbers
-    columns = (value, *ends, d, d_z, p_value, numbers, lost)
-    return [
-        Estimate(gap, low, high, size, size_z, p, n, n_unscored, "paired t", made_by)
-        for gap, low, high, size, size_z, p, n, n_unscored in zip(*(made.tolist() for made in columns), strict=True)
-    ]
-
-
-def _moments_of(other: Floats, reference: Floats) -> Floats:
-    """Mean and SD of the differences, d and d_z (four rows) of complete pairs, one column a test."""
-    if not other.shape[1]:
-        return np.full((4, len(other)), np.nan)
-    difference, units = other - reference, other.shape[1]
-    mean, *means = (values.mean(axis=1) for values in (difference, other, reference))
-    between = deviations_of(difference, mean, difference)
-    within = [
-        deviations_of(values, centre, difference) for values, centre in zip((other, reference), means, strict=True)
-    ]
-    with np.errstate(over="ignore"):  # of numbers beyond 1e154: only a bound
-        squares = [apart + units * centre**2 for apart, centre in zip(within, means, strict=True)]
-    spread = spreads_of(between, squares[0] + squares[1], other, reference)
-    spread_other, spread_reference = map(spreads_of, within, squares, (other, reference))
-    pooled = np.sqrt((spread_other**2 + spread_reference**2) / 2)
-    return np.stack([mean, spread, ratios(means[0] - means[1], pooled), ratios(mean, spread)])
 
 
 def group_gap(

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import stats
 
-Floats = NDArray[np.float64]
+from swapbias.measures.estimate import Floats
+
 _CELLS = 4_000_000  # weights, or means of resamples, made at once: 32 MB
-_HELD = 16_000_000  # weights kept for the next samples: 128 MB; beyond that they are drawn again
 _ROUNDING = 1e-14  # sums closer than this share of what was added are equal
 
 
@@ -45,40 +45,6 @@ def bootstrap_interval(
     drawn = means[0] if len(means) == 1 else means[0] - means[1]
     low, high = np.nanquantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
-
-
-def bootstrap_ends(values: Floats, *, confidence: float, seed: int, n_resamples: int) -> tuple[Floats, Floats]:
-    """Percentile intervals of the means of many samples of one size, ``values`` of shape (samples, units).
-
-    All samples are resampled by the same draws, those of ``bootstrap_interval`` with this seed, so that all means of
-    a block of samples are one matrix product. Memory is bounded whatever the shape.
-    """
-    samples, units = values.shape
-    held = list(_weights(np.random.default_rng(seed), units, n_resamples)) if units * n_resamples <= _HELD else None
-    block = max(1, _CELLS // n_resamples)
-    ends = np.empty((2, samples))
-    for start in range(0, samples, block):
-        part = values[start : start + block]
-        drawn = np.empty((len(part), n_resamples))
-        done = 0
-        for weights in held or _weights(np.random.default_rng(seed), units, n_resamples):
-            np.matmul(part, weights.T, out=drawn[:, done : done + len(weights)])
-            done += len(weights)
-        for end, share in zip(ends, ((1 - confidence) / 2, (1 + confidence) / 2), strict=True):
-            end[start : start + block] = _quantile(drawn, share) / units
-    return ends[0], ends[1]
-
-
-def _quantile(drawn: Floats, share: float) -> Floats:
-    """Quantile of each row, interpolated; reorders the rows. Selecting one place is twice as fast as sorting."""
-    last = drawn.shape[1] - 1
-    place = share * last
-    below = min(int(place), max(0, last - 1))
-    drawn.partition(below, axis=1)
-    low: Floats = drawn[:, below].copy()
-    high: Floats = drawn[:, below + 1 :].min(axis=1) if last else low
-    between: Floats = low + (high - low) * (place - below)
-    return between
 
 
 def _resampled_means(sample: Floats, rng: np.random.Generator, n_resamples: int) -> Floats:
@@ -281,101 +247,3 @@ def interval_of(
         samples, clusters, confidence=draw.confidence, seed=draw.seed, n_resamples=draw.n_resamples
     )
     return low, high, name
-
-
-# --- many samples at once, one a row ------------------------------------------------------------------
-
-
-def bootstrap_intervals(
-    samples: ArrayLike, *, confidence: float = 0.95, seed: int = 0, n_resamples: int = 9_999
-) -> tuple[Floats, Floats]:
-    """Bootstrap percentile intervals of the means of many samples, in the unit of the values.
-
-    Args:
-        samples: shape (samples, units); NaN where a unit could not be scored.
-        confidence: coverage of each interval.
-        seed, n_resamples: of the resampling. Samples with equally many scored units share their draws: each
-            interval is what it is alone, but errors of different intervals are not independent of each other.
-
-    Returns:
-        Lower and upper ends, each of shape (samples,); NaN where nothing was scored.
-
-    Raises:
-        ValueError: another shape, an infinite value, a confidence that is no share.
-
-    Example:
-        >>> low, high = bootstrap_intervals([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]])
-        >>> [round(float(end), 1) for end in (low[1], high[1])]
-        [5.0, 5.0]
-    """
-    Draw(confidence, seed, n_resamples)
-    values = table_of(samples)
-    ends = np.full((2, len(values)), np.nan)
-    for rows, (scored,) in by_number_scored(values):
-        if scored.shape[1]:
-            ends[:, rows] = bootstrap_ends(scored, confidence=confidence, seed=seed, n_resamples=n_resamples)
-    return ends[0], ends[1]
-
-
-def table_of(values: ArrayLike) -> Floats:
-    """Finite numbers or NaN as an array of two dimensions."""
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2:
-        raise ValueError(f"values of shape {table.shape}, expected one row per sample and one column per unit.")
-    if not np.all(np.isfinite(table.sum(axis=1))) and np.any(np.isinf(table)):
-        raise ValueError("values hold an infinite number, expected finite ones or NaN for what could not be scored.")
-    return table
-
-
-def by_number_scored(*tables: Floats) -> Iterator[tuple[NDArray[np.intp], tuple[Floats, ...]]]:
-    """Rows with equally many columns that no table lacks (not NaN), and those columns of each table closed up."""
-    lacking = np.flatnonzero(np.isnan(sum(table.sum(axis=1) for table in tables)))
-    if not len(lacking):  # as usual: nothing is looked for in the columns
-        yield np.arange(len(tables[0])), tables
-        return
-    scored = ~np.any([np.isnan(table) for table in tables], axis=0)
-    counts = scored.sum(axis=1)
-    for count in np.unique(counts):
-        rows = np.flatnonzero(counts == count)
-        kept = scored[rows]
-        yield rows, tuple(table[rows][kept].reshape(len(rows), count) for table in tables)
-
-
-def deviations_of(values: Floats, means: Floats, scratch: Floats) -> Floats:
-    """Sum of the squared deviations of each row from its mean; ``scratch``, of the same shape, is written over."""
-    np.subtract(values, means[:, None], out=scratch)
-    squares: Floats = np.vecdot(scratch, scratch)
-    return squares
-
-
-def spreads_of(deviations: Floats, squares: Floats, *made_from: Floats) -> Floats:
-    """``spread_of`` of each row.
-
-    Args:
-        deviations: sum of each row's squared deviations from its mean.
-        squares: at least the square of the largest number that the row was made from.
-        made_from: the tables that hold these numbers, shape (rows, units).
-    """
-    units = made_from[0].shape[1]
-    if units < 2:
-        return np.full(len(deviations), np.nan)
-    spread: Floats = np.sqrt(deviations / (units - 1))
-    few = np.flatnonzero(spread <= _FLAT * np.sqrt(squares))  # most rows are not: their largest is not looked for
-    if len(few):
-        largest = np.max([np.abs(table[few]).max(axis=1) for table in made_from], axis=0)
-        spread[few] = np.where(spread[few] <= _FLAT * largest, 0.0, spread[few])
-    return spread
-
-
-def ratios(values: Floats, spreads: Floats) -> Floats:
-    """``ratio`` of each pair."""
-    found = np.full(len(values), np.nan)
-    np.divide(values, spreads, out=found, where=spreads > 0)
-    return found
-
-
-def t_ends_of(values: Floats, errors: Floats, freedoms: NDArray[np.intp], confidence: float) -> tuple[Floats, Floats]:
-    """``t_ends`` of each value; NaN where the error is."""
-    known, codes = np.unique(freedoms, return_inverse=True)  # mostly one: quantiles are dear
-    half: Floats = stats.t.ppf(0.5 + confidence / 2, known)[codes] * errors
-    return values - half, values + half

@@ -6,15 +6,17 @@ into a number. A statistic that is not defined (one pair, no variance) is NaN as
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from swapbias.measures.estimate import Estimate
+from swapbias.measures.estimate import Estimate, Floats
 from swapbias.measures.intervals import mean_error, mean_of, spread_of, t_ends
 
-Floats = NDArray[np.float64]
+_TIE = 1e-6  # float32 noise: a token this close below the threshold counts as on it
+_ROUNDING = 1e-9  # a mean of ones may lie this far below one
 
 
 def mean_score(scores: ArrayLike, *, confidence: float = 0.95) -> Estimate:
@@ -69,13 +71,13 @@ def label_masses(
     threshold: float = 0.0,
     rest: str = "unspecified",
 ) -> dict[str, float]:
-    """Probability mass of each label among one prompt's tokens.
+    """Probability mass of each label among one prompt's tokens: ``mass_by_label`` of one row.
 
     Args:
         tokens: the likeliest tokens, shape (k,); compared stripped and in lower case.
         probabilities: their probabilities, shape (k,); NaN is an error, for a prompt has a distribution or none.
         labels: word -> label.
-        threshold: tokens below it are not counted.
+        threshold: tokens below it are not counted, as in ``mass_by_label``.
         rest: the label of every other token.
 
     Returns:
@@ -89,17 +91,39 @@ def label_masses(
         raise ValueError(f"{len(tokens)} tokens and probabilities of shape {p.shape}, expected one for each.")
     if not np.all((p >= 0) & (p <= 1)) or p.sum() > 1 + 1e-4:
         raise ValueError(f"probabilities that sum to {p.sum():g}, expected each in 0..1 and at most 1 in all.")
-    sums = dict.fromkeys([*dict.fromkeys(labels.values()), rest], 0.0)
-    for token, mass in zip(tokens, p.tolist(), strict=True):
-        if mass >= threshold:
-            sums[labels.get(token.strip().lower(), rest)] += mass
-    return sums
+    names = list(dict.fromkeys([*labels.values(), rest]))
+    codes = np.array([names.index(labels.get(token.strip().lower(), rest)) for token in tokens], dtype=np.intp)
+    return dict(
+        zip(names, mass_by_label(p[None], codes[None], len(names), threshold=threshold)[0].tolist(), strict=True)
+    )
+
+
+def mass_by_label(
+    probabilities: NDArray[np.floating[Any]], codes: NDArray[np.integer[Any]], labels: int, *, threshold: float = 0.0
+) -> Floats:
+    """Probability mass of each label in each row, shape (rows, labels), added up in float64 from left to right.
+
+    Args:
+        probabilities: shape (rows, tokens), float32 or float64.
+        codes: the label of each token, 0 to ``labels`` - 1: the same shape, or (tokens,) for all rows.
+        labels: how many there are.
+        threshold: what lies below it by more than float32 noise (1e-6) is not counted.
+
+    >>> mass_by_label(np.array([[0.5, 0.25, 0.125]]), np.array([0, 1, 0]), 2).tolist()
+    [[0.625, 0.25]]
+    """
+    rows = len(probabilities)
+    counted = np.where(probabilities >= threshold - _TIE, probabilities, 0)
+    cells = np.arange(rows)[:, None] * labels + codes
+    sums = np.bincount(cells.ravel(), weights=counted.ravel(), minlength=rows * labels)
+    return np.asarray(sums.reshape(rows, labels), dtype=np.float64)
 
 
 def share_above(scores: ArrayLike, *, threshold: float = 0.5, confidence: float = 0.95) -> Estimate:
     """Share of scores strictly above a threshold, with Wilson's interval; nothing is tested.
 
-    0: none, 1: all. ``value * n`` is the count. No scored row: NaN.
+    0: none, 1: all. ``value * n`` is the count. No scored row: NaN. Nothing lies above the range of a share, so a
+    threshold of 1 or more counts what reaches it.
 
     >>> share_above([0.2, 0.6, 0.9, float("nan")]).n
     3
@@ -109,7 +133,7 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5, confidence: float 
     n, lost = len(used), len(score) - len(used)
     if not n:
         return Estimate(math.nan, n_unscored=lost, test="none", interval="Wilson")
-    above = int((used > threshold).sum())
+    above = int((used >= threshold - _ROUNDING if threshold >= 1 else used > threshold).sum())
     ends = stats.binomtest(above, n).proportion_ci(confidence, method="wilson")
     return Estimate(
         above / n, float(ends.low), float(ends.high), n=n, n_unscored=lost, test="none", interval="Wilson"

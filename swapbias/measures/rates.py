@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from swapbias.errors import UsageError
-from swapbias.measures.estimate import Estimate, align_pairs, two_groups
+from swapbias.measures.estimate import Estimate, Floats, align_pairs, two_groups
 from swapbias.measures.intervals import Draw
 
-Floats = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 Ids = Sequence[str] | None
 Statistic = Callable[[Floats], Floats]  # sums, shape (resamples, counts) -> values, shape (resamples,)

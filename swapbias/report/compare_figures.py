@@ -1,4 +1,4 @@
-"""Figures of a comparison: the gap of each model, the scatter of two kinds of score, sentiment by template."""
+"""Figures of a comparison: the gap of each model, the scatter of two kinds of score, and one of them by template."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -6,16 +6,16 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
-from swapbias.findings import ATTITUDE, SENTIMENT, Finding, condition_scores
+from swapbias.findings import Finding, agreeing, condition_scores
 from swapbias.report.figures import COLOURS, STYLE, Drawn, saved
 from swapbias.report.words import plain, shown
-from swapbias.studies import load_study
+from swapbias.studies import Experiment, load_study
 
 MOST_GAPS = 60  # in one figure
 
 
 def comparison_figures(found: Sequence[Finding], runs: Mapping[str, Mapping[str, pd.DataFrame]]) -> Iterator[Drawn]:
-    """For each study its gap by model; for social distance the scatter and the sentiment shares as well.
+    """For each study its gap by model; where two kinds of score should agree, their scatter, and one by template.
 
     Args:
         found: findings of every model, which may have any name.
@@ -24,9 +24,11 @@ def comparison_figures(found: Sequence[Finding], runs: Mapping[str, Mapping[str,
     with matplotlib.rc_context({**STYLE, "text.parse_math": False}):
         for study in dict.fromkeys(one.study for one in found):
             yield from _gaps(study, [one for one in found if one.study == study])
-        if "social_distance" in runs:
-            yield from _scatter("social_distance", condition_scores(runs["social_distance"]))
-            yield from _shares("social_distance", runs["social_distance"])
+        for study, models in runs.items():
+            kinds = agreeing(load_study(study))
+            if kinds:
+                yield from _scatter(study, kinds, condition_scores(load_study(study), models))
+                yield from _by_template(study, kinds[1], models)
 
 
 def _gaps(study: str, found: Sequence[Finding]) -> Iterator[Drawn]:
@@ -53,22 +55,24 @@ def _gaps(study: str, found: Sequence[Finding]) -> Iterator[Drawn]:
         yield saved(f"{study}-{experiment.name}-by-model", study, caption, figure)
 
 
-def _scatter(study: str, scores: pd.DataFrame) -> Iterator[Drawn]:
+def _scatter(study: str, kinds: Sequence[Experiment], scores: pd.DataFrame) -> Iterator[Drawn]:
     if not len(scores):
         return
     figure = Figure(figsize=(6.2, 4.6), layout="constrained")
     axis = figure.subplots()
     for colour, (group, part) in zip(COLOURS, scores.groupby("group", sort=False), strict=False):
-        axis.plot(part[ATTITUDE], part[SENTIMENT], "o", markersize=4.5, alpha=0.75, color=colour, label=group)
-    axis.set_xlabel("P(negative) at the mask")
-    axis.set_ylabel("share of negative sentiment labels")
+        axis.plot(
+            part[kinds[0].name], part[kinds[1].name], "o", markersize=4.5, alpha=0.75, color=colour, label=group
+        )
+    axis.set_xlabel(kinds[0].unit)
+    axis.set_ylabel(kinds[1].unit)
     axis.legend(frameon=False, fontsize=8)
-    caption = "Each condition's disapproval in masked models against its share of negative sentiment labels."
+    caption = f"Each condition's {kinds[0].unit} ({kinds[0].name}) against its {kinds[1].unit} ({kinds[1].name})."
     yield saved(f"{study}-scatter", study, caption, figure)
 
 
-def _shares(study: str, models: Mapping[str, pd.DataFrame]) -> Iterator[Drawn]:
-    rows = [part[part["experiment"] == SENTIMENT] for part in models.values()]
+def _by_template(study: str, experiment: Experiment, models: Mapping[str, pd.DataFrame]) -> Iterator[Drawn]:
+    rows = [part[part["experiment"] == experiment.name] for part in models.values()]
     both = pd.concat(rows) if rows else pd.DataFrame()
     if not len(both):
         return
@@ -80,6 +84,7 @@ def _shares(study: str, models: Mapping[str, pd.DataFrame]) -> Iterator[Drawn]:
         axis.barh(rows_at, table[group], 0.22, color=colour, label=group)
     axis.set_yticks(range(len(table)), [shown(f"{model}: {template}") for model, template in table.index])
     axis.set_xlim(0, 1)
-    axis.set_xlabel("share of negative labels")
+    axis.set_xlabel(experiment.unit)
     axis.legend(frameon=False, fontsize=8, loc="lower right")
-    yield saved(f"{study}-sentiment-shares", study, "Share of negative labels by classifier and template.", figure)
+    caption = f"Mean {experiment.unit} by model and template."
+    yield saved(f"{study}-{experiment.name}-shares", study, caption, figure)

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from swapbias.findings import BASELINE, RANDOM_DIRECT, RANDOM_SIGNED, Finding
-from swapbias.measures import CLASSES, SAID
-from swapbias.report.words import RATE_NAMES, higher, plain
+from swapbias.measures import CLASSES, MEASURES, SAID
+from swapbias.report.words import plain
 from swapbias.scorers.notes import Explained
 from swapbias.studies import Covariate, Experiment, load_study
 
@@ -163,9 +163,6 @@ def _histogram(rows: pd.DataFrame, column: str) -> Figure:
     return figure
 
 
-_FAIR = {"tprr": 1.0, "fprr": 1.0, "flip_rate": 0.0}  # equal treatment; the others have no such value
-
-
 def rate_figures(study: str, experiment: Experiment, found: Sequence[Finding]) -> Iterator[Drawn]:
     """Whatever an experiment's rates are drawn as: a grid for each model, or bars over all models."""
     models = list(dict.fromkeys(one.model_id for one in found))
@@ -212,7 +209,7 @@ def _safe(name: str) -> str:
 
 
 def _grid(found: Sequence[Finding]) -> Figure:
-    sliced = [one for one in found if one.slice_by != "all" and one.measure in RATE_NAMES]
+    sliced = [one for one in found if one.slice_by != "all" and MEASURES[one.measure].tabled]
     regimes = list(dict.fromkeys(one.subset for one in sliced))
     phenotypes = list(dict.fromkeys(one.slice_value for one in sliced))
     measures = list(dict.fromkeys(one.measure for one in sliced))
@@ -234,7 +231,7 @@ def _grid(found: Sequence[Finding]) -> Figure:
         )
         axis.set_yticks(range(len(regimes)), [plain(name) for name in regimes])
         axis.tick_params(length=0)
-        axis.set_title(RATE_NAMES[measure], fontsize=9)
+        axis.set_title(MEASURES[measure].title, fontsize=9)
         for side in ("left", "bottom"):
             axis.spines[side].set_visible(False)
     return figure
@@ -246,15 +243,14 @@ def _value(one: Finding | None) -> float:
 
 def _shade(values: Any, measure: str) -> Any:
     """Darker: farther from equal treatment; macro F1 is not shaded."""
-    if measure not in _FAIR:
-        return np.zeros_like(values)
-    return np.clip(np.abs(values - _FAIR[measure]), 0, 0.6)
+    scale = MEASURES[measure].scale
+    return np.zeros_like(values) if scale is None else np.clip(np.abs(values - scale.neutral), 0, 0.6)
 
 
 def _cell(one: Finding | None) -> str:
     if one is None or math.isnan(one.estimate.value):
         return "–"
-    return f"{one.estimate.value:.2f} {higher(one)[:1]}".strip()
+    return f"{one.estimate.value:.2f} {one.higher_group[:1]}".strip()
 
 
 def _bars(
@@ -287,9 +283,7 @@ def _bars(
 
 
 def _bar_name(one: Finding) -> str:
-    what = (
-        plain(one.subset) if one.subset else {"direct_bias": "direct bias", "signed_mean": "signed mean"}[one.measure]
-    )
+    what = plain(one.subset) if one.subset else MEASURES[one.measure].title
     p_value = one.estimate.p_value
     return f"{one.model_id}: {what}" + ("" if math.isnan(p_value) else f" (p {p_value:.2f})")
 
@@ -313,8 +307,8 @@ def _panel(one: Explained, number: int, total: int) -> Drawn:
         f"The most mismatched note of {one.model_id} ({plain(one.phenotype)}, training notes {one.regime}): words "
         "that weigh most in each version (LIME)."
     )
-    name = "phenotype_fairness-explained" + ("" if total == 1 else f"-{number + 1}")
-    return saved(name, "phenotype_fairness", caption, figure)
+    name = f"{one.study}-explained" + ("" if total == 1 else f"-{number + 1}")
+    return saved(name, one.study, caption, figure)
 
 
 def draw_figures(found: Sequence[Finding], items: Mapping[str, pd.DataFrame] | None = None) -> list[Drawn]:

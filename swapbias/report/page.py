@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from swapbias.findings import ANSWERS, Finding
+from swapbias.findings import ANSWERS, Finding, headlines
 from swapbias.privacy import public_manifest
 from swapbias.report import words
 from swapbias.report.figures import Drawn
@@ -70,7 +70,7 @@ def render(page: Page) -> str:
     return templates.get_template("page.html.j2").render(
         manifest=manifest,
         models=manifest["models"],
-        headlines=words.headlines(page.found),
+        headlines=headlines(page.found, views=True),
         several=len({one.model_id for one in page.found}) > 1,
         original=all("original" in one["config"] for one in manifest["corpora"]),
         compared=[one for one in page.found if one.published and not one.published.source.startswith("planted")],

@@ -5,16 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from swapbias.findings import Finding
-from swapbias.measures import Estimate
+from swapbias.measures import MEASURES, Estimate
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet takes for the start of a formula
 SHOWN = 60  # characters of a stranger's name
-RATE_NAMES = {"tprr": "TPR ratio", "fprr": "FPR ratio", "flip_rate": "flips", "macro_f1": "macro F1"}
 
 
 def value_of(finding: Finding) -> str:
     """A finding's value: a count without decimals, a signed gap, a plain mean."""
-    if finding.measure == "count_above":
+    if MEASURES[finding.measure].whole:
         return f"{finding.estimate.value:.0f}"
     return number(finding.estimate.value, signed=is_signed(finding))
 
@@ -40,6 +39,11 @@ def p_value(value: float) -> str:
     if math.isnan(value):
         return "–"
     return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def tested(estimate: Estimate) -> str:
+    """The p-value, corrected where its family has been."""
+    return p_value(estimate.p_value if math.isnan(estimate.p_adjusted) else estimate.p_adjusted)
 
 
 def interval(estimate: Estimate, *, signed: bool = False) -> str:
@@ -81,29 +85,15 @@ def inert(text: str) -> str:
 def quantity(finding: Finding) -> str:
     """What a finding's value is, in words."""
     contrast = plain(finding.contrast)
-    what = {
-        "mean": contrast if " " in contrast else f"mean, {contrast}",
-        "gap_difference": f"difference of gaps ({contrast})",
-        "correlation": f"correlation, {contrast}",
-        "model_difference": contrast,
-        "count_above": f"count, {contrast}",
-        **RATE_NAMES,
-        "leakage_uar": "gender leakage (UAR)",
-        "direct_bias": "direct bias",
-        "signed_mean": "signed mean of the cosines",
-    }.get(finding.measure, f"gap, {contrast}")
+    # A mean of anything but a group is named in full: "answers unsure".
+    named = finding.measure == "mean" and " " in contrast
+    what = contrast if named else MEASURES[finding.measure].title.format(contrast=contrast)
     return what if finding.score == "score" else f"{what} ({plain(finding.score)})"
-
-
-def higher(finding: Finding) -> str:
-    """The group with the higher rate or more positives, or blank."""
-    group, found, _ = finding.direction.partition(" higher")
-    return group if found else ""
 
 
 def is_signed(finding: Finding) -> bool:
     """Whether zero is a meaningful middle of the value."""
-    return finding.measure not in ("mean", "count_above", "leakage_uar", "direct_bias", *RATE_NAMES)
+    return MEASURES[finding.measure].signed
 
 
 def where(finding: Finding) -> str:
@@ -112,18 +102,6 @@ def where(finding: Finding) -> str:
     if finding.slice_by != "all":
         parts.append(f"{finding.slice_by}: {plain(finding.slice_value)}" if finding.slice_value else finding.slice_by)
     return ", ".join(parts) or "all"
-
-
-def headlines(found: list[Finding]) -> list[Finding]:
-    """The comparisons over all rows (not the means, nor the rates, which have a table of their own)."""
-    return [one for one in found if one.slice_by == "all" and one.measure not in ("mean", *RATE_NAMES)] + [
-        one for one in found if one.measure == "correlation"
-    ]
-
-
-def published_headlines(found: Sequence[Finding]) -> list[Finding]:
-    """The headlines of the published score by the paper's statistic, without robust views and other scores."""
-    return [one for one in headlines(list(found)) if one.score == "score" and not one.robust]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +118,16 @@ def rate_grids(found: Sequence[Finding]) -> list[Grid]:
     cells = {
         (one.model_id, one.slice_value, one.subset, one.measure): one
         for one in found
-        if one.slice_by != "all" and one.measure in RATE_NAMES
+        if one.slice_by != "all" and MEASURES[one.measure].tabled
     }
     if not cells:
         return []
     models, phenotypes, regimes = (list(dict.fromkeys(key[part] for key in cells)) for part in range(3))
-    names = [name for name in RATE_NAMES if any(key[3] == name for key in cells)]
+    names = [name for name in MEASURES if any(key[3] == name for key in cells)]
     return [
         Grid(
             model,
-            [RATE_NAMES[name] for name in names],
+            [MEASURES[name].title for name in names],
             [
                 (phenotype, regime, [cells.get((model, phenotype, regime, name)) for name in names])
                 for phenotype in phenotypes

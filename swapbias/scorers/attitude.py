@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from swapbias.errors import UsageError
+from swapbias.measures import mass_by_label
 from swapbias.scorers.masked import MaskedScorer
 from swapbias.scorers.scorer import Coverage, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.studies import Lexicon, Prompt, load_lexicon
@@ -62,9 +63,8 @@ class AttitudeScorer:
         top, tokens = probabilities.topk(min(TOP_K, len(probabilities)))
         if math.isnan(float(top[0])):
             return not_finite(PARTS)
-        sums = dict.fromkeys(LABELS, 0.0)
-        for p, label in zip(top.tolist(), of_token[tokens].tolist(), strict=True):
-            sums[labels[label]] += p
+        masses = mass_by_label(top[None].cpu().numpy(), of_token[tokens.cpu().numpy()], len(labels))[0]
+        sums = {**dict.fromkeys(LABELS, 0.0), **dict(zip(labels, masses.tolist(), strict=True))}
         rated = sum(sums[label] for label in RATED)
         words = [self.masked.words[token] for token in tokens.tolist()]
         return Scored(

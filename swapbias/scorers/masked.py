@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, XLNetLMHeadModel
 
+from swapbias.measures import Floats, mass_by_label
 from swapbias.scorers.checkpoint import length_limit, load_model, model_name
 from swapbias.scorers.engine.encoder import Engine
 from swapbias.scorers.engine.rounding import Rounding
@@ -17,7 +18,6 @@ from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
 TOP_K = 100  # tokens looked at (Lin et al. 2022)
 THRESHOLD = 0.01  # least probability of a token that counts (Lin et al. 2022)
-TIE = 1e-6  # float32 noise: a token this close below the threshold counts as on it
 SHOWN = 10  # tokens kept per prompt
 
 
@@ -49,7 +49,7 @@ class MaskedScorer:
         self.uncased = tokenizer.encode("Mary") == tokenizer.encode("mary") and tokenizer.encode(
             "JOHN"
         ) == tokenizer.encode("john")
-        self._lexicons: dict[str, tuple[list[str], torch.Tensor]] = {}
+        self._lexicons: dict[str, tuple[list[str], NDArray[np.intp]]] = {}
 
     @classmethod
     def load(cls, model: str, options: LoadOptions) -> Self:
@@ -140,13 +140,13 @@ class MaskedScorer:
         known = min(rows, len(self.tokenizer))
         return [*self.tokenizer.batch_decode([[token] for token in range(known)]), *[""] * (rows - known)]
 
-    def labels_of_tokens(self, name: str) -> tuple[list[str], torch.Tensor]:
+    def labels_of_tokens(self, name: str) -> tuple[list[str], NDArray[np.intp]]:
         """The labels of a lexicon, and the label index of every token."""
         if name not in self._lexicons:
             lexicon = load_lexicon(name)
             labels = sorted({*lexicon.words.values(), *lexicon.proper.values(), lexicon.rest})
             of_token = [labels.index(label) for label in lexicon.labels(self.words, uncased=self.uncased)]
-            self._lexicons[name] = labels, torch.tensor(of_token, device=self.model.device)
+            self._lexicons[name] = labels, np.array(of_token, dtype=np.intp)
         return self._lexicons[name]
 
     def _masses(
@@ -155,16 +155,16 @@ class MaskedScorer:
         """Thresholded and closed-list mass for each (place in the batch, prompt, row) asked about."""
         top, tokens = probabilities.topk(min(TOP_K, probabilities.shape[1]), dim=1)
         shown, shown_tokens = top[:, :SHOWN].tolist(), tokens[:, :SHOWN].tolist()
-        kept = top * (top >= THRESHOLD - TIE)
-        summed: dict[str, tuple[list[str], NDArray[np.float64], NDArray[np.float64]]] = {}
+        read, codes = top.cpu().numpy(), tokens.cpu().numpy()
+        summed: dict[str, tuple[list[str], Floats, Floats]] = {}
         for place, prompt, row in asked:
             name, _, label = prompt.candidates.rpartition("/")
             if name not in summed:
                 labels, of_token = self.labels_of_tokens(name)
                 summed[name] = (
                     labels,
-                    _sum_by(of_token[tokens], kept, len(labels)),
-                    _sum_all_by(of_token, probabilities, len(labels)),
+                    mass_by_label(read, of_token[codes], len(labels), threshold=THRESHOLD),
+                    _closed_list(of_token, probabilities, len(labels)),
                 )
             labels, thresholded, closed = summed[name]
             if label not in labels:
@@ -185,18 +185,13 @@ class MaskedScorer:
             )
 
 
-def _sum_by(label_of: torch.Tensor, values: torch.Tensor, labels: int) -> NDArray[np.float64]:
-    """Sum of values by label, shape (rows, labels), added up in float64."""
-    sums = torch.zeros(values.shape[0], labels, dtype=torch.float64, device=values.device)
-    return sums.scatter_add_(1, label_of, values.double()).cpu().numpy()
-
-
-def _sum_all_by(label_of: torch.Tensor, values: torch.Tensor, labels: int) -> NDArray[np.float64]:
-    """As ``_sum_by`` for the labels of all columns: most have the same one, which gets what the others leave."""
-    common = int(torch.mode(label_of).values)
-    columns = torch.nonzero(label_of != common)[:, 0]
-    sums = _sum_by(label_of[columns].expand(len(values), -1), values[:, columns], labels)
-    sums[:, common] = values.sum(dim=1, dtype=torch.float64).cpu().numpy() - sums.sum(axis=1)
+def _closed_list(label_of: NDArray[np.intp], probabilities: torch.Tensor, labels: int) -> Floats:
+    """Mass by label of the whole vocabulary: most tokens have the same label, which gets what the others leave."""
+    common = np.bincount(label_of, minlength=labels).argmax()
+    columns = np.flatnonzero(label_of != common)
+    some = probabilities[:, torch.as_tensor(columns, device=probabilities.device)].cpu().numpy()
+    sums = mass_by_label(some, label_of[columns], labels)
+    sums[:, common] = probabilities.sum(dim=1, dtype=torch.float64).cpu().numpy() - sums.sum(axis=1)
     return sums
 
 

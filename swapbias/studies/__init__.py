@@ -27,14 +27,17 @@ from swapbias.studies.prompt import (
 from swapbias.studies.ratings import (
     agreement as agreement,
     import_labels as import_labels,
+    rated as rated,
     read_labels as read_labels,
     unrated_words as unrated_words,
 )
 from swapbias.studies.study import (
+    Agreement as Agreement,
     Config as Config,
     Corpus as Corpus,
     Covariate as Covariate,
     Experiment as Experiment,
+    Rated as Rated,
     Released as Released,
     Slice as Slice,
     Study as Study,

@@ -10,34 +10,38 @@ from typing import TYPE_CHECKING
 
 from swapbias.errors import UsageError
 from swapbias.files import write_whole
-from swapbias.studies.catalogue import load_lexicon
+from swapbias.studies.catalogue import load_lexicon, load_study, studies
 from swapbias.studies.lexicons import imported_path
+from swapbias.studies.study import Rated, Study
 from swapbias.studies.tables import strict_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-LEXICON = "social_distance/attitude"
-LABELS = ("positive", "negative", "neutral", "irrelevant")
+def rated() -> tuple[Study, Rated]:
+    """The study whose words are rated, and what it declares of them."""
+    known = (load_study(name) for name in studies())
+    return next((study, study.rated) for study in known if study.rated)
 
 
 def unrated_words(items: "pd.DataFrame") -> "pd.DataFrame":
-    """Words among the likeliest tokens that the attitude lexicon does not label, by probability mass.
+    """Words among the likeliest tokens that the lexicon does not label, by probability mass.
 
     Args:
-        items: scored rows of ``social_distance``.
+        items: scored rows of the study that is rated.
 
     Returns:
         Columns ``word``, ``label`` (blank, to be filled in), ``mass`` (share of all mass read) and ``prompts``.
 
     Raises:
-        UsageError: the rows hold no attitudes.
+        UsageError: the rows hold nothing that is rated.
     """
-    rows = items[items["experiment"] == "attitude"]
+    study, one = rated()
+    rows = items[items["experiment"] == one.experiment]
     if not len(rows):
-        raise UsageError("The run holds no attitudes. Audit a masked model with --study social_distance.")
-    known = load_lexicon(LEXICON).words
+        raise UsageError(f"The run holds no {one.experiment}. Audit a masked model with --study {study.name}.")
+    known = load_lexicon(one.lexicon).words
     mass: Counter[str] = Counter()
     prompts: Counter[str] = Counter()
     for top in rows["top_tokens"]:
@@ -71,6 +75,7 @@ def read_labels(path: Path) -> dict[str, str]:
 
 def _labels(name: str, header: Sequence[str], rows: Iterable[tuple[int, list[str]]]) -> dict[str, str]:
     found: dict[str, str] = {}
+    labels = rated()[1].labels
     at_word, at_label = header.index("word"), header.index("label")
     for line, cells in rows:
         if not cells:
@@ -80,8 +85,8 @@ def _labels(name: str, header: Sequence[str], rows: Iterable[tuple[int, list[str
         word, label = cells[at_word].strip().lower(), cells[at_label].strip().lower()
         if not word or not label:
             continue
-        if label not in LABELS:
-            raise ValueError(f"{name}:{line}: label {label!r}, expected one of {', '.join(LABELS)}.")
+        if label not in labels:
+            raise ValueError(f"{name}:{line}: label {label!r}, expected one of {', '.join(labels)}.")
         before = found.setdefault(word, label)
         if before != label:
             raise ValueError(f"{name}:{line}: {word!r} is {label} here and {before} above. Choose one.")
@@ -89,7 +94,7 @@ def _labels(name: str, header: Sequence[str], rows: Iterable[tuple[int, list[str
 
 
 def import_labels(path: Path) -> int:
-    """Keep labels for the attitude lexicon of all later audits of this user; gives how many words it now adds.
+    """Keep labels for the rated lexicon in all later audits of this user; gives how many words it now adds.
 
     Raises:
         ValueError: as ``read_labels``, or no label at all.
@@ -97,7 +102,7 @@ def import_labels(path: Path) -> int:
     new = read_labels(path)
     if not new:
         raise ValueError(f"{path.name}: no row has a label. Fill in the column label.")
-    target = imported_path(LEXICON)
+    target = imported_path(rated()[1].lexicon)
     before = read_labels(target) if target.exists() else {}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -123,6 +128,6 @@ def agreement(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[floa
     n = len(words)
     observed = sum(first[word] == second[word] for word in words) / n
     counts = [Counter(rater[word] for word in words) for rater in (first, second)]
-    chance = sum(counts[0][label] * counts[1][label] for label in LABELS) / n**2
+    chance = sum(counts[0][label] * counts[1][label] for label in counts[0]) / n**2
     kappa = (observed - chance) / (1 - chance) if chance < 1 else float("nan")
     return kappa, observed, n

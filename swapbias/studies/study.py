@@ -66,7 +66,9 @@ class Experiment:
         covariates: numbers to correlate mean scores with.
         corpus: the corpus of its configs, where that is not the study's own.
         regimes: how training notes were treated; a row is read once for each, by a classifier trained on it.
-        rates: what is made of predictions and true labels, or of cosines (see ``rating_findings.RATES``).
+        rates: what is made of predictions and true labels, or of cosines (see ``findings.predictions.RATES``).
+        headline_measure, headline_subset: what stands for it where that is not ``measure``, or not the first of a
+            contrast (see ``headline``).
     """
 
     name: str
@@ -98,6 +100,31 @@ class Experiment:
     corpus: str = ""
     regimes: tuple[str, ...] = ()
     rates: tuple[str, ...] = ()
+    headline_measure: str = ""
+    headline_subset: str = ""
+
+    @property
+    def headline(self) -> tuple[str, str]:
+        """Measure and subset of the finding, over all rows, that stands for it."""
+        return self.headline_measure or self.measure, self.headline_subset or (self.contrast or ("",))[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Two experiments that score the same conditions by two kinds of model; a comparison correlates their scores."""
+
+    first: str
+    second: str
+    direction: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rated:
+    """An experiment whose likeliest words people rate: the lexicon that holds their labels, and which there are."""
+
+    experiment: str
+    lexicon: str
+    labels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +141,8 @@ class Study:
     experiments: tuple[Experiment, ...]
     correction: str = "holm"
     limits: tuple[str, ...] = ()
+    agreement: Agreement | None = None
+    rated: Rated | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

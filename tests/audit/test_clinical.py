@@ -93,7 +93,7 @@ def test_the_table_of_regimes_is_what_ten_notes_give_by_hand(ten):
         assert mine["tprr"].estimate.value == pytest.approx(tprr)
         assert mine["fprr"].estimate.value == pytest.approx(fprr)
         assert mine["macro_f1"].estimate.value == pytest.approx(f1, abs=1e-5)
-        assert {words.higher(mine[name]) for name in ("flip_rate", "tprr", "fprr")} == {higher}
+        assert {mine[name].higher_group for name in ("flip_rate", "tprr", "fprr")} == {higher}
         assert mine["flip_rate"].estimate.n == 10
     assert numbers(found, "original")["flip_rate"].estimate.p_value == pytest.approx(0.125)
     assert math.isnan(numbers(found, "augmented")["flip_rate"].estimate.p_value)
@@ -106,7 +106,7 @@ def test_a_classifier_of_ones_own_is_audited_on_own_notes(ten, tmp_path, quiet):
     run, found = start(Settings(notes=settings), tmp_path / "run", **quiet)
     mine = numbers(found, "as trained")
     assert mine["flip_rate"].estimate.value == pytest.approx(0.4)
-    assert words.higher(mine["flip_rate"]) == "male"
+    assert mine["flip_rate"].higher_group == "male"
     gap = next(one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
     assert gap.estimate.value == pytest.approx(-0.28)  # .7 less as a woman in 4 of 10 notes
     skipped = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
@@ -160,8 +160,8 @@ def test_the_planted_leak_is_recovered_and_augmentation_removes_it(synthetic_run
         planted = float(original.published.value)
         assert original.published.source == "planted leak"
         assert original.estimate.ci_low <= planted <= original.estimate.ci_high
-        assert words.higher(original) == favoured.get(phenotype, "male")
-        assert words.higher(by_regime["swapped"]) != words.higher(original)
+        assert original.higher_group == favoured.get(phenotype, "male")
+        assert by_regime["swapped"].higher_group != original.higher_group
         assert augmented.estimate.value < 0.02 < planted
     f1 = [one for one in found if one.measure == "macro_f1" and one.slice_by == "all"]
     by_regime = {one.subset: one.estimate.value for one in f1}

@@ -173,8 +173,8 @@ def test_names_are_found_without_importing(tmp_path):
 
 
 def test_an_unknown_name_is_one_sentence_before_anything_runs():
-    with pytest.raises(UsageError, match=r"no benchmark 'speeed'\. Choose from: .*statistics"):
-        list(frame.find(["statistics", "speeed"]))
+    with pytest.raises(UsageError, match=r"no benchmark 'speeed'\. Choose from: .*swapping"):
+        list(frame.find(["swapping", "speeed"]))
 
 
 def test_every_benchmark_is_called_after_its_file():

@@ -16,7 +16,7 @@ from swapbias.measures.levels import label_masses, share_above
 from swapbias.scorers.baselines import RuleScorer
 from swapbias.scorers.registry import load_scorer, read_as
 from swapbias.studies import ratings as rating
-from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
+from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, load_study
 from swapbias.studies.lexicons import imported_path
 from swapbias.studies.tables import upstream_file
 from tests import tiny
@@ -252,8 +252,8 @@ def test_unrated_words_are_exported_labelled_and_imported(tmp_path, own_cache):
     words.loc[0, "label"] = "Negative"
     words.to_csv(tmp_path / "mine.csv", index=False)
     assert rating.import_labels(tmp_path / "mine.csv") == 1
-    assert imported_path(rating.LEXICON).exists()
-    assert load_lexicon(rating.LEXICON).words["zany"] == "negative"
+    assert imported_path(rating.rated()[1].lexicon).exists()
+    assert load_lexicon(rating.rated()[1].lexicon).words["zany"] == "negative"
     assert rating.unrated_words(items)["word"].tolist() == ["blurry"]
 
 
@@ -320,7 +320,7 @@ def test_disapproval_and_negative_labels_are_correlated_over_conditions_and_with
         "masked": pd.DataFrame(scored("social_distance", [*MASKED, "baseline"], hidden, "masked")),
         "sentiment": pd.DataFrame(scored("social_distance", ["sentiment"], hidden, "sentiment")),
     }
-    assert len(condition_scores(models)) == 122
+    assert len(condition_scores(load_study("social_distance"), models)) == 122
     found = {(one.subset, one.contrast[-9:-1]): one.estimate for one in compare({"social_distance": models})}
     for subset, n in (("", 122), ("stigmatized", 93), ("other", 29)):
         assert found[subset, "(pearson"].value == pytest.approx(1)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy import stats
 
 from swapbias.errors import UsageError
 from swapbias.measures.answers import CLASSES, answer_bias, answer_class, difference_of_biases, trial_biases
@@ -130,13 +131,15 @@ def test_wrong_requests_say_what_is_wanted():
 
 
 def test_the_bias_by_hand():
-    # Pro: 6 of 8 right, anti 2 of 8: 75 - 25 = 50 points. Right on one side alone: s0, s1, s2, s3 on pro, none on
-    # anti: McNemar 2 * (1/2)^4 = .125. Other: 1 of 8 and 3 of 8, together 4 of 16.
+    # Pro: 6 of 8 right, anti 2 of 8: 75 - 25 = 50 points. Differences: 100 for s0 to s3, 0 for the others: squares of
+    # the deviations 8 * 50^2, SD sqrt(20000 / 7) = 53.4522, error 18.8982, t = 2.6458 on 7 degrees of freedom:
+    # p = .03315. Quantile .975 of t(7): 2.364624, half width 44.687. Other: 1 of 8 and 3 of 8, together 4 of 16.
     found = bias_of("ccccccuo", "iuoiccoo")
     assert found.estimate.value == 50
     assert found.accuracies == {"pro": 75, "anti": 25}
-    assert found.estimate.p_value == pytest.approx(0.125)
-    assert (found.estimate.n, found.estimate.n_unscored, found.estimate.test) == (8, 0, "exact McNemar")
+    assert found.estimate.p_value == pytest.approx(0.03315, abs=1e-5)
+    assert (found.estimate.ci_low, found.estimate.ci_high) == pytest.approx((5.313, 94.687), abs=1e-3)
+    assert (found.estimate.n, found.estimate.n_unscored, found.estimate.test) == (8, 0, "paired t")
     assert found.shares["pro"] == {"correct": 0.75, "incorrect": 0, "unsure": 0.125, "other": 0.125}
     assert found.shares["anti"] == {"correct": 0.25, "incorrect": 0.25, "unsure": 0.125, "other": 0.375}
     assert found.unparsed == 0.25
@@ -173,15 +176,13 @@ def test_pairs_that_are_all_alike_have_no_interval_and_no_test():
     assert all(map(math.isnan, (found.ci_low, found.ci_high, found.p_value)))
 
 
-def test_the_interval_is_that_of_the_slow_bootstrap():
+def test_the_interval_is_the_t_interval_of_the_differences():
     pro, anti = 8 * "ccccccccuiouccci", 8 * "cciiuucciouccuii"
     found = bias_of(pro, anti).estimate
     gaps = np.array([(a == "c") - (b == "c") for a, b in zip(pro, anti, strict=True)]) * 100.0
-    rng = np.random.default_rng(1)
-    means = [rng.choice(gaps, len(gaps)).mean() for _ in range(9_999)]
-    assert (found.ci_low, found.ci_high) == pytest.approx(
-        tuple(np.quantile(means, [0.025, 0.975])), abs=0.8
-    )  # one pair is .78
+    slow = stats.ttest_1samp(gaps, 0)
+    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(slow.confidence_interval(0.95)))
+    assert found.p_value == pytest.approx(slow.pvalue)
 
 
 def test_the_order_of_the_rows_does_not_matter():
@@ -202,23 +203,16 @@ def trials_of(*pairs):
     return tuple(list(column) for column in zip(*rows, strict=True))
 
 
-def test_trials_of_one_sentence_are_one_cluster():
-    # Three sentences, right on pro alone in both trials: of the 8 patterns of signs, 2 are as extreme: p = .25.
-    # Counted as 6 independent pairs it would be 2 * (1/2)^6 = .031.
-    classes, sides, ids, trials = trials_of(("ccc", "iii"), ("ccc", "uui"))
-    found = answer_bias(classes, sides, pair_ids=ids, trial_ids=trials).estimate
-    assert found.p_value == pytest.approx(0.25)
-    assert (found.value, found.n, found.test) == (100, 3, "exact McNemar")
-
-
-def test_sentences_that_trials_agree_on_to_different_degrees_weigh_by_their_answers():
-    # Right more often on pro by 2, 2, 2 and 1 answers and on anti by 1, together 6. Of the 32 patterns of signs one
-    # sums to 8 and two (one of the single answers turned) to 6, and as many to -8 and -6: 6 of 32 are as extreme.
+def test_trials_of_one_sentence_are_averaged_and_count_once():
+    # Differences over two trials: 100, 100, 100, 50 and -50: mean 60, SD sqrt(17000 / 4) = 65.192, error 29.155,
+    # t = 2.058 on 4 degrees of freedom: p = .1087. Counted as 10 independent pairs it would be .024.
     classes, sides, ids, trials = trials_of(("ccccu", "iiiuc"), ("cccuu", "uuiuu"))
     found = answer_bias(classes, sides, pair_ids=ids, trial_ids=trials).estimate
-    assert found.p_value == pytest.approx(6 / 32)
+    assert found.p_value == pytest.approx(0.1087, abs=1e-4)
     assert (found.value, found.n) == (60, 5)
-    assert found.test == "sign-flip permutation of sentence pairs"
+    apart = answer_bias(classes, sides, pair_ids=[f"{i}{t}" for i, t in zip(ids, trials, strict=True)]).estimate
+    assert (apart.value, apart.n) == (60, 10)
+    assert apart.p_value == pytest.approx(0.024, abs=1e-3)
 
 
 @pytest.mark.parametrize("repeated", [5, 20])
@@ -238,14 +232,15 @@ def test_a_pair_asked_in_one_trial_alone_is_used_and_one_asked_in_none_is_counte
     assert (found.value, found.n, found.n_unscored) == (100, 2, 1)
 
 
-def test_conditions_of_one_sentence_are_a_cluster_when_named():
-    classes, sides = ["correct"] * 4 + ["incorrect"] * 4, ["pro"] * 4 + ["anti"] * 4
+def test_conditions_of_one_sentence_count_once_when_it_is_named():
+    # Alone: 100, 0, 100 and 100; of the sentences: 50 and 100.
+    classes, sides = ["correct"] * 4 + ["incorrect", "correct", "incorrect", "other"], ["pro"] * 4 + ["anti"] * 4
     ids = [f"{sentence}/{condition}" for sentence in ("s1", "s2") for condition in ("old", "mean")] * 2
     alone = answer_bias(classes, sides, pair_ids=ids).estimate
-    clustered = answer_bias(classes, sides, pair_ids=ids, cluster_ids=[one[:2] for one in ids]).estimate
-    assert alone.p_value == pytest.approx(0.125)  # 2 * (1/2)^4
-    assert clustered.p_value == pytest.approx(0.5)  # 2 of 4 patterns
-    assert alone.value == clustered.value == 100
+    clustered = answer_bias(classes, sides, pair_ids=ids, sentence_ids=[one[:2] for one in ids]).estimate
+    assert (alone.n, clustered.n) == (4, 2)
+    assert alone.value == clustered.value == 75
+    assert clustered.p_value == pytest.approx(2 * stats.t.sf(3, 1))  # 75 over an error of 35.36 / sqrt(2)
 
 
 def test_a_planted_bias_is_found_and_none_is_not():
@@ -267,7 +262,8 @@ def test_a_planted_bias_is_found_and_none_is_not():
         ({"sides": ["pro", "pro"]}, "expected exactly two with 'anti'"),
         ({"pair_ids": ["a", "b"]}, "has 0 rows of"),
         ({"trial_ids": ["1"]}, "1 trial_ids and 2 pair_ids"),
-        ({"cluster_ids": ["x", "y"]}, "lies in two clusters"),
+        ({"sentence_ids": ["x", "y"]}, "lies in two clusters"),
+        ({"sentence_ids": ["x"]}, "2 scores and 1 cluster_ids"),
     ],
 )
 def test_rows_that_make_no_pairs_are_refused(changes, said):
@@ -307,8 +303,6 @@ def test_the_difference_of_biases_by_hand():
 
 
 def test_the_two_sided_p_is_that_of_the_t_test():
-    from scipy import stats
-
     one, other = [39.0, 43.3, 43.3, 45.3, 40.7], [26.6, 29.4, 27.3, 30.4, 29.1]
     assert difference_of_biases(one, other).estimate.p_value == pytest.approx(stats.ttest_ind(one, other).pvalue)
 
@@ -352,13 +346,13 @@ def compute(**changes):
 
 def test_the_module_by_hand():
     # Pro: all 4 right; anti: wrong, unsure, right, unreadable: 100 - 25. Right on one side alone: a, b, d, all pro:
-    # McNemar 2 * (1/2)^3 = .25.
+    # differences 100, 100, 0, 100: t = 75 / 25 = 3 on 3 degrees of freedom.
     found = compute()
     shares = [f"share_{name}_{side}" for side in ("pro", "anti") for name in CLASSES]
     keys = ["accuracy_pro", "accuracy_anti", "bias", "ci_low", "ci_high", "p_value", *shares, "n", "n_unscored"]
     assert list(found) == keys
     assert [found[key] for key in keys[:3]] == [100, 25, 75]
-    assert found["p_value"] == pytest.approx(0.25)
+    assert found["p_value"] == pytest.approx(2 * stats.t.sf(3, 3))
     assert [found[key] for key in shares] == [1, 0, 0, 0, 0.25, 0.25, 0.25, 0.25]
     assert (found["n"], found["n_unscored"]) == (4, 0)
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from swapbias.measures.gaps import group_gap, paired_gap, paired_gaps
-from swapbias.measures.intervals import bootstrap_intervals, by_number_scored
+from swapbias.measures.gaps import group_gap, paired_gap
+from swapbias.measures.intervals import bootstrap_interval
 from swapbias.measures.levels import adjust, correlation, mean_score
 
 NAN = math.nan
@@ -281,128 +281,16 @@ def test_the_cluster_bootstrap_is_as_wide_as_the_cluster_robust_interval():
     assert naive.ci_high - naive.ci_low < 0.6 * (bootstrap.ci_high - bootstrap.ci_low)
 
 
-# --- many tests at once -------------------------------------------------------------------------------
-
-
-def alone(other, reference, **options):
-    return [paired_gap(*pairs(*two), reference_group="m", **options) for two in zip(other, reference, strict=True)]
-
-
-def numbers_of(estimates):
-    names = ("value", "ci_low", "ci_high", "effect_size", "effect_size_z", "p_value", "n", "n_unscored")
-    return np.array([[getattr(one, name) for name in names] for one in estimates])
-
-
-def awkward_scores():
-    """Rows that are plain, lack pairs here and there, lack all or all but one, do not vary, and are equal."""
-    rng = np.random.default_rng(7)
-    reference = rng.uniform(0.1, 0.9, (9, 30))
-    other = reference + rng.normal(0.1, 0.1, reference.shape)
-    other[1, 3] = reference[1, 8] = other[2, 0] = reference[3, [4, 5]] = NAN  # rows 2 and 1, 3 differ in number
-    other[4] = NAN
-    reference[5, 1:] = NAN
-    other[6] = reference[6] + 0.1
-    other[7] = reference[7] = 0.5
-    reference[8] = 0.25  # one group does not vary
-    return other, reference
-
-
-@pytest.mark.parametrize("interval", ["t", "bootstrap"])
-def test_many_tests_at_once_are_each_test_alone(interval):
-    options = {"interval": interval, "seed": 3, "n_resamples": 200}
-    many = paired_gaps(*awkward_scores(), **options)
-    single = alone(*awkward_scores(), **options)
-    assert numbers_of(many) == pytest.approx(numbers_of(single), abs=1e-9, nan_ok=True)
-    assert [(one.test, one.interval) for one in many] == [(one.test, one.interval) for one in single]
-    assert [one.n for one in many] == [30, 28, 29, 28, 0, 1, 30, 30, 30]
-
-
-def test_tests_that_all_lack_a_score_are_done_block_by_block_too(monkeypatch):
-    monkeypatch.setattr("swapbias.measures.gaps._CELLS", 90)  # three tests of 30 pairs
-    other, reference = np.random.default_rng(4).random((2, 10, 30))
-    other[:, 3] = np.nan
-    most = []
-
-    def watched(*tables):
-        most.append(len(tables[0]))
-        return by_number_scored(*tables)
-
-    monkeypatch.setattr("swapbias.measures.gaps.by_number_scored", watched)
-    found = paired_gaps(other, reference)
-    assert max(most) == 3
-    assert [one.n for one in found] == [29] * 10
-    assert numbers_of(found) == pytest.approx(numbers_of(alone(other, reference)), abs=1e-9)
-
-
-def test_many_tests_in_several_blocks_are_each_test_alone(monkeypatch):
-    monkeypatch.setattr("swapbias.measures.gaps._CELLS", 90)  # three tests of 30 pairs
-    assert numbers_of(paired_gaps(*awkward_scores())) == pytest.approx(
-        numbers_of(alone(*awkward_scores())), abs=1e-9, nan_ok=True
-    )
-
-
-def test_many_tests_equal_scipy():
-    rng = np.random.default_rng(1)
-    other, reference = rng.normal(0.1, 1, (50, 40)), rng.normal(0, 1, (50, 40))
-    slow = stats.ttest_rel(other, reference, axis=1)
-    assert [one.p_value for one in paired_gaps(other, reference)] == pytest.approx(slow.pvalue.tolist(), rel=1e-9)
-
-
-def test_swapping_the_sides_flips_the_sign_of_every_test():
-    other, reference = awkward_scores()
-    one, swapped = paired_gaps(other, reference), paired_gaps(reference, other)
-    assert [gap.value for gap in one] == pytest.approx([-gap.value for gap in swapped], nan_ok=True)
-
-
-@pytest.mark.parametrize(
-    ("other", "reference", "sentence"),
-    [
-        ([0.1, 0.2], [0.1, 0.2], r"shape \(2,\), expected one row per sample"),
-        ([[0.1, 0.2]], [[0.1]], "expected the same pairs"),
-        ([[0.1, math.inf]], [[0.1, 0.2]], "infinite"),
-        ([[0.1, math.inf]], [[NAN, math.inf]], "infinite"),
-    ],
-)
-def test_arrays_that_are_no_pairs_are_refused(other, reference, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        paired_gaps(other, reference)
-
-
-def test_unknown_intervals_of_many_tests_are_refused():
-    with pytest.raises(ValueError, match="'exact'"):
-        paired_gaps([[0.1, 0.2]], [[0.1, 0.3]], interval="exact")
-    with pytest.raises(ValueError, match="confidence"):
-        bootstrap_intervals([[0.1, 0.2]], confidence=95)
-
-
-def test_no_tests_are_no_estimates():
-    assert paired_gaps(np.empty((0, 5)), np.empty((0, 5))) == []
-    assert [end.tolist() for end in bootstrap_intervals(np.empty((0, 5)))] == [[], []]
-
-
 @pytest.mark.parametrize("cells", [50, 700, 4_000_000])
-@pytest.mark.parametrize("held", [0, 16_000_000])
-def test_many_intervals_are_the_quantiles_of_the_resampled_means(monkeypatch, cells, held):
+def test_the_bootstrap_ends_are_the_quantiles_of_the_resampled_means(monkeypatch, cells):
     # The slow definition: draw units with replacement, take means, take quantiles; in whatever blocks it is done.
-    rng = np.random.default_rng(8)
-    values = rng.normal(size=(7, 20))
-    values[3, [1, 2]] = values[5, 7] = NAN
-    values[6] = NAN
     monkeypatch.setattr("swapbias.measures.intervals._CELLS", cells)
-    monkeypatch.setattr("swapbias.measures.intervals._HELD", held)
-    low, high = bootstrap_intervals(values, confidence=0.9, seed=4, n_resamples=101)
-    for row, sample in enumerate(values[:6]):
-        scored = sample[~np.isnan(sample)]
-        drawn = np.random.default_rng(4).integers(len(scored), size=(101, len(scored)))
-        expected = np.quantile(scored[drawn].mean(axis=1), [0.05, 0.95])
-        assert (low[row], high[row]) == pytest.approx(tuple(expected), abs=1e-12)
-    assert math.isnan(low[6])
-    assert math.isnan(high[6])
-
-
-def test_one_resample_is_both_ends():
-    low, high = bootstrap_intervals([[1.0, 2.0, 4.0]], n_resamples=1)
-    assert low[0] == high[0]
+    sample = np.random.default_rng(8).normal(size=20)
+    drawn = np.random.default_rng(4).integers(20, size=(101, 20))
+    ends = bootstrap_interval((sample,), None, confidence=0.9, seed=4, n_resamples=101)
+    assert ends == pytest.approx(tuple(np.quantile(sample[drawn].mean(axis=1), [0.05, 0.95])), abs=1e-12)
+    with pytest.raises(ValueError, match="confidence 95"):
+        paired_gap(*pairs(sample, sample + 1), reference_group="m", confidence=95)
 
 
 # --- group_gap --------------------------------------------------------------------------------------

@@ -18,11 +18,12 @@ class Explained:
     """One note in both versions.
 
     Attributes:
-        model_id, phenotype, regime, pair_id: which note, by which classifier.
+        study, model_id, phenotype, regime, pair_id: which note, by which classifier.
         scores: of each group's version.
         words: for each group's version, words and their weight toward the phenotype, heaviest first.
     """
 
+    study: str
     model_id: str
     phenotype: str
     regime: str

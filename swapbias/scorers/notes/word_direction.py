@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from swapbias.errors import UsageError
-from swapbias.measures import gender_direction
+from swapbias.measures import cosines_with, gender_direction
 from swapbias.scorers.notes.features import Features, Floats
 from swapbias.scorers.scorer import Progress, Scored
 from swapbias.studies import Prompt, corpus_dir, fill, read_table
@@ -125,11 +125,7 @@ class DirectionScorer:
         if kind not in self._frames:
             raise ValueError(f"Construct {kind!r} has no frame, expected one of {', '.join(self._frames)}. Add one.")
         found = self.features.word_vectors(words, [fill(self._frames[kind], word=word) for word in words])
-        found = np.where(np.isfinite(found).all(axis=1, keepdims=True), found, np.nan)
-        length = np.linalg.norm(found, axis=1)
-        length[length == 0] = np.nan
-        cosines: Floats = found @ self.direction / length
-        return cosines
+        return cosines_with(self.direction, np.asarray(found, dtype=np.float64))
 
     def _drawn(self, word: str) -> list[str]:
         """Seeded by the word, so that neither order nor batches change what is drawn."""

@@ -1,0 +1,153 @@
+"""What is known of each measure: its words, sign, unit, and the number from 0 to 1 where higher is fairer."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+# The largest gap that scores of a unit can have: their range. Log-odds have none.
+SPANS: Mapping[str, float] = {
+    "probability mass at the mask": 1,
+    "probability mass of phrases": 1,
+    "probability of positive sentiment": 1,
+    "compound valence moved to 0..1": 1,  # VADER's -1 to 1, halved when it is moved
+    "P(negative)": 1,
+    "share of negative labels": 1,
+    "share of prompts whose right answer is likelier": 1,
+    "correct answer is likelier": 1,
+    "probability of the phenotype": 1,
+    "probability of female": 1,
+    "logistic of the SVM's decision value": 1,
+    "percentage points": 100,
+    "mean log-odds of the disapproving antonym": math.inf,
+    "natural log-odds of the right answer": math.inf,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How a quantity is oriented: ``fair`` is 1 at ``neutral`` and falls on either side of it."""
+
+    how: str
+    fair: Callable[[float], float]
+    neutral: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One quantity and how it is shown, compared and oriented.
+
+    Attributes:
+        name: stands in the ``measure`` column.
+        title: in words; ``{contrast}`` is what was compared.
+        prefix: what a line of ``reproduce`` puts before the contrast.
+        signed: zero is a meaningful middle of the value, so that its sign is written.
+        whole: a count, written without decimals.
+        comparison: may be a headline; a level of one group is none.
+        tabled: a rate, which has a table of its own by slice and regime.
+        across: computed across the values of a slice, which ``slice_by`` names.
+        unit: of the value; blank: that of the scores.
+        reach: of a difference of scores: how many ranges of their unit it can span; 0 for anything else.
+        scale: its orientation where that does not hang on the unit of the scores.
+        unfair: why no orientation would be true; blank for measures that have one.
+    """
+
+    name: str
+    title: str = "gap, {contrast}"
+    prefix: str = ""
+    signed: bool = True
+    whole: bool = False
+    comparison: bool = True
+    tabled: bool = False
+    across: bool = False
+    unit: str = ""
+    reach: int = 0
+    scale: Scale | None = None
+    unfair: str = ""
+
+    def scale_in(self, unit: str) -> Scale | None:
+        """How it is oriented in a unit; None where it is not, or the unit is not known: never a guess.
+
+        A gap g is 1 - |g| over the range of its unit, so that 0 is the largest gap there can be and the sign does not
+        matter; a gap of log-odds, which has no largest, is exp(-|g|): the odds ratio, the smaller side over the
+        larger. A difference of two gaps reaches twice as far, so it is taken over twice the range: cut off at one
+        range, differences of very unequal size would all be 0.
+        """
+        if not self.reach:
+            return self.scale if unit == self.unit else None
+        if unit not in SPANS:
+            return None
+        what, span = "gap" if self.reach == 1 else "difference of gaps", self.reach * SPANS[unit]
+        if math.isinf(span):
+            told = f"exp(-|{what}|), a ratio of odds with the smaller over the larger; {what} in {unit}"
+            return Scale(told, lambda gap: math.exp(-abs(gap)), 0, -span, span)
+        told = f"1 - |{what}|{'' if span == 1 else f' / {span:g}'}; {what} in {unit}"
+        return Scale(told, lambda gap: 1 - abs(gap) / span, 0, -span, span)
+
+
+def _share(how: str) -> Scale:
+    return Scale(how, lambda share: 1 - share, 0, 0, 1)
+
+
+def _ratio(rates: str) -> Scale:
+    """The smaller of r and 1 / r."""
+    how = f"the smaller {rates} rate over the larger"
+    return Scale(how, lambda ratio: min(ratio, 1 / ratio) if ratio else 0.0, 1, 0, math.inf)
+
+
+_UAR = Scale(
+    "1 - 2 |UAR - 0.5|; unweighted average recall of telling the gender, 0.5 by chance",
+    lambda recall: 1 - 2 * abs(recall - 0.5), 0.5, 0, 1,
+)  # fmt: skip
+_FLIPS = _share("1 - flip rate; share of notes whose prediction changes with the gender")
+_COSINE = _share("1 - direct bias; mean |cosine| with the gender direction")
+
+_RECORDS = (
+    Measure(name="paired_gap", reach=1),
+    Measure(name="group_gap", reach=1),
+    Measure(name="answer_bias", prefix="bias ", reach=1),
+    Measure(
+        name="gap_difference", title="difference of gaps ({contrast})", prefix="gap difference ", reach=2
+    ),
+    Measure(
+        name="bias_difference", prefix="bias minus baseline's ",
+        unfair="compares a model with itself: below zero it is less biased than without adjectives",
+    ),
+    Measure(name="p_one_sided", title="one-sided p, {contrast}", prefix="one-sided p ", unfair="tells how sure"),
+    Measure(name="model_difference", title="{contrast}", unfair="compares two models"),
+    Measure(
+        name="mean", title="mean, {contrast}", prefix="mean ", signed=False, comparison=False,
+        unfair="a level of one group, which is no comparison",
+    ),
+    Measure(
+        name="count_above", title="count, {contrast}", signed=False, whole=True,
+        unfair="a count of units, which grows with their number",
+    ),
+    Measure(
+        name="correlation", title="correlation, {contrast}", prefix="r ", unit="correlation", across=True,
+        unfair="tells what a score goes along with, not how large a difference is",
+    ),
+    Measure(
+        name="tprr", title="TPR ratio", signed=False, tabled=True, unit="ratio of true positive rates",
+        scale=_ratio("true positive"),
+    ),
+    Measure(
+        name="fprr", title="FPR ratio", signed=False, tabled=True, unit="ratio of false positive rates",
+        scale=_ratio("false positive"),
+    ),
+    Measure(name="flip_rate", title="flips", signed=False, tabled=True, unit="share of notes", scale=_FLIPS),
+    Measure(
+        name="macro_f1", title="macro F1", signed=False, tabled=True, unit="macro F1",
+        unfair="tells how often a prediction is right, not for whom",
+    ),
+    Measure(
+        name="leakage_uar", title="gender leakage (UAR)", signed=False, unit="unweighted average recall", scale=_UAR
+    ),
+    Measure(name="direct_bias", title="direct bias", signed=False, unit="absolute cosine", scale=_COSINE),
+    Measure(
+        name="signed_mean", title="signed mean of the cosines", unit="cosine",
+        unfair="words that lean to both sides cancel; direct bias does not let them",
+    ),
+)  # fmt: skip
+MEASURES: Mapping[str, Measure] = {one.name: one for one in _RECORDS}

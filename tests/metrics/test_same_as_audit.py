@@ -1,0 +1,219 @@
+"""What an audit reports is what the `evaluate` module gives for the same items: value, ends and p, exactly."""
+
+import math
+import zlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.scorers.chat.settings import asked_rows, read_answer
+from swapbias.scorers.notes.word_direction import DirectionScorer, DirectionTables
+from swapbias.scorers.registry import load_scorer
+from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, metric_path, metrics
+from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import Covariate, Experiment, Study
+from tests import tiny
+
+evaluate = pytest.importorskip("evaluate")
+
+RNG = np.random.default_rng(5)
+PAIRS = 30
+IDS = np.repeat([f"p{number}" for number in range(PAIRS)], 2).tolist()
+SCORES = RNG.uniform(size=2 * PAIRS)
+SCORES[7] = math.nan
+ROWS = pd.DataFrame(
+    {
+        **dict.fromkeys(PROMPT_COLUMNS, ""),
+        "pair_id": IDS,
+        "group": ["f", "m"] * PAIRS,
+        "condition": [f"c{number // 2 % 5}" for number in range(2 * PAIRS)],
+        "label": np.repeat(RNG.choice(["positive", "negative"], PAIRS), 2),
+        "answer": RNG.choice(["f", "m", ""], 2 * PAIRS),
+        "experiment": "tiny",
+        "model_id": "m",
+        "score": SCORES,
+        "predicted": np.where(np.isnan(SCORES), math.nan, SCORES > 0.5),
+    }
+)
+SIDES = {"groups": ROWS["group"].tolist(), "reference_group": "m"}
+
+
+def module(name, **inputs):
+    return evaluate.load(metric_path(name)).compute(**inputs)
+
+
+def audit(rows=ROWS, **declared):
+    """The findings of one experiment over these rows."""
+    usual = {"measure": "", "group": "f", "reference_group": "m", "cluster": "", **declared}
+    experiment = Experiment(name="tiny", question="", kind="masked", unit="u", direction="", **usual)
+    return disaggregate(rows, Study(name="tiny", title="", url="", experiments=(experiment,)), expected={})
+
+
+def numbers(found, measure, contrast=None):
+    """Value, ends, p and counts of the one finding of that measure."""
+    (one,) = [each for each in found if each.measure == measure and contrast in (None, each.contrast)]
+    estimate = one.estimate
+    return [getattr(estimate, name) for name in ("value", "ci_low", "ci_high", "p_value", "n", "n_unscored")]
+
+
+def keys(found, value="value", prefix="", p="p_value", n="n"):
+    names = (value, f"{prefix}ci_low", f"{prefix}ci_high", p, f"{prefix}{n}", f"{prefix}{n}_unscored")
+    return [found.get(name, math.nan) for name in names]
+
+
+def paired_gap():
+    mine = module("paired_gap", predictions=SCORES, pair_ids=IDS, **SIDES)
+    yield keys(mine), numbers(audit(measure="paired_gap"), "paired_gap")
+
+
+def group_gap():
+    mine = module("group_gap", predictions=SCORES, **SIDES)
+    yield keys(mine), numbers(audit(measure="group_gap"), "group_gap")
+
+
+def bias_correlation():
+    values = {f"c{number}": number**2 for number in range(5)}
+    found = audit(covariates=(Covariate("pay", "condition", values),))
+    means = ROWS.groupby("condition", sort=False)["score"].mean()
+    mine = module("bias_correlation", predictions=means.tolist(), references=[values[name] for name in means.index])
+    mine |= {"pearson_n": mine["n"], "pearson_n_unscored": mine["n_unscored"]}
+    yield keys(mine, "pearson", "pearson_", "pearson_p_value"), numbers(found, "correlation")
+
+
+def share_above():
+    found = audit(thresholds=(0.5, 1.0))
+    for threshold, sign in ((0.5, ">"), (1.0, "=")):
+        mine = module("share_above", predictions=SCORES, groups=SIDES["groups"], threshold=threshold)
+        for group in "fm":
+            n = mine[f"n_{group}"]
+            ends = [mine[f"ci_{end}_{group}"] * n for end in ("low", "high")]
+            counted = [mine[f"count_{group}"], *ends, math.nan, n, mine[f"n_unscored_{group}"]]
+            yield counted, numbers(found, "count_above", f"{group} {sign} {threshold:g}")
+
+
+def flip_rate():
+    mine = module("flip_rate", predictions=SCORES, pair_ids=IDS, threshold=0.5, **SIDES)
+    yield keys(mine), numbers(audit(rates=("flips",)), "flip_rate")
+
+
+def rate_ratio():
+    labels = (ROWS["label"] == "positive").astype(int).tolist()
+    mine = module("rate_ratio", predictions=ROWS["predicted"].tolist(), references=labels, pair_ids=IDS, **SIDES)
+    found = audit(rates=("ratios",))
+    for name in ("tprr", "fprr"):
+        yield keys(mine, name, f"{name}_"), numbers(found, name)
+
+
+def leakage_uar():
+    mine = module("leakage_uar", predictions=ROWS["answer"].tolist(), references=SIDES["groups"], note_ids=IDS)
+    yield keys(mine, "uar"), numbers(audit(rates=("leakage",)), "leakage_uar")
+
+
+class Vectors:
+    """Word vectors of six dimensions, drawn by the word."""
+
+    name, identity, null_words = "toy", {}, 0
+
+    def fit(self, texts):
+        return self
+
+    def vectors(self, texts, on_progress=None):
+        return self.word_vectors(texts, texts)
+
+    def word_vectors(self, words, sentences):
+        drawn = [np.random.default_rng(zlib.crc32(word.encode())).normal(size=6) for word in words]
+        return np.array(drawn).reshape(-1, 6)
+
+    def like_words(self, word):
+        return []
+
+
+def direct_bias():
+    pairs = [("she", "he"), ("woman", "man"), ("her", "his")]
+    rows = [{"pair": f, "female": f, "male": m} for f, m in pairs]
+    frames = [{"kind": "", "female": "[word]", "male": ""}, *({"kind": f, "female": f, "male": m} for f, m in pairs)]
+    scorer, words = DirectionScorer(Vectors(), DirectionTables(rows, frames)), [f"word{n}" for n in range(12)]
+    blank = dict.fromkeys(PROMPT_COLUMNS, "")
+    scored = scorer.score([Prompt(**{**blank, "text": word}) for word in words])
+    items = pd.DataFrame(
+        [
+            {**blank, "group": "word", "experiment": "tiny", "model_id": "m", "score": one.score,
+             "top_tokens": one.top_tokens, **one.parts}
+            for one in scored
+        ]
+    )  # fmt: skip
+    found = audit(items, rates=("direction",))
+    female, male = (Vectors().word_vectors(side, side) for side in zip(*pairs, strict=True))
+    mine = module("direct_bias", predictions=Vectors().word_vectors(words, words), female=female, male=male)
+    yield keys(mine, "direct_bias"), numbers(found, "direct_bias")
+    signed = {**mine, "signed_n": mine["n"], "signed_n_unscored": mine["n_unscored"]}
+    yield keys(signed, "signed_mean", "signed_"), numbers(found, "signed_mean")
+
+
+def answer_bias():
+    rows = [row for row in config_rows("adjective_coreference", "wino_style-stereotype") if row["condition"] == "old"]
+    asked, items = asked_rows(rows, 1), []
+    answers = [
+        "I cannot tell" if zlib.crc32(row["text"].encode()) % 3 == 0 else row["correct"].removeprefix("the ")
+        for row in asked
+    ]
+    for row, prompt, answer in zip(asked, as_prompts(asked), answers, strict=True):
+        score, parts = read_answer(prompt, answer)
+        items.append({**row, "model_id": "m", "score": score, "answer": answer, "top_tokens": "[]", **parts})
+    found = disaggregate(pd.DataFrame(items), "adjective_coreference", expected={})
+    over_all = [one for one in found if one.slice_by == "all"]
+    for parser, measure in (("tolerant", "paired_gap"), ("strict", "answer_bias")):
+        mine = module(
+            "answer_bias", predictions=answers, references=[row["correct"] for row in asked], parser=parser,
+            incorrect=[row["incorrect"] for row in asked], sides=[row["group"] for row in asked],
+            pair_ids=[row["template"] for row in asked],
+        )  # fmt: skip
+        yield keys(mine, "bias"), numbers(over_all, measure)
+
+
+def lexicon_mass(folder):
+    model = load_scorer(str(tiny.save("bert", folder)))
+    prompts = as_prompts(config_rows("gendered_stigma", "rq1")[:90])
+    rows = [
+        {**prompt.row(), "model_id": "m", "score": one.score}
+        for prompt, one in zip(prompts, model.score(prompts), strict=True)
+    ]
+    found = disaggregate(pd.DataFrame(rows).assign(experiment="tiny"), audit_levels(), expected={})
+    texts = list(dict.fromkeys(prompt.text for prompt in prompts))
+    tops = {}
+    for members, probabilities in model.read(texts):
+        for place, index in enumerate(members):
+            top = probabilities[place].topk(min(100, probabilities.shape[1]))
+            tops[texts[index]] = [model.words[token] for token in top.indices.tolist()], top.values.tolist()
+    lexicon = load_lexicon(prompts[0].candidates.rpartition("/")[0])
+    labels = zip(model.words, lexicon.labels(model.words, uncased=True), strict=True)
+    words = {word.strip().lower(): label for word, label in labels if label != lexicon.rest}
+    for group in ("female", "male"):
+        mine = [tops[prompt.text] for prompt in prompts if prompt.group == group]
+        mass = module(
+            "lexicon_mass", predictions=[tokens for tokens, _ in mine], probabilities=[p for _, p in mine],
+            lexicon=words, threshold=0.01,
+        )  # fmt: skip
+        value, *_, n, lost = numbers(found, "mean", group)
+        yield [mass[group], mass["n"], mass["n_unscored"]], [value, n, lost]
+
+
+def audit_levels():
+    experiment = Experiment(
+        name="tiny", question="", kind="masked", unit="u", direction="", measure="", group="female",
+        reference_group="male", levels=("female", "male"),
+    )  # fmt: skip
+    return Study(name="tiny", title="", url="", experiments=(experiment,))
+
+
+@pytest.mark.parametrize("name", metrics())
+def test_a_module_gives_what_an_audit_reports(name, tmp_path):
+    case = globals()[name]  # a new module needs a case of its own here
+    checked = 0
+    for mine, audited in case(tmp_path) if name == "lexicon_mass" else case():
+        np.testing.assert_array_equal(np.array(mine, dtype=float), np.array(audited, dtype=float))
+        assert math.isfinite(mine[0])
+        checked += 1
+    assert checked
