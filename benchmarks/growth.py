@@ -84,7 +84,10 @@ def _scored(models: Sequence[str], texts: int, folder: Path) -> Callable[[], Any
         with tempfile.TemporaryDirectory(dir=folder) as place:
             for name in models:
                 scorer = MaskedScorer.load(str(folder / name), LoadOptions())
-                work = [lambda piece=piece, scorer=scorer: score_rows(piece, scorer) for piece in chunks(rows)]
+                work = [
+                    lambda piece=piece, scorer=scorer: score_rows(piece, scorer)
+                    for piece in chunks(rows, scorer.chunk_rows)
+                ]
                 Run.create(Path(place) / name, {}).score_once(STUDY, work, lambda _: None)
 
     return run

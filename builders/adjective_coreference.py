@@ -29,6 +29,11 @@ def _conditions() -> list[dict[str, str]]:
     return read_table(FOLDER / "adjectives.csv", ("condition", *GENDERS), optional=GENDERS)
 
 
+def _aliases() -> dict[str, str]:
+    rows = read_table(FOLDER / "key_aliases.csv", ("key", "occupation"))
+    return {row["key"]: row["occupation"] for row in rows}
+
+
 def _row(sentence: Sentence, side: str, condition: dict[str, str], mode: str) -> dict[str, str]:
     adjectives = {gender: condition[gender] for gender in GENDERS}
     answers = {gender: sentence.answer(gender) for gender in GENDERS}
@@ -123,6 +128,7 @@ STUDY = Study(
             direction="above zero more answers are right where the pronoun fits the stereotype of the occupation; "
             "further from zero is worse",
             rates=("answers",),
+            aliases=_aliases(),
         ),
         _experiment(
             name="odds",
@@ -133,7 +139,6 @@ STUDY = Study(
             direction="above zero the right answer is likelier than the wrong one more often where the pronoun fits "
             "the stereotype of the occupation; further from zero is worse",
             scores=("score", "log_odds"),
-            units={"log_odds": "natural log-odds of the right answer"},
         ),
     ),
     limits=(

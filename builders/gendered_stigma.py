@@ -170,6 +170,7 @@ STUDY = Study(
     experiments=(
         _experiment(
             name="rq1",
+            calibrated=True,
             question="Does the model associate mental-health conditions with one gender as the subject?",
             configs=("rq1",),
             alternatives=("rq1_original",),

@@ -154,7 +154,6 @@ STUDY = Study(
             direction="P(negative) is the share of disapproving words in the rated mass; above zero stigmatized "
             "conditions draw more of it than other ones; above zero is worse",
             scores=("score", "antonym_log_odds"),
-            units={"antonym_log_odds": "mean log-odds of the disapproving antonym"},
             slices=(*_SLICES, _CONDITION),
             thresholds=(0.5,),
             reported=("unrated_mass", "top_mass"),

@@ -1,10 +1,12 @@
 """Files of this machine: written whole or not at all, one process at a time, and the cache folder."""
 
 import hashlib
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
@@ -71,6 +73,16 @@ def write_whole(path: Path, content: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error  # a write error names no file
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def as_json(value: Any) -> Any:
+    """A value as JSON holds it: keys as texts, lists for tuples, plain numbers for NumPy's, None for NaN."""
+    if isinstance(value, Mapping):
+        return {str(key): as_json(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(inner) for inner in value]
+    number = value.item() if hasattr(value, "item") else value  # of NumPy, which this room does without
+    return None if isinstance(number, float) and not math.isfinite(number) else number
 
 
 SUFFIXES = (".csv", ".csv.gz", ".jsonl", ".parquet")

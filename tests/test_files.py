@@ -11,7 +11,7 @@ from swapbias.audit.audit import resume, start
 from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
 from swapbias.files import LOCK, locked
-from swapbias.scorers.chat.settings import ChatSettings
+from swapbias.scorers.chat.options import ChatOptions
 from tests.conftest import ROOT
 from tests.scorers.chat.server import ChatServer
 
@@ -101,8 +101,8 @@ def test_a_run_under_way_is_not_resumed_nor_begun_again(tmp_path, quiet):
         return "mechanic"
 
     with ChatServer(answer) as server:
-        chat = ChatSettings(model="tiny", base_url=server.base_url, trials=1, concurrency=1)
-        settings = Settings(studies=STUDY, limit=8, chat=chat)
+        chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1, concurrency=1)
+        settings = Settings(studies=STUDY, limit=8, options=(chat,))
         run, _ = start(settings, folder, **quiet)
         assert len(server.requests) == 8
     assert "is being worked on by another process" in told[1]
@@ -113,12 +113,14 @@ def test_a_run_under_way_is_not_resumed_nor_begun_again(tmp_path, quiet):
 
 def test_a_new_run_is_not_begun_where_another_begins(tmp_path, quiet, holder):
     with ChatServer(lambda prompt: "mechanic") as server:
-        chat = ChatSettings(model="tiny", base_url=server.base_url, trials=1)
+        chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1)
         with pytest.raises(UsageError, match="is being worked on"):
-            start(Settings(studies=STUDY, limit=8, chat=chat), tmp_path, **quiet)
+            start(Settings(studies=STUDY, limit=8, options=(chat,)), tmp_path, **quiet)
         assert server.requests == []
         assert [path.name for path in tmp_path.iterdir()] == [LOCK]
         holder.kill()
         holder.wait()
-        run, _ = start(Settings(studies=STUDY, limit=8, chat=chat), tmp_path, **quiet)  # the file hinders nobody
+        run, _ = start(
+            Settings(studies=STUDY, limit=8, options=(chat,)), tmp_path, **quiet
+        )  # the file hinders nobody
     assert run.manifest()["status"] == "complete"

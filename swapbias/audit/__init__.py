@@ -6,7 +6,6 @@ from swapbias import front_door
 
 if TYPE_CHECKING:
     from swapbias.audit.audit import resume as resume, start as start
-    from swapbias.audit.clinical import NoteSettings as NoteSettings, load_notes as load_notes
     from swapbias.audit.compare import (
         Column as Column,
         ComparedRun as ComparedRun,
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
         side_by_side as side_by_side,
     )
     from swapbias.audit.plan import (
-        CHAT as CHAT,
         Settings as Settings,
         default_folder as default_folder,
+        load_notes as load_notes,
         told_plan as told_plan,
     )
     from swapbias.audit.result_files import parse_manifest as parse_manifest, parse_results as parse_results
@@ -37,9 +36,8 @@ __getattr__ = front_door(
     __name__,
     {
         "audit": "resume start",
-        "clinical": "NoteSettings load_notes",
         "compare": "Column ComparedRun Comparison Row comparison_table read_run scored_rows side_by_side",
-        "plan": "CHAT Settings default_folder told_plan",
+        "plan": "Settings default_folder load_notes told_plan",
         "result_files": "parse_manifest parse_results",
         "results": "Results as_public read_results rebuild_report write_results",
         "run": "Run score_prompts",

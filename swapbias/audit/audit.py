@@ -1,8 +1,7 @@
 """The main job: prompts -> scores -> findings -> figures and report, in one resumable run."""
 
-import json
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,20 +10,17 @@ from typing import TYPE_CHECKING, Any
 from swapbias import __version__
 from swapbias.audit.cache import ScoreCache
 from swapbias.audit.plan import Settings, Task, fingerprints, plan
-from swapbias.audit.readers import Bar, Say, check_code, identities, load_readers
-from swapbias.audit.run import CHUNK_ROWS, Run, chunks, now, refuse_non_finite, score_rows
+from swapbias.audit.run import Run, chunks, now, refuse_non_finite, score_rows
 from swapbias.errors import UsageError
-from swapbias.files import locked
+from swapbias.files import as_json, locked
 from swapbias.privacy import credentialed
-from swapbias.scorers import HasLog, Scorer
-from swapbias.scorers.chat import AnswerLog
+from swapbias.scorers import Bar, Say, Scorer, check_load, code_of, is_callable, kinds, short_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from swapbias.findings import Finding
 
-ANSWERS = "answers.jsonl"  # of a chat model, each as it arrives
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")
 
 
@@ -45,7 +41,7 @@ def start(
         "status": "running",
         "started": now(),
         "versions": _versions(),
-        "settings": asdict(settings),
+        "settings": settings.saved(),
         "corpora": fingerprints(tasks),
         "skipped": [asdict(one) for one in skipped],
         "credentialed": held(tasks),
@@ -100,7 +96,7 @@ def _work(
     cache: ScoreCache | None,
 ) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
-    pinned = _as_saved(identities(readers))
+    pinned = as_json(identities(readers))
     if manifest.setdefault("models", pinned) != pinned:
         raise UsageError(f"{run.folder} was begun with another version of the model. Start a new run.")
     run.write_manifest(manifest)
@@ -108,26 +104,20 @@ def _work(
         credentialed.mark(run.folder)
         say(f"These notes are credentialed: {run.folder} must not be published, shared or sent anywhere.")
     for reader in readers:
-        if isinstance(reader, HasLog):
-            reader.log = AnswerLog(run.folder / ANSWERS)
+        reader.keep_answers(run.folder)
     try:
         items = _score_all(run, tasks, readers, bar, cache)
     finally:  # a run that is stopped says it too
         if cache is not None:
             manifest["from_cache"] = manifest.get("from_cache", 0) + cache.rows
             run.write_manifest(manifest)
-    if notes := list(dict.fromkeys(note for one in readers if (note := getattr(one, "error_note", "")))):
+    if notes := list(dict.fromkeys(one.error_note for one in readers if one.error_note)):
         manifest["dtype_error"] = notes
         for note in notes:
             say(note)
     from swapbias.audit.conclusion import conclude  # statistics take long to import: the model does not wait for them
 
     return run, conclude(run, manifest, tasks, readers, items, seed=seed, say=say)
-
-
-def _as_saved(models: list[dict[str, Any]]) -> Any:
-    """As a manifest read back has it: lists for tuples, strings for keys."""
-    return json.loads(json.dumps(models))
 
 
 def _score_all(
@@ -148,9 +138,7 @@ def _score_all(
             return lambda: _without_held_text(score_rows(piece, reader, advance, cache=kept))
 
         work = [
-            chunk(reader, piece, kept)
-            for reader, rows, kept in todo
-            for piece in chunks(rows, getattr(reader, "chunk_rows", CHUNK_ROWS))
+            chunk(reader, piece, kept) for reader, rows, kept in todo for piece in chunks(rows, reader.chunk_rows)
         ]
         items[study] = run.score_once(study, work, advance)
         refuse_non_finite(items[study], str(run.folder))
@@ -160,6 +148,99 @@ def _score_all(
 def _without_held_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Scored rows as they are kept: the text of credentialed notes stays where it came from."""
     return [{**row, "text": ""} if row.get("credentialed") == "True" else row for row in rows]
+
+
+def load_readers(settings: Settings, tasks: Sequence[Task], *, say: Say, bar: Bar) -> list[Scorer]:
+    """For each task the scorer that reads its model; each model is loaded once.
+
+    Raises:
+        UsageError: a model that sends texts away would read credentialed notes, or one that does not fit.
+        ValueError: a model that cannot be loaded.
+    """
+    check_load(settings.load)
+    loaded: dict[tuple[str, str], Any] = {}
+    readers = []
+    for task in tasks:
+        key = (task.model, task.kind.name)
+        if key not in loaded:
+            if task.notes and task.notes.credentialed and is_callable(task.model):
+                say(f"These notes are credentialed: make sure that {task.model} sends nothing of them to a service.")
+            say(f"Model: {short_name(task.model)}.")
+            rows = [row for one in tasks if (one.model, one.kind.name) == key for row in one.rows]
+            loaded[key] = task.kind.load(task.model, settings, rows, say=say, bar=bar)
+        training = task.notes.training if task.notes else lambda phenotype, regime: []
+        reader = task.kind.read(loaded[key], task.experiment, settings, corpus=task.study.name, training=training)
+        readers.append(reader)
+        refuse_sending(task, reader)
+    _check_names(tasks, readers)
+    return readers
+
+
+def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:
+    """Before a run goes on: its manifest may be anybody's, and the models that it names may run code.
+
+    Args:
+        run: for the error.
+        settings: as the manifest has them; pickles that ``settings.load`` allows are trusted.
+        pinned: the manifest's models with their sha256; None where it has none yet.
+        trust: whether the code may run.
+
+    Raises:
+        UsageError: a pickle or Python function that is not trusted, or not the one that the run began with.
+    """
+    known = set(_hashes(pinned))
+    for model in (settings.model, *(name for one in kinds() for name in one.code(settings))):
+        code = code_of(model) if model else None
+        if code is None:
+            continue
+        if known and code.sha256 and code.sha256 not in known:
+            raise UsageError(f"{run} was begun with another version of {code.name}. Start a new run.")
+        if not (trust or (code.pickle and settings.load.allow_pickle)):
+            runs = "a pickle, and reading" if code.pickle else "a Python function, and importing"
+            raise UsageError(
+                f"{run} names {code.name}, {runs} it runs what its maker wrote. Repeat with --trust if you trust who "
+                "made this run and that code."
+            )
+
+
+def _hashes(pinned: Any) -> Iterator[str]:
+    """Every text in the identities of models, however deep."""
+    if isinstance(pinned, str):
+        yield pinned
+    elif isinstance(pinned, Mapping | list):
+        for inner in pinned.values() if isinstance(pinned, Mapping) else pinned:
+            yield from _hashes(inner)
+
+
+def _check_names(tasks: Sequence[Task], readers: Sequence[Scorer]) -> None:
+    """Two models of one name would be taken for one."""
+    seen = set()
+    for task, reader in zip(tasks, readers, strict=True):
+        key = (task.study.name, task.experiment.name, reader.model_id)
+        if key in seen:
+            raise UsageError(f"{reader.model_id} is named twice. Name it once, or tell the two apart as NAME=PATH.")
+        seen.add(key)
+
+
+def refuse_sending(task: Task, reader: Scorer) -> None:
+    """Stop before credentialed notes would leave this machine.
+
+    Raises:
+        UsageError: the scorer says that it sends texts to a service (``sends_text``).
+    """
+    if task.notes is not None and task.notes.credentialed and reader.sends_text:
+        raise UsageError(
+            f"{reader.model_id} sends texts to a service, and these notes are credentialed: they must not leave this "
+            "machine. Choose a model that runs here."
+        )
+
+
+def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
+    """What pins the models down, each once."""
+    known: dict[str, dict[str, Any]] = {}
+    for reader in readers:
+        known.setdefault(reader.model_id, {"model_id": reader.model_id, **reader.identity})
+    return list(known.values())
 
 
 def held(tasks: Sequence[Task]) -> bool:

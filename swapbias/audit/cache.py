@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from swapbias import __version__
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import cache_dir, file_sha256, write_whole
-from swapbias.scorers import HasLog, LoadOptions, Progress, Scored, Scorer
+from swapbias.scorers import LoadOptions, Progress, Scored, Scorer, model_kinds
 from swapbias.studies import Prompt, corpora, fingerprint, load_corpus, load_lexicon
 
 LIMIT = "SWAPBIAS_CACHE_LIMIT"
@@ -108,7 +108,6 @@ def bytes_in(folder: Path) -> int:
     return sum(size for _, size, _ in _files(folder))
 
 
-KINDS = ("masked", "classifier", "causal")  # of models whose scores are kept; those that read notes are not
 _FORMAT = 1  # of the files
 _COLUMNS = ("score", "answer", "top_tokens")
 _PART = "part/"
@@ -199,7 +198,7 @@ def is_pinned(scorer: Scorer) -> bool:
     identity = scorer.identity
     loaded = {"architecture", "device", "dtype"} <= set(identity)
     known = bool(identity.get("sha256") or identity.get("revision"))
-    return scorer.kind in KINDS and loaded and known and not isinstance(scorer, HasLog)
+    return scorer.kind in model_kinds() and loaded and known
 
 
 @cache

@@ -1,6 +1,6 @@
 """What a run comes to when all is scored: findings, the most mismatched note explained, figures and report."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -11,9 +11,12 @@ from swapbias.audit.results import Results, write_results
 from swapbias.audit.run import Run, now
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, disaggregate
-from swapbias.scorers import HasCoverage, Scorer
+from swapbias.notes import Notes
+from swapbias.scorers import Say, Scorer
 from swapbias.scorers.notes import Explained, explain_pair
-from swapbias.studies import load_lexicon
+from swapbias.studies import Published, load_lexicon, published_for
+
+PLANTED_LEAK = "planted leak"  # the source of a number that was planted in synthetic notes
 
 
 def explain(
@@ -22,7 +25,7 @@ def explain(
     items: Mapping[str, pd.DataFrame],
     *,
     seed: int,
-    say: Callable[[str], None],
+    say: Say,
 ) -> list[Explained]:
     """For each classifier of notes its most mismatched pair of the first regime; nothing of credentialed notes."""
     found: list[Explained] = []
@@ -40,7 +43,7 @@ def explain(
     return found
 
 
-def _most_mismatched(study: str, rows: pd.DataFrame, reader: Any, seed: int) -> Explained | None:
+def _most_mismatched(study: str, rows: pd.DataFrame, reader: Scorer, seed: int) -> Explained | None:
     if not len(rows):
         return None
     first = rows[rows["construct"] == rows["construct"].iloc[0]]
@@ -64,7 +67,7 @@ def conclude(
     items: Mapping[str, pd.DataFrame],
     *,
     seed: int,
-    say: Callable[[str], None],
+    say: Say,
 ) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete.
 
@@ -80,7 +83,7 @@ def conclude(
     Returns:
         Findings in the order of the studies.
     """
-    found = _with_units(_found(items, readers, seed), tasks, readers)
+    found = _with_units(_found(items, tasks, readers, seed), tasks, readers)
     explained = explain(tasks, readers, items, seed=seed, say=say)
     if notes := list(_given_up(items)):
         manifest["pruning"] = notes
@@ -92,12 +95,43 @@ def conclude(
     return found
 
 
-def _found(items: Mapping[str, pd.DataFrame], readers: Sequence[Scorer], seed: int) -> list[Finding]:
+def _found(
+    items: Mapping[str, pd.DataFrame], tasks: Sequence[Task], readers: Sequence[Scorer], seed: int
+) -> list[Finding]:
     found: list[Finding] = []
     for name, frame in items.items():
         for model_id, part in frame.groupby("model_id", sort=False):
-            expected = next((getattr(one, "expected", None) for one in readers if one.model_id == model_id), None)
+            named = (pair for pair in zip(tasks, readers, strict=True) if pair[1].model_id == model_id)
+            expected = next((_expected(task, reader) for task, reader in named), None)
             found += disaggregate(part, name, expected=expected, seed=seed)
+    return found
+
+
+def _expected(task: Task, reader: Scorer) -> Mapping[tuple[str, ...], Published] | None:
+    """What to hold the findings of a model against; None: whatever was published for it."""
+    if task.notes is None:
+        return reader.expected
+    return expected_numbers(task.study.name, task.notes, reader.model_id)
+
+
+def expected_numbers(study: str, notes: Notes, model: str) -> dict[tuple[str, ...], Published]:
+    """What to hold findings on notes against: of MIMIC-III the paper's numbers, of synthetic notes the planted leak.
+
+    None of a user's own notes: the paper's numbers say nothing of them.
+    """
+    if notes.name == "mimic3":
+        return published_for(study, model.partition("+")[0])
+    return _planted(notes) if notes.name == "synthetic" else {}
+
+
+def _planted(notes: Notes) -> dict[tuple[str, ...], Published]:
+    """The share of test notes whose label hangs on the gender alone: what a perfect learner of them flips on."""
+    found: dict[tuple[str, ...], Published] = {}
+    for phenotype in notes.phenotypes:
+        tests = [note for note in notes.rows if (note["phenotype"], note["split"]) == (phenotype, "test")]
+        share = sum(note["planted"] == "leak" for note in tests) / len(tests)
+        key = ("phenotyping", "original", "flip_rate", "female and male", "phenotype", phenotype)
+        found[key] = Published(value=f"{share:.3f}", source=PLANTED_LEAK)
     return found
 
 
@@ -131,7 +165,7 @@ def _coverage(tasks: Sequence[Task], readers: Sequence[Scorer]) -> pd.DataFrame:
     for task, reader in zip(tasks, readers, strict=True):
         names = {row["candidates"].rpartition("/")[0] for row in task.rows} - {""}
         for name in sorted(names):
-            if isinstance(reader, HasCoverage) and (reader.model_id, name) not in seen:
+            if (reader.model_id, name) not in seen:
                 rows += [asdict(one) for one in reader.coverage(load_lexicon(name))]
                 seen.add((reader.model_id, name))
     return pd.DataFrame(rows)

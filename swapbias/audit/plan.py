@@ -1,44 +1,40 @@
 """What an audit will do: its settings, which experiments fit the model, which prompts they read."""
 
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from swapbias.audit.clinical import NoteSettings, load_notes, note_rows
 from swapbias.errors import UsageError
-from swapbias.notes import Notes
-from swapbias.scorers import KINDS, VADER, LoadOptions, is_callable, model_kind
-from swapbias.scorers.chat import ChatSettings, asked_rows, planned_requests
+from swapbias.notes import NAME, PHENOTYPES, Notes, kind_of_folder, local_notes, with_genders
+from swapbias.privacy import is_credentialed
+from swapbias.scorers import PROMPTS, VERSIONS, Kind, LoadOptions, Request, kind_of, kinds, model_kind, short_name
+from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import Experiment, Study, config_rows, fingerprint, load_lexicon, load_study, studies
+from swapbias.swapping import Swapper
 
-CALIBRATION = "calibration"
-EMBEDDING = "embedding"  # the kind that reads notes and words through --embedding
-NOTE_STUDY = "phenotype_fairness"
-CHAT = "chat"  # the kind that answers through --chat
-CHAT_STUDY = "adjective_coreference"
-CALIBRATED = ("rq1",)  # experiments that the calibration model is trained for
-_DEFAULT_MODELS = {"masked": CALIBRATION, "classifier": VADER}  # no causal model is embedded
+AS_TRAINED = "as trained"  # the regime of a classifier that was trained elsewhere
+_TEST_SHARE = 3  # one subject in so many, where own notes name no split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Request):
     """What to audit and how; stands in the manifest, so that a run can be resumed or repeated.
 
     ``studies`` holds ``name`` or ``name:config``; empty means all. ``limit`` is the most rows per config.
     """
 
-    model: str | None = None
     studies: tuple[str, ...] = ()
-    kind: str | None = None
     limit: int | None = None
-    seed: int = 0
-    load: LoadOptions = field(default_factory=LoadOptions)
-    notes: NoteSettings = field(default_factory=NoteSettings)
-    chat: ChatSettings = field(default_factory=ChatSettings)
+
+    def saved(self) -> dict[str, Any]:
+        """As a manifest has them: the options of each kind under their key."""
+        plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("load", "options")}
+        chosen = (self.load, *(self.of(one.options) for one in kinds() if one.options))
+        return {**plain, **{one.key: _saved(one) for one in chosen}}
 
     @classmethod
     def from_manifest(cls, saved: Mapping[str, Any]) -> "Settings":
@@ -48,11 +44,10 @@ class Settings:
             ValueError: they are not those of this version.
         """
         try:
-            notes = NoteSettings(**{**saved["notes"], "embeddings": tuple(saved["notes"]["embeddings"])})
-            load = LoadOptions(**{**saved["load"], "allow_pickle": False})  # asked of whoever goes on with a run
-            made = {"studies": tuple(saved["studies"]), "load": load, "notes": notes}
-            made["chat"] = ChatSettings(**saved["chat"])
-            found = cls(**{**saved, **made})
+            rest = dict(saved)
+            load = replace(_made(LoadOptions, rest.pop("load")), allow_pickle=False)  # asked of whoever goes on
+            options = tuple(_made(one.options, rest.pop(one.options.key)) for one in kinds() if one.options)
+            found = cls(**{**rest, "studies": tuple(rest["studies"]), "load": load, "options": options})
             if not isinstance(found.limit, int | None) or not isinstance(found.seed, int):
                 raise TypeError(f"limit {found.limit!r}, seed {found.seed!r}")
             return found
@@ -60,6 +55,15 @@ class Settings:
             raise ValueError(
                 f"The manifest's settings are not of this version ({error}). Start a new run."
             ) from error
+
+
+def _saved(options: Any) -> dict[str, Any]:
+    """What a user can set of some options, by name."""
+    return {one.name: getattr(options, one.name) for one in fields(options) if "help" in one.metadata}
+
+
+def _made(options: Any, saved: Mapping[str, Any]) -> Any:
+    return options(**{name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,16 @@ class Task:
     model: str
     rows: list[dict[str, str]]
     notes: Notes | None = None  # what classifiers are trained on
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its model."""
+        return kind_of(self.experiment.kind)
+
+    @property
+    def corpus(self) -> str:
+        """The corpus that its rows are made of."""
+        return self.experiment.corpus or self.study.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,82 +110,64 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
     """
     if settings.kind and settings.model is None:
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
-    settings.chat.check()
-    named = settings.studies or _asked_for(settings)
-    chosen = [_study_and_config(name) for name in named]
+    for one in kinds():
+        one.check(settings)
+    own = [study for one in kinds() if one.given(settings) for study in _studies_of(one)]
+    chosen = [_study_and_config(name) for name in settings.studies or dict.fromkeys(own) or studies()]
     if kind is None and settings.model is not None:
         kind = model_kind(settings.model, settings.kind)
     tasks: list[Task] = []
     skipped: list[Skipped] = []
-    notes = cache(lambda: load_notes(settings.notes, settings.seed))
+    notes = cache(lambda corpus: load_notes(settings.of(NoteOptions), settings.seed, corpus))
     for study, config in chosen:
         for experiment in study.experiments:
             if config and config not in (*experiment.configs, *experiment.alternatives):
                 continue
             if any((task.study, task.experiment) == (study, experiment) for task in tasks):
                 raise UsageError(f"{study.name} {experiment.name} is named twice. Name it once, with one config.")
-            reason = _misfit(study, experiment, kind, settings)
-            if reason:
-                skipped.append(Skipped(study.name, experiment.name, reason))
+            if experiment.on_request and not settings.studies and study.name not in own:
+                why = f"it takes many times as long as the others; run it with --study {study.name}"
+                skipped.append(Skipped(study.name, experiment.name, why))
                 continue
             configs = (config,) if config else experiment.configs
-            for model in _models(experiment, settings):
-                unfit = settings.notes.misfit(experiment, model)
-                if unfit:
-                    skipped.append(Skipped(study.name, experiment.name, unfit))
-                    continue
-                task = _task(study, experiment, configs, model, settings, notes)
-                why = _unreadable(task, settings)
-                if why:
-                    skipped.append(Skipped(study.name, experiment.name, why))
-                else:
-                    tasks.append(task)
-            if experiment.regimes and settings.notes.trains:
-                skipped += [
-                    Skipped(study.name, f"{experiment.name}, {phenotype}", why)
-                    for phenotype, why in notes().untrainable().items()
-                ]
-            if experiment.corpus and any(task.experiment == experiment for task in tasks):
-                skipped += [Skipped(study.name, f"part of {experiment.name}", one) for one in notes().remarks()]
+            found, left = _tasks(study, experiment, configs, settings, kind, notes)
+            tasks += found
+            skipped += left
     if not tasks:
         reasons = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
         raise UsageError(f"Nothing to audit: {reasons}. Choose another model or --study.")
-    if settings.notes.given and not any(task.experiment.kind == EMBEDDING for task in tasks):
-        raise UsageError(
-            f"--embedding, --classifier, --data and --plausible are read by {NOTE_STUDY}. Name it as well."
-        )
-    if settings.chat.model is not None and not any(task.experiment.kind == CHAT for task in tasks):
-        raise UsageError(f"--chat {_short(settings.chat.model)} is asked by {CHAT_STUDY} alone. Name it as well.")
+    for one in kinds():
+        if one.given(settings) and not any(task.kind is one for task in tasks):
+            raise UsageError(f"{one.unheard(settings, ' and '.join(_studies_of(one)))} Name it as well.")
     return tasks, skipped
 
 
-def _unreadable(task: Task, settings: Settings) -> str:
-    """Why an experiment on notes has nothing to read or to learn from; blank where it has."""
-    if task.notes is None:
-        return ""
-    if not task.rows:
-        return "no test note with a known gender is left" + (
-            "" if not settings.notes.trains else ", of a phenotype that a classifier can be trained for"
-        )
-    return task.notes.unlearnable_gender() if task.experiment.reading == "gender" else ""
+def _studies_of(kind: Kind) -> list[str]:
+    """The studies with an experiment for a kind of model."""
+    return [name for name in studies() if any(one.kind == kind.name for one in load_study(name).experiments)]
 
 
-def _asked_for(settings: Settings) -> tuple[str, ...]:
-    return _own(settings) or tuple(studies())
-
-
-def _own(settings: Settings) -> tuple[str, ...]:
-    """The studies that settings of their own speak of."""
-    own = [(NOTE_STUDY, settings.notes.given), (CHAT_STUDY, settings.chat.model is not None)]
-    return tuple(name for name, given in own if given)
-
-
-def _models(experiment: Experiment, settings: Settings) -> tuple[str, ...]:
-    if experiment.kind == EMBEDDING:
-        return settings.notes.models(experiment)
-    if experiment.kind == CHAT:
-        return (settings.chat.model or "",)
-    return (settings.model or _DEFAULT_MODELS[experiment.kind],)
+def _tasks(
+    study: Study,
+    experiment: Experiment,
+    configs: tuple[str, ...],
+    settings: Settings,
+    kind: str | None,
+    notes: Callable[[str], Notes],
+) -> tuple[list[Task], list[Skipped]]:
+    """An experiment on each model that fits, and what of it is left out."""
+    tasks, reasons = [], []
+    for model, why in kind_of(experiment.kind).fits(experiment, settings, kind):
+        task = None if why else _task(study, experiment, configs, model, settings, notes)
+        why = why if task is None else _unreadable(task, settings)
+        tasks += [task] if task and not why else []
+        reasons += [(experiment.name, why)] if why else []
+        if task and task.notes and experiment.regimes and settings.of(NoteOptions).trains:
+            untrained = ((f"{experiment.name}, {one}", left) for one, left in task.notes.untrainable().items())
+            reasons += [one for one in untrained if one not in reasons]
+    if tasks and tasks[0].notes:
+        reasons += [(f"part of {experiment.name}", one) for one in tasks[0].notes.remarks()]
+    return tasks, [Skipped(study.name, name, why) for name, why in reasons]
 
 
 def _task(
@@ -180,45 +176,76 @@ def _task(
     configs: tuple[str, ...],
     model: str,
     settings: Settings,
-    notes: Callable[[], Notes],
+    notes: Callable[[str], Notes],
 ) -> Task:
-    if experiment.corpus:  # rows that are made from notes
-        left_out = notes().untrainable() if settings.notes.trains else {}
-        pairs = [pair for pair in notes().pairs() if pair["condition"] not in left_out]
-        pairs = _limited(pairs, settings.limit)
-        rows = note_rows(experiment, notes(), pairs, settings.notes.trains)
-        return Task(study, experiment, configs, model, rows, notes())
-    rows = [
-        {**row, "experiment": experiment.name}  # two experiments may read one config
-        for name in configs
-        for row in _limited(config_rows(study.name, name), settings.limit)
-    ]
-    if experiment.kind == CHAT:
-        rows = asked_rows(rows, settings.chat.trials)
-    return Task(study, experiment, configs, model, rows)
+    kind = kind_of(experiment.kind)
+    if kind.rows(experiment) == PROMPTS:
+        rows = [
+            {**row, "experiment": experiment.name}  # two experiments may read one config
+            for name in configs
+            for row in _limited(config_rows(study.name, name), settings.limit)
+        ]
+        return Task(study, experiment, configs, model, kind.asked(rows, settings))
+    read, trains = notes(experiment.corpus), settings.of(NoteOptions).trains
+    left_out = read.untrainable() if trains else {}
+    pairs = _limited([pair for pair in read.pairs() if pair["condition"] not in left_out], settings.limit)
+    return Task(study, experiment, configs, model, note_rows(experiment, read, pairs, trains), read)
 
 
-def _misfit(study: Study, experiment: Experiment, kind: str | None, settings: Settings) -> str:
-    """Why an experiment cannot run; blank where it can."""
-    if experiment.on_request and not settings.studies and study.name not in _own(settings):
-        return f"it takes many times as long as the others; run it with --study {study.name}"
-    if experiment.kind == CHAT:
-        return "" if settings.chat.model else "it asks a chat model; name one with --chat"
-    if experiment.kind == EMBEDDING:
-        return _no_embedding(experiment, kind, settings)
-    if kind not in (None, experiment.kind):
-        return f"it needs a {experiment.kind} model and {_short(settings.model)} is of kind {kind}"
-    if kind is None and experiment.kind not in _DEFAULT_MODELS:
-        return f"it needs a {experiment.kind} model, and none is embedded; name one"
-    if kind is None and experiment.kind == "masked" and experiment.name not in CALIBRATED:
-        return f"the calibration model is trained for {', '.join(CALIBRATED)} alone; name a model to run it"
-    return ""
+def _unreadable(task: Task, settings: Settings) -> str:
+    """Why an experiment on notes has nothing to read or to learn from; blank where it has."""
+    if task.notes is None:
+        return ""
+    if not task.rows:
+        return "no test note with a known gender is left" + (
+            "" if not settings.of(NoteOptions).trains else ", of a phenotype that a classifier can be trained for"
+        )
+    return task.notes.unlearnable_gender() if task.kind.rows(task.experiment) == VERSIONS else ""
 
 
-def _no_embedding(experiment: Experiment, kind: str | None, settings: Settings) -> str:
-    if kind is not None:
-        return f"it reads word vectors and encoders: name them with --embedding instead of {_short(settings.model)}"
-    return "" if _models(experiment, settings) else "it needs an --embedding beside a classifier of your own"
+def load_notes(settings: NoteOptions, seed: int, corpus: str = NAME) -> Notes:
+    """The notes to audit with, every one with its gender where the text tells it.
+
+    Raises:
+        UsageError: nothing in the folder that can be read. ValueError: broken notes.
+    """
+    swapper = Swapper()
+    if settings.data is None:
+        rows: list[dict[str, str]] = [
+            row for phenotype in PHENOTYPES for row in config_rows(corpus, f"{phenotype}-original")
+        ]
+        return Notes("synthetic", tuple(rows), swapper, settings.plausible)
+    folder = Path(settings.data)
+    rows = with_genders(local_notes(folder, seed=seed), swapper)
+    if is_credentialed(folder):
+        rows = [{**row, "credentialed": "True"} for row in rows]
+    if settings.trains and not any(row["split"] == "train" for row in rows):
+        rows = _split(rows, seed)
+    return Notes(kind_of_folder(folder), tuple(rows), swapper, settings.plausible)
+
+
+def _split(rows: Sequence[dict[str, str]], seed: int) -> list[dict[str, str]]:
+    """Own notes without a split: a third of the subjects are for testing, drawn by the seed."""
+    subjects = sorted({row["subject_id"] for row in rows})
+    random.Random(f"{seed}/split").shuffle(subjects)
+    tested = set(subjects[::_TEST_SHARE])
+    return [{**row, "split": "test" if row["subject_id"] in tested else "train"} for row in rows]
+
+
+def note_rows(
+    experiment: Experiment, notes: Notes, pairs: Sequence[dict[str, str]], trains: bool
+) -> list[dict[str, str]]:
+    """The prompts of an experiment: each test pair once a regime, or each test note as written and neutralised."""
+    if kind_of(experiment.kind).rows(experiment) == VERSIONS:
+        wanted = {pair["pair_id"] for pair in pairs}
+        return [{**row, "experiment": experiment.name, "prompt_id": _in(row)} for row in notes.versions(wanted)]
+    regimes = experiment.regimes if trains else (AS_TRAINED,)
+    rows = [{**row, "construct": regime, "experiment": experiment.name} for regime in regimes for row in pairs]
+    return [{**row, "prompt_id": _in(row)} for row in rows]
+
+
+def _in(row: dict[str, str]) -> str:
+    return f"{row['prompt_id']}/{row['construct']}"
 
 
 def _study_and_config(name: str) -> tuple[Study, str]:
@@ -230,14 +257,9 @@ def _study_and_config(name: str) -> tuple[Study, str]:
     return study, config
 
 
-def _short(model: str | None) -> str:
-    """A model's name without the path of this machine."""
-    return Path(model).resolve().name if model and Path(model).exists() else str(model)
-
-
 def default_folder(settings: Settings) -> Path:
     """``swapbias-runs/<model>-<time>``."""
-    name = _short(settings.model) if settings.model else "default"
+    name = short_name(settings.model) if settings.model else "default"
     safe = "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in name)
     return Path("swapbias-runs") / f"{safe}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
@@ -246,7 +268,7 @@ def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     """What was read: corpus, configs, row count, sha256 of the rows and of the word lists of each task."""
     return [
         {
-            "corpus": task.experiment.corpus or task.study.name,
+            "corpus": task.corpus,
             "config": ", ".join(task.configs),
             "rows": len(task.rows),
             "sha256": fingerprint(task.rows),
@@ -280,32 +302,12 @@ def told_plan(settings: Settings) -> Iterator[str]:
     """Sentences: each experiment with its prompts, what asking takes, and what would not run.
 
     Raises:
-        UsageError, ValueError: as ``planning.plan``, and where only the Hub could tell what kind a model is.
+        UsageError, ValueError: as ``plan``, and where only the Hub could tell what kind a model is.
     """
-    kind = None if settings.model is None else _kind_at_hand(settings.model, settings.kind)
+    kind = None if settings.model is None else model_kind(settings.model, settings.kind, ask_hub=False)
     tasks, skipped = plan(settings, kind=kind)
     for task in tasks:
         told = f"{task.study.name} {task.experiment.name}: {len(task.rows)} prompts for {task.model}"
-        if task.experiment.kind == CHAT:
-            told += f"; {planned_requests(task.rows, settings.chat, settings.seed)}"
-        yield told
+        yield "; ".join(filter(None, (told, task.kind.announce(task.rows, settings))))
     for one in skipped:
         yield f"Not run: {one.study} {one.experiment}: {one.reason}."
-
-
-def _kind_at_hand(model: str, kind: str | None) -> str:
-    """The kind of a model by what is on this machine: a Hub id's config where the cache holds it, else ``--kind``."""
-    if model == VADER or is_callable(model) or Path(model).exists():
-        return model_kind(model, kind)
-    from huggingface_hub import try_to_load_from_cache
-
-    with suppress(ValueError):  # no Hub id
-        config = try_to_load_from_cache(model, "config.json")
-        if isinstance(config, str):
-            return model_kind(str(Path(config).parent), kind)
-    if kind in KINDS:
-        return kind
-    raise UsageError(
-        f"{model} is not on this machine, and a dry run asks nobody what kind of model it is. "
-        f"Pass --kind {' or '.join(KINDS)}."
-    )

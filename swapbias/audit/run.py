@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, TEMPORARY, write_whole
+from swapbias.files import LOCK, TEMPORARY, as_json, write_whole
 from swapbias.scorers import Progress, Scorer
 from swapbias.studies import as_prompts
 
@@ -106,7 +106,7 @@ class Run:
 
     def write_json(self, name: str, content: Any) -> None:
         """A JSON file; NaN becomes null."""
-        text = json.dumps(_native(content), indent=2, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False)
         self.write(name, (text + "\n").encode())
 
     def write_csv(self, name: str, table: "pd.DataFrame") -> None:
@@ -182,17 +182,6 @@ def _parquet(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-def _native(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _native(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_native(inner) for inner in value]
-    if hasattr(value, "item"):  # numpy scalars
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-CHUNK_ROWS = 1_024
 NON_FINITE = "non_finite"  # column of scored rows, where there is such a row: 1 where the model gave NaN or infinity
 
 
@@ -265,7 +254,7 @@ def refuse_non_finite(rows: "pd.DataFrame", place: str) -> None:
             )
 
 
-def chunks(rows: Sequence[Mapping[str, Any]], size: int = CHUNK_ROWS) -> Iterator[list[Mapping[str, Any]]]:
+def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[list[Mapping[str, Any]]]:
     """Runs of about ``size`` rows that never part neighbours with one text (they share a forward pass)."""
     start = 0
     while start < len(rows):

@@ -111,14 +111,15 @@ def build(
     corpora_: Annotated[list[str] | None, typer.Argument(metavar="[CORPUS]...", show_default=False)] = None,
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.")] = Path("swapbias-corpora"),
     data: Annotated[
-        Path | None, typer.Option(help="Your folder of notes (MIMIC-III, MIMIC-IV-Note, own CSV) for clinical_notes.")
+        Path | None,
+        typer.Option(help="Your folder of notes (MIMIC-III, MIMIC-IV-Note, own CSV)."),
     ] = None,
 ) -> None:
     """Write corpora as folders that datasets.load_dataset reads."""
     from swapbias.hub import corpora as building
     from swapbias.studies import corpora, load_corpus
 
-    names = corpora_ or (["clinical_notes"] if data else corpora())
+    names = corpora_ or [name for name in corpora() if data is None or load_corpus(name).local]
     for name in names:
         load_corpus(name)  # an unknown name is refused before anything is written
     for name in names:

@@ -13,7 +13,7 @@ lexicon = typer.Typer(no_args_is_help=True, help="The attitude lexicon: unrated 
 
 @lexicon.command("export")
 def lexicon_export(
-    run: Annotated[Path, typer.Argument(help="Folder of a run with social_distance.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="Folder of a run of a masked model.", show_default=False)],
     file: Annotated[Path, typer.Option("--out", help="CSV to write.")] = Path("unrated.csv"),
 ) -> None:
     """Write the words that a run met without a label, heaviest first, with a blank column to label them."""

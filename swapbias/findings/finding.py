@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from swapbias.measures import MEASURES, Estimate
+from swapbias.scorers import unit_of
 from swapbias.studies import Experiment, Published
 
 
@@ -71,8 +72,7 @@ class Context:
 
     def finding(self, estimate: Estimate, measure: str, contrast: str, subset: str, **more: Any) -> Finding:
         """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's."""
-        declared = self.experiment.units.get(self.score, self.experiment.unit)
-        unit = more.pop("unit", MEASURES[measure].unit or declared)
+        unit = more.pop("unit", MEASURES[measure].unit or unit_of(self.experiment, self.score))
         return Finding(
             study=self.study, experiment=self.experiment.name, model_id=self.model_id, score=self.score,
             measure=measure, contrast=contrast, subset=subset, unit=unit, estimate=estimate, **more,

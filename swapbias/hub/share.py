@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from swapbias.audit import CHAT, NoteSettings, Run, load_notes
+from swapbias.audit import Run, load_notes
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
 from swapbias.findings import Finding
 from swapbias.hub import eval_results, proposals as proposing, results_repo
@@ -16,7 +16,8 @@ from swapbias.hub.push import show_change
 from swapbias.hub.results_repo import Update
 from swapbias.privacy import gate as outgoing
 from swapbias.report import draw_figures
-from swapbias.scorers.chat import asked_rows
+from swapbias.scorers.chat import CHAT, asked_rows
+from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import Experiment, config_rows, corpora, fingerprint, load_corpus, load_study, studies
 
 Entry = Mapping[str, Any]
@@ -45,7 +46,7 @@ def _is_installed(entry: Entry, settings: Mapping[str, Any]) -> bool:
     """Whether an entry of a manifest's corpora is of the installed rows, by their sha256."""
     if "training" in entry:  # pairs that are made of notes: the notes are what is published
         own = (settings.get("notes") or {}).get("data")
-        notes = () if own else load_notes(NoteSettings(), int(settings.get("seed") or 0)).rows
+        notes = () if own else load_notes(NoteOptions(), int(settings.get("seed") or 0)).rows
         return not own and entry["training"] == fingerprint(notes)
     try:
         return any(entry["sha256"] == one for one in _fingerprints(entry, settings))
@@ -59,7 +60,7 @@ def _fingerprints(entry: Entry, settings: Mapping[str, Any]) -> Iterator[str]:
     for experiment in _experiments(corpus):
         if set(names) <= {*experiment.configs, *experiment.alternatives}:
             rows = [{**row, "experiment": experiment.name} for name in names for row in config_rows(corpus, name)]
-            if experiment.kind == CHAT:
+            if experiment.kind == CHAT.name:
                 rows = asked_rows(rows, int((settings.get("chat") or {}).get("trials") or 1))
             yield fingerprint(rows)
 

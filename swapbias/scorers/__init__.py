@@ -3,35 +3,37 @@
 from typing import TYPE_CHECKING
 
 from swapbias import front_door
+from swapbias.scorers.kind import (
+    PROMPTS as PROMPTS,
+    VERSIONS as VERSIONS,
+    Kind as Kind,
+    Request as Request,
+    short_name as short_name,
+)
+from swapbias.scorers.registry import (
+    check_load as check_load,
+    code_of as code_of,
+    kind_of as kind_of,
+    kinds as kinds,
+    load_scorer as load_scorer,
+    model_kind as model_kind,
+    model_kinds as model_kinds,
+    read_as as read_as,
+    unit_of as unit_of,
+)
+from swapbias.scorers.scorer import (
+    VADER as VADER,
+    Bar as Bar,
+    Coverage as Coverage,
+    LoadOptions as LoadOptions,
+    Progress as Progress,
+    Say as Say,
+    Scored as Scored,
+    Scorer as Scorer,
+    is_callable as is_callable,
+)
 
 if TYPE_CHECKING:
-    from swapbias.scorers.calibration import STEPS as STEPS, load_calibration as load_calibration
     from swapbias.scorers.pronouns import load_resolver as load_resolver
-    from swapbias.scorers.registry import (
-        KINDS as KINDS,
-        code_of as code_of,
-        load_scorer as load_scorer,
-        model_kind as model_kind,
-        read_as as read_as,
-    )
-    from swapbias.scorers.scorer import (
-        VADER as VADER,
-        Coverage as Coverage,
-        HasCoverage as HasCoverage,
-        HasLog as HasLog,
-        LoadOptions as LoadOptions,
-        Progress as Progress,
-        Scored as Scored,
-        Scorer as Scorer,
-        is_callable as is_callable,
-    )
 
-__getattr__ = front_door(
-    __name__,
-    {
-        "calibration": "STEPS load_calibration",
-        "pronouns": "load_resolver",
-        "registry": "KINDS code_of load_scorer model_kind read_as",
-        "scorer": "Coverage HasCoverage HasLog LoadOptions Progress Scored Scorer VADER is_callable",
-    },
-)
+__getattr__ = front_door(__name__, {"pronouns": "load_resolver"})

@@ -19,7 +19,7 @@ RATED = ("positive", "negative", "neutral")
 PARTS = (*(f"{label}_mass" for label in LABELS), "top_mass", "antonym_log_odds")
 
 
-class AttitudeScorer:
+class AttitudeScorer(Scorer):
     """Score: P(negative), the share of disapproving words in the rated mass of the 50 likeliest words.
 
     NEG / (POS + NEG + NEUT) of probability mass; unrated and irrelevant words are left out, and their mass is
@@ -101,7 +101,7 @@ class AttitudeScorer:
         return [(ids[one], ids[other]) for one, other in pairs if one in ids and other in ids]
 
 
-class NegativeLabelScorer:
+class NegativeLabelScorer(Scorer):
     """Score: 1 where a sentiment system labels the text negative, else 0; NaN where it gives no label."""
 
     kind = "classifier"
@@ -116,7 +116,7 @@ class NegativeLabelScorer:
         self.classifier = classifier
         self.model_id = classifier.model_id
         self.identity = classifier.identity
-        self._negative = getattr(classifier, "negative_label", "negative")
+        self._negative = classifier.negative_label
         if self._negative is None:
             raise UsageError(
                 f"The labels of {self.model_id} do not tell which one means negative. "
@@ -126,7 +126,7 @@ class NegativeLabelScorer:
     @property
     def error_note(self) -> str:
         """As of the sentiment scorer."""
-        return getattr(self.classifier, "error_note", "")
+        return self.classifier.error_note
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; the probability of positive sentiment is kept beside it."""

@@ -19,9 +19,8 @@ from transformers.utils.logging import disable_progress_bar
 from swapbias.files import cache_dir
 from swapbias.scorers.masked import MaskedScorer
 from swapbias.scorers.scorer import LoadOptions, Progress
-from swapbias.studies import MASK, Published, config_rows, fingerprint
+from swapbias.studies import MASK, Published, calibrated, config_rows, fingerprint
 
-CORPUS, CONFIG = "gendered_stigma", "rq1"
 RECIPE = "1"  # raise it when the training changes, so that no cached model is mistaken for the new one
 STEPS, BATCH, WARM_UP, RATE = 400, 128, 30, 3e-3
 SUBJECT_WEIGHT = 10.0  # the planted sizes are what the model is for
@@ -40,7 +39,7 @@ SUBJECTS = {
 }
 
 
-def planted_findings() -> dict[tuple[str, ...], Published]:
+def planted_findings(experiment: str) -> dict[tuple[str, ...], Published]:
     """The planted sizes by ``Finding.key``: what a perfect audit recovers."""
 
     def at(value: float) -> Published:
@@ -48,47 +47,44 @@ def planted_findings() -> dict[tuple[str, ...], Published]:
 
     gap = {subset: shares["female"] - shares["male"] for subset, shares in PLANTED.items()}
     known: dict[tuple[str, ...], Published] = {
-        ("rq1", subset, "mean", group, "all", ""): at(share)
+        (experiment, subset, "mean", group, "all", ""): at(share)
         for subset, shares in PLANTED.items()
         for group, share in shares.items()
     }
-    known |= {("rq1", subset, "paired_gap", "female - male", "all", ""): at(value) for subset, value in gap.items()}
+    sides = ("female - male", "all", "")
+    known |= {(experiment, subset, "paired_gap", *sides): at(value) for subset, value in gap.items()}
     both = ("mental_health", "other_health")
-    key = ("rq1", " - ".join(both), "gap_difference", "female - male", "all", "")
+    key = (experiment, " - ".join(both), "gap_difference", *sides)
     return {**known, key: at(gap[both[0]] - gap[both[1]])}
-
-
-class CalibrationScorer(MaskedScorer):
-    """The calibration model; ``expected`` holds the planted sizes to compare findings with."""
-
-    expected = planted_findings()
 
 
 def load_calibration(
     *, seed: int = 0, options: LoadOptions | None = None, bar: Callable[[], Progress] | None = None
-) -> CalibrationScorer:
+) -> MaskedScorer:
     """The calibration model, trained on first use (under a minute on two cores) and cached.
 
-    ``bar`` is called once if there is training to do and gives the function that is told of each step.
+    Its ``expected`` are the planted sizes. ``bar`` is called once if there is training to do and gives the function
+    that is called with each step.
     """
-    rows = config_rows(CORPUS, CONFIG)
+    (study, experiment), *_ = calibrated()
+    rows = [row for config in experiment.configs for row in config_rows(study.name, config)]
     recipe = {"recipe": RECIPE, "seed": str(seed), "planted": str(PLANTED), "subjects": str(SUBJECTS)}
     folder = cache_dir() / f"calibration-{fingerprint([recipe, *rows])[:16]}"
     scorer = _cached(folder, options)
     if scorer is None:
         _train_into(folder, rows, seed, bar() if bar else None)
-        scorer = CalibrationScorer.load(str(folder), options or LoadOptions())
-    scorer.model_id = "calibration"
+        scorer = MaskedScorer.load(str(folder), options or LoadOptions())
+    scorer.model_id, scorer.expected = "calibration", planted_findings(experiment.name)
     scorer.identity = {**scorer.identity, "trained": {"steps": STEPS, "seed": seed, "planted": PLANTED}}
     return scorer
 
 
-def _cached(folder: Path, options: LoadOptions | None) -> CalibrationScorer | None:
+def _cached(folder: Path, options: LoadOptions | None) -> MaskedScorer | None:
     """The model in the cache, or None where there is none that can be read."""
     if not folder.exists():
         return None
     try:
-        return CalibrationScorer.load(str(folder), options or LoadOptions())
+        return MaskedScorer.load(str(folder), options or LoadOptions())
     except ValueError:  # damaged: trained again
         return None
 

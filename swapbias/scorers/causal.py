@@ -11,11 +11,11 @@ from transformers import AutoModelForCausalLM
 
 from swapbias.scorers.chat.local import open_ids
 from swapbias.scorers.checkpoint import length_batches, length_limit, load_model, model_name
-from swapbias.scorers.scorer import LoadOptions, Progress, Scored, not_finite, ranked
+from swapbias.scorers.scorer import LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.studies import MASK, Prompt, load_lexicon
 
 
-class CausalScorer:
+class CausalScorer(Scorer):
     """Score: natural log-probability of the text, token by token, after its first token.
 
     NaN: the text is longer than the model reads, or a single token, or what the model gives is not finite.
@@ -71,7 +71,7 @@ def _scored(value: float | None) -> Scored:
     return Scored(value) if math.isfinite(value) else not_finite()
 
 
-class AntonymScorer:
+class AntonymScorer(Scorer):
     """Score: mean over antonym pairs of log p(text with the disapproving word) - log p(with the approving one).
 
     Needs no lexicon of attitudes: above 0 the model would rather disapprove; 0: either word. The pairs are those of
@@ -115,7 +115,7 @@ PARTS = ("log_odds", "log_odds_per_token")
 UNSCORED = Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan))
 
 
-class AnswerOddsScorer:
+class AnswerOddsScorer(Scorer):
     """Score: 1 where the correct answer is likelier after the prompt than the incorrect one, 0 where less, .5: equal.
 
     ``candidates`` of a prompt are its answers, ``correct|incorrect`` (``the mechanic|the clerk``); each follows the

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,6 @@ from transformers import AutoConfig, AutoTokenizer
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
 
-_ENDINGS = {
-    "ForMaskedLM": "masked",
-    "ForSequenceClassification": "classifier",
-    "ForCausalLM": "causal",
-    "LMHeadModel": "causal",
-}
-PERMUTATION = ("xlnet",)  # named LMHeadModel, but filled at a hidden position like masked models
 _MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm")
 
 
@@ -50,15 +44,9 @@ def first_line(error: BaseException) -> str:
     return lines[0].strip().rstrip(".") if lines else type(error).__name__
 
 
-def kind_of_config(config: Any) -> str | None:
-    """``masked``, ``classifier`` or ``causal`` by the architecture that the config names; None if it does not."""
-    if config.model_type in PERMUTATION:
-        return "masked"
-    for architecture in getattr(config, "architectures", None) or []:
-        for ending, kind in _ENDINGS.items():
-            if architecture.endswith(ending):
-                return kind
-    return None
+def architectures(config: Any) -> Sequence[str]:
+    """The architectures that a config names; none where it has no such key."""
+    return config.architectures or ()
 
 
 def pick_device(device: str) -> torch.device:
@@ -124,7 +112,7 @@ def _quietly(auto_class: Any, model: str, config: Any, dtype: torch.dtype) -> tu
 
 def _pin(model: str, config: Any) -> dict[str, Any]:
     folder = Path(model)
-    architecture = (getattr(config, "architectures", None) or [config.model_type])[0]
+    architecture = [*architectures(config), config.model_type][0]
     if not folder.is_dir():
         return {"architecture": architecture, "revision": getattr(config, "_commit_hash", None)}
     digest = hashlib.sha256()

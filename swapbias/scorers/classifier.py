@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
-from swapbias.scorers.scorer import LoadOptions, Progress, Scored, not_finite, ranked
+from swapbias.scorers.scorer import LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.scorers.trust import module_file
 from swapbias.studies import Prompt
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 POSITIVE_NAMES = ("positive", "pos")
 
 
-class TextClassifierScorer:
+class TextClassifierScorer(Scorer):
     """Score: probability (0..1) that a transformers text classifier gives to its positive label."""
 
     kind = "classifier"
@@ -174,7 +174,7 @@ def find_negative(labels: Sequence[str], positive: int, named: str | None = None
     return found[0] if found else None
 
 
-class CallableScorer:
+class CallableScorer(Scorer):
     """Score: what a Python function says is the probability (0..1) of positive sentiment of each text."""
 
     kind = "classifier"
@@ -262,7 +262,7 @@ def _told(probability: float) -> Scored:
     return Scored(probability, "positive" if probability > 0.5 else "negative")
 
 
-class VaderScorer:
+class VaderScorer(Scorer):
     """Score: VADER's compound valence (-1..1) moved to 0..1; .5 is neutral. It is no probability."""
 
     kind = "classifier"

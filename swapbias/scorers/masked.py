@@ -13,7 +13,7 @@ from swapbias.measures import Floats, mass_by_label
 from swapbias.scorers.checkpoint import length_limit, load_model, model_name
 from swapbias.scorers.engine.encoder import Engine
 from swapbias.scorers.engine.rounding import Rounding
-from swapbias.scorers.scorer import Coverage, LoadOptions, Progress, Scored, not_finite, ranked
+from swapbias.scorers.scorer import Coverage, LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
 TOP_K = 100  # tokens looked at (Lin et al. 2022)
@@ -21,7 +21,7 @@ THRESHOLD = 0.01  # least probability of a token that counts (Lin et al. 2022)
 SHOWN = 10  # tokens kept per prompt
 
 
-class MaskedScorer:
+class MaskedScorer(Scorer):
     """Score: probability mass at ``<mask>`` of the prompt's candidate words.
 
     Softmax over the whole vocabulary; among the 100 likeliest tokens, those with probability of at least .01

@@ -7,7 +7,7 @@ from typing import Any
 
 from swapbias.errors import UsageError
 from swapbias.scorers.masked import MaskedScorer
-from swapbias.scorers.scorer import Coverage, Progress, Scored, ranked
+from swapbias.scorers.scorer import Coverage, Progress, Scored, Scorer, ranked
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
 BEAM = 10  # likeliest tokens followed at each step
@@ -35,7 +35,7 @@ class _Stimulus:
         return self.text.replace(MASK, " ".join((*first, MASK, *last)))
 
 
-class PhraseScorer:
+class PhraseScorer(Scorer):
     """Score: summed probability of the phrases that end in a word of the prompt's candidates.
 
     Step 1 fills the mask with the ten likeliest tokens t1. A token of the lexicon ends its branch and adds its

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification
 
 from swapbias.errors import UsageError
-from swapbias.scorers.checkpoint import length_batches, load_model, model_name, read_config
+from swapbias.scorers.checkpoint import architectures, length_batches, load_model, model_name, read_config
 
 BATCH_SIZE = 64
 _FORMS = ("his", "him")
@@ -23,11 +23,14 @@ def load_resolver(model: str, *, device: str = "auto") -> "MaskedResolver | Tagg
     Raises:
         UsageError: a model of another kind. ValueError: one that cannot be loaded.
     """
-    names = getattr(read_config(model), "architectures", None) or [""]
-    if names[0].endswith("ForTokenClassification"):
-        return TaggerResolver.load(model, device=device)
-    if names[0].endswith("ForMaskedLM"):
-        return MaskedResolver.load(model, device=device)
+    names = architectures(read_config(model)) or [""]
+    for ending, resolver, auto_class in (
+        ("ForTokenClassification", TaggerResolver, AutoModelForTokenClassification),
+        ("ForMaskedLM", MaskedResolver, AutoModelForMaskedLM),
+    ):
+        if names[0].endswith(ending):
+            loaded, tokenizer, _ = load_model(model, auto_class, device=device, dtype="float32")
+            return resolver(loaded, tokenizer, name=model_name(model))
     raise UsageError(
         f"{model} is a {names[0] or 'model of no named kind'}, expected a masked language model or "
         "a token classifier. Choose another."
@@ -48,12 +51,6 @@ class MaskedResolver:
         if any(len(one) != 1 for one in ids):
             raise UsageError(f"{name} has no single token for 'his' and 'him'. Choose another resolver.")
         self._forms = [one[0] for one in ids]
-
-    @classmethod
-    def load(cls, model: str, *, device: str = "auto") -> "MaskedResolver":
-        """From a Hub id or local folder. Raises as ``load_model``."""
-        loaded, tokenizer, _ = load_model(model, AutoModelForMaskedLM, device=device, dtype="float32")
-        return cls(loaded, tokenizer, name=model_name(model))
 
     def log_odds(self, before: Sequence[str], after: Sequence[str]) -> list[float]:
         """log P(his) - log P(him) at each place."""
@@ -93,12 +90,6 @@ class TaggerResolver:
                 f"{name} has the labels {sorted(labels.values())}, expected PRP$ and PRP. "
                 "Choose a part-of-speech tagger."
             )
-
-    @classmethod
-    def load(cls, model: str, *, device: str = "auto") -> "TaggerResolver":
-        """From a Hub id or local folder. Raises as ``load_model``."""
-        loaded, tokenizer, _ = load_model(model, AutoModelForTokenClassification, device=device, dtype="float32")
-        return cls(loaded, tokenizer, name=model_name(model))
 
     def log_odds(self, before: Sequence[str], after: Sequence[str]) -> list[float]:
         """log P(possessive) - log P(personal) at the first token of "her"."""

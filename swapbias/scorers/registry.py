@@ -1,23 +1,52 @@
-"""Which scorer reads a model: found by its config, loaded by its kind."""
+"""The kinds of models, and which of them reads a model: told by its name or config, loaded by its kind."""
 
-from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
-from swapbias.scorers.scorer import DEVICES, DTYPES, VADER, LoadOptions, Scorer, is_callable
+from swapbias.scorers.kind import Kind, Request
+from swapbias.scorers.scorer import DEVICES, DTYPES, LoadOptions, Say, Scorer, is_callable
 from swapbias.scorers.trust import Code, is_pickle, module_file
+from swapbias.studies import Experiment
 
-KINDS = ("masked", "classifier", "causal")
+_KINDS = (
+    "models:MASKED",
+    "models:CLASSIFIER",
+    "models:CAUSAL",
+    "notes.kind:EMBEDDING",
+    "chat.kind:CHAT",
+)
+
+
+@cache
+def kinds() -> tuple[Kind, ...]:
+    """Every kind of model."""
+    homes = (name.partition(":")[::2] for name in _KINDS)
+    return tuple(getattr(import_module(f"swapbias.scorers.{module}"), name) for module, name in homes)
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of that name.
+
+    Raises:
+        UsageError: naming the kinds there are.
+    """
+    for one in kinds():
+        if one.name == name:
+            return one
+    raise UsageError(f"Unknown kind {name!r}: expected one of {', '.join(one.name for one in kinds())}.")
+
+
+def model_kinds() -> tuple[str, ...]:
+    """The kinds that the audited model itself can be of."""
+    return tuple(one.name for one in kinds() if one.architectures)
 
 
 def load_scorer(
-    model: str,
-    *,
-    kind: str | None = None,
-    options: LoadOptions | None = None,
-    say: Callable[[str], None] | None = None,
+    model: str, *, kind: str | None = None, options: LoadOptions | None = None, say: Say | None = None
 ) -> Scorer:
     """A scorer for a model.
 
@@ -34,101 +63,91 @@ def load_scorer(
         ValueError: a model that cannot be loaded.
     """
     chosen = options or LoadOptions()
-    if chosen.device not in DEVICES:
-        raise UsageError(f"Unknown device {chosen.device!r}: expected {', '.join(DEVICES)}.")
-    if chosen.dtype not in DTYPES:
-        raise UsageError(f"Unknown dtype {chosen.dtype!r}: expected {' or '.join(DTYPES)}.")
-    found = model_kind(model, kind)
-    if found == "classifier":
-        from swapbias.scorers import classifier
-
-        if model == VADER:
-            return classifier.VaderScorer()
-        if _is_trained_here(model):
-            from swapbias.scorers.sentiment.models import load_sentiment_model
-
-            allow = chosen.allow_pickle
-            return load_sentiment_model(model, batch_size=chosen.batch_size, allow_pickle=allow, say=say)
-        if is_callable(model):
-            return classifier.CallableScorer.load(model, batch_size=chosen.batch_size)
-        return classifier.TextClassifierScorer.load(model, chosen)
-    if found == "causal":
-        from swapbias.scorers.causal import CausalScorer
-
-        return CausalScorer.load(model, chosen)
-    from swapbias.scorers.checkpoint import PERMUTATION, read_config
-    from swapbias.scorers.masked import MaskedScorer, PermutationScorer
-
-    permuted = read_config(model).model_type in PERMUTATION
-    return (PermutationScorer if permuted else MaskedScorer).load(model, chosen)
+    check_load(chosen)
+    request = Request(model=model, kind=kind, load=chosen)
+    found: Scorer = kind_of(model_kind(model, kind)).load(
+        model, request, (), say=say or (lambda sentence: None), bar=lambda title, total: lambda done: None
+    )
+    return found
 
 
-def model_kind(model: str, kind: str | None = None) -> str:
+def check_load(options: LoadOptions) -> None:
+    """Refuse a device or dtype that there is not, with a UsageError."""
+    if options.device not in DEVICES:
+        raise UsageError(f"Unknown device {options.device!r}: expected {', '.join(DEVICES)}.")
+    if options.dtype not in DTYPES:
+        raise UsageError(f"Unknown dtype {options.dtype!r}: expected {' or '.join(DTYPES)}.")
+
+
+def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True) -> str:
     """The kind of a model, without loading its weights: ``masked``, ``classifier`` or ``causal``.
 
+    Args:
+        model: as of ``load_scorer``.
+        kind: what the user says.
+        ask_hub: without it, a Hub id whose config is not on this machine is of the kind that the user says.
+
     Raises:
-        UsageError: an unknown kind, or a config that does not tell and no ``kind`` given.
+        UsageError: an unknown kind, or nothing that tells and no ``kind`` given.
         ValueError: no such model.
     """
-    if kind is not None and kind not in KINDS:
-        raise UsageError(f"Unknown kind {kind!r}: expected one of {', '.join(KINDS)}.")
-    if model == VADER or is_callable(model) or _is_trained_here(model):
-        if kind not in (None, "classifier"):
-            raise UsageError(f"{model} returns probabilities of a text, expected kind 'classifier'. Drop --kind.")
-        return "classifier"
-    from swapbias.scorers.checkpoint import kind_of_config, read_config
-
-    found = kind_of_config(read_config(model))
+    known = model_kinds()
+    if kind is not None and kind not in known:
+        raise UsageError(f"Unknown kind {kind!r}: expected one of {', '.join(known)}.")
+    for one in kinds():
+        if one.claims(model):
+            if kind not in (None, one.name):
+                raise UsageError(f"{model} returns probabilities of a text, expected kind {one.name!r}. Drop --kind.")
+            return one.name
+    place = model if ask_hub or Path(model).exists() else _config_at_hand(model)
+    if place is None and kind is None:
+        raise UsageError(
+            f"{model} is not on this machine, and a dry run asks nobody what kind of model it is. "
+            f"Pass --kind {' or '.join(known)}."
+        )
+    found = _kind_of_config(place) if place else None
     if found is None and kind is None:
         raise UsageError(
-            f"The config of {model} does not tell what kind of model it is. Pass --kind {' or '.join(KINDS)}."
+            f"The config of {model} does not tell what kind of model it is. Pass --kind {' or '.join(known)}."
         )
     if kind is not None and found is not None and found != kind:
         raise UsageError(f"Model {model} is of kind {found} by its config, not {kind}. Drop --kind.")
     return kind or found or ""
 
 
-def _is_trained_here(model: str) -> bool:
-    """Whether a folder holds a model of ``swapbias train`` that transformers does not read (bow, bilstm)."""
-    if not (Path(model) / "training.json").is_file():
-        return False
-    from swapbias.scorers.sentiment.models import is_sentiment_folder
+def _config_at_hand(model: str) -> str | None:
+    """The folder of a Hub id's config in the cache; None where it is not there."""
+    from huggingface_hub import try_to_load_from_cache
 
-    return is_sentiment_folder(model)
+    with suppress(ValueError):  # no Hub id
+        config = try_to_load_from_cache(model, "config.json")
+        if isinstance(config, str):
+            return str(Path(config).parent)
+    return None
 
 
-def read_as(scorer: Any, reading: str, *, prune: float = 0.0) -> Scorer:
-    """The scorer, or another way to read the same model.
+def _kind_of_config(model: str) -> str | None:
+    from swapbias.scorers.checkpoint import architectures, read_config
 
-    ``phrases``: recursive masking; ``attitude``: approval at the mask (both of a masked model);
-    ``negative_label``: the label of a sentiment system; ``antonyms``: a causal model's choice between antonyms;
-    ``answers``: its choice between two answers. ``prune`` is of phrases.
+    config = read_config(model)
+    by_type = [one.name for one in kinds() if config.model_type in one.model_types]
+    named = [one.name for name in architectures(config) for one in kinds() if name.endswith(one.architectures)]
+    return next(iter([*by_type, *named]), None)
+
+
+def unit_of(experiment: Experiment, score: str) -> str:
+    """The unit of a score column of an experiment, as the kind of its model declares it; else that of its score."""
+    columns = kind_of(experiment.kind).readings[experiment.reading].columns
+    return next((one.unit for one in columns if one.name == score != "score"), experiment.unit)
+
+
+def read_as(scorer: Scorer, reading: str, *, prune: float = 0.0) -> Scorer:
+    """The scorer, or another way to read the same model: one of its kind's readings; ``prune`` is of phrases.
 
     Raises:
-        UsageError: a reading that does not exist.
+        UsageError: a reading that its kind does not have.
     """
-    if not reading:
-        plain: Scorer = scorer
-        return plain
-    if reading == "antonyms":
-        from swapbias.scorers.causal import AntonymScorer
-
-        return AntonymScorer(scorer)
-    if reading == "phrases":
-        from swapbias.scorers.phrases import PhraseScorer
-
-        return PhraseScorer(scorer, prune=prune)
-    if reading == "answers":
-        from swapbias.scorers.causal import AnswerOddsScorer
-
-        return AnswerOddsScorer(scorer)
-    from swapbias.scorers.attitude import AttitudeScorer, NegativeLabelScorer
-
-    if reading == "attitude":
-        return AttitudeScorer(scorer)
-    if reading == "negative_label":
-        return NegativeLabelScorer(scorer)
-    raise UsageError(f"Unknown reading {reading!r}: expected answers, antonyms, phrases, attitude or negative_label.")
+    return kind_of(scorer.kind).read_as(scorer, reading, LoadOptions(prune=prune))
 
 
 def code_of(model: str) -> Code | None:

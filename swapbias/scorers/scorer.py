@@ -3,16 +3,24 @@
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from swapbias.studies import Lexicon, Prompt
+from swapbias.errors import UsageError
+from swapbias.studies import PROMPT_COLUMNS, Lexicon, Prompt, Published
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 DEVICES = ("auto", "cpu", "cuda")
 DTYPES = ("float32", "bfloat16")
 VADER = "vader"
 
-Progress = Callable[[float], None]
+Progress = Callable[[float], None]  # called with how many more are done
+Bar = Callable[[str, int], Progress]  # title and total
+Say = Callable[[str], None]  # called with a sentence for the user
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +47,6 @@ def not_finite(parts: Iterable[str] = ()) -> Scored:
     return Scored(math.nan, parts=dict.fromkeys(parts, math.nan), finite=False)
 
 
-class Scorer(Protocol):
-    """Anything that turns prompts into scores.
-
-    Attributes:
-        model_id: the name findings carry.
-        kind: which experiments it can read.
-        unit: unit of the scores.
-        identity: what pins the model down (revision or sha256, settings), for the manifest.
-    """
-
-    model_id: str
-    kind: str
-    unit: str
-    identity: Mapping[str, Any]
-
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt, in order; ``on_progress`` is told how many more prompts are done."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """Whether one word of a lexicon is a single token of a model's vocabulary, so that it can be counted."""
@@ -70,22 +58,82 @@ class Coverage:
     in_vocabulary: bool
 
 
-@runtime_checkable
-class HasCoverage(Protocol):
-    """A scorer that counts words of lexicons and can say which ones it is able to see."""
+class Scorer(Protocol):
+    """Anything that turns prompts into scores; whoever inherits from it need only say the first four and ``score``.
+
+    Attributes:
+        model_id: the name findings carry.
+        kind: which experiments it can read.
+        unit: unit of the scores.
+        identity: what pins the model down (revision or sha256, settings), for the manifest.
+        expected: numbers by ``Finding.key`` to hold findings against; None: what is published of the model.
+        chunk_rows: rows that are scored before they are written down.
+        sends_text: whether texts leave this machine.
+        negative_label: the ``answer`` that means negative sentiment; None where nothing tells.
+        error_note: what a faster way to compute did to the scores, in a sentence; blank where nothing.
+    """
 
     model_id: str
+    kind: str
+    unit: str
+    identity: Mapping[str, Any]
+    expected: Mapping[tuple[str, ...], Published] | None = None
+    chunk_rows: int = 1_024
+    sends_text: bool = False
+    negative_label: str | None = "negative"
 
-    def coverage(self, lexicon: Lexicon) -> list[Coverage]:
-        """One row per word of the lexicon."""
+    @property
+    def error_note(self) -> str:
+        """Known once texts were read."""
+        return ""
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt, in order; ``on_progress`` is called with how many more prompts are done."""
         ...
 
+    def coverage(self, lexicon: Lexicon) -> list[Coverage]:
+        """One row per word of a lexicon; none where no words of lexicons are counted."""
+        return []
 
-@runtime_checkable
-class HasLog(Protocol):
-    """A scorer whose answers are kept one by one, as they arrive; what its log knows is not asked again."""
+    def keep_answers(self, folder: Path) -> None:
+        """Write each answer into a run's folder as it arrives; what is answered there is not asked again."""
+        return
 
-    log: Any
+    def predict_proba(self, texts: Sequence[str], condition: str = "", construct: str = "") -> "NDArray[np.float64]":
+        """Scores of texts as probabilities, shape (n, 2), the score second; NaN rows for those without one."""
+        import numpy as np
+
+        blank = Prompt(**{**dict.fromkeys(PROMPT_COLUMNS, ""), "condition": condition, "construct": construct})
+        scores = np.array([one.score for one in self.score([replace(blank, text=text) for text in texts])])
+        return np.column_stack([1 - scores, scores])
+
+
+def option(default: Any, help: str, **more: Any) -> Any:
+    """A field of a kind's options that the user sets: an option of ``swapbias audit``, saved in the manifest.
+
+    Args:
+        default: its value where none is given.
+        help: for the command line.
+        more: ``name`` there, if not the field's; ``least`` and ``most``; ``place``: may be a path of this machine,
+            but for the ``words`` that have a meaning of their own.
+    """
+    return field(default=default, metadata={"help": help, **more})
+
+
+def check_ranges(options: Any) -> None:
+    """Refuse a number outside the range that its field declares.
+
+    Raises:
+        UsageError: naming the field.
+    """
+    for one in fields(options):
+        value, least, most = getattr(options, one.name), one.metadata.get("least"), one.metadata.get("most")
+        if value is None or least is None:
+            continue
+        if not (least <= value <= (math.inf if most is None else most) and math.isfinite(value)):
+            wanted = f"a number of {least:g} or more" if most is None else f"{least:g} to {most:,g}"
+            flag = f"--{one.name.replace('_', '-')}"
+            raise UsageError(f"{one.name} is {value}, expected {wanted}. Change {flag}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +144,17 @@ class LoadOptions:
     exact. ``allow_pickle``: files that run what their maker put in them (.joblib, .pkl, .kv) are read.
     """
 
-    device: str = "auto"
-    dtype: str = "float32"
-    batch_size: int = 64
-    positive_label: str | None = None
-    negative_label: str | None = None
-    prune: float = 0.0
-    allow_pickle: bool = False
+    key: ClassVar[str] = "load"  # in a manifest's settings
+
+    device: str = option("auto", "auto, cpu or cuda.")
+    dtype: str = option("float32", "float32, or bfloat16 (faster, changes results).")
+    batch_size: int = option(64, "Texts per forward pass.", least=1)
+    positive_label: str | None = option(None, "The classifier's label for positive.")
+    negative_label: str | None = option(None, "The classifier's label for negative.")
+    prune: float = option(
+        0.0, "Recursive masking: give up branches less likely (.01 in all at most); 0 is exact.", least=0.0, most=1.0
+    )
+    allow_pickle: bool = option(False, "Read .joblib, .pkl, .kv: runs what their makers put in them.")
 
 
 def is_callable(model: str) -> bool:

@@ -1,12 +1,12 @@
 """Code in models: pickles and Python functions run what their maker put in them, so neither runs unasked."""
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from swapbias.errors import UsageError
+from swapbias.scorers.scorer import Say
 
 PICKLES = (".joblib", ".kv", ".pkl")
 
@@ -31,7 +31,7 @@ def is_pickle(path: Path) -> bool:
     return path.name.lower().endswith(PICKLES)
 
 
-def check_pickle(path: Path, *, allowed: bool, say: Callable[[str], None] | None = None) -> None:
+def check_pickle(path: Path, *, allowed: bool, say: Say | None = None) -> None:
     """Called before any model file is read: a pickle is refused unless it is allowed, and announced where it is.
 
     Raises:

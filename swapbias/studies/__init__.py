@@ -2,6 +2,7 @@
 
 from swapbias.studies.catalogue import (
     as_prompts as as_prompts,
+    calibrated as calibrated,
     checked_rows as checked_rows,
     config_rows as config_rows,
     corpora as corpora,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.studies.lexicons import Lexicon
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, checked
-from swapbias.studies.study import Corpus, Study, unknown
+from swapbias.studies.study import Corpus, Experiment, Study, unknown
 from swapbias.studies.tables import upstream_file
 
 if TYPE_CHECKING:
@@ -56,6 +56,12 @@ def load_study(name: str) -> Study:
     if study is None:
         raise unknown("study", name, studies())
     return study
+
+
+def calibrated() -> list[tuple[Study, Experiment]]:
+    """The experiments that the calibration model is trained for."""
+    found = ((study, one) for study in map(load_study, studies()) for one in study.experiments)
+    return [(study, one) for study, one in found if one.calibrated]
 
 
 def metrics() -> list[str]:

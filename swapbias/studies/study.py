@@ -57,7 +57,6 @@ class Experiment:
         contrast_cluster: the same for the contrast: a column whose values each lie in one subset. Templates stand
             in both subsets, so that their effects cancel; what the subsets differ in (conditions) does not.
         test: the paper's test, an option of the measure.
-        units: units of score columns that are in another unit than the published one.
         aggregate: columns to average over before groups are compared, from the finest: the last is the unit of
             the comparison (conditions), whose robust view is a permutation test.
         thresholds: units above each are counted per group (1 counts those that reach it).
@@ -66,6 +65,8 @@ class Experiment:
         covariates: numbers to correlate mean scores with.
         corpus: the corpus of its configs, where that is not the study's own.
         regimes: how training notes were treated; a row is read once for each, by a classifier trained on it.
+        aliases: other names of right and wrong answers, by how a model may write them.
+        calibrated: the calibration model is trained for it.
         rates: what is made of predictions and true labels, or of cosines (see ``findings.predictions.RATES``).
         headline_measure, headline_subset: what stands for it where that is not ``measure``, or not the first of a
             contrast (see ``headline``).
@@ -91,7 +92,6 @@ class Experiment:
     cluster: str = "template"
     contrast_cluster: str = "condition"
     test: str = "t"
-    units: Mapping[str, str] = field(default_factory=dict)
     aggregate: tuple[str, ...] = ()
     thresholds: tuple[float, ...] = ()
     reported: tuple[str, ...] = ()
@@ -100,6 +100,8 @@ class Experiment:
     corpus: str = ""
     regimes: tuple[str, ...] = ()
     rates: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    calibrated: bool = False
     headline_measure: str = ""
     headline_subset: str = ""
 

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from swapbias.audit import cache as caching, cache as kept
 from swapbias.audit.audit import resume, start
 from swapbias.audit.cache import ScoreCache, is_pinned
-from swapbias.audit.clinical import NoteSettings
 from swapbias.audit.plan import Settings
 from swapbias.audit.run import Run, score_rows
 from swapbias.cli.cache import cache as cache_command
@@ -21,6 +20,7 @@ from swapbias.errors import UsageError
 from swapbias.files import write_whole
 from swapbias.scorers import masked
 from swapbias.scorers.masked import MaskedScorer
+from swapbias.scorers.notes.options import NoteOptions
 from swapbias.scorers.registry import load_scorer, read_as
 from swapbias.scorers.scorer import LoadOptions, Scored
 from swapbias.studies.catalogue import as_prompts, config_rows
@@ -211,7 +211,7 @@ def test_vader_and_callables_are_not_kept(model):
 
 def test_chat_models_and_readers_of_notes_are_not_kept():
     chat, notes = Counting(), Counting()
-    chat.log = None
+    chat.kind = "chat"
     notes.kind = "phenotype"
     assert [is_pinned(one) for one in (chat, notes, Counting())] == [False, False, True]
 
@@ -405,7 +405,7 @@ def test_scores_of_own_notes_are_not_kept_whatever_reads_them(tmp_path, quiet, p
     monkeypatch.setattr(caching, "is_pinned", lambda scorer: True)
     path = tmp_path / "notes.csv"
     path.write_text("text,label\n" + "".join(f"Note {index}: he fell twice.,positive\n" for index in range(6)))
-    settings = Settings(notes=NoteSettings(data=str(path), classifier="tests.audit.test_cache:fall_risk"))
+    settings = Settings(options=(NoteOptions(data=str(path), classifier="tests.audit.test_cache:fall_risk"),))
     run, _ = start(settings, tmp_path / "run", cache=True, **quiet)
     assert len(run.items("phenotype_fairness")) == 12  # each note as a woman's and as a man's
     assert files(place) == []
@@ -413,7 +413,7 @@ def test_scores_of_own_notes_are_not_kept_whatever_reads_them(tmp_path, quiet, p
 
 
 def test_a_run_that_is_stopped_says_how_many_rows_came_from_files(tmp_path, quiet, monkeypatch):
-    monkeypatch.setattr("swapbias.audit.audit.CHUNK_ROWS", 30)
+    monkeypatch.setattr("swapbias.scorers.scorer.Scorer.chunk_rows", 30)
     settings = Settings(model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), limit=60)
     real, calls = MaskedScorer.score, []
 

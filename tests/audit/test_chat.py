@@ -13,7 +13,9 @@ from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
 from swapbias.findings.answers import BASELINE
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.scorers.chat.settings import ChatSettings, asked_rows, read_answer
+from swapbias.scorers.chat.answers import read_answer
+from swapbias.scorers.chat.kind import asked_rows
+from swapbias.scorers.chat.options import ChatOptions
 from swapbias.studies.catalogue import config_rows
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from tests import tiny
@@ -41,13 +43,13 @@ def biased(rows, wrong=25):
 
 
 def chat(server, **more):
-    return ChatSettings(model="tiny", base_url=server.base_url, **{"trials": 2, **more})
+    return ChatOptions(model="tiny", base_url=server.base_url, **{"trials": 2, **more})
 
 
 def test_a_planted_bias_is_found_with_its_figures_and_every_answer_kept(rows, tmp_path, quiet, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_API_KEY", "sk-very-secret")
     with ChatServer(biased(rows), key="sk-very-secret") as server:
-        run, found = start(Settings(studies=STUDY, chat=chat(server)), tmp_path / "run", **quiet)
+        run, found = start(Settings(studies=STUDY, options=(chat(server),)), tmp_path / "run", **quiet)
     templates = {row["template"] for row in rows.values()}
     codes = [zlib.crc32(name.encode()) % 100 for name in templates]
     planted = {
@@ -79,7 +81,7 @@ def test_a_stopped_run_goes_on_without_asking_twice(rows, tmp_path, quiet):
         return "401" if len(server.requests) == 30 else None
 
     with ChatServer(biased(rows), fault=fault) as server:
-        settings = Settings(studies=STUDY, limit=64, chat=chat(server, concurrency=1))
+        settings = Settings(studies=STUDY, limit=64, options=(chat(server, concurrency=1),))
         with pytest.raises(ValueError, match="key"):
             start(settings, tmp_path / "run", **quiet)
         kept = len((tmp_path / "run" / "answers.jsonl").read_text().splitlines())
@@ -96,11 +98,11 @@ def test_a_stopped_run_goes_on_without_asking_twice(rows, tmp_path, quiet):
 def test_too_many_requests_or_no_model_leave_nothing(rows, tmp_path, quiet):
     with ChatServer(biased(rows)) as server:
         with pytest.raises(UsageError, match="3,072 requests are needed, and --max-requests allows 10"):
-            start(Settings(studies=STUDY, chat=chat(server, max_requests=10)), tmp_path / "run", **quiet)
+            start(Settings(studies=STUDY, options=(chat(server, max_requests=10),)), tmp_path / "run", **quiet)
         assert server.requests == []
     assert not (tmp_path / "run").exists()
     with pytest.raises(UsageError, match="Name it with --chat"):
-        start(Settings(chat=ChatSettings(trials=3)), tmp_path / "run", **quiet)
+        start(Settings(options=(ChatOptions(trials=3),)), tmp_path / "run", **quiet)
     with pytest.raises(UsageError, match="name one with --chat"):
         start(Settings(studies=STUDY), tmp_path / "run", **quiet)
 
@@ -109,7 +111,7 @@ def test_a_provider_without_a_key_is_refused_before_anything_is_written(tmp_path
     for name in ("SWAPBIAS_API_KEY", "HF_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UsageError, match="SWAPBIAS_API_KEY"):
-        start(Settings(studies=STUDY, chat=ChatSettings(model="owner/name")), tmp_path / "run", **quiet)
+        start(Settings(studies=STUDY, options=(ChatOptions(model="owner/name"),)), tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
 
 
@@ -134,7 +136,7 @@ def test_a_thinking_model_stops_early_and_is_asked_with_more_tokens(rows, tmp_pa
 
 def test_truncated_answers_are_marked(rows, tmp_path, quiet):
     with ChatServer(biased(rows), fault=lambda prompt, n: cut_off("The mechanic and")) as server:
-        run, _ = start(Settings(studies=STUDY, limit=8, chat=chat(server, trials=1)), tmp_path / "run", **quiet)
+        run, _ = start(Settings(studies=STUDY, limit=8, options=(chat(server, trials=1),)), tmp_path / "run", **quiet)
     assert (run.items("adjective_coreference")["truncated"] == 1).all()
     kept = [json.loads(line) for line in (run.folder / "answers.jsonl").read_text().splitlines()]
     assert {one["finish_reason"] for one in kept} == {"length"}
@@ -192,7 +194,7 @@ def test_the_command_line_says_what_is_wrong_with_a_service(rows, tmp_path):
 
 def test_a_local_chat_model_answers_every_prompt(tmp_path, quiet):
     folder = tiny.save_causal(tmp_path / "local", positions=1024)
-    settings = Settings(studies=STUDY, limit=16, chat=ChatSettings(model=str(folder), trials=2, max_tokens=4))
+    settings = Settings(studies=STUDY, limit=16, options=(ChatOptions(model=str(folder), trials=2, max_tokens=4),))
     run, _ = start(settings, tmp_path / "run", **quiet)
     items = run.items("adjective_coreference")
     assert len(items) == 32
@@ -205,7 +207,7 @@ def test_a_local_chat_model_answers_every_prompt(tmp_path, quiet):
 
 def test_prompts_that_a_model_cannot_read_are_counted(tmp_path, quiet):
     folder = tiny.save_causal(tmp_path / "short", positions=32)
-    settings = Settings(studies=STUDY, limit=16, chat=ChatSettings(model=str(folder), trials=1))
+    settings = Settings(studies=STUDY, limit=16, options=(ChatOptions(model=str(folder), trials=1),))
     _, found = start(settings, tmp_path / "run", **quiet)
     gap = next(one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
     assert (gap.estimate.n, gap.estimate.n_unscored) == (0, 1)  # 8 sets of adjectives of one sentence
@@ -225,11 +227,11 @@ def test_an_answer_is_read_by_both_parsers():
     prompt = Prompt(
         **{**dict.fromkeys(PROMPT_COLUMNS, ""), "candidates": "the mechanic|the clerk", "condition": "dry/bubbly"}
     )
-    points, parts = read_answer(prompt, "The dry mechanic.")
+    points, parts = read_answer(prompt, "The dry mechanic.", aliases={})
     assert points == 100
     assert (parts["said_correct"], parts["strict_other"]) == (1, 1)
-    assert read_answer(prompt, "clerk")[1]["said_incorrect"] == 1
-    assert read_answer(prompt, "unsure")[1]["said_unsure"] == 1
+    assert read_answer(prompt, "clerk", aliases={})[1]["said_incorrect"] == 1
+    assert read_answer(prompt, "unsure", aliases={})[1]["said_unsure"] == 1
 
 
 def test_trials_are_told_apart_and_differences_use_them():
@@ -258,7 +260,7 @@ def test_trials_are_told_apart_and_differences_use_them():
 def test_a_manifest_of_a_chat_run_holds_its_settings(rows, tmp_path, quiet):
     with ChatServer(biased(rows)) as server:
         run, _ = start(
-            Settings(studies=STUDY, limit=8, chat=chat(server, temperature=0.0)), tmp_path / "run", **quiet
+            Settings(studies=STUDY, limit=8, options=(chat(server, temperature=0.0),)), tmp_path / "run", **quiet
         )
     manifest = json.loads((run.folder / "manifest.json").read_text())
     assert manifest["settings"]["chat"]["temperature"] == 0.0

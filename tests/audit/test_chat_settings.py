@@ -8,7 +8,7 @@ import pytest
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings, plan, told_plan
 from swapbias.errors import UsageError
-from swapbias.scorers.chat.settings import ChatSettings
+from swapbias.scorers.chat.options import ChatOptions
 from tests import tiny
 from tests.cli.test_cli import swapbias
 
@@ -17,20 +17,20 @@ URL = "http://127.0.0.1:1/v1"  # nobody listens there
 
 
 def chat(**more):
-    return ChatSettings(model="tiny", base_url=URL, **more)
+    return ChatOptions(model="tiny", base_url=URL, **more)
 
 
 @pytest.mark.parametrize("trials", [0, 1_001])
 def test_trials_that_would_fill_the_memory_are_refused(trials):
     with pytest.raises(UsageError, match="expected 1 to 1,000"):
-        plan(Settings(studies=STUDY, chat=chat(trials=trials)))
+        plan(Settings(studies=STUDY, options=(chat(trials=trials),)))
     done = swapbias("audit", "--chat", "tiny", "--base-url", URL, "--trials", trials, "--dry-run")
     assert done.returncode == 2
     assert "--trials" in done.stderr
 
 
 def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
-    settings = Settings(studies=("occupation_sentiment",), chat=chat())
+    settings = Settings(studies=("occupation_sentiment",), options=(chat(),))
     with pytest.raises(UsageError, match=r"--chat tiny is asked by adjective_coreference alone. Name it as well"):
         start(settings, tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
@@ -45,7 +45,7 @@ def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
 )
 def test_a_model_that_runs_here_takes_no_settings_of_a_service(tmp_path, quiet, given, changes, named):
     model = str(tmp_path) if given["model"] == "folder" else given["model"]
-    settings = Settings(studies=STUDY, chat=ChatSettings(**{**given, **changes, "model": model}))
+    settings = Settings(studies=STUDY, options=(ChatOptions(**{**given, **changes, "model": model}),))
     with pytest.raises(UsageError, match=f"runs on this machine, and {named} is for models of a service"):
         start(settings, tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
@@ -53,28 +53,28 @@ def test_a_model_that_runs_here_takes_no_settings_of_a_service(tmp_path, quiet, 
 
 def test_a_model_runs_here_or_at_a_service_and_not_both(tmp_path):
     with pytest.raises(UsageError, match="and --base-url is for models of a service"):
-        ChatSettings(model="owner/name", provider="local", base_url=URL).check()
+        ChatOptions(model="owner/name", provider="local", base_url=URL).check()
     with pytest.raises(UsageError, match="is a folder, which runs on this machine, and provider 'together'"):
-        ChatSettings(model=str(tmp_path), provider="together").check()
-    ChatSettings(model=str(tmp_path), base_url=URL).check()  # an endpoint may call its model by a path
+        ChatOptions(model=str(tmp_path), provider="together").check()
+    ChatOptions(model=str(tmp_path), base_url=URL).check()  # an endpoint may call its model by a path
 
 
 def test_an_unknown_provider_is_refused_before_anything_is_written(tmp_path, quiet, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_none")
-    settings = Settings(studies=STUDY, limit=8, chat=ChatSettings(model="owner/name", provider="togehter"))
+    settings = Settings(studies=STUDY, limit=8, options=(ChatOptions(model="owner/name", provider="togehter"),))
     with pytest.raises(UsageError, match=r"Unknown provider 'togehter': expected local, or one of auto, .*together"):
         start(settings, tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
     with pytest.raises(UsageError, match="Unknown provider"):
         list(told_plan(settings))
     for provider in ("together", "auto", None):
-        known = replace(settings, chat=replace(settings.chat, provider=provider))
+        known = replace(settings, options=(replace(settings.options[0], provider=provider),))
         assert "prompts for owner/name" in "".join(told_plan(known))
 
 
 def test_a_config_that_does_not_exist_is_answered_with_each_config_once():
     with pytest.raises(UsageError, match="Unknown config 'answers'") as raised:
-        plan(Settings(studies=("adjective_coreference:answers",), chat=chat()))
+        plan(Settings(studies=("adjective_coreference:answers",), options=(chat(),)))
     named = str(raised.value).rstrip(".").partition("one of ")[2].split(", ")
     assert len(named) == len(set(named)) == 6
 
@@ -99,18 +99,18 @@ def test_a_dry_run_reads_the_kind_of_a_model_in_a_folder_or_in_the_cache(tmp_pat
 
 def test_a_dry_run_says_that_more_is_needed_than_allowed():
     for most, more in ((1_535, True), (1_536, False)):  # 48 pairs x 2 sides x 16 conditions
-        told = "".join(told_plan(Settings(studies=STUDY, chat=chat(trials=1, max_requests=most))))
+        told = "".join(told_plan(Settings(studies=STUDY, options=(chat(trials=1, max_requests=most),))))
         assert ("That is more than --max-requests allows: 1,535." in told) == more
 
 
 @pytest.mark.parametrize("price", [math.inf, math.nan, -1.0])
 def test_a_dry_run_refuses_a_price_that_is_none(price):
     with pytest.raises(UsageError, match=r"price_in is .*, expected a number of 0 or more"):
-        list(told_plan(Settings(studies=STUDY, limit=8, chat=chat(price_in=price, price_out=1.0))))
+        list(told_plan(Settings(studies=STUDY, limit=8, options=(chat(price_in=price, price_out=1.0),))))
 
 
 def test_the_limit_is_said_to_hold_for_each_trial():
     # 8 prompts a trial, five trials.
-    told = list(told_plan(Settings(studies=STUDY, limit=8, chat=chat())))
+    told = list(told_plan(Settings(studies=STUDY, limit=8, options=(chat(),))))
     assert told[0].startswith("adjective_coreference answers: 40 prompts for tiny; 40 requests to send")
     assert "trial of a chat model" in " ".join(swapbias("audit", "--help").stdout.split())

@@ -8,10 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.audit.audit import resume, start
-from swapbias.audit.clinical import NoteSettings, load_notes, note_rows
-from swapbias.audit.plan import Settings
-from swapbias.audit.readers import refuse_sending
+from swapbias.audit.audit import refuse_sending, resume, start
+from swapbias.audit.plan import Settings, load_notes, note_rows
 from swapbias.audit.run import Run, score_rows
 from swapbias.errors import UsageError
 from swapbias.findings.disaggregation import disaggregate
@@ -23,6 +21,7 @@ from swapbias.notes.regimes import Notes, counterfactual_pairs, in_regime, with_
 from swapbias.notes.rows import NOTE_COLUMNS
 from swapbias.privacy import credentialed
 from swapbias.report import words
+from swapbias.scorers.notes.options import NoteOptions
 from swapbias.studies.catalogue import config_rows, load_corpus, load_prompts, load_study, local_corpus
 from swapbias.studies.tables import published_rows
 from swapbias.swapping.files import Job, swap_files
@@ -74,7 +73,7 @@ def test_the_table_of_regimes_is_what_ten_notes_give_by_hand(ten):
     #   TP 6, FN 2, FP 4, TN 8: F1 12/18 and 16/22, macro .69697
     # With "she" the same with the groups changed over. With both: TP 8, FP 6, TN 6: F1 16/22 and 12/18, no flips.
     # With neither: TP 4, FN 4, FP 2, TN 10: F1 8/14 and 20/26, macro .67033; TPR .5 and .5, FPR 1/6 and 1/6.
-    notes = load_notes(NoteSettings(data=str(ten), classifier="own"), 0)
+    notes = load_notes(NoteOptions(data=str(ten), classifier="own"), 0)
     phenotyping = load_study("phenotype_fairness").experiments[0]
     rows = pd.DataFrame(note_rows(phenotyping, notes, notes.pairs(), trains=True)).assign(model_id="rules")
     answers = [rule(text, falls=RULES[regime]) for text, regime in zip(rows["text"], rows["construct"], strict=True)]
@@ -103,8 +102,8 @@ def test_the_table_of_regimes_is_what_ten_notes_give_by_hand(ten):
 
 
 def test_a_classifier_of_ones_own_is_audited_on_own_notes(ten, tmp_path, quiet):
-    settings = NoteSettings(data=str(ten), classifier="tests.audit.test_clinical:men_fall")
-    run, found = start(Settings(notes=settings), tmp_path / "run", **quiet)
+    settings = NoteOptions(data=str(ten), classifier="tests.audit.test_clinical:men_fall")
+    run, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
     mine = numbers(found, "as trained")
     assert mine["flip_rate"].estimate.value == pytest.approx(0.4)
     assert mine["flip_rate"].higher_group == "male"
@@ -118,7 +117,7 @@ def test_a_classifier_of_ones_own_is_audited_on_own_notes(ten, tmp_path, quiet):
 
 
 def test_genders_are_read_off_the_text_and_notes_without_one_have_no_pair(ten):
-    notes = [*load_notes(NoteSettings(data=str(ten), classifier="own"), 0).rows]
+    notes = [*load_notes(NoteOptions(data=str(ten), classifier="own"), 0).rows]
     assert [note["gender"][:1] for note in notes] == list("mffmmfmffm")
     blank = {**notes[0], "gender": "", "text": "No change.", "note_id": "11"}
     assert with_genders([blank], SWAPPER)[0]["gender"] == ""
@@ -212,7 +211,7 @@ def depression_file(tmp_path):
 
 
 def test_a_killed_run_goes_on_to_the_same_findings(depression_file, tmp_path, quiet, monkeypatch):
-    settings = Settings(notes=NoteSettings(data=str(depression_file)))
+    settings = Settings(options=(NoteOptions(data=str(depression_file)),))
     run, found = start(settings, tmp_path / "unbroken", **quiet)
     assert numbers(found, "augmented")["flip_rate"].estimate.value < 0.02
     calls = []
@@ -244,9 +243,9 @@ def test_word_vectors_give_direct_bias_with_its_null(tmp_path, quiet):
     noise[:, 0] = [gendered.get(name, 0.5 if name in sad else 0.0) for name in names]
     keyed.add_vectors(names, noise.astype(np.float32))
     keyed.save_word2vec_format(str(tmp_path / "tiny.bin"), binary=True)
-    settings = NoteSettings(embeddings=(f"mine={tmp_path / 'tiny.bin'}",))
+    settings = NoteOptions(embeddings=(f"mine={tmp_path / 'tiny.bin'}",))
     run, found = start(
-        Settings(studies=("phenotype_fairness:depression_words",), notes=settings), tmp_path / "run", **quiet
+        Settings(studies=("phenotype_fairness:depression_words",), options=(settings,)), tmp_path / "run", **quiet
     )
     by_measure = {one.measure: one for one in found if one.slice_by == "all" and one.measure != "mean"}
     assert {one.model_id for one in found} == {"mine"}
@@ -266,10 +265,10 @@ def test_word_vectors_give_direct_bias_with_its_null(tmp_path, quiet):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"studies": ("gendered_stigma",), "notes": NoteSettings(plausible=True)}, "read by phenotype_fairness"),
-        ({"notes": NoteSettings(data="nowhere")}, "no clinical notes"),
-        ({"notes": NoteSettings(embeddings=("nowhere.bin",))}, "nowhere.bin"),
-        ({"notes": NoteSettings(classifier="forest")}, "forest"),
+        ({"studies": ("gendered_stigma",), "options": (NoteOptions(plausible=True),)}, "read by phenotype_fairness"),
+        ({"options": (NoteOptions(data="nowhere"),)}, "no clinical notes"),
+        ({"options": (NoteOptions(embeddings=("nowhere.bin",)),)}, "nowhere.bin"),
+        ({"options": (NoteOptions(classifier="forest"),)}, "forest"),
         ({"model": "vader", "studies": ("phenotype_fairness",)}, "name them with --embedding instead of vader"),
     ],
 )
@@ -284,19 +283,19 @@ def test_own_notes_without_a_split_are_split_by_subject(tmp_path):
     with path.open("w", newline="") as handle:
         rows = [(f"He is {number}.", number % 2, f"s{number // 2}") for number in range(60)]
         csv.writer(handle).writerows([("text", "label", "subject_id"), *rows])
-    rows = load_notes(NoteSettings(data=str(path)), 0).rows
+    rows = load_notes(NoteOptions(data=str(path)), 0).rows
     subjects = {split: {row["subject_id"] for row in rows if row["split"] == split} for split in ("train", "test")}
     assert not subjects["train"] & subjects["test"]
     assert (len(subjects["train"]), len(subjects["test"])) == (20, 10)
-    assert {row["split"] for row in load_notes(NoteSettings(data=str(path), classifier="own"), 0).rows} == {"test"}
+    assert {row["split"] for row in load_notes(NoteOptions(data=str(path), classifier="own"), 0).rows} == {"test"}
 
 
 def test_notes_with_gender_specific_terms_can_be_left_out(tmp_path):
     path = tmp_path / "notes.csv"
     path.write_text("text,label\nShe is pregnant.,1\nShe is well.,0\n")
-    pairs = load_notes(NoteSettings(data=str(path), classifier="own"), 0).pairs()
+    pairs = load_notes(NoteOptions(data=str(path), classifier="own"), 0).pairs()
     assert [row["specific"] for row in pairs] == ["1", "1", "0", "0"]
-    assert len(load_notes(NoteSettings(data=str(path), classifier="own", plausible=True), 0).pairs()) == 2
+    assert len(load_notes(NoteOptions(data=str(path), classifier="own", plausible=True), 0).pairs()) == 2
 
 
 def test_leakage_is_tested_on_subjects_that_trained_nothing():
@@ -321,23 +320,23 @@ def test_a_model_named_twice_is_refused(ten, tmp_path, quiet):
     with ten.open("w", newline="") as handle:  # enough to train on
         rows = [(f"{text} {place}", label) for place, (text, label) in enumerate([*TEN] * 6)]
         csv.writer(handle).writerows([("text", "label"), *rows])
-    settings = NoteSettings(data=str(ten), embeddings=("tfidf-lsa", "tfidf-lsa"))
+    settings = NoteOptions(data=str(ten), embeddings=("tfidf-lsa", "tfidf-lsa"))
     with pytest.raises(UsageError, match="tfidf-lsa\\+svm is named twice"):
-        start(Settings(studies=("phenotype_fairness:pairs",), notes=settings), tmp_path / "run", **quiet)
+        start(Settings(studies=("phenotype_fairness:pairs",), options=(settings,)), tmp_path / "run", **quiet)
 
 
 def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
     path = tmp_path / "notes.csv"
     path.write_text("text,label\nShe is well.,1\nNo change.,0\nHe is well.,1\n")
-    settings = NoteSettings(data=str(path), classifier="tests.audit.test_clinical:men_fall")
-    run, found = start(Settings(notes=settings), tmp_path / "run", **quiet)
+    settings = NoteOptions(data=str(path), classifier="tests.audit.test_clinical:men_fall")
+    run, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
     reasons = [one["reason"] for one in run.manifest()["skipped"] if one["experiment"].startswith("part")]
     assert reasons == ["1 of 3 test notes left out: their gender is not known"]
     assert math.isnan(numbers(found, "as trained")["fprr"].estimate.value)  # no negative note
     assert "not defined" in numbers(found, "as trained")["fprr"].direction
     path.write_text("text,label\nNo change.,0\n")
     with pytest.raises(UsageError, match="no test note with a known gender"):
-        start(Settings(notes=settings), tmp_path / "other", **quiet)
+        start(Settings(options=(settings,)), tmp_path / "other", **quiet)
 
 
 def test_leakage_reads_the_notes_of_the_limited_pairs(tmp_path, quiet):
@@ -392,7 +391,7 @@ def test_what_lies_in_a_marked_folder_is_credentialed(tmp_path, quiet):
     credentialed.mark(marked)
     path = marked / "inner" / "notes.csv"
     path.write_text("text,label\nShe is well.,1\nHe is well.,0\n")
-    assert load_notes(NoteSettings(data=str(path), classifier="own"), 0).credentialed
+    assert load_notes(NoteOptions(data=str(path), classifier="own"), 0).credentialed
     link = tmp_path / "link"
     link.symlink_to(marked / "inner")
     assert credentialed.is_credentialed(link)
@@ -403,20 +402,20 @@ def test_what_lies_in_a_marked_folder_is_credentialed(tmp_path, quiet):
 def test_errors_do_not_repeat_notes(tmp_path, quiet):
     path = tmp_path / "notes.csv"
     path.write_text("label,text\nShe is a 45F with a SECRET diagnosis,1\n")
-    for settings in (NoteSettings(data=str(path), classifier="own"),):
+    for settings in (NoteOptions(data=str(path), classifier="own"),):
         with pytest.raises(ValueError, match="characters, expected") as error:
             load_notes(settings, 0)
         assert "SECRET" not in str(error.value)
     path.write_text("1,She has a SECRET, 45F\n")
-    for call in (lambda: load_notes(NoteSettings(data=str(path), classifier="own"), 0),
+    for call in (lambda: load_notes(NoteOptions(data=str(path), classifier="own"), 0),
                  lambda: swap_files(Job(str(path)), tmp_path / "out")):  # fmt: skip
         with pytest.raises(ValueError, match="columns without names") as error:
             call()
         assert "SECRET" not in str(error.value)
     path.write_text("text,label\nShe has a SECRET.,1\nHe is well.,0\n")
-    settings = NoteSettings(data=str(path), classifier="tests.audit.test_clinical:quoting")
+    settings = NoteOptions(data=str(path), classifier="tests.audit.test_clinical:quoting")
     with pytest.raises(ValueError, match="is not shown") as error:
-        start(Settings(notes=settings), tmp_path / "run", **quiet)
+        start(Settings(options=(settings,)), tmp_path / "run", **quiet)
     assert "SECRET" not in str(error.value)
 
 
@@ -429,7 +428,7 @@ def quoting(texts):
 
 def test_a_run_on_credentialed_notes_says_so_and_holds_no_text(mimic_folder, tmp_path):
     said = []
-    settings = Settings(studies=("phenotype_fairness:pairs",), notes=NoteSettings(data=str(mimic_folder)))
+    settings = Settings(studies=("phenotype_fairness:pairs",), options=(NoteOptions(data=str(mimic_folder)),))
     run, found = start(settings, tmp_path / "run", say=said.append, bar=lambda title, total: lambda done: None)
     assert run.manifest()["credentialed"] is True
     assert any("must not be published" in sentence for sentence in said)
@@ -447,9 +446,9 @@ def test_a_run_on_credentialed_notes_says_so_and_holds_no_text(mimic_folder, tmp
 
 
 def test_the_papers_numbers_stand_beside_its_embeddings_on_mimic(mimic_folder):
-    from swapbias.audit.clinical import expected_numbers
+    from swapbias.audit.conclusion import expected_numbers
 
-    notes = load_notes(NoteSettings(data=str(mimic_folder)), 0)
+    notes = load_notes(NoteOptions(data=str(mimic_folder)), 0)
     known = expected_numbers("phenotype_fairness", notes, "ClinicalBERT+svm")
     key = ("phenotyping", "original", "flip_rate", "female and male", "phenotype", "alcohol_abuse")
     assert (known[key].value, known[key].note) == ("0.07", "male higher")

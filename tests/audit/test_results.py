@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 from swapbias.audit.audit import start
-from swapbias.audit.clinical import NoteSettings
 from swapbias.audit.plan import Settings
 from swapbias.audit.results import Results, as_public, read_results, rebuild_report, write_results
 from swapbias.audit.run import Run
 from swapbias.errors import UsageError
 from swapbias.privacy.redact import OWN_ENDPOINT, private_strings, public_manifest, public_model
 from swapbias.report.page import Page, render
-from swapbias.scorers.chat.settings import ChatSettings
+from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.notes.options import NoteOptions
 from tests import tiny
 from tests.scorers.chat.server import ChatServer
 
@@ -77,10 +77,12 @@ def test_a_report_is_drawn_again_and_nothing_else_is_touched(masked_run, tmp_pat
 
 def test_explained_notes_are_read_back(tmp_path, quiet):
     pytest.importorskip("lime", reason="needs lime: pip install 'swapbias[explain]'")
-    notes = NoteSettings(classifier="tests.audit.test_results:drinker")
+    notes = NoteOptions(classifier="tests.audit.test_results:drinker")
     data = tmp_path / "own.csv"
     data.write_text("text,label,gender\nAfter a fall he was tired.,1,M\nShe is well.,0,F\n")
-    settings = Settings(studies=("phenotype_fairness",), notes=NoteSettings(**{**asdict(notes), "data": str(data)}))
+    settings = Settings(
+        studies=("phenotype_fairness",), options=(NoteOptions(**{**asdict(notes), "data": str(data)}),)
+    )
     run, _ = start(settings, tmp_path / "run", **quiet)
     before = contents(run)
     assert "explanations.json" in before
@@ -277,8 +279,10 @@ def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(t
     assert public_model("/models/llama") == "llama"
     assert public_model("accounts/x/models/llama") == "accounts/x/models/llama"  # a public name of a service
     with ChatServer(lambda prompt: "The doctor.", model="/models/llama") as server:
-        chat = ChatSettings(model="/models/llama", base_url=server.base_url, trials=1)
-        run, found = start(Settings(studies=("adjective_coreference",), limit=32, chat=chat), tmp_path / "r", **quiet)
+        chat = ChatOptions(model="/models/llama", base_url=server.base_url, trials=1)
+        run, found = start(
+            Settings(studies=("adjective_coreference",), limit=32, options=(chat,)), tmp_path / "r", **quiet
+        )
     raw = render(Page(run.manifest(), [], {}, [], pd.DataFrame()))  # the page takes no manifest as it is, either
     for page in ((run.folder / "report.html").read_text(), raw):
         assert "Bias audit of llama" in page

@@ -13,13 +13,13 @@ from swapbias.audit.run import score_rows
 from swapbias.findings.comparison import compare, condition_scores
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.measures.levels import label_masses, share_above
-from swapbias.scorers.baselines import RuleScorer
 from swapbias.scorers.registry import load_scorer, read_as
 from swapbias.studies import ratings as rating
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, load_study
 from swapbias.studies.lexicons import imported_path
 from swapbias.studies.tables import upstream_file
 from tests import tiny
+from tests.baselines import RuleScorer
 
 MASKED = [f"template{number}" for number in range(1, 5)]
 

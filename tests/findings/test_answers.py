@@ -14,7 +14,9 @@ from swapbias.findings import comparison as comparing
 from swapbias.findings.answers import AS_PUBLISHED, BASELINE, over_trials, sentence_pairs
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.measures.gaps import paired_gap
-from swapbias.scorers.chat.settings import ChatSettings, asked_rows, read_answer
+from swapbias.scorers.chat.answers import read_answer
+from swapbias.scorers.chat.kind import asked_rows
+from swapbias.scorers.chat.options import ChatOptions
 from swapbias.studies.catalogue import as_prompts, config_rows, load_study
 from swapbias.studies.prompt import PROMPT_COLUMNS
 from tests.scorers.chat.server import ChatServer
@@ -42,7 +44,7 @@ def answered(prompts, trials, fails=lambda row: wrong(row)):
     found = []
     for row, prompt in zip(asked, as_prompts(asked), strict=True):
         failed = fails(row)
-        score, parts = read_answer(prompt, row["incorrect" if failed else "correct"].removeprefix("the "))
+        score, parts = read_answer(prompt, row["incorrect" if failed else "correct"].removeprefix("the "), aliases={})
         if failed is None:
             score, parts = math.nan, dict.fromkeys(parts, math.nan)
         found.append({**row, "model_id": "m", "score": score, "answer": "x", "top_tokens": "[]", **parts})
@@ -163,8 +165,11 @@ def report(tmp_path_factory):
         return row["incorrect" if wrong(row) else "correct"].removeprefix("the ")
 
     with ChatServer(answer) as server:
-        chat = ChatSettings(model="tiny", base_url=server.base_url, trials=2, concurrency=32)
-        settings, folder = Settings(studies=(STUDY,), limit=384, chat=chat), tmp_path_factory.mktemp("trials") / "run"
+        chat = ChatOptions(model="tiny", base_url=server.base_url, trials=2, concurrency=32)
+        settings, folder = (
+            Settings(studies=(STUDY,), limit=384, options=(chat,)),
+            tmp_path_factory.mktemp("trials") / "run",
+        )
         run, found = start(settings, folder, say=lambda line: None, bar=lambda title, total: lambda done: None)
     return (run.folder / "report.html").read_text(encoding="utf-8"), found
 

@@ -10,9 +10,9 @@ import pytest
 from swapbias.audit.run import score_prompts, score_rows
 from swapbias.findings.disaggregation import disaggregate, findings_table
 from swapbias.measures.levels import adjust
-from swapbias.scorers import baselines
 from swapbias.studies.catalogue import config_rows, load_prompts, load_study, studies
 from swapbias.studies.tables import published_rows
+from tests import baselines
 
 CONFIGS = [
     (study, config, experiment)

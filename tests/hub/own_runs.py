@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.audit.audit import start
-from swapbias.audit.clinical import NoteSettings
 from swapbias.audit.plan import Settings
 from swapbias.audit.run import Run
+from swapbias.scorers.notes.options import NoteOptions
 
 QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 ASKED = Settings(model="tests.hub.own_runs:sentiment", studies=("occupation_sentiment:sentences",), limit=40)
@@ -29,8 +29,8 @@ def faller(texts):
 
 
 def audit_own(data, folder):
-    notes = NoteSettings(classifier="tests.hub.own_runs:faller", data=str(data))
-    return start(Settings(studies=("phenotype_fairness",), notes=notes), folder, **QUIET)[0]
+    notes = NoteOptions(classifier="tests.hub.own_runs:faller", data=str(data))
+    return start(Settings(studies=("phenotype_fairness",), options=(notes,)), folder, **QUIET)[0]
 
 
 def copy(run, folder):

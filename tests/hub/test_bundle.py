@@ -14,7 +14,7 @@ from swapbias.errors import UsageError
 from swapbias.hub.bundle import pack, run_name
 from swapbias.hub.results_card import results_card
 from swapbias.privacy import credentialed, gate as outgoing
-from swapbias.scorers.chat.settings import ChatSettings
+from swapbias.scorers.chat.options import ChatOptions
 from tests import tiny
 from tests.hub.own_runs import ASKED, QUIET, content, copy, edited, texts
 from tests.scorers.chat.server import ChatServer
@@ -189,8 +189,10 @@ def test_what_was_edited_by_hand_is_made_anew(classifier_run, classifier_bundle,
 
 def test_a_chat_model_served_by_its_path_leaves_by_its_name(tmp_path):
     with ChatServer(lambda prompt: "The doctor.", model="/models/llama") as server:
-        chat = ChatSettings(model="/models/llama", base_url=server.base_url, trials=1, price_in=1.0, price_out=2.0)
-        run, _ = start(Settings(studies=("adjective_coreference",), limit=32, chat=chat), tmp_path / "run", **QUIET)
+        chat = ChatOptions(model="/models/llama", base_url=server.base_url, trials=1, price_in=1.0, price_out=2.0)
+        run, _ = start(
+            Settings(studies=("adjective_coreference",), limit=32, options=(chat,)), tmp_path / "run", **QUIET
+        )
     bundle = pack(run)
     assert bundle.name.startswith("llama-")
     items = pq.read_table(pa.BufferReader(content(bundle, "items/adjective_coreference.parquet")))

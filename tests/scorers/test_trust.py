@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from swapbias.audit.audit import resume, start
-from swapbias.audit.clinical import NoteSettings
 from swapbias.audit.plan import Settings
 from swapbias.audit.run import Run
 from swapbias.errors import UsageError
 from swapbias.scorers.notes.features import StaticVectors, load_extra, load_features
+from swapbias.scorers.notes.options import NoteOptions
 from swapbias.scorers.notes.trained import load_phenotype_classifier
 from swapbias.scorers.registry import code_of, is_pickle, load_scorer, module_file
 from swapbias.scorers.scorer import LoadOptions
@@ -228,7 +228,7 @@ def test_a_function_that_a_module_imports_from_elsewhere_can_go_on(toy, tmp_path
 
 def notes_of(tmp_path, **notes):
     (tmp_path / "notes.csv").write_text("text,label\nShe fell.,1\nHe is well.,0\n")
-    return Settings(notes=NoteSettings(data=str(tmp_path / "notes.csv"), **notes))
+    return Settings(options=(NoteOptions(data=str(tmp_path / "notes.csv"), **notes),))
 
 
 def test_a_run_that_names_a_classifier_function_goes_on_only_with_trust(toy, tmp_path, quiet):
@@ -278,7 +278,7 @@ def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, mark
         settings["model"] = bow_folder(tmp_path / "bow", marker)
     elif kind == "classifier":
         notes["classifier"] = malicious(tmp_path / "c.pkl", marker)
-        notes["data"] = notes_of(tmp_path).notes.data
+        notes["data"] = notes_of(tmp_path).options[0].data
         settings["studies"] = ["phenotype_fairness"]
     else:
         notes["embeddings"] = [f"mine={malicious(tmp_path / 'v.kv', marker)}"]

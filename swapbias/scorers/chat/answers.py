@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from swapbias.errors import UsageError
+from swapbias.measures import CLASSES, PARSERS, SAID, answer_class
 from swapbias.scorers.scorer import Scored
 from swapbias.studies import Prompt
 
@@ -53,6 +54,9 @@ class Answer:
     def unsaid(self) -> bool:
         """Whether it reached the most tokens before any text, or while the model was still thinking."""
         return self.truncated and (not self.answer.strip() or _THINKING.match(self.answer) is not None)
+
+
+ANSWERS = "answers.jsonl"  # in the folder of a run
 
 
 class AnswerLog:
@@ -133,6 +137,24 @@ def by_key(prompts: Sequence[Prompt], keys: Sequence[str]) -> dict[str, list[Pro
 def unread(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     """No reading: NaN and no parts; whoever has the rows reads the answers later."""
     return math.nan, {}
+
+
+def read_answer(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -> tuple[float, Mapping[str, float]]:
+    """Points of an answer (100: right, 0: anything else) and its class by both parsers, as 1 and 0.
+
+    The prompt's candidates are the right and the wrong answer; its condition names the adjectives; ``aliases`` are
+    other names of answers.
+    """
+    correct, _, incorrect = prompt.candidates.partition("|")
+    adjectives = prompt.condition.split("/")
+    parts: dict[str, float] = {}
+    for parser in PARSERS:
+        found = answer_class(
+            text, correct=correct, incorrect=incorrect, parser=parser, adjectives=adjectives, aliases=aliases
+        )
+        prefix = SAID if parser == PARSERS[0] else f"{parser}_"
+        parts |= {f"{prefix}{name}": float(name == found) for name in CLASSES}
+    return 100 * parts[f"{SAID}correct"], parts
 
 
 def mostly_unsaid(log: AnswerLog) -> bool:

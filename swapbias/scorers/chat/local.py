@@ -6,26 +6,28 @@ from typing import Any, Self
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
-from swapbias.scorers.chat.answers import CUT_OFF, Answer, AnswerLog, Read, as_scored, by_key, refuse_cut_off, unread
+from swapbias.scorers.chat.answers import (
+    CUT_OFF,
+    Answer,
+    Read,
+    refuse_cut_off,
+    unread,
+)
 from swapbias.scorers.chat.options import ChatOptions, settings
-from swapbias.scorers.chat.service import answer_key
+from swapbias.scorers.chat.service import AnsweringScorer, answer_key
 from swapbias.scorers.checkpoint import length_batches, length_limit, load_model, model_name
-from swapbias.scorers.scorer import LoadOptions, Progress, Scored
+from swapbias.scorers.scorer import LoadOptions, Progress
 from swapbias.studies import Prompt
 
 
-class LocalChatScorer:
-    """Score: what ``read`` makes of the answer; NaN where it makes nothing of it. ``answer`` is the raw text.
+class LocalChatScorer(AnsweringScorer):
+    """An ``AnsweringScorer`` of a model that runs here.
 
     Sampled from the plain softmax at the temperature, without top-k, top-p or repetition penalty; temperature 0 gives
     the likeliest answer. An answer depends on model, prompt, seed and trial alone, never on the rows beside it, so
     that a run that was stopped goes on as if it had not been. NaN, and no answer: prompt and answer are longer than
-    the model reads. Rows of one trial with the same text are asked once.
+    the model reads.
     """
-
-    kind = "chat"
-    unit = "answer"
-    sends_text = False
 
     def __init__(
         self,
@@ -39,10 +41,8 @@ class LocalChatScorer:
         read: Read = unread,
     ) -> None:
         """Wrap a loaded model; ``load`` is the usual way. Of the options, those of a service do nothing here."""
-        self.model, self.tokenizer = model.eval(), tokenizer
-        self.model_id, self.options = model_id, options or ChatOptions()
-        self.batch_size, self.read = batch_size, read
-        self.log = AnswerLog()
+        super().__init__(model_id, options, read)
+        self.model, self.tokenizer, self.batch_size = model.eval(), tokenizer, batch_size
         self.identity: Mapping[str, Any] = {**identity, "kind": self.kind, **settings(self.options)}
 
     @classmethod
@@ -58,23 +58,11 @@ class LocalChatScorer:
             read=read,
         )  # fmt: skip
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt, in order.
-
-        Raises:
-            UsageError: most of the first answers are cut off before any text.
-        """
+    def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         pinned = " ".join([self.model_id, *(str(self.identity.get(name, "")) for name in ("sha256", "revision"))])
-        keys = [answer_key(prompt, model=f"local {pinned}", options=self.options) for prompt in prompts]
-        groups = by_key(prompts, keys)
-        left = {key: rows for key, rows in groups.items() if key not in self.log}
-        report = on_progress or (lambda done: None)
-        if len(left) < len(groups):
-            report(len(prompts) - sum(map(len, left.values())))
-        self._ask(left, report)
-        return [self._scored(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
+        return [answer_key(prompt, model=f"local {pinned}", options=self.options) for prompt in prompts]
 
-    def _ask(self, groups: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
+    def _ask(self, groups: Mapping[str, Sequence[Prompt]], report: Progress, expected: int) -> None:
         keys, known = list(groups), len(self.log)
         encoded = [self._encode(groups[key][0].text) for key in keys]
         most = length_limit(self.tokenizer, self.model.config) - self.options.max_tokens
@@ -135,13 +123,6 @@ class LocalChatScorer:
         reason = CUT_OFF if stop == len(row) else "stop"
         text = self.tokenizer.decode(row[:stop], skip_special_tokens=True)
         return text.encode(errors="replace").decode(), min(stop + 1, len(row)), reason
-
-    def _scored(self, prompt: Prompt, key: str) -> Scored:
-        answer = self.log.known.get(key)
-        if answer is not None:
-            return as_scored(prompt, answer, self.read)
-        nothing = as_scored(prompt, Answer(key=key, prompt_id=prompt.prompt_id, answer=""), self.read)
-        return Scored(float("nan"), parts=dict.fromkeys(nothing.parts, float("nan")))
 
 
 def open_ids(tokenizer: Any, text: str) -> list[int]:

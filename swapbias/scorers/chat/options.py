@@ -1,76 +1,97 @@
 """How a chat model is asked: the service, its key, sampling and limits."""
 
-import math
 import os
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from swapbias.errors import UsageError
+from swapbias.scorers.scorer import check_ranges, option
 
+LOCAL = "local"  # the provider that is this machine
+SERVICE_ONLY = ("base_url", "max_requests", "price_in", "price_out")  # settings of a service
 NO_KEY = "none"  # sent where no key is set, so that the client does not look for a saved one and send that
 MOST_AT_ONCE = 100  # connections that the HTTP client keeps open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions:
-    """How a chat model is asked.
+    """How a chat model is asked; keys come from the environment alone.
 
     Attributes:
-        base_url: any OpenAI-compatible endpoint (``http://host:port/v1``); None: Hugging Face Inference Providers.
-        provider: which inference provider; None leaves the choice to the service.
-        temperature: 0 gives the likeliest answer.
-        seed: trial t is asked with seed + t.
+        model: its name at the endpoint, a Hub id or a local folder; None: no chat model is audited.
+        base_url: any OpenAI-compatible endpoint (``http://host:port/v1``); None: Hugging Face Inference Providers, or
+            this machine.
+        provider: which inference provider, or ``local``; None leaves the choice to the service.
         trials: how often each prompt is asked; the rows say which trial they are (``prompt_id`` ends in ``/t3``).
+        temperature: 0 gives the likeliest answer.
         max_tokens: most tokens of an answer.
         concurrency: most requests at once.
         max_requests: most requests that may be needed; None: any number. Retries are not counted.
         timeout: seconds that one attempt may take.
+        price_in, price_out: currency units per million tokens, for the estimate.
+        seed: trial t is asked with seed + t.
         attempts: how often a request is tried before the run stops; where the service limits the rate, more often,
             for two minutes at least.
-        price_in, price_out: currency units per million tokens, for the estimate.
 
     Raises:
         UsageError: a value that cannot be meant.
     """
 
-    base_url: str | None = None
-    provider: str | None = None
-    temperature: float = 1.0
+    key: ClassVar[str] = "chat"  # in a manifest's settings
+
+    model: str | None = option(
+        None, "Chat model: its name at the endpoint, a Hub id, or a local folder.", name="chat", place=True
+    )
+    base_url: str | None = option(None, "OpenAI-compatible endpoint; none: Hugging Face Inference Providers.")
+    provider: str | None = option(None, "Inference provider, or local: run the Hub id with transformers here.")
+    trials: int = option(5, "Times each prompt is asked.", least=1, most=1_000)  # beyond, the rows fill a memory
+    temperature: float = option(1.0, "Of the chat model.", least=0.0)
+    max_tokens: int = option(16, "Most tokens of an answer; models that think first need thousands.", least=1)
+    concurrency: int = option(8, "Requests at once.", least=1, most=MOST_AT_ONCE)
+    max_requests: int | None = option(None, "Stop before the first request beyond this.", least=0)
+    timeout: float = option(60.0, "Seconds that one attempt may take.", least=0.001)
+    price_in: float | None = option(None, "Price of a million prompt tokens.", least=0.0)
+    price_out: float | None = option(None, "Price of a million answer tokens.", least=0.0)
     seed: int = 0
-    trials: int = 5
-    max_tokens: int = 16
-    concurrency: int = 8
-    max_requests: int | None = None
-    timeout: float = 60.0
-    attempts: int = 6
-    price_in: float | None = None
-    price_out: float | None = None
+    attempts: int = field(default=6, metadata={"least": 1})
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
-        for name in ("trials", "max_tokens", "attempts"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}, expected 1 or more. Give a whole number.")
-        if not 1 <= self.concurrency <= MOST_AT_ONCE:
-            raise UsageError(f"concurrency is {self.concurrency}, expected 1 to {MOST_AT_ONCE}. Ask fewer at once.")
-        if not (self.timeout > 0 and 0 <= self.temperature < math.inf):
-            found = f"timeout {self.timeout} and temperature {self.temperature}"
-            raise UsageError(f"{found}: expected a timeout above 0 and a temperature of 0 or more. Change them.")
-        self._check_prices()
+        check_ranges(self)
+        if (self.price_in is None) != (self.price_out is None):
+            raise UsageError("One of price_in and price_out is given, expected both or none. Add the other.")
         if self.base_url is not None:
             self._check_url(self.base_url)
 
-    def _check_prices(self) -> None:
-        if (self.price_in is None) != (self.price_out is None):
-            raise UsageError("One of price_in and price_out is given, expected both or none. Add the other.")
-        for name in ("price_in", "price_out"):
-            price = getattr(self, name)
-            if price is not None and not 0 <= price < math.inf:
-                raise UsageError(f"{name} is {price}, expected a number of 0 or more. Change it.")
+    @property
+    def local(self) -> bool:
+        """Whether the model runs on this machine, with transformers."""
+        if self.provider == LOCAL:
+            return True
+        return self.base_url is None and self.model is not None and Path(self.model).is_dir()
+
+    def check(self) -> None:
+        """Refuse a service and its settings for a model that runs here.
+
+        Raises:
+            UsageError: naming what is given too much.
+        """
+        if not self.local:
+            return
+        if self.provider not in (None, LOCAL):
+            raise UsageError(
+                f"{self.model} is a folder, which runs on this machine, and provider {self.provider!r} is given. "
+                "Drop --provider, or give the name of the model there."
+            )
+        given = [f"--{name.replace('_', '-')}" for name in SERVICE_ONLY if getattr(self, name) is not None]
+        if given:
+            told = " and ".join(given)
+            raise UsageError(f"{self.model} runs on this machine, and {told} is for models of a service. Drop it.")
 
     def _check_url(self, url: str) -> None:
-        if self.provider is not None:
+        if self.provider not in (None, LOCAL):
             raise UsageError("base_url and provider are both given, expected one of them. Drop one.")
         if not _is_address(url):
             raise UsageError(f"base_url is {url!r}, expected http://host:port/v1. Give the whole address.")

@@ -6,12 +6,23 @@ import math
 import sys
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.scorers.chat.answers import AnswerLog, Read, as_scored, by_key, refuse_cut_off, trial_of, unread
+from swapbias.scorers.chat.answers import (
+    ANSWERS,
+    Answer,
+    AnswerLog,
+    Read,
+    as_scored,
+    by_key,
+    refuse_cut_off,
+    trial_of,
+    unread,
+)
 from swapbias.scorers.chat.options import ChatOptions, api_key, settings
-from swapbias.scorers.scorer import Progress, Scored
+from swapbias.scorers.scorer import Progress, Scored, Scorer
 from swapbias.studies import Prompt
 
 CHARACTERS_PER_TOKEN = 4  # of English text, for the estimate alone: each service counts in its own way
@@ -64,15 +75,60 @@ def plan(groups: Mapping[str, Sequence[Prompt]], known: Container[str], options:
     return ChatPlan(len(texts), len(groups) - len(texts), tokens_in, tokens_out, cost)
 
 
-class ChatScorer:
+class AnsweringScorer(Scorer):
     """Score: what ``read`` makes of the answer; NaN where it makes nothing of it. ``answer`` is the raw text.
 
-    Rows of one trial with the same text are asked once. Set ``log`` to the log of a run before scoring: what it
-    knows is not asked again, and every answer is in it as soon as it arrives.
+    Rows of one trial with the same text are asked once. What its log knows is not asked again, and every answer is in
+    it as soon as it arrives.
     """
 
     kind = "chat"
     unit = "answer"
+
+    def __init__(self, model_id: str, options: ChatOptions | None, read: Read) -> None:
+        """With a log in memory."""
+        self.model_id, self.options, self.read = model_id, options or ChatOptions(), read
+        self.log = AnswerLog()
+
+    def keep_answers(self, folder: Path) -> None:
+        """From now on in a run's folder."""
+        self.log = AnswerLog(folder / ANSWERS)
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt, in order.
+
+        Raises:
+            UsageError: answers that are cut off before any text; of a service: no or a wrong key, an unknown model,
+                more requests than ``max_requests``.
+            ValueError: a service refuses a request, or does not answer one in all attempts.
+        """
+        keys = self._keys(prompts)
+        groups = by_key(prompts, keys)
+        left = {key: rows for key, rows in groups.items() if key not in self.log}
+        report = on_progress or (lambda done: None)
+        if len(left) < len(groups):
+            report(len(prompts) - sum(map(len, left.values())))
+        self._ask(left, report, len(groups))
+        return [self._scored(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
+
+    def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
+        return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
+
+    def _ask(self, left: Mapping[str, Sequence[Prompt]], report: Progress, expected: int) -> None:
+        """Put the answers to these requests into the log, of ``expected`` in all."""
+        raise NotImplementedError
+
+    def _scored(self, prompt: Prompt, key: str) -> Scored:
+        answer = self.log.known.get(key)
+        if answer is not None:
+            return as_scored(prompt, answer, self.read)
+        nothing = as_scored(prompt, Answer(key=key, prompt_id=prompt.prompt_id, answer=""), self.read)
+        return Scored(math.nan, parts=dict.fromkeys(nothing.parts, math.nan))
+
+
+class ChatScorer(AnsweringScorer):
+    """An ``AnsweringScorer`` of a model behind a service."""
+
     sends_text = True
     chunk_rows = sys.maxsize
 
@@ -87,10 +143,8 @@ class ChatScorer:
             read: prompt and raw answer -> score and further score columns.
             backoff: seconds before the second attempt; they double from attempt to attempt.
         """
-        self.model_id, self.options = model, options or ChatOptions()
-        self.read, self.backoff = read, backoff
-        self.log = AnswerLog()
-        self.sent = 0
+        super().__init__(model, options, read)
+        self.backoff, self.sent = backoff, 0
         service = {"host": self.options.host, "provider": self.options.provider or ""}
         self.identity: Mapping[str, Any] = {"kind": self.kind, **service, **settings(self.options)}
 
@@ -98,33 +152,13 @@ class ChatScorer:
         """What asking takes; ``known`` are keys with answers, those of the log where None."""
         return plan(by_key(prompts, self._keys(prompts)), self.log if known is None else known, self.options)
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt, in order.
-
-        Raises:
-            UsageError: no or a wrong key, an unknown model, more requests than ``max_requests``, or answers that are
-                cut off before any text.
-            ValueError: the service refuses a request, or does not answer one in all attempts.
-        """
-        keys = self._keys(prompts)
-        groups = by_key(prompts, keys)
-        left = {key: rows for key, rows in groups.items() if key not in self.log}
-        report = on_progress or (lambda done: None)
-        if len(left) < len(groups):
-            report(len(prompts) - sum(map(len, left.values())))
-        refuse_cut_off(self.log, len(groups), self.options.max_tokens)  # known answers: of a run that goes on
-        if left:
-            self._refuse_many(len(left))
-            self._ask(left, report)
-            refuse_cut_off(self.log, len(groups), self.options.max_tokens)
-        return [as_scored(one, self.log.known[key], self.read) for one, key in zip(prompts, keys, strict=True)]
-
-    def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
-        return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
-
-    def _ask(self, left: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
+    def _ask(self, left: Mapping[str, Sequence[Prompt]], report: Progress, expected: int) -> None:
+        refuse_cut_off(self.log, expected, self.options.max_tokens)  # known answers: of a run that goes on
+        if not left:
+            return
         from swapbias.scorers.chat.requests import ask  # the HTTP client loads when it is needed
 
+        self._refuse_many(len(left))
         key, before = api_key(self.options), len(self.log)
         try:
             ask(
@@ -133,6 +167,7 @@ class ChatScorer:
             )  # fmt: skip
         finally:
             self.sent += len(self.log) - before
+        refuse_cut_off(self.log, expected, self.options.max_tokens)
 
     def _refuse_many(self, needed: int) -> None:
         most = self.options.max_requests

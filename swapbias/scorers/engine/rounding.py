@@ -1,7 +1,7 @@
 """bfloat16: weights rounded when the first texts come, and what that does to the probabilities of a sample."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -91,7 +91,3 @@ class Rounding:
     def note(self, model_id: str) -> str:
         """A sentence on the error; blank in float32 or where nothing was read."""
         return self.error.sentence(model_id) if self.error else ""
-
-    def facts(self) -> Mapping[str, float]:
-        """The error as numbers for a manifest; empty where there is none."""
-        return asdict(self.error) if self.error else {}

@@ -5,7 +5,7 @@ import hashlib
 import importlib
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
-from swapbias.scorers.scorer import LoadOptions, Progress
+from swapbias.scorers.notes.options import TFIDF
+from swapbias.scorers.scorer import LoadOptions, Progress, Say
 from swapbias.scorers.trust import check_pickle
 
 Floats = NDArray[np.float64]
-TFIDF = "tfidf-lsa"
 SUFFIXES = (".kv", ".bin", ".bin.gz", ".txt", ".txt.gz", ".vec", ".vec.gz")
 LIKE_RANK = 1.5  # words of like frequency: rank within this factor
 _FASTTEXT = 793712314  # the first four bytes of a file that fastText wrote
@@ -72,7 +72,7 @@ def load_extra(module: str, *, extra: str) -> Any:
         ) from error
 
 
-def load_features(name: str, *, options: LoadOptions, say: Callable[[str], None] | None = None) -> Features:
+def load_features(name: str, *, options: LoadOptions, say: Say | None = None) -> Features:
     """Features by name.
 
     Args:
@@ -135,7 +135,7 @@ class StaticVectors:
         *,
         name: str | None = None,
         allow_pickle: bool = False,
-        say: Callable[[str], None] | None = None,
+        say: Say | None = None,
     ) -> Self:
         """From a local file; the format is told by the suffix and, for .bin, by the first bytes.
 

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
+from swapbias.scorers.kind import Training
 from swapbias.scorers.notes.features import Features, Floats, load_extra
-from swapbias.scorers.scorer import Progress, Scored
+from swapbias.scorers.notes.options import CLASSIFIERS
+from swapbias.scorers.scorer import Progress, Scored, Scorer
 from swapbias.studies import Prompt
 
 Note = Mapping[str, str]
-Training = Callable[[str, str], Sequence[Note]]  # phenotype, regime -> training notes
 Labels = NDArray[np.int64]
 Names = NDArray[np.str_]
 
-CLASSIFIERS = ("svm", "rf", "mlp")
 TARGETS = {"label": ("negative", "positive"), "gender": ("male", "female")}
 FOLDS = 3
 SVM_STEPS = 50_000  # what can be told apart is told in a few thousand; gender without gendered words never is
@@ -27,7 +27,7 @@ UNIT = "probability of the phenotype"
 SVM_GRID = {"svc__C": [0.01, 0.1, 1, 10, 100], "svc__kernel": ["rbf", "sigmoid", "linear"]}
 
 
-class PhenotypeScorer:
+class PhenotypeScorer(Scorer):
     """Score: what a classifier trained on a regime's notes says of a note, 0..1; above .5 (SVM) it is positive.
 
     A prompt's condition names the phenotype, its construct the regime: one classifier each, trained once. Features
@@ -85,11 +85,6 @@ class PhenotypeScorer:
                 if on_progress:
                     on_progress(1)
         return results
-
-    def predict_proba(self, texts: Sequence[str], phenotype: str, regime: str) -> Floats:
-        """Shape (n, 2), the score second; NaN rows for texts without a known word."""
-        scores, _ = self._read(texts, phenotype, regime)
-        return np.column_stack([1 - scores, scores])
 
     def _read(self, texts: Sequence[str], phenotype: str, regime: str) -> tuple[Floats, Floats]:
         """Scores and predictions (1.0, 0.0) of texts, shape (n,) each."""

@@ -14,11 +14,10 @@ import numpy as np
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
 from swapbias.scorers.classifier import CallableScorer, TextClassifierScorer
-from swapbias.scorers.notes.features import Floats
 from swapbias.scorers.notes.phenotype import TARGETS, UNIT, predicted_scored
-from swapbias.scorers.scorer import LoadOptions, Progress, Scored, Scorer, is_callable
+from swapbias.scorers.scorer import LoadOptions, Progress, Say, Scored, Scorer, is_callable
 from swapbias.scorers.sentiment.models import read_saved
-from swapbias.studies import PROMPT_COLUMNS, Prompt
+from swapbias.studies import Prompt
 
 PROBES = (
     "The patient denies alcohol use and feels well.",
@@ -26,10 +25,9 @@ PROBES = (
     "He drinks daily and was admitted for withdrawal.",
 )
 FILES = (".skops", ".joblib", ".pkl")  # a classifier that a user has saved
-Say = Callable[[str], None]
 
 
-class ClassifierScorer:
+class ClassifierScorer(Scorer):
     """Score: probability that a user's own classifier gives to the phenotype; above .5 the answer is positive.
 
     It reads every phenotype and regime alike: it was trained elsewhere. Notes longer than a transformers model
@@ -61,12 +59,6 @@ class ClassifierScorer:
             parts = {**told.parts, "truncated": float(shown.text != prompt.text)}
             results.append(replace(told, parts=parts, finite=one.finite))
         return results
-
-    def predict_proba(self, texts: Sequence[str], phenotype: str = "", regime: str = "") -> Floats:
-        """Shape (n, 2), the probability of the phenotype second; the classifier is the same for every regime."""
-        blank = Prompt(**dict.fromkeys(PROMPT_COLUMNS, ""))
-        scores = np.array([one.score for one in self.score([replace(blank, text=text) for text in texts])])
-        return np.column_stack([1 - scores, scores])
 
 
 def load_phenotype_classifier(name: str, *, options: LoadOptions, say: Say | None = None) -> ClassifierScorer:

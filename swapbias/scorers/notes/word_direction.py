@@ -12,7 +12,7 @@ import numpy as np
 from swapbias.errors import UsageError
 from swapbias.measures import cosines_with, gender_direction
 from swapbias.scorers.notes.features import Features, Floats
-from swapbias.scorers.scorer import Progress, Scored
+from swapbias.scorers.scorer import Progress, Scored, Scorer
 from swapbias.studies import Prompt, corpus_dir, fill, read_table
 
 
@@ -45,16 +45,16 @@ class DirectionTables:
     templates: Sequence[Mapping[str, str]]
 
 
-def read_direction_tables() -> DirectionTables:
-    """The ten definitional pairs, and the sentences that hold them and the words."""
+def read_direction_tables(corpus: str) -> DirectionTables:
+    """The ten definitional pairs, and the sentences of a corpus that hold them and the words."""
     pairs = read_table(corpus_dir("gender_lexicon") / "definitional_pairs.csv", ("female", "male"))
     return DirectionTables(
         [{"pair": f"{row['female']}-{row['male']}", **row} for row in pairs],
-        read_table(corpus_dir("phenotype_fairness") / "direction_templates.csv", ("kind", "female", "male")),
+        read_table(corpus_dir(corpus) / "direction_templates.csv", ("kind", "female", "male")),
     )
 
 
-class DirectionScorer:
+class DirectionScorer(Scorer):
     """Score: cosine of a word's vector with the gender direction; above 0 it is nearer to the female side.
 
     -1..1; 0: the word stands at right angles to the direction; NaN: the embedding has no finite vector of the

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
 from swapbias.scorers.notes.features import load_extra
-from swapbias.scorers.scorer import Progress, Scored, not_finite, ranked
+from swapbias.scorers.scorer import Progress, Say, Scored, Scorer, not_finite, ranked
 from swapbias.scorers.trust import check_pickle, is_pickle
 from swapbias.studies import Prompt
 
@@ -27,10 +27,9 @@ LABELS = ("NEGATIVE", "POSITIVE")
 
 Floats = NDArray[np.float64]
 Probabilities = Callable[[list[str]], Floats]  # n texts -> shape (n,), P(positive)
-Say = Callable[[str], None]
 
 
-class SentimentScorer:
+class SentimentScorer(Scorer):
     """Score: probability (0..1) of positive sentiment by a model trained here.
 
     NaN: the text has no word or mark, or what the model gives is not finite.

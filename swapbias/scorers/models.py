@@ -1,0 +1,137 @@
+"""The kinds that the audited model itself can be of: masked, classifier, causal."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from swapbias.scorers.kind import Column, Fit, Kind, Reading, Request
+from swapbias.scorers.scorer import VADER, Bar, Say, is_callable
+from swapbias.studies import Experiment, calibrated
+
+CALIBRATION = "calibration"
+_ANY = (-math.inf, math.inf)
+_MASS, _POSITIVE = "probability mass at the mask", "probability of positive sentiment"
+_DISAPPROVAL, _RIGHT = "mean log-odds of the disapproving antonym", "natural log-odds of the right answer"
+
+
+class Masked(Kind):
+    """Models that fill a mask; XLNet among them, which is named LMHeadModel and filled at a hidden position."""
+
+    name = "masked"
+    default = CALIBRATION
+    architectures = ("ForMaskedLM",)
+    model_types = ("xlnet",)
+    readings: Mapping[str, Reading] = {
+        "": Reading((
+            Column("score", _MASS, "likelier words of the group"),
+            Column("closed_list_mass", _MASS, "likelier words of the group, however rare"),
+        )),
+        "phrases": Reading(
+            (Column("score", "probability mass of phrases", "likelier phrases of the group"),),
+            "phrases:PhraseScorer", ("prune",),
+        ),
+        "attitude": Reading(
+            (
+                Column("score", "P(negative)", "more disapproval"),
+                Column("antonym_log_odds", _DISAPPROVAL, "more disapproval", *_ANY),
+            ),
+            "attitude:AttitudeScorer",
+        ),
+    }  # fmt: skip
+
+    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
+        """The calibration model reads the experiments that it is trained for alone."""
+        if found is None and not experiment.calibrated:
+            names = ", ".join(one.name for _, one in calibrated())
+            yield "", f"the calibration model is trained for {names} alone; name a model to run it"
+        else:
+            yield from super().fits(experiment, request, found)
+
+    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
+        """A checkpoint of transformers, or the calibration model."""
+        if model == CALIBRATION and request.model is None:
+            from swapbias.scorers.calibration import STEPS, load_calibration
+
+            say("Calibration model: a tiny masked language model with a planted bias, trained once and kept.")
+            title = "training the calibration model"
+            return load_calibration(seed=request.seed, options=request.load, bar=lambda: bar(title, STEPS))
+        from swapbias.scorers.checkpoint import read_config
+        from swapbias.scorers.masked import MaskedScorer, PermutationScorer
+
+        permuted = read_config(model).model_type in self.model_types
+        return (PermutationScorer if permuted else MaskedScorer).load(model, request.load)
+
+
+class Classifier(Kind):
+    """Sentiment systems: text classifiers of transformers, models trained here, VADER, Python functions."""
+
+    name = "classifier"
+    default = VADER
+    architectures = ("ForSequenceClassification",)
+    readings: Mapping[str, Reading] = {
+        "": Reading((Column("score", _POSITIVE, "more positive sentiment"),)),
+        "negative_label": Reading(
+            (
+                Column("score", "share of negative labels", "negative label"),
+                Column("positive_probability", _POSITIVE, "more positive sentiment"),
+            ),
+            "attitude:NegativeLabelScorer",
+        ),
+    }
+
+    def claims(self, model: str) -> bool:
+        """VADER, ``module:function``, and folders of ``swapbias train``."""
+        return model == VADER or is_callable(model) or is_trained_here(model)
+
+    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
+        """By the form of its name."""
+        from swapbias.scorers import classifier
+
+        load = request.load
+        if model == VADER:
+            return classifier.VaderScorer()
+        if is_trained_here(model):
+            from swapbias.scorers.sentiment.models import load_sentiment_model
+
+            return load_sentiment_model(model, batch_size=load.batch_size, allow_pickle=load.allow_pickle, say=say)
+        if is_callable(model):
+            return classifier.CallableScorer.load(model, batch_size=load.batch_size)
+        return classifier.TextClassifierScorer.load(model, load)
+
+
+class Causal(Kind):
+    """Models that continue a text."""
+
+    name = "causal"
+    architectures = ("ForCausalLM", "LMHeadModel")
+    readings: Mapping[str, Reading] = {
+        "": Reading((Column("score", "log-probability", "likelier text", *_ANY),)),
+        "antonyms": Reading((Column("score", _DISAPPROVAL, "more disapproval", *_ANY),), "causal:AntonymScorer"),
+        "answers": Reading(
+            (
+                Column("score", "correct answer is likelier", "the correct answer is likelier"),
+                Column("log_odds", _RIGHT, "likelier correct answer", *_ANY),
+                Column("log_odds_per_token", _RIGHT, "likelier correct answer", *_ANY),
+            ),
+            "causal:AnswerOddsScorer",
+        ),
+    }
+
+    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
+        """A checkpoint of transformers."""
+        from swapbias.scorers.causal import CausalScorer
+
+        return CausalScorer.load(model, request.load)
+
+
+def is_trained_here(model: str) -> bool:
+    """Whether a folder holds a model of ``swapbias train`` that transformers does not read (bow, bilstm)."""
+    if not (Path(model) / "training.json").is_file():
+        return False
+    from swapbias.scorers.sentiment.models import is_sentiment_folder
+
+    return is_sentiment_folder(model)
+
+
+MASKED, CLASSIFIER, CAUSAL = Masked(), Classifier(), Causal()
