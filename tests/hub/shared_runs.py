@@ -11,9 +11,9 @@ from swapbias.audit import run as runs
 from swapbias.findings.disaggregation import findings_table
 from swapbias.findings.finding import Finding
 from swapbias.measures.estimate import Estimate
-from swapbias.scorers.baselines import RuleScorer
 from swapbias.studies.catalogue import config_rows
 from swapbias.studies.tables import Published
+from tests.baselines import RuleScorer
 
 GAP = Finding(
     study="gendered_stigma",

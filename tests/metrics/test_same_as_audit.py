@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.scorers.chat.settings import asked_rows, read_answer
+from swapbias.scorers.chat.answers import read_answer
+from swapbias.scorers.chat.kind import asked_rows
 from swapbias.scorers.notes.word_direction import DirectionScorer, DirectionTables
 from swapbias.scorers.registry import load_scorer
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, metric_path, metrics
@@ -160,7 +161,7 @@ def answer_bias():
         for row in asked
     ]
     for row, prompt, answer in zip(asked, as_prompts(asked), answers, strict=True):
-        score, parts = read_answer(prompt, answer)
+        score, parts = read_answer(prompt, answer, aliases={})
         items.append({**row, "model_id": "m", "score": score, "answer": answer, "top_tokens": "[]", **parts})
     found = disaggregate(pd.DataFrame(items), "adjective_coreference", expected={})
     over_all = [one for one in found if one.slice_by == "all"]
