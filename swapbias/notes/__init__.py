@@ -1,47 +1,5 @@
 """Clinical notes: rows, local folders, regimes and counterfactual pairs."""
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from swapbias import front_door
-
-if TYPE_CHECKING:
-    from swapbias.notes.annotated import (
-        MIMIC3 as MIMIC3,
-        MIMIC4 as MIMIC4,
-        OWN as OWN,
-        kind_of_folder as kind_of_folder,
-        local_notes as local_notes,
-        stream_notes as stream_notes,
-    )
-    from swapbias.notes.mimic import GENDERS as GENDERS, STREAM_COLUMNS as STREAM_COLUMNS
-    from swapbias.notes.regimes import (
-        PAIR_COLUMNS as PAIR_COLUMNS,
-        REGIMES as REGIMES,
-        Notes as Notes,
-        in_regime as in_regime,
-        with_genders as with_genders,
-    )
-    from swapbias.notes.rows import (
-        CELLS as CELLS,
-        NAME as NAME,
-        NOTE_COLUMNS as NOTE_COLUMNS,
-        PHENOTYPES as PHENOTYPES,
-        SPLITS as SPLITS,
-        Cell as Cell,
-        check_phenotype as check_phenotype,
-        named_rows as named_rows,
-        named_sizes as named_sizes,
-        published_sizes as published_sizes,
-    )
-
-__getattr__ = front_door(
-    __name__,
-    {
-        "annotated": "MIMIC3 MIMIC4 OWN kind_of_folder local_notes stream_notes",
-        "mimic": "GENDERS STREAM_COLUMNS",
-        "regimes": "Notes PAIR_COLUMNS REGIMES in_regime with_genders",
-        "rows": (
-            "CELLS Cell NAME NOTE_COLUMNS PHENOTYPES SPLITS check_phenotype named_rows named_sizes published_sizes"
-        ),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

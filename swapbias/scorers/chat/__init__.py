@@ -1,4 +1,5 @@
 """Chat models: behind an OpenAI-compatible service, or run here; every answer is kept."""
 
-from swapbias.scorers.chat.kind import CHAT as CHAT, asked_rows as asked_rows
-from swapbias.scorers.chat.options import ChatOptions as ChatOptions
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,17 +1,5 @@
 """Clinical notes: features, phenotype classifiers, word directions, and explanations of one note."""
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from swapbias import front_door
-
-if TYPE_CHECKING:
-    from swapbias.scorers.notes.explanation import Explained as Explained, explain_pair as explain_pair
-    from swapbias.scorers.notes.options import NoteOptions as NoteOptions
-
-__getattr__ = front_door(
-    __name__,
-    {
-        "explanation": "Explained explain_pair",
-        "options": "NoteOptions",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,13 @@
+from .audit import score_prompts as score_prompts
+from .findings import Finding as Finding, disaggregate as disaggregate
+from .measures import Estimate as Estimate, adjust as adjust, group_gap as group_gap, paired_gap as paired_gap
+from .scorers import load_scorer as load_scorer
+from .studies import (
+    Prompt as Prompt,
+    Study as Study,
+    load_prompts as load_prompts,
+    load_study as load_study,
+    metric_path as metric_path,
+)
+
+__version__: str

@@ -1,0 +1,26 @@
+from .audit import resume as resume, start as start
+from .compare import (
+    Column as Column,
+    ComparedRun as ComparedRun,
+    Comparison as Comparison,
+    Row as Row,
+    comparison_table as comparison_table,
+    read_run as read_run,
+    scored_rows as scored_rows,
+    side_by_side as side_by_side,
+)
+from .plan import (
+    Settings as Settings,
+    default_folder as default_folder,
+    load_notes as load_notes,
+    told_plan as told_plan,
+)
+from .result_files import parse_manifest as parse_manifest, parse_results as parse_results
+from .results import (
+    Results as Results,
+    as_public as as_public,
+    read_results as read_results,
+    rebuild_report as rebuild_report,
+    write_results as write_results,
+)
+from .run import Run as Run, score_prompts as score_prompts

@@ -1,0 +1,28 @@
+from .annotated import (
+    MIMIC3 as MIMIC3,
+    MIMIC4 as MIMIC4,
+    OWN as OWN,
+    kind_of_folder as kind_of_folder,
+    local_notes as local_notes,
+    stream_notes as stream_notes,
+)
+from .mimic import GENDERS as GENDERS, STREAM_COLUMNS as STREAM_COLUMNS
+from .regimes import (
+    PAIR_COLUMNS as PAIR_COLUMNS,
+    REGIMES as REGIMES,
+    Notes as Notes,
+    in_regime as in_regime,
+    with_genders as with_genders,
+)
+from .rows import (
+    CELLS as CELLS,
+    NAME as NAME,
+    NOTE_COLUMNS as NOTE_COLUMNS,
+    PHENOTYPES as PHENOTYPES,
+    SPLITS as SPLITS,
+    Cell as Cell,
+    check_phenotype as check_phenotype,
+    named_rows as named_rows,
+    named_sizes as named_sizes,
+    published_sizes as published_sizes,
+)

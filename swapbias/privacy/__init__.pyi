@@ -1,0 +1,8 @@
+from .credentialed import NOTE as NOTE, is_credentialed as is_credentialed
+from .gate import Files as Files
+from .redact import (
+    own_data as own_data,
+    private_strings as private_strings,
+    public_manifest as public_manifest,
+    public_model as public_model,
+)
