@@ -46,7 +46,7 @@ def _read(rows: Mapping[str, Sequence[Mapping[str, str]]], patients: Collection[
 
 
 def _sides(notes: list[str]) -> Prepared:
-    from swapbias.scorers.engine.prepacked import prepack
+    from swapbias.scorers.engine.encoder import prepack
     from swapbias.scorers.notes.features import ContextualVectors, clean
 
     plain = roberta("base").base_model

@@ -15,10 +15,11 @@ from .plan import (
     load_notes as load_notes,
     told_plan as told_plan,
 )
-from .result_files import parse_manifest as parse_manifest, parse_results as parse_results
 from .results import (
     Results as Results,
     as_public as as_public,
+    parse_manifest as parse_manifest,
+    parse_results as parse_results,
     read_results as read_results,
     rebuild_report as rebuild_report,
     write_results as write_results,

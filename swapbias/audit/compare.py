@@ -11,8 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from swapbias.audit.result_files import parse_manifest, parse_results
-from swapbias.audit.results import FINDINGS_JSON, needed, scored_items
+from swapbias.audit.results import FINDINGS_JSON, needed, parse_manifest, parse_results, scored_items
 from swapbias.audit.run import MANIFEST, Run
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, experiment_of, headlines, units

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.answers import ANSWERS, over_trials
 from swapbias.findings.disaggregation import condition_means
 from swapbias.findings.finding import Finding
+from swapbias.findings.predictions import ANSWERS, over_trials
 from swapbias.studies import Experiment, Slice, Study, load_study
 
 _ALL = Slice("", "all")

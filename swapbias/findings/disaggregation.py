@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.answers import ANSWERS, bias, sentence_pairs
 from swapbias.findings.finding import Context, Finding
-from swapbias.findings.predictions import RATES
+from swapbias.findings.predictions import ANSWERS, RATES, bias, sentence_pairs
 from swapbias.measures import adjust
 from swapbias.studies import Experiment, Published, Slice, Study, load_study, published_for
 

@@ -2,11 +2,11 @@ from .annotated import (
     MIMIC3 as MIMIC3,
     MIMIC4 as MIMIC4,
     OWN as OWN,
+    STREAM_COLUMNS as STREAM_COLUMNS,
     kind_of_folder as kind_of_folder,
     local_notes as local_notes,
     stream_notes as stream_notes,
 )
-from .mimic import GENDERS as GENDERS, STREAM_COLUMNS as STREAM_COLUMNS
 from .regimes import (
     PAIR_COLUMNS as PAIR_COLUMNS,
     REGIMES as REGIMES,
@@ -16,6 +16,7 @@ from .regimes import (
 )
 from .rows import (
     CELLS as CELLS,
+    GENDERS as GENDERS,
     NAME as NAME,
     NOTE_COLUMNS as NOTE_COLUMNS,
     PHENOTYPES as PHENOTYPES,

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from swapbias.errors import UsageError
 from swapbias.files import SUFFIXES
-from swapbias.notes.mimic import GENDERS
-from swapbias.notes.rows import NOTE_COLUMNS, SPLITS, named_rows
+from swapbias.notes.rows import GENDERS, NOTE_COLUMNS, SPLITS, named_rows
 
 REQUIRED = ("text", "label")
 # hadm_id is a column of MIMIC: rows that carry it are taken to be made from it.

@@ -142,6 +142,7 @@ NOTE_COLUMNS = (
     "note_type", "template", "planted", "credentialed", "text",
 )  # fmt: skip
 PHENOTYPES = ("depression", "alcohol_abuse", "substance_abuse", "psychiatric_disorders")
+GENDERS = {"f": "female", "m": "male", "female": "female", "male": "male"}
 SPLITS = ("train", "test")
 # Sizes are given in this order, as the paper prints them.
 CELLS = (("female", "positive"), ("male", "positive"), ("female", "negative"), ("male", "negative"))

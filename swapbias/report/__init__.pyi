@@ -1,4 +1,7 @@
-from .compare_figures import comparison_figures as comparison_figures
-from .figures import draw_figures as draw_figures, explanation_figures as explanation_figures
+from .figures import (
+    comparison_figures as comparison_figures,
+    draw_figures as draw_figures,
+    explanation_figures as explanation_figures,
+)
 from .page import Page as Page, environment as environment, render as render
 from .words import inert as inert, p_value as p_value, shown as shown

@@ -14,7 +14,6 @@ from .catalogue import (
     row_count as row_count,
     studies as studies,
 )
-from .lexicons import Lexicon as Lexicon, with_imported as with_imported
 from .prompt import (
     MASK as MASK,
     PROMPT_COLUMNS as PROMPT_COLUMNS,
@@ -42,6 +41,7 @@ from .study import (
     Study as Study,
 )
 from .tables import (
+    Lexicon as Lexicon,
     Published as Published,
     corpus_dir as corpus_dir,
     fingerprint as fingerprint,
@@ -51,4 +51,5 @@ from .tables import (
     shown_names as shown_names,
     strict_rows as strict_rows,
     upstream_file as upstream_file,
+    with_imported as with_imported,
 )

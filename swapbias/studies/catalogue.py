@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UpstreamMissingError, UsageError
-from swapbias.studies.lexicons import Lexicon
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, checked
 from swapbias.studies.study import Corpus, Experiment, Study, unknown
-from swapbias.studies.tables import upstream_file
+from swapbias.studies.tables import Lexicon, upstream_file
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from swapbias.errors import UsageError
 from swapbias.files import write_whole
 from swapbias.studies.catalogue import load_lexicon, load_study, studies
-from swapbias.studies.lexicons import imported_path
 from swapbias.studies.study import Rated, Study
-from swapbias.studies.tables import strict_rows
+from swapbias.studies.tables import imported_path, strict_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.studies.lexicons import Lexicon
 from swapbias.studies.prompt import PROMPT_COLUMNS
+from swapbias.studies.tables import Lexicon
 
 
 def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:

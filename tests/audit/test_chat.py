@@ -11,8 +11,8 @@ import pytest
 from swapbias.audit.audit import resume, start
 from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
-from swapbias.findings.answers import BASELINE
 from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings.predictions import BASELINE
 from swapbias.scorers.chat.answers import read_answer
 from swapbias.scorers.chat.kind import asked_rows
 from swapbias.scorers.chat.options import ChatOptions

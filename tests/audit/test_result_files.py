@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from swapbias.audit import result_files
+from swapbias.audit import results as result_files
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
-from swapbias.audit.result_files import parse_manifest, parse_results
+from swapbias.audit.results import parse_manifest, parse_results
 from swapbias.measures.estimate import Estimate
 from tests.hub.shared_runs import GAP, MANIFEST, UNDEFINED, results, written
 

@@ -16,8 +16,7 @@ from swapbias.measures.levels import label_masses, share_above
 from swapbias.scorers.registry import load_scorer, read_as
 from swapbias.studies import ratings as rating
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, load_study
-from swapbias.studies.lexicons import imported_path
-from swapbias.studies.tables import upstream_file
+from swapbias.studies.tables import imported_path, upstream_file
 from tests import tiny
 from tests.baselines import RuleScorer
 

@@ -11,8 +11,8 @@ import pytest
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
 from swapbias.findings import comparison as comparing
-from swapbias.findings.answers import AS_PUBLISHED, BASELINE, over_trials, sentence_pairs
 from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings.predictions import AS_PUBLISHED, BASELINE, over_trials, sentence_pairs
 from swapbias.measures.gaps import paired_gap
 from swapbias.scorers.chat.answers import read_answer
 from swapbias.scorers.chat.kind import asked_rows

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.findings.finding import Finding
-from swapbias.findings.headline import experiment_of, headline_of_each, headlines, oriented
+from swapbias.findings.finding import Finding, experiment_of, headline_of_each, headlines, oriented
 from swapbias.measures.estimate import Estimate
 from swapbias.measures.measure import MEASURES
 from swapbias.notes.regimes import REGIMES, VERSIONS
