@@ -205,9 +205,8 @@ def is_pinned(scorer: Scorer) -> bool:
 def code_sha256() -> str:
     """sha256 of the code that scores: what is edited without a new version counts as new."""
     folder = Path(__file__).parent.parent
-    files = sorted(
-        [*(folder / "scorers").rglob("*.py"), *(folder / "studies" / f"{one}.py" for one in ("lexicons", "prompt"))]
-    )
+    rooms = ("measures", "scorers", "studies")  # masses of words are measured, and words and prompts are studies'
+    files = sorted(path for room in rooms for path in (folder / room).rglob("*.py"))
     named = [f"{path.relative_to(folder).as_posix()} {file_sha256(path)}\n" for path in files]
     return hashlib.sha256("".join(named).encode()).hexdigest()
 
