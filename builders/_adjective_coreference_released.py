@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 from swapbias.builders._adjective_coreference_sentences import FOLDER, SIDES
-from swapbias.measures import CLASSES, answer_class
 from swapbias.studies import Released, read_table
 
 MODEL = "gpt-3.5-turbo"
@@ -55,6 +54,8 @@ def key_aliases() -> dict[str, str]:
 
 def classes(files: Files, trial: int, side: str, condition: str, *, parser: str = "strict") -> list[str]:
     """The class of each answer of a trial, shape (395,); ``strict`` is the reading that was published."""
+    from swapbias.measures import answer_class  # scipy, which listing the studies does not need
+
     correct, incorrect = (_words(files[path], heading=False) for path in KEYS.values())
     said = _words(files[answers_path(trial, side, condition)], heading=True)
     aliases = key_aliases()
@@ -68,13 +69,15 @@ def _bias(files: Files, trial: int, condition: str) -> float:
     """The bias of one trial in percentage points, of accuracies rounded as published."""
     both = [(one, side) for side in SIDES for one in classes(files, trial, side, condition)]
     names, sides = zip(*both, strict=True)
-    from swapbias.measures import trial_biases  # scipy, which listing the studies does not need
+    from swapbias.measures import trial_biases
 
     return trial_biases(names, sides, trial_ids=[str(trial)] * len(both), decimals=1)[str(trial)]
 
 
 def _facts(trial: int, files: Files) -> Iterator[Fact]:
     """The bias of each condition in a trial, its difference to the baseline, the shares of the answers in percent."""
+    from swapbias.measures import CLASSES
+
     biases = {condition: _bias(files, trial, condition) for condition in CODES}
     for condition, bias in biases.items():
         yield f"trial {trial}", "answer_bias", condition, bias

@@ -13,13 +13,12 @@ from rich.text import Text
 
 from swapbias.cli.terminal import out, print_findings
 from swapbias.errors import UsageError
-from swapbias.findings import Finding
-from swapbias.report import shown, words
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from swapbias.audit import Column, Comparison, Row
+    from swapbias.findings import Finding
 
     Rows = Mapping[str, Mapping[str, DataFrame]]
 
@@ -68,19 +67,17 @@ def compare(
         out.print(f"Comparison: {folder}", soft_wrap=True, markup=False)
 
 
-def _write(folder: Path, comparison: "Comparison", differences: Sequence[Finding], rows: "Rows") -> None:
+def _write(folder: Path, comparison: "Comparison", differences: "Sequence[Finding]", rows: "Rows") -> None:
     from swapbias.audit import Run, comparison_table
     from swapbias.findings import findings_table
-    from swapbias.report import comparison_figures
+    from swapbias.report import comparison_figures, inert
 
     result = Run(folder)
     if comparison.rows:
         result.write_csv("side_by_side.csv", comparison_table(comparison))
     if differences:
         table = findings_table(differences)
-        result.write_csv(
-            "comparison.csv", table.map(lambda cell: words.inert(cell) if isinstance(cell, str) else cell)
-        )
+        result.write_csv("comparison.csv", table.map(lambda cell: inert(cell) if isinstance(cell, str) else cell))
     found = [replace(one, model_id=column.label) for column in comparison.columns for one in column.found]
     for figure in comparison_figures(found, rows):
         result.write(f"figures/{figure.name}.svg", figure.svg)
@@ -91,12 +88,14 @@ def _write(folder: Path, comparison: "Comparison", differences: Sequence[Finding
 
 
 def print_comparison(
-    out: Console, comparison: "Comparison", differences: Sequence[Finding] = (), left_out: Sequence[str] = ()
+    out: Console, comparison: "Comparison", differences: "Sequence[Finding]" = (), left_out: Sequence[str] = ()
 ) -> None:
     """A table of each study, models under each other; differences; what is not comparable, and that nobody wins.
 
     Names may be strangers': they are printed as they are, without markup or anything a terminal would obey.
     """
+    from swapbias.report import shown
+
     whole = [one for one in differences if one.slice_by == "all"]
     left = MOST_PRINTED
     for study in dict.fromkeys(row.first.study for row in comparison.rows):
@@ -121,6 +120,8 @@ def print_comparison(
 
 def _add(table: Table, row: "Row", cells: "Sequence[tuple[Column, Finding]]") -> None:
     """A line for each model that has the quantity; its name, and what differs, stand at the first."""
+    from swapbias.report import shown, words
+
     one = row.first
     told = f"{one.experiment}, {words.where(one)}: {words.quantity(one)} ({one.unit})"
     name = shown(told, 200) + (f"\n{shown(row.note, 200)}" if row.note else "")

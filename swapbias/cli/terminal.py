@@ -9,11 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from swapbias.findings import Finding, headlines
-from swapbias.report import words
-
 if TYPE_CHECKING:
-    from swapbias.findings import NotAtHand, Reproduced
+    from swapbias.findings import Finding, NotAtHand, Reproduced
+    from swapbias.report import words
 
 out = Console()
 err = Console(stderr=True, highlight=False)
@@ -45,16 +43,21 @@ def progress() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
         yield bar
 
 
-def print_headlines(out: Console, found: list[Finding]) -> None:
+def print_headlines(out: Console, found: "list[Finding]") -> None:
     """The comparisons over all rows, by the paper's statistic."""
+    from swapbias.findings import headlines  # here: most commands print no findings, and these need numpy
+    from swapbias.report import words
+
     # The robust view, effect sizes and the other scores stand in the report.
     print_findings(out, "Headline findings", headlines(found))
     for grid in words.rate_grids(found):
         _print_grid(out, grid)
 
 
-def _print_grid(out: Console, grid: words.Grid) -> None:
+def _print_grid(out: Console, grid: "words.Grid") -> None:
     """Rates of one model: phenotypes by regimes; f and m mark the group with more positives."""
+    from swapbias.report import words
+
     table = Table(title=grid.model_id, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("phenotype", no_wrap=True)
     table.add_column("regime", no_wrap=True)
@@ -66,8 +69,10 @@ def _print_grid(out: Console, grid: words.Grid) -> None:
     out.print(table)
 
 
-def print_findings(out: Console, title: str, found: list[Finding]) -> None:
+def print_findings(out: Console, title: str, found: "list[Finding]") -> None:
     """Findings as a table, one row each. Names may be strangers': they are printed without markup."""
+    from swapbias.report import words
+
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("finding", min_width=30)
     for name in ("value, 95 % interval", "p", "n"):
