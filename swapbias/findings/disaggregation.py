@@ -143,9 +143,9 @@ def _counts(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Findi
             if not len(values):
                 continue
             share = measures.share_above(values, threshold=threshold)
-            ends = share.ci_low * share.n, share.ci_high * share.n
             count = share.value if math.isnan(share.value) else float(round(share.value * share.n))
-            estimate = replace(share, value=count, ci_low=ends[0], ci_high=ends[1])
+            # No interval: these are all conditions of the study, alike within their categories, and no sample.
+            estimate = replace(share, value=count, ci_low=math.nan, ci_high=math.nan, interval="")
             sign = "=" if threshold >= 1 else ">"
             yield context.finding(
                 estimate,

@@ -88,9 +88,8 @@ def share_above():
     for threshold, sign in ((0.5, ">"), (1.0, "=")):
         mine = module("share_above", predictions=SCORES, groups=SIDES["groups"], threshold=threshold)
         for group in "fm":
-            n = mine[f"n_{group}"]
-            ends = [mine[f"ci_{end}_{group}"] * n for end in ("low", "high")]
-            counted = [mine[f"count_{group}"], *ends, math.nan, n, mine[f"n_unscored_{group}"]]
+            # An audit counts the conditions of its study, which are no sample: it gives the count no interval.
+            counted = [mine[f"count_{group}"], *3 * [math.nan], mine[f"n_{group}"], mine[f"n_unscored_{group}"]]
             yield counted, numbers(found, "count_above", f"{group} {sign} {threshold:g}")
 
 
