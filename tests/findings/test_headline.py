@@ -139,6 +139,7 @@ def test_no_interval_stays_none():
 
 
 @pytest.mark.parametrize("measure", ["paired_gap", "group_gap", "gap_difference", "flip_rate", "tprr", "direct_bias"])
+@pytest.mark.parametrize("unit", ["score of a rule", "log-probability", "", "probability", "count"])
 def test_an_unknown_unit_is_never_guessed(measure, unit):
     assert fair(measure, unit, 0.1) is None
 
