@@ -8,6 +8,7 @@ from functools import cache
 import pandas as pd
 
 from swapbias.audit import run as runs
+from swapbias.files import as_json
 from swapbias.findings.disaggregation import findings_table
 from swapbias.findings.finding import Finding
 from swapbias.measures.estimate import Estimate
@@ -60,7 +61,7 @@ def results(found):
 
 def written(content):
     """The bytes of a JSON file of a run."""
-    return (json.dumps(runs._native(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def shared(name, found=(GAP, UNDEFINED), **changed):
