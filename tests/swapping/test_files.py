@@ -663,12 +663,11 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     import typer
 
     from swapbias.cli.swap import swap
-    from swapbias.swapping import files
 
     def interrupted(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files, "swap_files", interrupted)
+    monkeypatch.setattr("swapbias.swapping.swap_files", interrupted)
     with pytest.raises(typer.Exit) as caught:
         swap("a.csv", tmp_path / "out")
     assert caught.value.exit_code == 130

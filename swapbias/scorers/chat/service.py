@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import sys
+from abc import abstractmethod
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,9 +115,9 @@ class AnsweringScorer(Scorer):
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
 
+    @abstractmethod
     def _ask(self, left: Mapping[str, Sequence[Prompt]], report: Progress, expected: int) -> None:
         """Put the answers to these requests into the log, of ``expected`` in all."""
-        raise NotImplementedError
 
     def _scored(self, prompt: Prompt, key: str) -> Scored:
         answer = self.log.known.get(key)
