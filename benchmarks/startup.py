@@ -64,17 +64,17 @@ def _first_batch(folder: Path) -> float:
 
 def _main() -> None:
     begun, folder = float(sys.argv[1]), sys.argv[2]
-    from swapbias import scorers
     from swapbias.cli import main
+    from swapbias.scorers.models import Masked
 
     weights: list[float] = []
-    load = scorers.load_scorer
+    load = Masked.load
 
     def watched(*arguments: Any, **options: Any) -> Any:
         _watch(weights)
         return load(*arguments, **options)
 
-    scorers.load_scorer = watched
+    Masked.load = watched  # type: ignore[method-assign]
     try:
         with tempfile.TemporaryDirectory() as place:
             sys.argv = ["swapbias", "audit", folder, "--no-cache", "--out", str(Path(place) / "run")]
