@@ -16,7 +16,7 @@ audit: $(READY)
 	$(VENV)/bin/swapbias audit
 
 test: $(READY)
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 # make bench BENCH="masked --scale 0.1": names and options as in benchmarks/README.md; all at full size by default.
 bench: $(READY)

@@ -15,7 +15,7 @@ EQUAL = 1e-4
 
 def _scorer(model: Any) -> Any:
     from swapbias.scorers.classifier import TextClassifierScorer
-    from swapbias.scorers.engine.rounding import Rounding
+    from swapbias.scorers.engine.encoder import Rounding
 
     scorer = TextClassifierScorer(
         copy.deepcopy(model), tokenizer(), model_id="DistilBERT of random weights", identity={}

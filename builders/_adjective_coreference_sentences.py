@@ -1,17 +1,18 @@
 """Sentences of adjective_coreference: the project's own and WinoBias's, and adjectives put before occupations."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from swapbias.studies import check_templates, corpus_dir, fill, read_table, slots, upstream_file
+from swapbias.studies import check_templates, corpus_dir, fill, read_table, slots, upstream_file, wordings
 
 NAME = "adjective_coreference"
 FOLDER = corpus_dir(NAME)
 SIDES = ("pro", "anti")
 GENDERS = ("male", "female")
 MODES = ("stereotype", "position")
+_COLUMNS = ("sentence", *GENDERS, "referent", "template")
 _PRONOUNS = {
     "subject": {"male": "he", "female": "she"},
     "object": {"male": "him", "female": "her"},
@@ -95,7 +96,17 @@ def stereotypes() -> dict[str, str]:
 
 def own_sentences() -> Iterator[Sentence]:
     """The sentences written for this project."""
-    rows = read_table(FOLDER / "wino_sentences.csv", ("sentence", *GENDERS, "referent", "template"))
+    return _written(read_table(FOLDER / "wino_sentences.csv", _COLUMNS))
+
+
+def reworded_sentences() -> Iterator[tuple[str, list[Sentence]]]:
+    """The number of each wording and the same sentences in it."""
+    rows = read_table(FOLDER / "wino_sentences.csv", _COLUMNS)
+    for number, worded in wordings(NAME, "sentence").items():
+        yield number, list(_written({**row, "template": worded[row["sentence"]]["template"]} for row in rows))
+
+
+def _written(rows: Iterable[dict[str, str]]) -> Iterator[Sentence]:
     for row in rows:
         (slot,) = slots(row["template"])
         check_templates("wino_sentences.csv", [row], [slot])

@@ -12,10 +12,22 @@ from swapbias.builders._adjective_coreference_sentences import (
     SIDES,
     Sentence,
     own_sentences,
+    reworded_sentences,
     upstream_paths,
     winobias_sentences,
 )
-from swapbias.studies import PROMPT_COLUMNS, Config, Corpus, Experiment, Prompt, Slice, Study, read_table
+from swapbias.studies import (
+    PLACEBO_COLUMNS,
+    PROMPT_COLUMNS,
+    Config,
+    Corpus,
+    Experiment,
+    Prompt,
+    Slice,
+    Study,
+    placebo,
+    read_table,
+)
 
 COLUMNS = (*PROMPT_COLUMNS, "pronoun", "correct", "incorrect", "male_answer", "female_answer", "mode")
 QUESTION = (
@@ -70,6 +82,16 @@ def _prompts(sentences: Callable[[], Iterable[Sentence]], mode: str) -> Iterator
                 yield _row(sentence, side, condition, mode)
 
 
+def _reworded(mode: str) -> Iterator[dict[str, str]]:
+    """Both versions of the own sentences in every wording, without adjectives."""
+    baseline = _conditions()[0]
+    for number, worded in reworded_sentences():
+        for sentence in worded:
+            for side in SIDES:
+                row = _row(sentence, side, baseline, mode)
+                yield placebo(row, number, row["text"])
+
+
 # --- the declaration ----------------------------------------------------------------------------------
 
 _SOURCES: dict[str, Callable[[], Iterable[Sentence]]] = {
@@ -101,17 +123,28 @@ def _config(source: str, mode: str) -> Config:
 
 CONFIGS = tuple(_config(source, mode) for source in _SOURCES for mode in MODES)
 
+REWORDED = Config(
+    name=f"{CONFIGS[0].name}_wordings",
+    description=f"{_TOLD['wino_style']} without adjectives in 5 wordings",
+    rows=partial(_reworded, MODES[0]),
+    columns=(*COLUMNS, *PLACEBO_COLUMNS),
+)
+# Of the sentences in the released answers of gpt-3.5-turbo, over adjectives and trials 1 and 2, by the method of
+# moments (tests/findings).
+_SPREADS = {"male_answer": 8.1, "female_answer": 12.3, "": 28.3}
+
 _experiment = partial(
     Experiment,
     configs=(CONFIGS[0].name,),
     alternatives=tuple(config.name for config in CONFIGS[1:]),
+    placebo=(REWORDED.name,),
     on_request=True,
     measure="paired_gap",
     group="pro",
     reference_group="anti",
     levels=SIDES,
     slices=(Slice("condition", "adjectives"),),
-    cluster="template",
+    random={"male_answer": "men's occupations", "female_answer": "women's occupations"},
 )
 
 STUDY = Study(
@@ -128,6 +161,7 @@ STUDY = Study(
             direction="above zero more answers are right where the pronoun fits the stereotype of the occupation; "
             "further from zero is worse",
             rates=("answers",),
+            spreads=_SPREADS,
             aliases=_aliases(),
         ),
         _experiment(
@@ -155,5 +189,5 @@ CORPUS = Corpus(
     licence="Apache-2.0",
     study=STUDY,
     released=tuple(released()),
-    configs=CONFIGS,
+    configs=(*CONFIGS, REWORDED),
 )

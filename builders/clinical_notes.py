@@ -16,6 +16,8 @@ from swapbias.notes import (
     PHENOTYPES,
     REGIMES,
     STREAM_COLUMNS,
+    WORDING_COLUMNS,
+    WORDINGS,
     Notes,
     in_regime,
     kind_of_folder,
@@ -42,6 +44,10 @@ def _regime(notes: Callable[[], Notes], phenotype: str, regime: str) -> Iterator
 
 def _pairs(notes: Callable[[], Notes]) -> list[dict[str, str]]:
     return notes().pairs()
+
+
+def _reworded(notes: Callable[[], Notes]) -> Iterator[dict[str, str]]:
+    return notes().reworded_pairs()
 
 
 def _published_count(phenotypes: Sequence[str], *, train: int, test: int) -> int:
@@ -77,7 +83,14 @@ def _configs(
         columns=PAIR_COLUMNS,
         count=partial(_published_count, phenotypes, train=0, test=2) if counted else None,
     )
-    return (*regimes, pairs)
+    wordings = Config(
+        name="pairs_wordings",
+        description=f"{kind} test notes in both genders, in {WORDINGS} wordings",
+        rows=partial(_reworded, notes),
+        columns=WORDING_COLUMNS,
+        count=partial(_published_count, phenotypes, train=0, test=2 * WORDINGS) if counted else None,
+    )
+    return (*regimes, pairs, wordings)
 
 
 def _labelled(kind: str, folder: Path) -> Notes:

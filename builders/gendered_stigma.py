@@ -1,10 +1,11 @@
 """gendered_stigma: gendered mental-health stigma in masked language models (Lin et al. 2022)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from swapbias.builders._gendered_stigma_released import NOUN_FILES, cells, original_templates, released
 from swapbias.studies import (
+    PLACEBO_COLUMNS,
     PROMPT_COLUMNS,
     Config,
     Corpus,
@@ -16,12 +17,16 @@ from swapbias.studies import (
     check_templates,
     corpus_dir,
     fill,
+    placebo,
     read_table,
+    slots,
     upstream_file,
+    wordings,
 )
 
 NAME = "gendered_stigma"
 GROUPS = ("female", "male", "unspecified")
+NO_CONDITION = {"diagnosis": "none", "set": "baseline"}
 WORD_COLUMNS = ("list", "word", "label", "match")
 NAMES = {"female": "data/women_top_1000_names_only.csv", "male": "data/men_top_1000_names_only.csv"}
 RQ1_ROBERTA = "output/roberta_all_df_intention.csv"
@@ -33,12 +38,16 @@ def _diagnoses() -> list[dict[str, str]]:
 
 
 def _prompts(
-    templates: list[dict[str, str]], experiment: str, lexicon: str, groups: tuple[str, ...]
+    templates: list[dict[str, str]],
+    experiment: str,
+    lexicon: str,
+    groups: tuple[str, ...],
+    diagnoses: Iterable[Mapping[str, str]] = (),
 ) -> Iterator[dict[str, str]]:
     """Rows of every template x diagnosis x group; a template's polarity, where it has one, is a further column."""
-    for diagnosis in _diagnoses():
+    for diagnosis in diagnoses or _diagnoses():
         for template in templates:
-            text = fill(template["template"], diagnosis=diagnosis["diagnosis"])
+            text = fill(template["template"], **dict.fromkeys(slots(template["template"]), diagnosis["diagnosis"]))
             pair = f"{template['template_id']}/{diagnosis['diagnosis']}"
             more = {"polarity": template["polarity"]} if "polarity" in template else {}
             for group in groups:
@@ -57,10 +66,10 @@ def _prompts(
                 yield {**row, **more}
 
 
-def _templates(experiment: str, *columns: str) -> list[dict[str, str]]:
-    table = f"{experiment}_templates.csv"
+def _templates(name: str, *columns: str, expected: tuple[str, ...] = ("diagnosis",)) -> list[dict[str, str]]:
+    table = f"{name}_templates.csv"
     rows = read_table(corpus_dir(NAME) / table, ("template_id", *columns, "template", "source"))
-    return [{**row, "construct": row[columns[0]]} for row in check_templates(table, rows, ["diagnosis"])]
+    return [{**row, "construct": row[columns[0]]} for row in check_templates(table, rows, expected)]
 
 
 def _rq1() -> Iterator[dict[str, str]]:
@@ -69,6 +78,20 @@ def _rq1() -> Iterator[dict[str, str]]:
 
 def _rq2() -> Iterator[dict[str, str]]:
     return _prompts(_templates("rq2", "dimension", "polarity"), "rq2", "rq2", GROUPS[:2])
+
+
+def _reworded(experiment: str, *columns: str) -> Iterator[dict[str, str]]:
+    """Rows of both genders in every wording of the templates."""
+    originals = _templates(experiment, *columns)
+    for number, worded in wordings(NAME, "template_id").items():
+        templates = [{**one, "template": worded[one["template_id"]]["template"]} for one in originals]
+        check_templates("wordings.csv", templates, ["diagnosis"])
+        for row in _prompts(templates, experiment, experiment, GROUPS[:2]):
+            yield placebo(row, number, row["text"])
+
+
+def _rq1_baseline() -> Iterator[dict[str, str]]:
+    return _prompts(_templates("rq1_baseline", "phase", expected=()), "rq1", "rq1", GROUPS, [NO_CONDITION])
 
 
 def _rq1_original() -> Iterator[dict[str, str]]:
@@ -150,6 +173,12 @@ def _word_rows(*names: str) -> Iterator[dict[str, str]]:
 
 # --- the declaration ----------------------------------------------------------------------------------
 
+# Of the pairs about mental health in RoBERTa-large's released outputs, by the method of moments (tests/findings).
+_SPREADS = {
+    "rq1": {"template": 0.042, "condition": 0.115, "": 0.035},
+    "rq2": {"template": 0.053, "condition": 0.066, "": 0.056},
+}
+
 _experiment = partial(
     Experiment,
     kind="masked",
@@ -158,6 +187,7 @@ _experiment = partial(
     reference_group="male",
     direction="above zero the model gives female words more probability than male ones, below zero less; "
     "further from zero is worse",
+    random={"template": "templates", "condition": "diagnoses"},
     subset="label",
     contrast=("mental_health", "other_health"),
 )
@@ -170,10 +200,13 @@ STUDY = Study(
     experiments=(
         _experiment(
             name="rq1",
+            spreads=_SPREADS["rq1"],
             calibrated=True,
             question="Does the model associate mental-health conditions with one gender as the subject?",
             configs=("rq1",),
             alternatives=("rq1_original",),
+            placebo=("rq1_wordings",),
+            baseline=("rq1_baseline",),
             unit="probability mass at the mask",
             scores=("score", "closed_list_mass"),
             levels=GROUPS,
@@ -181,9 +214,11 @@ STUDY = Study(
         ),
         _experiment(
             name="rq2",
+            spreads=_SPREADS["rq2"],
             question="Which dimensions of stigma does the model associate with a gender?",
             configs=("rq2",),
             alternatives=("rq2_original",),
+            placebo=("rq2_wordings",),
             reading="phrases",
             on_request=True,
             unit="probability mass of phrases",
@@ -216,6 +251,17 @@ CORPUS = Corpus(
             rows=_rq1,
         ),
         Config(
+            name="rq1_baseline",
+            description="17 templates of the same phases about no condition x 3 groups of words",
+            rows=_rq1_baseline,
+        ),
+        Config(
+            name="rq1_wordings",
+            description="5 wordings of the templates of rq1 x 22 conditions x 2 genders",
+            rows=partial(_reworded, "rq1", "phase"),
+            columns=(*PROMPT_COLUMNS, *PLACEBO_COLUMNS),
+        ),
+        Config(
             name="rq1_original",
             description="The same with the templates and first names that the authors released",
             rows=_rq1_original,
@@ -226,6 +272,12 @@ CORPUS = Corpus(
             description="27 templates in nine dimensions of stigma x 22 conditions x 2 genders",
             rows=_rq2,
             columns=(*PROMPT_COLUMNS, "polarity"),
+        ),
+        Config(
+            name="rq2_wordings",
+            description="5 wordings of the templates of rq2 x 22 conditions x 2 genders",
+            rows=partial(_reworded, "rq2", "dimension", "polarity"),
+            columns=(*PROMPT_COLUMNS, "polarity", *PLACEBO_COLUMNS),
         ),
         Config(
             name="rq2_original",

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.studies import (
+    PLACEBO_COLUMNS,
+    PROMPT_COLUMNS,
     Config,
     Corpus,
     Covariate,
@@ -18,7 +20,9 @@ from swapbias.studies import (
     check_templates,
     corpus_dir,
     fill,
+    placebo,
     read_table,
+    wordings,
 )
 
 NAME = "occupation_sentiment"
@@ -35,10 +39,12 @@ def _noun_pairs() -> list[dict[str, str]]:
     return check_templates("noun_pairs.csv", rows, ["noun", "profession"])
 
 
-def _sentences(experiment: str, professions: list[tuple[str, str]]) -> Iterator[dict[str, str]]:
+def _sentences(
+    experiment: str, professions: list[tuple[str, str]], noun_pairs: list[dict[str, str]] | None = None
+) -> Iterator[dict[str, str]]:
     for group in GROUPS:  # the order of the released corpus: 400 male sentences, then their 400 partners
         for profession, labour_force_class in professions:
-            for pair in _noun_pairs():
+            for pair in noun_pairs or _noun_pairs():
                 pair_id = f"{pair['noun_pair']}/{profession}"
                 yield Prompt(
                     prompt_id=f"{pair_id}/{group}",
@@ -54,8 +60,17 @@ def _sentences(experiment: str, professions: list[tuple[str, str]]) -> Iterator[
                 ).row()
 
 
-def _occupations() -> Iterator[dict[str, str]]:
-    return _sentences("sentences", [(row["profession"], row["labour_force_class"]) for row in _professions()])
+def _occupations(noun_pairs: list[dict[str, str]] | None = None) -> Iterator[dict[str, str]]:
+    professions = [(row["profession"], row["labour_force_class"]) for row in _professions()]
+    return _sentences("sentences", professions, noun_pairs)
+
+
+def _reworded() -> Iterator[dict[str, str]]:
+    """The sentences in every wording of their frame."""
+    for number, worded in wordings(NAME, "frame").items():
+        pairs = [{**pair, "template": worded[pair["template"]]["template"]} for pair in _noun_pairs()]
+        for row in _occupations(pairs):
+            yield placebo(row, number, row["text"])
 
 
 def _control() -> Iterator[dict[str, str]]:
@@ -117,11 +132,14 @@ def _experiment(name: str, question: str, slices: tuple[Slice, ...], **more: Any
         unit="probability of positive sentiment",
         direction=_DIRECTION,
         levels=("female", "male", "all"),
+        random={"template": "noun pairs", "condition": "professions"},
         slices=slices,
         **more,
     )
 
 
+# Of the pairs in the released predictions of BERT, by the method of moments (tests/findings).
+_SPREADS = {"template": 0.125, "condition": 0.048, "": 0.136}
 _NOUN_PAIR = Slice("template", "noun pair")
 
 STUDY = Study(
@@ -135,12 +153,20 @@ STUDY = Study(
             "Does the sentiment of a sentence about a profession change with the gender of its subject?",
             (Slice("condition", "profession"), Slice("label", "labour-force class"), _NOUN_PAIR),
             covariates=(Covariate("median weekly earnings", "condition", _earnings()),),
+            placebo=("sentences_wordings",),
+            spreads=_SPREADS,
         ),
-        _experiment("control", "Does it change where no profession is named ('person')?", ()),
+        _experiment(
+            "control",
+            "Does it change where no profession is named ('person')?",
+            (),
+            spreads={"template": 0.18, "": 0.0},
+        ),
     ),
     limits=(
         "Two genders, one English sentence frame and twenty professions of the United States of 2018.",
-        "The 400 pairs share 20 noun pairs and are not independent: read the cluster-robust row as well.",
+        "The 400 pairs share 20 noun pairs and 20 professions and are not independent: the published test takes them "
+        "for 400 independent ones.",
     ),
 )
 
@@ -155,6 +181,12 @@ CORPUS = Corpus(
     ),
     configs=(
         Config(name="sentences", description="20 noun pairs x 2 genders x 20 professions", rows=_occupations),
+        Config(
+            name="sentences_wordings",
+            description="The 800 sentences in 5 wordings",
+            rows=_reworded,
+            columns=(*PROMPT_COLUMNS, *PLACEBO_COLUMNS),
+        ),
         Config(name="control", description="The same 40 subjects with 'person'", rows=_control),
     ),
 )

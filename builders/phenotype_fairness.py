@@ -37,6 +37,7 @@ STUDY = Study(
             reading="phenotype",
             corpus="clinical_notes",
             configs=("pairs",),
+            placebo=("pairs_wordings",),
             regimes=REGIMES,
             on_request=True,
             measure="paired_gap",
@@ -51,8 +52,9 @@ STUDY = Study(
             subset="construct",
             slices=(Slice("condition", "phenotype"),),
             rates=("flips", "ratios", "f1"),
-            headline_measure="flip_rate",
+            random={"subject_id": "subjects"},
             headline_subset="original",
+            headline_slice="phenotype",
         ),
         Experiment(
             name="leakage",
@@ -69,6 +71,7 @@ STUDY = Study(
             direction="0.5 is chance; above it the notes tell the gender",
             subset="construct",
             rates=("leakage",),
+            random={"subject_id": "subjects"},
             headline_measure="leakage_uar",
             headline_subset="original",
         ),
@@ -86,6 +89,7 @@ STUDY = Study(
             direction="above zero toward female, below zero toward male",
             slices=(Slice("construct", "kind of word"),),
             rates=("direction",),
+            random={"text": "words"},
             headline_measure="direct_bias",
         ),
     ),
@@ -93,7 +97,7 @@ STUDY = Study(
         "Two genders, English, and word swaps: a note that only makes sense for one gender is an implausible pair. "
         "Such notes are counted, and left out with --plausible.",
         "The size and sign of direct bias hang on the list of words and on the pairs that define the direction: read "
-        "it beside the random words of like frequency.",
+        "it beside the random words and the direction at random.",
         "The synthetic notes have a planted leak and clinically odd combinations: they test the method, they say "
         "nothing of any clinic.",
         "Equal treatment of the two versions of a note is one notion of fairness; it does not say that the labels "

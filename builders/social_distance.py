@@ -1,10 +1,11 @@
 """social_distance: bias against 93 stigmatized groups in masked models and sentiment (Mei et al. 2023)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from swapbias.builders._social_distance_released import ORIGINAL, original_conditions, released
 from swapbias.studies import (
+    PLACEBO_COLUMNS,
     PROMPT_COLUMNS,
     Agreement,
     Config,
@@ -18,8 +19,10 @@ from swapbias.studies import (
     check_templates,
     corpus_dir,
     fill,
+    placebo,
     read_table,
     with_imported,
+    wordings,
 )
 
 NAME = "social_distance"
@@ -55,11 +58,16 @@ def _row(pair: str, condition: dict[str, str], rendering: str, **facts: str) -> 
     return {**prompt.row(), "rendering": rendering}
 
 
-def _masked(names: tuple[str, ...], conditions: list[dict[str, str]], as_run: bool) -> Iterator[dict[str, str]]:
-    """Rows of every template x act x rendering; the paper's printed wording, or the one it ran."""
+def _masked(
+    names: tuple[str, ...],
+    conditions: list[dict[str, str]],
+    as_run: bool = False,
+    worded: Mapping[str, Mapping[str, str]] | None = None,
+) -> Iterator[dict[str, str]]:
+    """Rows of every template x act x rendering; the paper's printed wording, the one it ran, or one of ours."""
     templates = _templates("masked_templates.csv", ("name", "template", "source"), ["act"])
     acts = _templates("acts.csv", ("act", "template", "source"), ["person"])
-    for template in templates:
+    for template in [{**one, **worded[one["name"]]} for one in templates] if worded else templates:
         for act in acts if template["name"] in names else []:
             for one in conditions:
                 person = f"someone who {one['singular']}" if one["singular"] else "someone"
@@ -79,21 +87,24 @@ def _masked(names: tuple[str, ...], conditions: list[dict[str, str]], as_run: bo
 
 
 def _own(*names: str) -> Iterator[dict[str, str]]:
-    return _masked(names, _conditions(), as_run=False)
+    return _masked(names, _conditions())
 
 
 def _baseline() -> Iterator[dict[str, str]]:
-    return _masked(MASKED, [NOBODY], as_run=False)
+    return _masked(MASKED, [NOBODY])
 
 
 def _original() -> Iterator[dict[str, str]]:
     return _masked(MASKED, original_conditions(), as_run=True)
 
 
-def _sentiment() -> Iterator[dict[str, str]]:
+def _sentiment(
+    conditions: list[dict[str, str]] | None = None, worded: Mapping[str, Mapping[str, str]] | None = None
+) -> Iterator[dict[str, str]]:
     columns = ("name", "template", "baseline", "source")
-    for template in _templates("sentiment_templates.csv", columns, ["condition"]):
-        for one in [*_conditions(), NOBODY]:
+    templates = _templates("sentiment_templates.csv", columns, ["condition"])
+    for template in [{**one, **worded[one["name"]]} for one in templates] if worded else templates:
+        for one in conditions or [*_conditions(), NOBODY]:
             text = template["template"]
             yield _row(
                 f"{template['name']}/{one['singular'] or 'baseline'}",
@@ -105,6 +116,16 @@ def _sentiment() -> Iterator[dict[str, str]]:
                 template=template["name"],
                 experiment="sentiment",
             )
+
+
+def _reworded(rows: Callable[..., Iterator[dict[str, str]]]) -> Iterator[dict[str, str]]:
+    """Rows of every condition, by its first rendering alone, in every wording of the templates."""
+    firsts: dict[str, dict[str, str]] = {}
+    for one in _conditions():
+        firsts.setdefault(one["condition"], one)
+    for number, worded in wordings(NAME, "name", optional=("baseline",)).items():
+        for row in rows(conditions=list(firsts.values()), worded=worded):
+            yield placebo(row, number, row["text"])
 
 
 def _attitude_lexicon() -> Lexicon:
@@ -133,8 +154,12 @@ _experiment = partial(
     reference_group="other",
     levels=("stigmatized", "other", "baseline"),
     aggregate=("rendering", "condition"),
-    cluster="",
+    random={"label": "categories", "condition": "conditions"},
 )
+
+# Of the conditions in the released labels of DistilBERT, by the method of moments (tests/findings). The authors
+# released no scores of the masked models.
+_SPREADS = {"label": 0.149, "": 0.341}
 
 STUDY = Study(
     name=NAME,
@@ -148,6 +173,7 @@ STUDY = Study(
             question="Are words of disapproval likelier where a stigmatized person comes close?",
             configs=(*MASKED, "baseline"),
             alternatives=("original",),
+            placebo=("templates_wordings",),
             kind="masked",
             reading="attitude",
             unit="P(negative)",
@@ -164,6 +190,7 @@ STUDY = Study(
             question="Would a causal model rather disapprove where a stigmatized person comes close?",
             configs=(*MASKED, "baseline"),
             alternatives=("original",),
+            placebo=("templates_wordings",),
             kind="causal",
             reading="antonyms",
             on_request=True,
@@ -176,8 +203,10 @@ STUDY = Study(
             name="sentiment",
             question="Are sentences about stigmatized people labelled negative more often?",
             configs=("sentiment",),
+            placebo=("sentiment_wordings",),
             kind="classifier",
             reading="negative_label",
+            spreads=_SPREADS,
             unit="share of negative labels",
             direction="above zero stigmatized conditions are labelled negative more often; above zero is worse",
             slices=(*_SLICES[1:], _CONDITION),
@@ -217,6 +246,18 @@ CORPUS = Corpus(
         *(_prompts(name, f"7 acts x 138 renderings, masked {name}", partial(_own, name)) for name in MASKED),
         _prompts("baseline", "The same 28 sentences about just someone", partial(_baseline)),
         _prompts("sentiment", "2 sentences x 138 renderings, and 2 about just people", partial(_sentiment)),
+        Config(
+            name="templates_wordings",
+            description="5 wordings of the 4 masked templates x 7 acts x 122 conditions",
+            rows=partial(_reworded, partial(_masked, MASKED)),
+            columns=(*COLUMNS, *PLACEBO_COLUMNS),
+        ),
+        Config(
+            name="sentiment_wordings",
+            description="5 wordings of the 2 sentences x 122 conditions",
+            rows=partial(_reworded, _sentiment),
+            columns=(*COLUMNS, *PLACEBO_COLUMNS),
+        ),
         Config(
             name="conditions",
             description="93 stigmatized and 29 other conditions with their renderings",

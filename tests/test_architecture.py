@@ -170,6 +170,13 @@ def test_importing_is_light(statement):
     assert done.stdout.strip() == "[]"
 
 
+def test_scoring_with_a_masked_model_waits_for_no_statistics():
+    heavy = "{'scipy.stats', 'pandas', 'matplotlib'}"
+    code = f"import swapbias.scorers.masked, sys; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
+
+
 def test_listing_needs_no_heavy_library():
     code = (
         "import sys; sys.argv = ['swapbias', 'list']\n"

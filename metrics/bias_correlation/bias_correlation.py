@@ -7,7 +7,8 @@ from swapbias.measures import correlation  # From: git+https://github.com/swapbi
 
 _DESCRIPTION = """
 Bias correlation: do two scores of the same units (a condition's P(negative) and its share of negative labels) rise
-together? Pearson and Spearman, over all units with Fisher intervals and tests, and within each group without.
+together? Pearson and Spearman, over all units with intervals (Fisher's; Bonett and Wright's of ranks) and tests, and
+within each group without.
 """
 
 _KWARGS_DESCRIPTION = """

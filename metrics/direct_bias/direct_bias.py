@@ -16,9 +16,10 @@ Args:
     female, male: the vectors of the definitional pairs, two or more; row i of both is one pair.
 Returns:
     direct_bias: mean |cosine|; 0: orthogonal to the gender direction, 1: along it.
-    ci_low, ci_high: 95 % percentile bootstrap over words; NaN where nothing varies.
+    ci_low, ci_high: 95 % t interval over words and, from three pairs on, over pairs; NaN where nothing varies.
     signed_mean: mean cosine; above 0: nearer to the female side, below 0: nearer to the male side.
     signed_ci_low, signed_ci_high: its interval.
+    random_direction: mean |cosine| expected of a direction at random in so many dimensions.
     explained_variance: share of the pairs' variance along the direction, 0 to 1.
     n: words used.
     n_unscored: words left out.
@@ -82,6 +83,7 @@ class DirectBias(evaluate.Metric):
             "signed_mean": found.signed.value,
             "signed_ci_low": found.signed.ci_low,
             "signed_ci_high": found.signed.ci_high,
+            "random_direction": found.random_direction,
             "explained_variance": found.explained_variance,
             "n": float(found.direct_bias.n),
             "n_unscored": float(found.direct_bias.n_unscored),

@@ -7,7 +7,7 @@ from swapbias.measures import flip_rate  # From: git+https://github.com/swapbias
 
 _DESCRIPTION = """
 The flip rate (mismatch ratio): for texts that differ in one swapped slot, the share of pairs whose two versions get
-different predictions, with a bootstrap interval over pairs, exact McNemar's test and the direction.
+different predictions, with Wilson's interval, exact McNemar's test and the direction.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -18,10 +18,13 @@ Args:
     reference_group: the group that `direction` is told against.
     threshold: None: predictions are 1 or 0. A number: probabilities above it are positive, and the mean
         probability tells the direction where both groups get as many positives.
+    cluster_ids: optional, the subject of each text, where subjects have several pairs: interval and test are then
+        over subjects.
 Returns:
     value: share of pairs with different predictions; 0: none, 1: all.
-    ci_low, ci_high: 95 % percentile bootstrap over pairs; NaN where all pairs are alike.
-    p_value: exact McNemar's test, two-sided; NaN without a discordant pair.
+    ci_low, ci_high: 95 % Wilson interval; it holds where no pair flips, or every pair.
+    p_value: exact McNemar's test, two-sided (with cluster_ids: versions of whole subjects are swapped); NaN without a
+        discordant pair.
     more: pairs where only the other group's version is positive.
     fewer: pairs where only the reference group's version is positive.
     direction: 1: the other group gets more positives, -1: the reference group does, 0: equal; NaN without a pair.
@@ -77,7 +80,7 @@ class FlipRate(evaluate.Metric):
             ),
         )
 
-    def _compute(self, predictions, groups, pair_ids, reference_group, threshold=None):
+    def _compute(self, predictions, groups, pair_ids, reference_group, threshold=None, cluster_ids=None):
         answers = scores = list(predictions)
         if threshold is not None:
             # A NaN (the only number that differs from itself) is not below the threshold: it is no prediction.
@@ -88,6 +91,7 @@ class FlipRate(evaluate.Metric):
             list(pair_ids),
             reference_group=reference_group,
             scores=None if threshold is None else scores,
+            cluster_ids=cluster_ids,
         )
         direction = 0.0 if found.higher_group == "" else -1.0 if found.higher_group == reference_group else 1.0
         return {

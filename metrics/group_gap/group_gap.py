@@ -7,7 +7,7 @@ from swapbias.measures import group_gap  # From: git+https://github.com/swapbias
 
 _DESCRIPTION = """
 The group gap: for texts that are not paired, the mean prediction of the other group minus that of the reference
-group, with its Welch t interval and the independent t test (equal variance).
+group, with Welch's t interval and test.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -15,11 +15,13 @@ Args:
     predictions: one number per text (a probability, say); NaN where a text could not be scored.
     groups: the group of each text; exactly two groups.
     reference_group: the group that is subtracted.
+    cluster_ids: optional, the cluster of each text (its template, say), or a mapping of several that cross, name ->
+        cluster of each text: interval and p-value then hold over clusters, as those of audits do.
 Returns:
     value: difference of means, in the unit of the predictions; 0: no gap; above 0: the other group is higher.
-    ci_low, ci_high: 95 % Welch t interval.
+    ci_low, ci_high: 95 % Welch t interval; it leaves out 0 where p_value is below .05.
     effect_size: Cohen's d with the pooled standard deviation.
-    p_value: independent t test with equal variance, two-sided.
+    p_value: Welch's t test, two-sided.
     n: texts used.
     n_unscored: texts left out because the prediction is NaN.
 Examples:
@@ -70,8 +72,8 @@ class GroupGap(evaluate.Metric):
             ),
         )
 
-    def _compute(self, predictions, groups, reference_group):
-        found = group_gap(predictions, groups, reference_group=reference_group)
+    def _compute(self, predictions, groups, reference_group, cluster_ids=None):
+        found = group_gap(predictions, groups, reference_group=reference_group, cluster_ids=cluster_ids)
         return {
             "value": found.value,
             "ci_low": found.ci_low,

@@ -7,7 +7,7 @@ from swapbias.measures import uar  # From: git+https://github.com/swapbias/swapb
 
 _DESCRIPTION = """
 Leakage: how well a classifier guesses the group (the patient's gender, say) from texts that should not tell it, as
-unweighted average recall (UAR) with a bootstrap interval over texts.
+unweighted average recall (UAR) with an interval that holds at 1 too.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -15,10 +15,11 @@ Args:
     predictions: the guessed group of each text; "" where there is no guess.
     references: the true group of each text; two groups or more, never "".
     note_ids: the note of each text, where several are versions of one; else each text is a note.
+    cluster_ids: optional, the subject of each text, where subjects have several notes.
 Returns:
     uar: mean over the true groups of the share guessed right; `chance`: no leak, 1: every text gives it away. NaN
         with fewer than two groups, or for a group without a guess.
-    ci_low, ci_high: 95 % percentile bootstrap over notes; NaN where nothing varies.
+    ci_low, ci_high: 95 % interval, of the groups' Wilson intervals (MOVER).
     chance: 1 / number of true groups; NaN with fewer than two.
     n: texts used.
     n_unscored: texts left out.
@@ -63,9 +64,10 @@ class LeakageUar(evaluate.Metric):
             ),
         )
 
-    def _compute(self, predictions, references, note_ids=None):
+    def _compute(self, predictions, references, note_ids=None, cluster_ids=None):
         truth = list(references)
-        found, classes = uar(list(predictions), truth, note_ids=note_ids), len(set(truth))
+        found = uar(list(predictions), truth, note_ids=note_ids, cluster_ids=cluster_ids)
+        classes = len(set(truth))
         return {
             "uar": found.value,
             "ci_low": found.ci_low,

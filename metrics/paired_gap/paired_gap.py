@@ -16,6 +16,8 @@ Args:
     groups: the group of each text; exactly two groups.
     pair_ids: the pair of each text; each id stands once per group.
     reference_group: the group that is subtracted.
+    cluster_ids: optional, the cluster of each text (its template, say), or a mapping of several that cross, name ->
+        cluster of each text: interval and p-value then hold over clusters, as those of audits do.
 Returns:
     value: mean difference, in the unit of the predictions; 0: no gap; above 0: the other group is higher.
     ci_low, ci_high: 95 % paired t interval.
@@ -83,8 +85,8 @@ class PairedGap(evaluate.Metric):
             ),
         )
 
-    def _compute(self, predictions, groups, pair_ids, reference_group):
-        found = paired_gap(predictions, groups, pair_ids, reference_group=reference_group)
+    def _compute(self, predictions, groups, pair_ids, reference_group, cluster_ids=None):
+        found = paired_gap(predictions, groups, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids)
         return {
             "value": found.value,
             "ci_low": found.ci_low,

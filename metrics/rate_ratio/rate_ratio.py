@@ -1,4 +1,4 @@
-"""Smaller over larger of two groups' true and false positive rates (an `evaluate` module)."""
+"""Differences and ratios of two groups' true and false positive rates (an `evaluate` module)."""
 
 import datasets
 import evaluate
@@ -6,8 +6,8 @@ import evaluate
 from swapbias.measures import rate_ratio  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
-The ratios of true and of false positive rates (TPRR, FPRR): the smaller of two groups' rates over the larger, with a
-bootstrap interval over pairs and the direction.
+The true and the false positive rates of two groups: their difference and the log of their ratio, each with interval
+and p-value over pairs, and the ratio as published (TPRR, FPRR), the smaller over the larger.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -15,11 +15,18 @@ Args:
     predictions: 1 or 0 per text; NaN where there is no prediction.
     references: the true label of each text, 1 or 0.
     groups: the group of each text; exactly two groups.
-    pair_ids: the pair (note) of each text; its texts are resampled together.
-    reference_group: the group that the directions are told against.
+    pair_ids: the pair (note) of each text; its texts are dependent.
+    reference_group: the group that is subtracted, divided by, and that the directions are told against.
+    cluster_ids: optional, the subject of each text, where subjects have several notes.
 Returns:
-    tprr, fprr: smaller over larger rate; 1: equal, 0: one group gets no positive. NaN where a group has no text of
-        the label, or both rates are 0.
+    tpr_difference, fpr_difference: the other group's rate minus the reference group's; 0: equal. NaN where a group
+        has no text of the label.
+    log_tprr, log_fprr: natural log of the other group's rate over the reference group's; 0: equal. NaN where a rate
+        is 0.
+    each with _ci_low, _ci_high and _p_value: 95 % interval of the rates' Wilson intervals (MOVER), and the p-value of
+        "equal rates" that goes with it.
+    tprr, fprr: smaller over larger rate, as published; 1: equal, 0: one group gets no positive. Biased below 1 where
+        rates are equal. NaN where a group has no text of the label, or both rates are 0.
     tprr_ci_low, tprr_ci_high, fprr_ci_low, fprr_ci_high: 95 % percentile bootstrap over pairs.
     tprr_direction, fprr_direction: 1: the other group's rate is higher, -1: the reference group's is, 0: equal;
         NaN where a rate is undefined.
@@ -36,8 +43,8 @@ Examples:
     ...     pair_ids=["a", "a", "b", "b", "c", "c", "d", "d"],
     ...     reference_group="male",
     ... )
-    >>> result["tprr"], result["tprr_direction"], result["fprr"], result["fpr_male"]
-    (0.5, 1.0, 0.0, 0.5)
+    >>> result["tpr_difference"], result["tprr"], result["tprr_direction"], result["fpr_difference"]
+    (0.5, 0.5, 1.0, -0.5)
 """
 
 _CITATION = """
@@ -78,14 +85,18 @@ class RateRatio(evaluate.Metric):
             ),
         )
 
-    def _compute(self, predictions, references, groups, pair_ids, reference_group):
+    def _compute(self, predictions, references, groups, pair_ids, reference_group, cluster_ids=None):
         rows = list(predictions), list(references), list(groups)
+        ids = {"pair_ids": list(pair_ids), "cluster_ids": cluster_ids}
         found, undefined = {}, 0
         for rate in ("tpr", "fpr"):
-            one = rate_ratio(*rows, reference_group=reference_group, pair_ids=list(pair_ids), rate=rate)
+            one = rate_ratio(*rows, reference_group=reference_group, rate=rate, **ids)
             direction = 0.0 if one.higher_group == "" else -1.0 if one.higher_group == reference_group else 1.0
             known = one.estimate.value == one.estimate.value  # only NaN differs from itself
             undefined += one.estimate.value != one.estimate.value
+            for name, each in ((f"{rate}_difference", one.difference), (f"log_{rate}r", one.log_ratio)):
+                found[name], found[f"{name}_p_value"] = each.value, each.p_value
+                found[f"{name}_ci_low"], found[f"{name}_ci_high"] = each.ci_low, each.ci_high
             found[f"{rate}r"] = one.estimate.value
             found[f"{rate}r_ci_low"], found[f"{rate}r_ci_high"] = one.estimate.ci_low, one.estimate.ci_high
             found[f"{rate}r_direction"] = direction if known else float("nan")

@@ -48,7 +48,7 @@ def start(
     }
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
-        return _work(Run.create(folder, manifest), settings.seed, tasks, readers, say, bar, kept)
+        return _work(Run.create(folder, manifest), settings, tasks, readers, say, bar, kept)
 
 
 def resume(
@@ -83,12 +83,12 @@ def _go_on(
             f"({__version__}) has. Start a new run."
         )
     kept = ScoreCache(settings.load) if cache else None
-    return _work(run, settings.seed, tasks, load_readers(settings, tasks, say=say, bar=bar), say, bar, kept)
+    return _work(run, settings, tasks, load_readers(settings, tasks, say=say, bar=bar), say, bar, kept)
 
 
 def _work(
     run: Run,
-    seed: int,
+    settings: Settings,
     tasks: Sequence[Task],
     readers: Sequence[Scorer],
     say: Say,
@@ -117,7 +117,7 @@ def _work(
             say(note)
     from swapbias.audit.conclusion import conclude  # statistics take long to import: the model does not wait for them
 
-    return run, conclude(run, manifest, tasks, readers, items, seed=seed, say=say)
+    return run, conclude(run, manifest, tasks, readers, items, seed=settings.seed, margin=settings.margin, say=say)
 
 
 def _score_all(

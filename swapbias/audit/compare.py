@@ -14,7 +14,7 @@ import pandas as pd
 from swapbias.audit.results import FINDINGS_JSON, needed, parse_manifest, parse_results, scored_items
 from swapbias.audit.run import MANIFEST, Run
 from swapbias.errors import UsageError
-from swapbias.findings import Finding, experiment_of, headlines, units
+from swapbias.findings import Finding, comparisons, experiment_of, units
 from swapbias.privacy import own_data
 from swapbias.report import inert, shown
 from swapbias.studies import load_study
@@ -110,7 +110,7 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> ComparedRun:
     own_names = not repo and own_data(manifest) is not None
     content = needed(run, FINDINGS_JSON).read_bytes()
     found = parse_results(content, f"{where}/{FINDINGS_JSON}", own_names=own_names)
-    keys = [(one.model_id, *_quantity(one)) for one in headlines(found, rates=True)]
+    keys = [(one.model_id, *_quantity(one)) for one in comparisons(found, rates=True)]
     if len(set(keys)) != len(keys):
         raise ValueError(f"{where}: a headline finding stands twice. Its owner can audit again.")
     models, quantities = len({one.model_id for one in found}), len({key[1:] for key in keys})
@@ -126,7 +126,7 @@ def _items(run: Run) -> Items:
 
 
 def side_by_side(runs: Sequence[ComparedRun]) -> Comparison:
-    """Headline quantities of runs: the paper's statistic over all rows of each experiment and subset.
+    """Headline quantities of runs, by the inference of the design, over all rows of each experiment and subset.
 
     Numbers stand in one row where study, quantity, unit, prompts, word lists and trials are the same. Columns are
     in the order of the models' names, then of place and run.
@@ -211,7 +211,7 @@ def _quantity(finding: Finding) -> tuple[str, ...]:
 def _columns(runs: Sequence[ComparedRun]) -> tuple[Column, ...]:
     made = []
     for run in runs:
-        told = headlines(run.found, rates=True)
+        told = comparisons(run.found, rates=True)
         for model in dict.fromkeys(one.model_id for one in run.found):
             mine = [one for one in told if one.model_id == model]
             made.append(Column(f"{shown(model)} @ {shown(run.place)}", model, run, mine))

@@ -10,7 +10,7 @@ from swapbias.audit.plan import Task
 from swapbias.audit.results import Results, write_results
 from swapbias.audit.run import Run, now
 from swapbias.errors import UsageError
-from swapbias.findings import Finding, disaggregate
+from swapbias.findings import Finding, disaggregate, judged
 from swapbias.notes import Notes
 from swapbias.scorers import Say, Scorer
 from swapbias.scorers.notes import Explained, explain_pair
@@ -67,6 +67,7 @@ def conclude(
     items: Mapping[str, pd.DataFrame],
     *,
     seed: int,
+    margin: float,
     say: Say,
 ) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete.
@@ -78,12 +79,13 @@ def conclude(
         readers: the models.
         items: scored rows of each study.
         seed: of resampled intervals and permutation tests.
+        margin: what counts as no gap, as in ``findings.judged``.
         say: told what pruning gave up and what could not be explained.
 
     Returns:
         Findings in the order of the studies.
     """
-    found = _with_units(_found(items, tasks, readers, seed), tasks, readers)
+    found = judged(_with_units(_found(items, tasks, readers, seed), tasks, readers), margin=margin)
     explained = explain(tasks, readers, items, seed=seed, say=say)
     if notes := list(_given_up(items)):
         manifest["pruning"] = notes

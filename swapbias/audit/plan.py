@@ -1,7 +1,8 @@
 """What an audit will do: its settings, which experiments fit the model, which prompts they read."""
 
+import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -17,6 +18,7 @@ from swapbias.studies import Experiment, Study, config_rows, fingerprint, load_l
 from swapbias.swapping import Swapper
 
 AS_TRAINED = "as trained"  # the regime of a classifier that was trained elsewhere
+_MOST_PLACEBO = 5_000  # rows in other wordings that are read for an experiment
 _TEST_SHARE = 3  # one subject in so many, where own notes name no split
 
 
@@ -24,11 +26,15 @@ _TEST_SHARE = 3  # one subject in so many, where own notes name no split
 class Settings(Request):
     """What to audit and how; stands in the manifest, so that a run can be resumed or repeated.
 
-    ``studies`` holds ``name`` or ``name:config``; empty means all. ``limit`` is the most rows per config.
+    ``studies`` holds ``name`` or ``name:config``; empty means all. ``limit`` is the most rows per config; a gap
+    below ``margin`` (a share of the range of its unit) counts as none. ``wordings``: read prompts in other wordings
+    too; None: of experiments that are not run on request alone, where nothing is limited.
     """
 
     studies: tuple[str, ...] = ()
     limit: int | None = None
+    margin: float = 0.05
+    wordings: bool | None = None
 
     def saved(self) -> dict[str, Any]:
         """As a manifest has them: the options of each kind under their key."""
@@ -50,6 +56,8 @@ class Settings(Request):
             found = cls(**{**rest, "studies": tuple(rest["studies"]), "load": load, "options": options})
             if not isinstance(found.limit, int | None) or not isinstance(found.seed, int):
                 raise TypeError(f"limit {found.limit!r}, seed {found.seed!r}")
+            if not isinstance(found.margin, float) or not isinstance(found.wordings, bool | None):
+                raise TypeError(f"margin {found.margin!r}, wordings {found.wordings!r}")
             return found
         except (TypeError, KeyError) as error:
             raise ValueError(
@@ -68,13 +76,14 @@ def _made(options: Any, saved: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One experiment on one model, with the rows it reads."""
+    """One experiment on one model, with the rows it reads: the first ``asked`` are of its configs."""
 
     study: Study
     experiment: Experiment
     configs: tuple[str, ...]
     model: str
     rows: list[dict[str, str]]
+    asked: int
     notes: Notes | None = None  # what classifiers are trained on
 
     @property
@@ -185,11 +194,55 @@ def _task(
             for name in configs
             for row in _limited(config_rows(study.name, name), settings.limit)
         ]
-        return Task(study, experiment, configs, model, kind.asked(rows, settings))
+        # The calibration model knows nothing but the prompts that it is trained on.
+        usual = configs == experiment.configs and not (experiment.calibrated and settings.model is None)
+        beside = (
+            [*_baseline(study, experiment, settings), *_placebo(study, experiment, rows, settings)] if usual else []
+        )
+        asked = kind.asked(rows, settings)
+        return Task(study, experiment, configs, model, [*asked, *kind.asked(beside, settings)], len(asked))
     read, trains = notes(experiment.corpus), settings.of(NoteOptions).trains
     left_out = read.untrainable() if trains else {}
     pairs = _limited([pair for pair in read.pairs() if pair["condition"] not in left_out], settings.limit)
-    return Task(study, experiment, configs, model, note_rows(experiment, read, pairs, trains), read)
+    rows = note_rows(experiment, read, pairs, trains)
+    beside = []
+    if experiment.placebo and _with_wordings(experiment, settings):
+        beside = note_rows(experiment, read, _reworded(pairs, read.reworded_pairs()), trains)
+    return Task(study, experiment, configs, model, [*rows, *beside], len(rows), read)
+
+
+def _with_wordings(experiment: Experiment, settings: Settings) -> bool:
+    """Whether rows beside the prompts are read: where nothing is said, of whole configs that are not slow."""
+    usual = settings.limit is None and not experiment.on_request
+    return usual if settings.wordings is None else settings.wordings
+
+
+def _baseline(study: Study, experiment: Experiment, settings: Settings) -> Iterator[dict[str, str]]:
+    for name in experiment.baseline if _with_wordings(experiment, settings) else ():
+        for row in config_rows(study.name, name):
+            yield {**row, "experiment": experiment.name}
+
+
+def _placebo(
+    study: Study, experiment: Experiment, rows: Sequence[dict[str, str]], settings: Settings
+) -> list[dict[str, str]]:
+    """Other wordings of the rows that are read."""
+    if not _with_wordings(experiment, settings):
+        return []
+    every = [row for name in experiment.placebo for row in config_rows(study.name, name)]
+    chosen = _reworded(rows, every)
+    labels: dict[str, dict[str, int]] = {}
+    for row in chosen:
+        conditions = labels.setdefault(row["label"], {})
+        conditions.setdefault(row["condition"], len(conditions))
+    step = -(-len(chosen) // _MOST_PLACEBO)  # of so many conditions of each label one
+    kept = [row for row in chosen if labels[row["label"]][row["condition"]] % step == 0] if chosen else []
+    return [{**row, "experiment": experiment.name} for row in kept]
+
+
+def _reworded(rows: Iterable[dict[str, str]], placebo: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+    pairs = {row["pair_id"] for row in rows}
+    return [row for row in placebo if row["pair_id"].rpartition("/w")[0] in pairs]
 
 
 def _unreadable(task: Task, settings: Settings) -> str:
@@ -270,8 +323,9 @@ def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
         {
             "corpus": task.corpus,
             "config": ", ".join(task.configs),
-            "rows": len(task.rows),
-            "sha256": fingerprint(task.rows),
+            "rows": task.asked,
+            "sha256": fingerprint(task.rows[: task.asked]),
+            **({"beside": fingerprint(beside)} if (beside := task.rows[task.asked :]) else {}),
             "lexicons": _lexicons(task),
             **({"training": fingerprint(task.notes.rows)} if task.notes else {}),
         }
@@ -299,7 +353,7 @@ def _limited(rows: list[dict[str, str]], limit: int | None) -> list[dict[str, st
 
 
 def told_plan(settings: Settings) -> Iterator[str]:
-    """Sentences: each experiment with its prompts, what asking takes, and what would not run.
+    """Sentences: each experiment with its prompts, what asking takes, what it could find, and what would not run.
 
     Raises:
         UsageError, ValueError: as ``plan``, and where only the Hub could tell what kind a model is.
@@ -307,7 +361,29 @@ def told_plan(settings: Settings) -> Iterator[str]:
     kind = None if settings.model is None else model_kind(settings.model, settings.kind, ask_hub=False)
     tasks, skipped = plan(settings, kind=kind)
     for task in tasks:
-        told = f"{task.study.name} {task.experiment.name}: {len(task.rows)} prompts for {task.model}"
+        beside = f" and {len(task.rows) - task.asked} beside them" if len(task.rows) > task.asked else ""
+        told = f"{task.study.name} {task.experiment.name}: {task.asked} prompts{beside} for {task.model}"
         yield "; ".join(filter(None, (told, task.kind.announce(task.rows, settings))))
+        yield "; ".join(filter(None, (_told_design(task), task.kind.calls(task.experiment, task.rows)))) + "."
     for one in skipped:
         yield f"Not run: {one.study} {one.experiment}: {one.reason}."
+
+
+def _told_design(task: Task) -> str:
+    """What a planned gap is over, and how large one must be to be found; blank where there is none."""
+    from swapbias.findings import ANSWERS, planned_error, planned_units
+    from swapbias.measures import detectable_gap
+
+    experiment = task.experiment
+    if not experiment.measure:
+        return ""
+    asked = task.rows[: task.asked]
+    sides, clusters = planned_units(experiment, asked)
+    what = "conditions" if experiment.aggregate else "sentences" if ANSWERS in experiment.rates else "pairs"
+    over = " x ".join(f"{len(set(codes.tolist())):,} {name}" for name, codes in clusters.items())
+    gap = detectable_gap(*planned_error(experiment, asked))
+    found = "the gap that it could find is unknown before a run"
+    if not math.isnan(gap):
+        spread = "where effects spread as in released outputs"
+        found = f"a gap of {gap:.2g} ({experiment.unit}) would be found in 4 of 5 audits, {spread}"
+    return f"{len(sides):,} {what}, {over}; {found}"

@@ -27,10 +27,12 @@ _MOST_LISTS = 200_000  # what is made of more would fill the memory before it ca
 _MOST_COMMAS = 40 * MOST_FINDINGS
 _DEEPEST = 12
 _MOST_ENTRIES = 500  # of a list in a manifest
-_TEXTS = tuple(one.name for one in fields(Finding) if one.name not in ("estimate", "published"))
+_OF_FINDING = {one.name: one.type for one in fields(Finding) if one.name not in ("estimate", "published")}
+_TEXTS = tuple(name for name, kind in _OF_FINDING.items() if kind is str)
+_NUMBERS = tuple(name for name, kind in _OF_FINDING.items() if kind is float)
 _PUBLISHED = tuple(one.name for one in fields(Published))
 _ESTIMATE = {one.name: one.type for one in fields(Estimate)}
-_KEYS = frozenset((*_TEXTS, *_ESTIMATE, *(f"published_{name}" for name in _PUBLISHED)))
+_KEYS = frozenset((*_OF_FINDING, *_ESTIMATE, *(f"published_{name}" for name in _PUBLISHED)))
 _SHARES = ("p_value", "p_adjusted")
 _OWN = "slice_value"  # the one text of a finding that a user's own notes give
 # Control characters, line and paragraph separators, what turns the direction of writing, halves of characters.
@@ -129,7 +131,7 @@ def _refuse_constant(name: str) -> Any:
 def _finding(row: Any, where: str, known_studies: frozenset[str], own_names: bool) -> Finding:
     if not isinstance(row, dict):
         raise ValueError(f"{where}: it is no object. {_FAULTY}")
-    for key in (*_TEXTS, *_ESTIMATE, *(f"published_{name}" for name in _PUBLISHED)):
+    for key in (*_OF_FINDING, *_ESTIMATE, *(f"published_{name}" for name in _PUBLISHED)):
         if key not in row:
             raise ValueError(f"{where}: {key!r} is missing. {_FAULTY}")
     if len(row) != len(_KEYS):
@@ -140,9 +142,13 @@ def _finding(row: Any, where: str, known_studies: frozenset[str], own_names: boo
         raise ValueError(f"{where}: 'study' is none that this version knows. Install the version that wrote it.")
     if texts["measure"] not in MEASURES:
         raise ValueError(f"{where}: 'measure' is none that this version knows. Install the version that wrote it.")
+    if not isinstance(row["headline"], bool):
+        raise ValueError(f"{where}: 'headline' is neither true nor false. {_FAULTY}")
     printed = {name: _text(row[f"published_{name}"], f"{where}: 'published_{name}'") for name in _PUBLISHED}
     published = Published(**printed) if any(printed.values()) else None
-    return Finding(**texts, estimate=_estimate(row, where), published=published)
+    numbers = {name: _number(row[name], f"{where}: {name!r}") for name in _NUMBERS}
+    more: dict[str, Any] = {**texts, **numbers, "headline": row["headline"]}
+    return Finding(**more, estimate=_estimate(row, where), published=published)
 
 
 def _estimate(row: Mapping[str, Any], where: str) -> Estimate:

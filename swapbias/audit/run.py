@@ -153,7 +153,7 @@ class Run:
             if known is not None:
                 skipped(known)
             else:
-                write_whole(path, _parquet(pa.Table.from_pylist(score())))
+                write_whole(path, _parquet(_table(score())))
         tables = [pq.read_table(parts / f"{number:05d}.parquet") for number in range(len(chunks))]
         table = pa.concat_tables(tables, promote_options="default")
         self.write(f"items/{study}.parquet", _parquet(table))
@@ -174,6 +174,12 @@ def _rows_of(path: Path) -> int | None:
         return int(pq.read_metadata(path).num_rows)
     except (OSError, pa.ArrowInvalid):
         return None
+
+
+def _table(rows: "Sequence[Mapping[str, Any]]") -> pa.Table:
+    """The rows with every column that any of them has: those of other wordings have two more."""
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: [row.get(name) for row in rows] for name in columns})
 
 
 def _parquet(table: pa.Table) -> bytes:

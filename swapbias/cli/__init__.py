@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.table import Table
 
-from swapbias.cli.audit import audit
+from swapbias.cli.audit import audit, plan
 from swapbias.cli.cache import cache
 from swapbias.cli.compare import compare
 from swapbias.cli.lexicon import lexicon
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 app.add_typer(lexicon, name="lexicon")
 app.command("audit")(audit)
+app.command("plan")(plan)
 app.command("swap")(swap)
 app.command("train")(train)
 app.command("report")(report)

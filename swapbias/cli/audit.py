@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields
 from pathlib import Path
-from typing import Annotated, Any, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 import typer
 
@@ -12,7 +12,31 @@ from swapbias.cli.terminal import out, progress, say
 from swapbias.errors import UsageError
 from swapbias.scorers import VADER, LoadOptions, kinds, model_kinds
 
+if TYPE_CHECKING:
+    from swapbias.audit import Settings
+
 _WITH_RESUME = ("resume", "no_cache", "allow_pickle", "trust")  # anything else is taken from the run
+
+Model = Annotated[
+    str | None,
+    typer.Argument(show_default=False, help="Hub id, local folder, vader or module:function; none: calibration."),
+]
+Studies = Annotated[list[str] | None, typer.Option("--study", help="NAME or NAME:CONFIG; may be repeated.")]
+KindName = Annotated[
+    str | None, typer.Option("--kind", help=f"{', '.join(model_kinds())}: where the config does not tell.")
+]
+Limit = Annotated[
+    int | None, typer.Option(min=1, help="Most prompts per config (and trial of a chat model), whole pairs.")
+]
+Wordings = Annotated[
+    bool | None,
+    typer.Option(
+        "--wordings/--no-wordings",
+        help="Read prompts in five other wordings too [default: where that is not slow].",
+        show_default=False,
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the calibration model and of resampling.")]
 
 
 def _settable(made: Any) -> Iterator[tuple[Field[Any], Any]]:
@@ -45,21 +69,18 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 @with_options
 def audit(
     context: typer.Context,
-    model: Annotated[
-        str | None,
-        typer.Argument(show_default=False, help="Hub id, local folder, vader or module:function; none: calibration."),
-    ] = None,
-    study: Annotated[list[str] | None, typer.Option(help="NAME or NAME:CONFIG; may be repeated.")] = None,
-    kind: Annotated[
-        str | None, typer.Option(help=f"{', '.join(model_kinds())}: where the config does not tell.")
-    ] = None,
+    model: Model = None,
+    study: Studies = None,
+    kind: KindName = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", show_default=False)] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Most prompts per config (and trial of a chat model), whole pairs.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the calibration model and of resampling.")] = 0,
+    limit: Limit = None,
+    seed: Seed = 0,
+    margin: Annotated[
+        float, typer.Option(min=0, max=1, help="Largest gap that counts as none: a share of its unit's range.")
+    ] = 0.05,
+    wordings: Wordings = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how many requests, tokens and how much it costs; send nothing.")
+        bool, typer.Option("--dry-run", help="Say what swapbias plan says; score and send nothing.")
     ] = False,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Score everything again, and keep no scores for later audits.")
@@ -85,19 +106,10 @@ def audit(
         elif trust:
             raise UsageError("--trust is for the code that a run names, and no --resume is given. Drop it.")
         else:
-            settings = auditing.Settings(
-                model=_absolute(model, (VADER,)) if model else None,
-                studies=tuple(study or ()),
-                kind=kind,
-                limit=limit,
-                seed=seed,
-                load=_filled(LoadOptions, options),
-                options=tuple(_filled(one.options, options) for one in kinds() if one.options),
-            )
+            more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
+            settings = _settings(model, study, options, **more)
             if dry_run:
-                for sentence in auditing.told_plan(settings):
-                    out.print(sentence, soft_wrap=True, markup=False)
-                out.print("Dry run: nothing was sent.")
+                _tell(settings)
                 return
             place = folder or auditing.default_folder(settings)
             run, found = auditing.start(settings, place, say=say, bar=bar, cache=not no_cache)
@@ -105,6 +117,40 @@ def audit(
         out.print(f"Not run: {one['study']} {one['experiment']}: {one['reason']}.", soft_wrap=True, markup=False)
     print_headlines(out, found)
     out.print(f"Report: {run.folder / 'report.html'}", soft_wrap=True, markup=False)
+
+
+@with_options
+def plan(
+    model: Model = None,
+    study: Studies = None,
+    kind: KindName = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    wordings: Wordings = None,
+    **options: Any,
+) -> None:
+    """Say what an audit would take and how large a gap must be to be found; load and send nothing."""
+    _tell(_settings(model, study, options, kind=kind, limit=limit, seed=seed, wordings=wordings))
+
+
+def _settings(model: str | None, study: list[str] | None, options: Mapping[str, Any], **more: Any) -> "Settings":
+    from swapbias.audit import Settings
+
+    return Settings(
+        model=_absolute(model, (VADER,)) if model else None,
+        studies=tuple(study or ()),
+        load=_filled(LoadOptions, options),
+        options=tuple(_filled(one.options, options) for one in kinds() if one.options),
+        **more,
+    )
+
+
+def _tell(settings: "Settings") -> None:
+    from swapbias.audit import told_plan
+
+    for sentence in told_plan(settings):
+        out.print(sentence, soft_wrap=True, markup=False)
+    out.print("A plan: nothing was loaded and nothing was sent.")
 
 
 def _filled(made: Any, given: Mapping[str, Any]) -> Any:

@@ -44,12 +44,12 @@ def progress() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
 
 
 def print_headlines(out: Console, found: "list[Finding]") -> None:
-    """The comparisons over all rows, by the paper's statistic."""
-    from swapbias.findings import headlines  # here: most commands print no findings, and these need numpy
+    """The comparisons over all rows, headlines first."""
+    from swapbias.findings import comparisons  # here: most commands print no findings, and these need numpy
     from swapbias.report import words
 
-    # The robust view, effect sizes and the other scores stand in the report.
-    print_findings(out, "Headline findings", headlines(found))
+    # The papers' own statistics, effect sizes and the other scores stand in the report.
+    print_findings(out, "Headline findings", comparisons(found))
     for grid in words.rate_grids(found):
         _print_grid(out, grid)
 
@@ -81,13 +81,25 @@ def print_findings(out: Console, title: str, found: "list[Finding]") -> None:
         estimate, signed, known = one.estimate, words.is_signed(one), one.published
         what = f"{words.where(one)}: {words.quantity(one)}"
         table.add_row(
-            Text(words.shown(f"{one.study} {one.experiment}, {what}{f', {one.robust}' if one.robust else ''}", 500)),
+            Text(words.shown(f"{one.study} {one.experiment}, {what}, {one.inference}", 500) + _concluded(one)),
             f"{words.value_of(one)} {words.interval(estimate, signed=signed)}"
             + (f"\n{known.source} {known.value}" if known and known.value else ""),
             words.tested(estimate),
             words.counted(estimate),
         )
     out.print(table)
+
+
+def _concluded(finding: "Finding") -> str:
+    """The verdict, and of a headline what the audit could find, on lines of their own."""
+    from swapbias.report import words
+
+    verdict = f"\n→ {words.verdict(finding)}" if finding.verdict else ""
+    detectable = (
+        f" (detects {words.number(finding.detectable)})" if finding.headline and finding.detectable > 0 else ""
+    )
+    steady = words.robustness(finding)
+    return verdict + detectable + (f"\n  {steady}" if steady else "")
 
 
 def print_reproduced(out: Console, rows: "Sequence[Reproduced]", missing: "Sequence[NotAtHand]") -> int:

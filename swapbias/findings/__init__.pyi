@@ -1,12 +1,17 @@
 from .comparison import agreeing as agreeing, compare as compare, condition_scores as condition_scores, units as units
 from .disaggregation import (
-    condition_means as condition_means,
+    MARGIN as MARGIN,
     disaggregate as disaggregate,
     findings_table as findings_table,
+    judged as judged,
+    planned_error as planned_error,
+    planned_units as planned_units,
 )
 from .finding import (
+    AS_PUBLISHED as AS_PUBLISHED,
     Finding as Finding,
     Oriented as Oriented,
+    comparisons as comparisons,
     experiment_of as experiment_of,
     headline_of_each as headline_of_each,
     headlines as headlines,
@@ -20,3 +25,4 @@ from .predictions import (
     over_trials as over_trials,
 )
 from .reproduce import NotAtHand as NotAtHand, Reproduced as Reproduced, recompute as recompute
+from .robustness import condition_means as condition_means

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.disaggregation import condition_means
-from swapbias.findings.finding import Finding
+from swapbias.findings.disaggregation import told_over
+from swapbias.findings.finding import AS_PUBLISHED, Context, Finding
 from swapbias.findings.predictions import ANSWERS, over_trials
-from swapbias.studies import Experiment, Slice, Study, load_study
+from swapbias.findings.robustness import condition_means, pair_gaps
+from swapbias.studies import PLACEBO, Experiment, Slice, Study, load_study
 
 _ALL = Slice("", "all")
 
@@ -19,10 +20,10 @@ _ALL = Slice("", "all")
 def compare(studies: Mapping[str, Mapping[str, pd.DataFrame]]) -> list[Finding]:
     """Differences between every two models in what each study measures, and correlations of their scores.
 
-    Paired studies: the disparity (gap of a pair) of one model minus the other's, by independent t-test with equal
-    variance as published, and paired by prompt, which is the stronger test. Studies of conditions: the score of
-    each condition, likewise. Two experiments of which the study declares an ``Agreement``: the correlation of
-    their scores over conditions, and within each group.
+    Paired studies: the disparity (gap of a pair) of one model minus the other's, paired by prompt over the random
+    factors of the design, and by independent t-test with equal variance as published. Studies of conditions: the
+    score of each condition, likewise. Two experiments of which the study declares an ``Agreement``: the correlation
+    of their scores over conditions, and within each group.
 
     Args:
         studies: scored rows by study and model.
@@ -44,13 +45,11 @@ def compare(studies: Mapping[str, Mapping[str, pd.DataFrame]]) -> list[Finding]:
 
 def units(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """What is compared: a row per pair with its gap, or per condition with its mean; column ``unit_value``."""
+    rows = rows[rows["group"] != PLACEBO]
     if ANSWERS in experiment.rates:  # trials of one prompt are no further prompts
         rows = over_trials(rows)
     if experiment.measure == "paired_gap":
-        by_pair = rows.set_index(["pair_id", "group"])["score"].unstack("group")
-        gaps = by_pair[experiment.group] - by_pair[experiment.reference_group]
-        facts = rows.drop_duplicates("pair_id").set_index("pair_id").loc[gaps.index]
-        return facts.assign(unit_value=gaps.to_numpy()).rename_axis("unit").reset_index()
+        return pair_gaps(experiment, rows).rename(columns={"pair_id": "unit", "gap": "unit_value"})
     named = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
     means = condition_means(experiment, named)
     return means.assign(unit_value=means["score"], unit=means["group"] + "/" + means["condition"])
@@ -60,7 +59,7 @@ def _differences(
     study: str, experiment: Experiment, models: tuple[str, str], rows: Mapping[str, pd.DataFrame]
 ) -> Iterator[Finding]:
     first, second = (units(experiment, rows[model]) for model in models)
-    what = "prompt" if experiment.measure == "paired_gap" else "condition"
+    context = Context(study, " - ".join(models), experiment, "score")
     split = experiment.subset or ("group" if experiment.aggregate else "")
     for subset, part in [("", first)] if not split else first.groupby(split, sort=False):
         for one in (_ALL, *experiment.slices):
@@ -68,7 +67,7 @@ def _differences(
                 continue
             for value, sliced in [("", part)] if not one.column else part.groupby(one.column, sort=False):
                 other = second[second["unit"].isin(set(sliced["unit"]))]
-                for paired, estimate in _tests(models, sliced, other):
+                for inference, estimate in _tests(context, models, sliced, other):
                     yield Finding(
                         study=study,
                         experiment=experiment.name,
@@ -80,31 +79,29 @@ def _differences(
                         slice_value=str(value),
                         unit=experiment.unit,
                         direction=f"above zero {models[0]} is higher: {experiment.direction}",
-                        robust=f"paired by {what}" if paired else "",
+                        inference=inference,
                         estimate=estimate,
                     )
 
 
 def _tests(
-    models: tuple[str, str], first: pd.DataFrame, second: pd.DataFrame
-) -> Iterator[tuple[bool, measures.Estimate]]:
-    """The independent test, and the one paired over the units both models have."""
+    context: Context, models: tuple[str, str], first: pd.DataFrame, second: pd.DataFrame
+) -> Iterator[tuple[str, measures.Estimate]]:
+    """Paired over the units both models have, by the design; then the independent test of the papers."""
     both = pd.concat([first.assign(model=models[0]), second.assign(model=models[1])])
-    values, names = both["unit_value"].to_numpy(), both["model"].to_numpy()
-    if len(second):
-        yield False, measures.group_gap(values, names, reference_group=models[1])
     shared = set(first["unit"]) & set(second["unit"])
     paired = both[both["unit"].isin(shared)]
     if len(shared):
-        yield (
-            True,
-            measures.paired_gap(
-                paired["unit_value"].to_numpy(),
-                paired["model"].to_numpy(),
-                paired["unit"].to_numpy(),
-                reference_group=models[1],
-            ),
-        )
+        clusters, over = context.random(paired)
+        estimate = measures.paired_gap(
+            paired["unit_value"].to_numpy(), paired["model"].to_numpy(), paired["unit"].to_numpy(),
+            reference_group=models[1], cluster_ids=clusters,
+        )  # fmt: skip
+        second_model = paired["model"] == models[1]
+        yield told_over(f"{over}, paired", paired["unit_value"], second_model, clusters, paired["unit"]), estimate
+    if len(second):
+        values, names = both["unit_value"].to_numpy(), both["model"].to_numpy()
+        yield AS_PUBLISHED, measures.group_gap(values, names, reference_group=models[1], test="t")
 
 
 def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

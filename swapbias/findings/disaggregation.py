@@ -1,23 +1,55 @@
 """From scored prompts to the one long table of findings: overall, by subset and by slice."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from swapbias import measures
-from swapbias.findings.finding import Context, Finding
+from swapbias.findings.finding import (
+    AS_PUBLISHED,
+    FOUND,
+    NONE,
+    PERMUTED,
+    SMALL,
+    UNDECIDED,
+    UNSTABLE,
+    Context,
+    Finding,
+    cautioned,
+)
 from swapbias.findings.predictions import ANSWERS, RATES, bias, sentence_pairs
-from swapbias.measures import adjust
-from swapbias.studies import Experiment, Published, Slice, Study, load_study, published_for
+from swapbias.findings.robustness import (
+    HOLDS,
+    beyond_wording,
+    condition_means,
+    headline_units,
+    nonanswer_gap,
+    pair_gaps,
+    robust,
+    with_bounds,
+)
+from swapbias.measures import (
+    MEASURES,
+    Estimate,
+    adjust,
+    detectable_gap,
+    equivalence_p,
+    expected_error,
+    margin_in,
+)
+from swapbias.studies import PLACEBO, Experiment, Published, Slice, Study, load_study, published_for
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 _ALL = Slice("", "all")
+LEVEL = 0.05  # of every test
+MARGIN = 0.05  # of the range of a unit: a gap below it counts as none, where nothing else is asked for
 
 
 def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -41,8 +73,8 @@ def _read_columns(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
     experiment = context.experiment
     if experiment.rates:  # these read columns of their own
         return rows
-    columns = {"group", "label", "pair_id", context.score, experiment.subset, experiment.cluster}
-    columns |= {experiment.contrast_cluster, *experiment.aggregate, *(one.column for one in experiment.slices)}
+    columns = {"group", "label", "pair_id", context.score, experiment.subset, *experiment.random}
+    columns |= {*experiment.aggregate, *(one.column for one in experiment.slices)}
     columns |= {one.column for one in experiment.covariates}
     return rows[[name for name in rows if name in columns]]
 
@@ -53,18 +85,19 @@ def _rates(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str
 
 
 def _correlations(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
-    for covariate in context.experiment.covariates:
+    experiment = context.experiment
+    for covariate in experiment.covariates:
         means = rows.groupby(covariate.column, sort=False)[context.score].mean()
         means = means[[str(name) in covariate.values for name in means.index]]
         numbers = [covariate.values[str(name)] for name in means.index]
-        slices = context.experiment.slices
-        label = next((one.name for one in slices if one.column == covariate.column), covariate.column)
+        label = next((one.name for one in experiment.slices if one.column == covariate.column), covariate.column)
         yield context.finding(
             measures.correlation(means.to_numpy(), numbers),
             "correlation",
             f"score ~ {covariate.name}",
             subset,
             slice_by=label,
+            inference=f"over {experiment.random.get(covariate.column, covariate.column)}",
             direction=f"above zero the score rises with {covariate.name}",
         )
 
@@ -77,59 +110,62 @@ def _parts(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
     return [(str(value), part) for value, part in rows.groupby(column, sort=False)]
 
 
-def condition_means(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
-    """One row per unit of comparison: rows themselves, or means over the experiment's ``aggregate`` columns.
-
-    Averaged from the finest column on, so that each rendering weighs the same within its condition; group and label
-    are kept.
-    """
-    columns = experiment.aggregate
-    for start in range(len(columns)):
-        kept = ["group", "label", *columns[start:]]
-        rows = rows.groupby(kept, sort=False, as_index=False)[score].mean()
-    return rows
-
-
 def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
-    """The paper's statistic, then the robust one: over clusters where they are not single rows or only one."""
+    """By the inference of the design, then by the paper's own test."""
     experiment = context.experiment
     two = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
     if not experiment.measure or two["group"].nunique() < 2:
         return
-    if experiment.aggregate:
-        two = condition_means(experiment, two, context.score)
+    contrast = f"{experiment.group} - {experiment.reference_group}"
+    clusters, over = context.random(two)
     if ANSWERS in experiment.rates:
         yield context.finding(
-            bias(context, two), experiment.measure, f"{experiment.group} - {experiment.reference_group}", subset,
-            direction=experiment.direction, **where,
+            bias(context, two), experiment.measure, contrast, subset,
+            direction=experiment.direction, inference=over, baseline=_baseline(context, two), **where,
         )  # fmt: skip
         return
-    paired = experiment.measure == "paired_gap"
-    units = two["pair_id"].nunique() if paired else len(two)
-    arguments: list[Any] = [two[context.score].to_numpy(), two["group"].to_numpy()]
-    if paired:
-        arguments.append(two["pair_id"].to_numpy())
-    views: dict[str, dict[str, Any]] = {"": {"test": experiment.test}}
+    gap: Callable[..., Estimate] = measures.group_gap
+    arguments: list[Any] = []
     if experiment.aggregate:
-        views["permutation"] = {"test": "permutation", "interval": "bootstrap"}
-    elif experiment.cluster and 1 < two[experiment.cluster].nunique() < units:
-        views[_clustered(experiment)] = {"cluster_ids": two[experiment.cluster].to_numpy()}
-    for robust, options in views.items():
-        gap = measures.paired_gap if paired else measures.group_gap
-        estimate = gap(*arguments, reference_group=experiment.reference_group, seed=context.seed, **options)
+        two = condition_means(experiment, two, context.score)
+        clusters, over = context.random(two)
+    if experiment.measure == "paired_gap":
+        gap, arguments = measures.paired_gap, [two["pair_id"].to_numpy()]
+    baseline = _baseline(context, two)
+    pairs = two["pair_id"] if arguments else None
+    told = told_over(over, two[context.score], two["group"] == experiment.reference_group, clusters, pairs)
+    views: dict[str, dict[str, Any]] = {told: {"cluster_ids": clusters, "test": "t"}}
+    if experiment.aggregate and len(clusters) == 1:
+        views[f"{over}, {PERMUTED}"] = {"cluster_ids": clusters, "test": "permutation"}
+    views[AS_PUBLISHED] = {"test": experiment.test}
+    for inference, options in views.items():
+        estimate = gap(
+            two[context.score].to_numpy(), two["group"].to_numpy(), *arguments,
+            reference_group=experiment.reference_group, seed=context.seed, **options,
+        )  # fmt: skip
         yield context.finding(
-            estimate,
-            experiment.measure,
-            f"{experiment.group} - {experiment.reference_group}",
-            subset,
-            direction=experiment.direction,
-            robust=robust,
-            **where,
-        )
+            estimate, experiment.measure, contrast, subset,
+            direction=experiment.direction, inference=inference, baseline=baseline, **where,
+        )  # fmt: skip
 
 
-def _clustered(experiment: Experiment) -> str:
-    return f"clustered by {experiment.cluster}"
+def told_over(
+    over: str, values: pd.Series, subtracted: pd.Series, clusters: Mapping[str, Any], pairs: pd.Series | None = None
+) -> str:
+    """What a gap's inference is over, with a caution where few clusters are skewed; a pair counts whole or not."""
+    score, minus, known = values.to_numpy(dtype=float), subtracted.to_numpy(dtype=bool), values.notna().to_numpy()
+    if pairs is not None and not known.all():
+        known = ~pairs.isin(pairs[~known]).to_numpy()
+    score, minus = score[known], minus[known]
+    influence = np.zeros(len(score))
+    for side, sign in ((~minus, 1.0), (minus, -1.0)):
+        if side.any():
+            influence[side] = sign * (score[side] - score[side].mean()) / side.sum()
+    return cautioned(over, influence, {name: np.asarray(codes)[known] for name, codes in clusters.items()})
+
+
+def _baseline(context: Context, rows: pd.DataFrame) -> float:
+    return float(rows.loc[rows["group"] == context.experiment.reference_group, context.score].mean())
 
 
 def _counts(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
@@ -137,6 +173,7 @@ def _counts(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Findi
     experiment = context.experiment
     counted = experiment.thresholds and context.score == "score"
     units = condition_means(experiment, rows) if counted else rows.iloc[:0]
+    unit = experiment.aggregate[-1] if experiment.aggregate else "row"
     for threshold in experiment.thresholds:
         for group in (experiment.group, experiment.reference_group):
             values = units.loc[units["group"] == group, context.score].to_numpy(dtype=float)
@@ -152,27 +189,39 @@ def _counts(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Findi
                 "count_above",
                 f"{group} {sign} {threshold:g}",
                 subset,
-                unit=f"{experiment.aggregate[-1] if experiment.aggregate else 'row'}s",
+                inference=f"these {experiment.random.get(unit, 'rows')} only",
+                unit=f"{unit}s",
             )
 
 
 def _levels(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
-    if ANSWERS in context.experiment.rates and rows["group"].nunique() == 2:
-        sides = sentence_pairs(rows, context.experiment.reference_group)
-        rows = sides.melt(var_name="group", value_name=context.score)
-    for level in context.experiment.levels:
+    """Means over the units that gaps are made of, so that those of two groups differ by their gap."""
+    experiment = context.experiment
+    if ANSWERS in experiment.rates and rows["group"].nunique() == 2:
+        sides = sentence_pairs(rows, experiment.reference_group)
+        facts = rows.drop_duplicates("template").set_index("template").loc[sides.index]
+        facts = facts[[name for name in experiment.random if name in facts]]
+        rows = pd.concat([facts.assign(**{"group": side, context.score: sides[side]}) for side in sides])
+    for level in experiment.levels:
         chosen = rows if level == "all" else rows[rows["group"] == level]
+        if experiment.aggregate and len(chosen):
+            published = measures.mean_score(chosen[context.score].to_numpy())  # over rows
+            chosen = condition_means(experiment, chosen, context.score)
         if len(chosen):
-            values = chosen[context.score].to_numpy()
-            yield context.finding(measures.mean_score(values), "mean", level, subset, **where)
+            clusters, over = context.random(chosen)
+            values = measures.mean_score(chosen[context.score].to_numpy(), cluster_ids=clusters)
+            yield context.finding(values, "mean", level, subset, inference=over, **where)
+            if experiment.aggregate and where["slice_by"] == "all":
+                yield context.finding(published, "mean", level, subset, inference=AS_PUBLISHED, **where)
 
 
 def reported_means(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     for group in ("all", *context.experiment.levels):
         chosen = rows if group == "all" else rows[rows["group"] == group]
         if len(chosen):
-            estimate = measures.mean_score(chosen[context.score].to_numpy())
-            yield context.finding(estimate, "mean", group, "", unit="probability mass")
+            clusters, over = context.random(chosen)
+            estimate = measures.mean_score(chosen[context.score].to_numpy(), cluster_ids=clusters)
+            yield context.finding(estimate, "mean", group, "", unit="probability mass", inference=over)
 
 
 def _contrasts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -185,12 +234,13 @@ def _contrasts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         for value, part in _parts(two, one.column):
             if part[experiment.subset].nunique() < 2:
                 continue
-            gaps, labels, clusters = _pair_gaps(context, part)
-            for robust in ("", f"clustered by {experiment.contrast_cluster}"):
-                if robust and not 1 < len(set(clusters)) < len(clusters):
-                    continue
+            pairs = pair_gaps(experiment, part, context.score)
+            clusters, over = context.random(pairs)
+            baseline = _baseline(context, part)
+            told = told_over(over, pairs["gap"], pairs[experiment.subset] == second, clusters)
+            for inference, options in ((told, {"cluster_ids": clusters}), (AS_PUBLISHED, {"test": "t"})):
                 estimate = measures.group_gap(
-                    gaps, labels, reference_group=second, cluster_ids=clusters if robust else None
+                    pairs["gap"].to_numpy(), pairs[experiment.subset].tolist(), reference_group=second, **options
                 )
                 yield context.finding(
                     estimate,
@@ -200,17 +250,42 @@ def _contrasts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
                     slice_by=one.name,
                     slice_value=value,
                     direction=f"above zero the gap is larger for {first} than for {second}",
-                    robust=robust,
+                    inference=inference,
+                    baseline=baseline,
                 )
 
 
-def _pair_gaps(context: Context, rows: pd.DataFrame) -> tuple[np.ndarray, list[str], list[str]]:
-    """Gap, subset and cluster of each pair; NaN where a score of the pair is."""
-    experiment = context.experiment
-    by_pair = rows.set_index(["pair_id", "group"])[context.score].unstack("group")
-    gaps = by_pair[experiment.group] - by_pair[experiment.reference_group]
-    facts = rows.drop_duplicates("pair_id").set_index("pair_id").loc[gaps.index]
-    return gaps.to_numpy(), facts[experiment.subset].tolist(), facts[experiment.contrast_cluster].tolist()
+def planned_error(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
+    """Standard error and degrees of freedom that the headline gap of planned rows can be expected to have.
+
+    By the design's inference, from the experiment's ``spreads``; ``detectable_gap`` makes of them the smallest gap
+    that such an audit finds.
+
+    Args:
+        experiment: what will be asked.
+        rows: its prompts; scores are not read.
+
+    Returns:
+        NaN, NaN where the spreads are not known or the rows allow no interval.
+    """
+    sides, clusters = planned_units(experiment, rows)
+    spreads = {experiment.random.get(column, column): spread for column, spread in experiment.spreads.items()}
+    return expected_error(sides, clusters, spreads)
+
+
+def planned_units(
+    experiment: Experiment, rows: Iterable[Mapping[str, Any]]
+) -> tuple[NDArray[np.intp], dict[str, NDArray[np.intp]]]:
+    """Of each pair, sentence or condition of the headline whether it is subtracted (1, else 0), and its clusters."""
+    table, context = pd.DataFrame(list(rows)).assign(score=0.0), Context("", "", experiment, "score")
+    if experiment.headline_subset in set(table.get(experiment.subset, ())):
+        table = table[table[experiment.subset] == experiment.headline_subset]
+    units = headline_units(context, table)
+    if units is None:
+        return np.empty(0, dtype=np.intp), {}
+    clusters, _ = context.random(units.rows)
+    sides = units.rows["sample"].to_numpy(dtype=np.intp)
+    return sides, {name: np.asarray(codes) for name, codes in clusters.items()}
 
 
 def disaggregate(
@@ -219,6 +294,8 @@ def disaggregate(
     *,
     expected: Mapping[tuple[str, ...], Published] | None = None,
     seed: int = 0,
+    margin: float = MARGIN,
+    robustness: bool = True,
 ) -> list[Finding]:
     """Every finding of a study from scored prompts: overall, by subset and by slice.
 
@@ -227,10 +304,14 @@ def disaggregate(
         study: the study or its name.
         expected: numbers to join by ``Finding.key``; the paper's for this model by default.
         seed: of resampled intervals and permutation tests.
+        margin: as in ``judged``.
+        robustness: tell how headlines hold up as well, which takes longer: without each item, in other wordings, at
+            the worst of what was not answered.
 
     Returns:
-        Findings in the order experiment, score, subset, slice; p-values corrected within each family (same
-        experiment, score, measure, contrast and slice).
+        Findings in the order experiment, score, subset, slice; of a gap the statistic of the design comes first, then
+        the paper's own. p-values are corrected within each family: the headlines, and what has the same experiment,
+        score, measure, contrast, slice and kind of inference.
 
     Raises:
         ValueError: no rows of the study, or rows of more than one model.
@@ -241,8 +322,10 @@ def disaggregate(
     if len(models) != 1:
         raise ValueError(f"scores of the models {models}, expected rows of exactly one. Audit models apart.")
     found: list[Finding] = []
+    parts = {one.name: frame[frame["experiment"] == one.name] for one in chosen.experiments}
     for experiment in chosen.experiments:
-        rows = frame[frame["experiment"] == experiment.name]
+        rows = parts[experiment.name]
+        rows = rows[rows["group"] != PLACEBO]
         for score in experiment.scores:
             if len(rows) and score in rows:
                 found += experiment_findings(Context(chosen.name, models[0], experiment, score, seed), rows)
@@ -252,34 +335,148 @@ def disaggregate(
     if not found:
         raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
     known = published_for(chosen.name, models[0]) if expected is None else expected
-    return [_joined(finding, known) for finding in _corrected(found, chosen.correction)]
+    marked = _with_headlines(found, chosen.experiments)
+    if robustness:
+        marked = [one for each in marked for one in _held_up(each, chosen, parts, models[0], seed)]
+    marked = _disagreeing(_corrected(marked, chosen.correction))
+    return judged([_joined(finding, known) for finding in marked], margin=margin)
 
 
 def _joined(finding: Finding, known: Mapping[tuple[str, ...], Published]) -> Finding:
-    if finding.robust or finding.score != "score":
-        return finding
-    return replace(finding, published=known.get(finding.key()))
+    return finding if finding.score != "score" else replace(finding, published=known.get(finding.key()))
 
 
-# --- families -----------------------------------------------------------------------------------------
+# --- headlines and families ---------------------------------------------------------------------------
+
+
+def _with_headlines(found: list[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
+    """Say of the findings that answer an experiment's question that they do.
+
+    Where the rows are of one subset alone (one set of conditions, a classifier as it was trained), its gap does.
+    """
+    marked = list(found)
+    for experiment in experiments:
+        mine = [
+            (place, one)
+            for place, one in enumerate(found)
+            if (one.experiment, one.score) == (experiment.name, "score") and one.view == ""
+        ]
+        subsets = {one.subset for _, one in mine}
+        alone = (
+            experiment.headline_measure or experiment.measure,
+            min(subsets, default=""),
+            experiment.headline_slice,
+        )
+        for wanted in (experiment.headline, *([alone] if len(subsets) == 1 else [])):
+            places = [place for place, one in mine if (one.measure, one.subset, one.slice_by) == wanted]
+            for place in places:
+                marked[place] = replace(found[place], headline=True)
+            if places:
+                break
+    return marked
+
+
+def _held_up(
+    finding: Finding, study: Study, parts: Mapping[str, pd.DataFrame], model: str, seed: int
+) -> Iterator[Finding]:
+    """A headline with what it hinges on, its bounds and findings about other wordings; any other as it is."""
+    experiment = next(one for one in study.experiments if one.name == finding.experiment)
+    if not finding.headline or not MEASURES[finding.measure].reach:
+        yield finding
+        return
+    rows, contrast = parts[experiment.name], experiment.contrast
+    if finding.measure != "gap_difference":  # one set of conditions was audited, or there is no contrast
+        contrast = None
+        rows = rows[rows[experiment.subset] == finding.subset] if finding.subset else rows
+    if finding.slice_by != "all":
+        column = next(one.column for one in experiment.slices if one.name == finding.slice_by)
+        rows = rows[rows[column] == finding.slice_value]
+    context = Context(study.name, model, replace(experiment, contrast=contrast), "score", seed)
+    answered = rows[rows["group"] != PLACEBO]
+    others = [*beyond_wording(context, rows, finding), *nonanswer_gap(context, answered, finding)]
+    kept = next((one.estimate.value for one in others if one.measure == "sign_kept"), math.nan)
+    units = headline_units(context, answered)
+    held = finding if units is None else robust(context, answered, finding, units)
+    yield replace(with_bounds(context, answered, held), signs_kept=kept)
+    yield from others
+
+
+def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
+    """Headlines with the other scores of the same construct that give the gap another sign, said beside."""
+    told = list(found)
+    for place, one in enumerate(found):
+        if one.headline:
+            quantity = (one.model_id, *one.key())
+            for other in found:
+                same = (other.model_id, *other.key()) == quantity and other.score != "score" and not other.view
+                if same and other.estimate.value * one.estimate.value < 0:
+                    value = f"{other.score.replace('_', ' ')} has the other sign ({other.estimate.value:+.3g})"
+                    told[place] = replace(one, hinges_on="; ".join(filter(None, (one.hinges_on, value))))
+    return told
 
 
 def _corrected(found: Sequence[Finding], method: str) -> list[Finding]:
+    """p-values of slices and views within their families; those of headlines are a family of their own."""
     families: dict[tuple[str, ...], list[int]] = {}
     for index, one in enumerate(found):
-        if not math.isnan(one.estimate.p_value):
-            key = (one.experiment, one.score, one.measure, one.contrast, one.robust, one.slice_by)
+        if not math.isnan(one.estimate.p_value) and not one.headline:
+            key = (one.experiment, one.score, one.measure, one.contrast, one.view, one.slice_by)
             families.setdefault(key, []).append(index)
     corrected = list(found)
     for family, members in families.items():
-        adjusted = adjust([found[index].estimate.p_value for index in members], method)
-        experiment, score, measure, _, robust, slice_by = family
-        name = f"{experiment} {measure} of {score} by {slice_by}" + (" (robust)" if robust else "")
-        name += f": {len(members)} tests, {method}"
-        for index, p_adjusted in zip(members, adjusted, strict=True):
-            estimate = replace(found[index].estimate, p_adjusted=float(p_adjusted), family=name)
-            corrected[index] = replace(found[index], estimate=estimate)
+        experiment, score, measure, _, view, slice_by = family
+        name = f"{experiment} {measure} of {score} by {slice_by}" + (f", {view}" if view else "")
+        _correct(corrected, members, name, method)
     return corrected
+
+
+def judged(found: Sequence[Finding], *, margin: float = MARGIN) -> list[Finding]:
+    """The findings of one report, each gap with its verdict.
+
+    The p-values of the headlines are corrected together, by Holm: they are the primary family of the report.
+
+    Args:
+        found: of any studies and models.
+        margin: what counts as no gap, as a share of the range of its unit (``measures.margin_in``).
+    """
+    corrected = list(found)
+    members = [index for index, one in enumerate(found) if one.headline and not math.isnan(one.estimate.p_value)]
+    _correct(corrected, members, "headlines", "holm")
+    return [_judged(one, margin) for one in corrected]
+
+
+def _judged(finding: Finding, share: float) -> Finding:
+    if not MEASURES[finding.measure].reach or finding.view:
+        return finding
+    estimate, margin = finding.estimate, margin_in(finding.unit, share)
+    error, freedom = estimate.error, estimate.freedom
+    over_all = finding.headline or finding.slice_by == "all"
+    return replace(
+        finding,
+        margin=margin,
+        detectable=detectable_gap(error, freedom) if over_all else math.nan,
+        verdict=_verdict(finding, equivalence_p(estimate.value, error, freedom, margin)),
+    )
+
+
+def _verdict(finding: Finding, equivalence: float) -> str:
+    estimate = finding.estimate
+    if math.isnan(estimate.error):  # every pair gives the same: nothing was tested
+        return NONE if estimate.value == 0 else UNDECIDED
+    small = equivalence < LEVEL
+    if estimate.p_adjusted < LEVEL:
+        return SMALL if small else UNSTABLE if finding.signs_kept < HOLDS else FOUND
+    return NONE if small else UNDECIDED
+
+
+def _correct(found: list[Finding], members: Sequence[int], name: str, method: str) -> None:
+    if not members:
+        return
+    adjusted = adjust([found[index].estimate.p_value for index in members], method)
+    for index, p_adjusted in zip(members, adjusted, strict=True):
+        family = f"{name}: {len(members)} tests, {method}"
+        estimate = replace(found[index].estimate, p_adjusted=float(p_adjusted), family=family)
+        found[index] = replace(found[index], estimate=estimate)
 
 
 def findings_table(found: Iterable[Finding]) -> pd.DataFrame:

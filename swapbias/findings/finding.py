@@ -1,12 +1,16 @@
 """The Finding, which findings are told first, and findings turned so that higher is fairer."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
 from swapbias.errors import UsageError
-from swapbias.measures import MEASURES, Estimate, Scale
+from swapbias.measures import MEASURES, Estimate, Scale, skewed_factor
 from swapbias.scorers import unit_of
 from swapbias.studies import Experiment, Published, load_study
 
@@ -24,9 +28,19 @@ class Finding:
         slice_by, slice_value: ``all``, or the slice and its value.
         unit: unit of the value.
         direction: what the sign means and which direction is worse.
-        robust: blank for the paper's statistic (of chat answers: the one over sentence pairs); else what the other
-            one does (clusters, permutation, over trials as published).
+        inference: what interval and p-value are about: what is random ("over templates and diagnoses"), with a
+            caution where that is few and skewed, or ``AS_PUBLISHED`` for the paper's own statistic.
+        headline: it answers the question of its experiment.
         estimate: the numbers.
+        baseline: mean score of the reference group, which a gap is a share of; NaN for other measures.
+        detectable: the smallest gap that such an audit finds in four of five times, tested at .05; NaN where it is no
+            gap over all rows.
+        margin: a gap below it counts as none, by what was asked for; NaN for other measures.
+        verdict: of ``VERDICTS``; blank for other measures.
+        lowest, highest: of a headline: the range of its value without one template, condition or word at a time.
+        hinges_on: of a headline: the items without which its sign or its significance is another; blank for none.
+        signs_kept: of a headline: the share of other wordings in which it has its sign; NaN where none was asked.
+        worst_low, worst_high: of a headline: its least and its largest value, whatever the scores that are missing.
         higher_group: of a rate: the group with the higher one, or with more positives; blank where they are equal.
         published: the number to hold it against, if there is one.
     """
@@ -42,10 +56,26 @@ class Finding:
     slice_value: str = ""
     unit: str
     direction: str = ""
-    robust: str = ""
+    inference: str = ""
+    headline: bool = False
     estimate: Estimate
+    baseline: float = math.nan
+    detectable: float = math.nan
+    margin: float = math.nan
+    verdict: str = ""
+    lowest: float = math.nan
+    highest: float = math.nan
+    hinges_on: str = ""
+    signs_kept: float = math.nan
+    worst_low: float = math.nan
+    worst_high: float = math.nan
     higher_group: str = ""
     published: Published | None = None
+
+    @property
+    def view(self) -> str:
+        """Which of the statistics of its quantity it is: blank for that of the design."""
+        return next((name for name in (AS_PUBLISHED, PERMUTED) if self.inference.endswith(name)), "")
 
     def row(self) -> dict[str, Any]:
         """The finding as one flat row; numbers are native, NaN where undefined."""
@@ -73,6 +103,33 @@ class Context:
     score: str
     seed: int = 0
 
+    def random(self, rows: pd.DataFrame) -> tuple[dict[str, Any], str]:
+        """The clusters of each random factor that the rows vary in, and in words what inference over them holds for.
+
+        A factor whose values each lie in one of another (conditions in categories) is held by that one.
+        """
+        names = {name: word for name, word in self.experiment.random.items() if name in rows}
+        if not names:
+            return {"rows": np.zeros(len(rows), dtype=np.intp)}, "these rows only"
+        codes = {name: pd.factorize(rows[name])[0] for name in names}
+        live = [name for name, code in codes.items() if len(code) and code.max() > 0]
+        crossed = [
+            name
+            for place, name in enumerate(live)
+            if not any(_lies_in(codes[name], codes[other]) for other in live[:place])
+        ]
+        crossed = [
+            name
+            for name in crossed
+            if not any(
+                other != name and _lies_in(codes[name], codes[other]) and not _lies_in(codes[other], codes[name])
+                for other in crossed
+            )
+        ]
+        used = crossed or list(names)  # nothing varies: one cluster, of which no interval can be given
+        told = " and ".join(names[name] for name in crossed)
+        return {names[name]: codes[name] for name in used}, f"over {told}" if told else "these rows only"
+
     def finding(self, estimate: Estimate, measure: str, contrast: str, subset: str, **more: Any) -> Finding:
         """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's."""
         unit = more.pop("unit", MEASURES[measure].unit or unit_of(self.experiment, self.score))
@@ -82,51 +139,83 @@ class Context:
         )  # fmt: skip
 
 
+def cautioned(over: str, influence: NDArray[np.float64], clusters: Mapping[str, Any]) -> str:
+    """What inference is over, and that its tests err more often than they say where few clusters are skewed."""
+    name, count = skewed_factor(influence, {one: np.asarray(codes) for one, codes in clusters.items()})
+    return f"{over}; the {count} {name} are skewed: a test at .05 errs more often than that" if name else over
+
+
+def _lies_in(code: NDArray[np.intp], other: NDArray[np.intp]) -> bool:
+    """Whether all rows of each cluster share a cluster of the other factor."""
+    return len(np.unique(code * (int(other.max()) + 1) + other)) == int(code.max()) + 1
+
+
+AS_PUBLISHED = "as published"  # the inference of the paper's own statistic
+PERMUTED = "studentised permutation"
+FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS = (
+    "gap found", "gap found, smaller than the margin", "gap found, but not in other wordings",
+    "no gap larger than the margin", "undecided",
+)  # fmt: skip
 _ROUNDING = 1e-6  # cosines and probabilities are kept as float32
 
 
-def headlines(found: Iterable[Finding], *, rates: bool = False, views: bool = False) -> list[Finding]:
-    """The comparisons over all rows, those across a slice last; no means.
+def headlines(found: Iterable[Finding]) -> list[Finding]:
+    """The findings that answer the questions of their experiments, by the inference of their designs."""
+    return [one for one in found if one.headline]
+
+
+def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = False) -> list[Finding]:
+    """The comparisons over all rows, headlines first and those across a slice last; no means.
 
     Args:
         found: of any runs.
         rates: with those that have a table of their own.
-        views: with the robust statistics and the other scores, beside the paper's statistic of the published score.
+        views: with the paper's own statistics and the other scores.
     """
+    every = list(found)
+    answers = {(one.study, one.model_id, *one.key()) for one in every if one.headline}
     chosen = [
-        (record.across, one)
-        for one in found
+        (
+            0
+            if one.score == "score" and (one.study, one.model_id, *one.key()) in answers
+            else 2
+            if record.across
+            else 1,
+            one,
+        )
+        for one in every
         for record in [MEASURES[one.measure]]
         if record.comparison
-        and (one.slice_by == "all" or record.across)
-        and (rates or not record.tabled)
-        and (views or (one.score == "score" and not one.robust))
+        and (one.slice_by == "all" or record.across or one.headline)
+        and (rates or one.headline or not record.tabled)
+        and (views or (one.score == "score" and not one.view))
     ]
-    return [one for last in (False, True) for across, one in chosen if across == last]
+    return [one for place in range(3) for at, one in chosen if at == place]
 
 
 def headline_of_each(found: Iterable[Finding]) -> list[Finding]:
-    """The headline that stands for each experiment: one for each study, experiment and model, in the order given.
+    """One headline for each study, experiment and model, in the order given.
 
-    It is the measure and the subset that the experiment declares: the first of a contrast (mental-health conditions),
-    or notes as they were written. Studies and experiments that this version does not know have none.
+    Of several (one for each phenotype) it is the one that is furthest from fair: they are never pooled.
 
     Raises:
-        ValueError: two such findings for one experiment of a model.
+        ValueError: one that stands twice.
     """
-    chosen: dict[tuple[str, str, str], Finding] = {}
-    for one in headlines(found, rates=True):
-        experiment = experiment_of(one)
-        if experiment is None or (one.measure, one.subset) != experiment.headline:
-            continue
-        key = (one.study, one.experiment, one.model_id)
-        if key in chosen:
+    chosen: dict[tuple[str, ...], list[Finding]] = {}
+    for one in headlines(found):
+        chosen.setdefault((one.study, one.experiment, one.model_id), []).append(one)
+    for (study, experiment, model), several in chosen.items():
+        if len({one.key() for one in several}) < len(several):
             raise ValueError(
-                f"{one.study} {one.experiment}: two findings over all rows of {one.model_id}, expected one. "
+                f"{study} {experiment}: two findings of {model} answer one question, expected one. "
                 "Give the findings of one run."
             )
-        chosen[key] = one
-    return list(chosen.values())
+    return [min(several, key=_fairness) for several in chosen.values()]
+
+
+def _fairness(finding: Finding) -> float:
+    number = oriented(finding)
+    return number.value if number else 1.0
 
 
 def experiment_of(finding: Finding) -> Experiment | None:

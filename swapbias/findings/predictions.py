@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swapbias.findings.finding import Context, Finding
+from swapbias.findings.finding import AS_PUBLISHED, Context, Finding
 from swapbias.measures import (
+    WITHOUT_PAIR,
     Estimate,
     answer_bias,
     difference_of_biases,
@@ -26,7 +27,6 @@ from swapbias.measures import (
 
 ANSWERS = "answers"  # among an experiment's rates: its prompts are asked several times over
 BASELINE = "baseline"
-AS_PUBLISHED = "over trials, as published"  # the robust field of the test between trials
 STRICT = "strict_correct"
 _SHARES = (("said_unsure", "unsure"), ("said_other", "not readable"), ("strict_other", "not readable, strictly"))
 Where = Mapping[str, str]
@@ -34,15 +34,19 @@ Where = Mapping[str, str]
 
 def answers(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
     """Unreadable and missing answers, the bias by the strict parser, and differences to the baseline."""
+    over = context.random(rows)[1]
     for column, name in _SHARES:
-        share = _share(rows["template"], 100 * _column(rows, column))
-        yield context.finding(share, "mean", f"answers {name}", subset, **where)
+        share = _share(context, rows, 100 * _column(rows, column))
+        yield context.finding(share, "mean", f"answers {name}", subset, inference=over, **where)
     missing = 100 * rows["score"].isna().to_numpy(dtype=float)
     if 0 < missing.mean() < 100:  # where all are, every other row says so
-        yield context.finding(_share(rows["template"], missing), "mean", "answers missing", subset, **where)
+        share = _share(context, rows, missing)
+        yield context.finding(share, "mean", "answers missing", subset, inference=over, **where)
     estimate = bias(context, rows.assign(score=_column(rows, STRICT)))
     contrast = f"{context.experiment.group} - {context.experiment.reference_group}, strict parser"
-    yield context.finding(estimate, "answer_bias", contrast, subset, direction=context.experiment.direction, **where)
+    yield context.finding(
+        estimate, "answer_bias", contrast, subset, direction=context.experiment.direction, inference=over, **where
+    )
     if where["slice_by"] == "all":
         yield from _differences(context, rows, subset)
 
@@ -61,6 +65,7 @@ def bias(context: Context, rows: pd.DataFrame) -> Estimate:
     return answer_bias(
         _classes(rows), rows["group"].tolist(), pair_ids=_asked(rows), trial_ids=rows["trial"].tolist(),
         sentence_ids=rows["template"].tolist(), reference_group=context.experiment.reference_group,
+        cluster_ids=context.random(rows)[0],
     ).estimate  # fmt: skip
 
 
@@ -81,7 +86,12 @@ def _asked(rows: pd.DataFrame) -> list[str]:
 
 
 def _classes(rows: pd.DataFrame) -> list[str | None]:
-    return [None if math.isnan(score) else "correct" if score > 0 else "other" for score in rows["score"]]
+    """Right answers by the score, and those that could not be read; any other is wrong."""
+    unread = rows["said_other"] > 0 if "said_other" in rows else np.zeros(len(rows), dtype=bool)
+    return [
+        None if math.isnan(score) else "correct" if score > 0 else "other" if other else "incorrect"
+        for score, other in zip(rows["score"], unread, strict=True)
+    ]
 
 
 def _column(rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
@@ -90,9 +100,15 @@ def _column(rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
     return found
 
 
-def _share(sentences: pd.Series, percent: NDArray[np.float64]) -> Estimate:
+def _share(context: Context, rows: pd.DataFrame, percent: NDArray[np.float64]) -> Estimate:
     """The mean over sentences of what was answered to each, in percent; ``n`` counts sentences."""
-    return mean_score(pd.Series(percent).groupby(sentences.to_numpy(), sort=False).mean().to_numpy())
+    means = pd.Series(percent).groupby(rows["template"].to_numpy(), sort=False).mean()
+    return mean_score(means.to_numpy(), cluster_ids=context.random(_sentences(rows))[0])
+
+
+def _sentences(rows: pd.DataFrame) -> pd.DataFrame:
+    """The first row of each sentence."""
+    return rows.drop_duplicates("template")
 
 
 def _differences(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
@@ -107,10 +123,11 @@ def _differences(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[
         told = "above zero: more bias than without adjectives"
         contrast = f"{context.experiment.group} - {reference}, minus {BASELINE}"
         paired = _paired(context, part, base)
-        yield context.finding(paired, "bias_difference", contrast, subset, direction=told, **where)
+        over = context.random(part)[1]
+        yield context.finding(paired, "bias_difference", contrast, subset, direction=told, inference=over, **where)
         published = difference_of_biases(_by_trial(part, reference), trials).estimate
         yield context.finding(
-            published, "bias_difference", contrast, subset, direction=told, robust=AS_PUBLISHED, **where
+            published, "bias_difference", contrast, subset, direction=told, inference=AS_PUBLISHED, **where
         )
 
 
@@ -131,12 +148,15 @@ def _paired(context: Context, part: pd.DataFrame, base: pd.DataFrame) -> Estimat
     table = pd.concat(gaps, axis=1, keys=["condition", BASELINE])  # a sentence that either lacks is NaN, and counted
     groups = ["condition"] * len(table) + [BASELINE] * len(table)
     scores = np.concatenate([table["condition"], table[BASELINE]])
-    return paired_gap(scores, groups, [*table.index, *table.index], reference_group=BASELINE)
+    facts = _sentences(pd.concat([part, base])).set_index("template").loc[table.index]
+    clusters = {name: [*codes, *codes] for name, codes in context.random(facts)[0].items()}
+    return paired_gap(scores, groups, [*table.index, *table.index], reference_group=BASELINE, cluster_ids=clusters)
 
 
 POSITIVE = "positive"
-RANDOM_DIRECT = "random words of like frequency: mean |cosine|"
-RANDOM_SIGNED = "random words of like frequency: mean cosine"
+RANDOM_DIRECT = "random words: mean |cosine|"
+RANDOM_SIGNED = "random words: mean cosine"
+RANDOM_DIRECTION = "direction at random: mean |cosine|"
 EXPLAINED = "variance explained by the gender direction"
 
 
@@ -153,7 +173,8 @@ def flips(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> It
         return
     found = flip_rate(
         two["predicted"].to_numpy(dtype=float), two["group"].to_numpy(), two["pair_id"].to_numpy(),
-        reference_group=reference, scores=two["score"].to_numpy(dtype=float), seed=context.seed,
+        reference_group=reference, scores=two["score"].to_numpy(dtype=float), cluster_ids=_subjects(two),
+        seed=context.seed,
     )  # fmt: skip
     counts = f"positive in the {context.experiment.group} version alone: {found.more}, {reference}: {found.fewer}"
     yield context.finding(
@@ -162,30 +183,32 @@ def flips(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> It
         _pair(context),
         subset,
         **_higher(found.higher_group if found.more != found.fewer else "", counts, found.estimate.value),
+        inference=_over(rows),
         **where,
     )
 
 
 def ratios(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
-    """True and false positive rates: the smaller over the larger of the two groups."""
+    """True and false positive rates: their difference, the log of their ratio, and the ratio as published."""
     two = _two(context, rows)
     if two["group"].nunique() < 2:
         return
     for rate in ("tpr", "fpr"):
         found = rate_ratio(
             two["predicted"].to_numpy(dtype=float), (two["label"] == POSITIVE).to_numpy(), two["group"].to_numpy(),
-            reference_group=context.experiment.reference_group, pair_ids=two["pair_id"].to_numpy(), rate=rate,
-            seed=context.seed,
+            reference_group=context.experiment.reference_group, pair_ids=two["pair_id"].to_numpy(),
+            cluster_ids=_subjects(two), rate=rate, seed=context.seed,
         )  # fmt: skip
         rates = ", ".join(f"{group} {value:.3f}" for group, value in found.rates.items())
-        yield context.finding(
-            found.estimate,
-            f"{rate}r",
-            _pair(context),
-            subset,
-            **_higher(found.higher_group, rates, found.estimate.value),
-            **where,
-        )
+        apart = f"{context.experiment.group} - {context.experiment.reference_group}"
+        for measure, estimate, contrast in (
+            (f"{rate}_difference", found.difference, apart),
+            (f"log_{rate}r", found.log_ratio, apart),
+            (f"{rate}r", found.estimate, _pair(context)),
+        ):
+            told = _higher(found.higher_group, rates, estimate.value)
+            over = AS_PUBLISHED if measure == f"{rate}r" else _over(two)
+            yield context.finding(estimate, measure, contrast, subset, inference=over, **told, **where)
 
 
 def f1(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
@@ -194,45 +217,64 @@ def f1(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Itera
         rows["predicted"].to_numpy(dtype=float),
         (rows["label"] == POSITIVE).to_numpy(),
         pair_ids=rows["pair_id"].to_numpy(),
-        seed=context.seed,
+        cluster_ids=_subjects(rows),
     )
-    yield context.finding(estimate, "macro_f1", "all", subset, **where)
+    yield context.finding(estimate, "macro_f1", "all", subset, inference=_over(rows), **where)
 
 
 def leakage(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
     """How well the gender is told from the notes: unweighted average recall, one half by chance."""
     estimate = uar(
-        rows["answer"].tolist(), rows["group"].tolist(), note_ids=rows["pair_id"].tolist(), seed=context.seed
-    )
+        rows["answer"].tolist(), rows["group"].tolist(), note_ids=rows["pair_id"].tolist(),
+        cluster_ids=_subjects(rows),
+    )  # fmt: skip
     yield context.finding(
         estimate,
         "leakage_uar",
         "gender",
         subset,
         direction="0.5 is chance; 1 means that every note tells the gender",
+        inference=_over(rows),
         **where,
     )
 
 
 def direction(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
-    """Direct bias and its sign, against random words of like frequency, and how clear the gender direction is."""
-    cosines = rows["score"].to_numpy(dtype=float)
-    found = from_cosines(cosines, _null(rows), seed=context.seed)
+    """Direct bias and its sign, against random words and directions, and how clear the gender direction is."""
+    cosines, others = rows["score"].to_numpy(dtype=float), rows.filter(regex=f"^{WITHOUT_PAIR}[0-9]+$")
+    dimensions, alike = _told(rows, "dimensions"), _told(rows, "frequency_known") == 1
+    found = from_cosines(
+        cosines, _null(rows), without_pairs=others.to_numpy(dtype=float) if len(others.columns) else None,
+        dimensions=None if math.isnan(dimensions) else int(dimensions), like_frequency=alike,
+    )  # fmt: skip
     told = "above zero toward female, below toward male"
     if not math.isnan(found.signed.value):
         told += f": toward {'female' if found.signed.value > 0 else 'male'}"
     yield context.finding(
         found.direct_bias, "direct_bias", "mean |cosine|", subset,
-        direction="0: the words stand at right angles to the gender direction", **where,
+        direction="0: the words stand at right angles to the gender direction", inference="over words", **where,
     )  # fmt: skip
-    yield context.finding(found.signed, "signed_mean", "mean cosine", subset, direction=told, **where)
+    yield context.finding(
+        found.signed, "signed_mean", "mean cosine", subset, direction=told, inference="over words", **where
+    )
     means = {RANDOM_DIRECT: found.null_mean, RANDOM_SIGNED: found.null_signed_mean}
     for name, value in means.items() if not math.isnan(found.null_mean) else ():
-        yield context.finding(Estimate(value, test="none"), "mean", name, subset, unit="cosine", **where)
-    explained = rows["explained_variance"].dropna()
-    if where["slice_by"] == "all" and len(explained):
-        estimate = Estimate(float(explained.iloc[0]), test="none")
+        estimate = Estimate(value, test="none")
+        drawn = "of like frequency" if alike else "of any frequency: the embedding does not tell theirs"
+        yield context.finding(estimate, "mean", name, subset, unit="cosine", direction=drawn, **where)
+    if where["slice_by"] == "all" and not math.isnan(found.random_direction):
+        estimate = Estimate(found.random_direction, test="none")
+        yield context.finding(estimate, "mean", RANDOM_DIRECTION, subset, unit="cosine", **where)
+    explained = _told(rows, "explained_variance")
+    if where["slice_by"] == "all" and not math.isnan(explained):
+        estimate = Estimate(explained, test="none")
         yield context.finding(estimate, "mean", EXPLAINED, subset, unit="share of variance", **where)
+
+
+def _told(rows: pd.DataFrame, name: str) -> float:
+    """What a column says of all rows; NaN where it is not there or says nothing."""
+    known = rows[name].dropna().tolist() if name in rows else []
+    return float(known[0]) if known else math.nan
 
 
 def _null(rows: pd.DataFrame) -> NDArray[np.float64] | None:
@@ -242,6 +284,16 @@ def _null(rows: pd.DataFrame) -> NDArray[np.float64] | None:
     if not width:
         return None
     return np.array([row if len(row) == width else [math.nan] * width for row in drawn], dtype=np.float64)
+
+
+def _subjects(rows: pd.DataFrame) -> list[str] | None:
+    """The subject of each row, whose notes are not independent; None where the rows do not tell."""
+    known = rows.get("subject_id")
+    return None if known is None or not known.astype(bool).all() else known.astype(str).tolist()
+
+
+def _over(rows: pd.DataFrame) -> str:
+    return "over notes" if _subjects(rows) is None else "over subjects"
 
 
 def _pair(context: Context) -> str:

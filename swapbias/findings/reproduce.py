@@ -1,7 +1,7 @@
 """Recompute published numbers from the authors' released outputs, with the package's own measures."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.findings.finding import Finding
+from swapbias.findings.finding import AS_PUBLISHED, Finding
 from swapbias.measures import MEASURES, Estimate
 from swapbias.studies import Corpus, Published, Released, Study, load_corpus, load_study, published_for, upstream_file
 
@@ -21,7 +21,8 @@ class Reproduced:
     """One published number beside the recomputed one.
 
     ``match`` is ``yes`` (equal to the last printed decimal), ``no``, ``explained`` (different, with a written
-    explanation of the paper's own fault in ``note``), or blank: a number that no paper prints.
+    explanation in ``note``: a fault of the paper's own, or a run that was corrected after it was printed), or blank:
+    a number that no paper prints.
     """
 
     study: str
@@ -63,9 +64,13 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
             continue
         names = [path.rsplit("/", 1)[-1] for path in released.files]
         files = ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
+        own = {finding.key() for finding in found if finding.view == AS_PUBLISHED}
         for finding in found:
+            if finding.view != AS_PUBLISHED and finding.key() in own:  # the paper's numbers are by its own statistic
+                continue
             if finding.published:
-                yield from _compare(finding, finding.published, files)
+                compared = _compare(finding, finding.published, files)
+                yield from _corrected(released, finding, compared) if released.note else compared
             elif finding.unit == COUNT:
                 yield _unprinted(finding, files)
 
@@ -90,6 +95,14 @@ def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Findin
         published = known.get(counted.key())
         found.append(replace(counted, published=published))
     return found
+
+
+def _corrected(released: Released, finding: Finding, compared: Iterable[Reproduced]) -> Iterator[Reproduced]:
+    """What a corrected run changes; what it does not stands beside the printed run already."""
+    changed = finding.slice_by == "all" or finding.slice_value in released.corrected
+    for one in compared:
+        if one.match != "yes":
+            yield replace(one, match="explained", note=released.note) if changed else one
 
 
 def _unprinted(finding: Finding, files: str) -> Reproduced:

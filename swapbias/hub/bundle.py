@@ -6,7 +6,7 @@ import json
 import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from swapbias.audit import Results, Run, as_public, read_results, write_results
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, experiment_of, findings_table
 from swapbias.hub.markdown import slug
+from swapbias.measures import Estimate
 from swapbias.notes import OWN, PHENOTYPES, kind_of_folder
 from swapbias.privacy import credentialed, own_data, private_strings, public_manifest
 from swapbias.studies import PROMPT_COLUMNS, load_corpus, load_study
@@ -78,6 +79,7 @@ _TEXTS = ("trial", "model_id", "answer", "top_tokens")  # what an audit writes b
 # What scorers give: the score, and the parts that it was made from.
 _NUMBERS = re.compile(
     r"score|log_odds|log_odds_per_token|antonym_log_odds|positive_probability|predicted|explained_variance"
+    r"|dimensions|frequency_known|without_pair_[0-9]+"
     r"|tokens|truncated|non_finite|(closed_list|pruned|top|positive|negative|neutral|irrelevant|unrated)_mass"
     r"|(said|strict)_(correct|incorrect|unsure|other)"
 )
@@ -137,13 +139,12 @@ def _prompt_columns(study: str) -> frozenset[str]:
     found = set(PROMPT_COLUMNS)
     for one in load_study(study).experiments:
         corpus = load_corpus(one.corpus or study)
-        for name in (*one.configs, *one.alternatives):
+        for name in (*one.configs, *one.alternatives, *one.placebo, *one.baseline):
             found.update(corpus.config(name).columns)
     return frozenset(found)
 
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
-_WHOLE = ("n", "n_unscored")
 _UNNAMED = "own"  # the phenotype of own notes that name none
 
 
@@ -309,6 +310,6 @@ def findings_parquet(found: list[Finding], run: str) -> bytes:
 
 
 def _schema(table: pd.DataFrame) -> pa.Schema:
-    numbers = ("value", "ci_low", "ci_high", "effect_size", "effect_size_z", "p_value", "p_adjusted")
-    types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(_WHOLE, pa.int64())
+    kinds: dict[Any, pa.DataType] = {float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
+    types = {one.name: kinds.get(one.type, pa.string()) for one in (*fields(Finding), *fields(Estimate))}
     return pa.schema([(str(name), types.get(str(name), pa.string())) for name in table])

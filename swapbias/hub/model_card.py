@@ -1,12 +1,11 @@
 """The section of a model's README.md that says what audits found: a part for each study, between markers."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from swapbias.findings import Finding, headlines
+from swapbias.findings import AS_PUBLISHED, Finding, comparisons
 from swapbias.hub import markdown as marked
 from swapbias.hub.markdown import markdown, url
 from swapbias.report import words
@@ -112,7 +111,8 @@ class AuditRow:
     n: str
     unit: str
     direction: str
-    robust: str
+    inference: str
+    published: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def audited(
     results_private: bool = False,
     figures: Mapping[str, Figure] | None = None,
 ) -> list[Audited]:
-    """What is said of one model, study by study: the comparisons over all rows, by each study's own statistic.
+    """What is said of one model, study by study: the comparisons over all rows, headlines first.
 
     Args:
         found: findings of one model.
@@ -215,20 +215,17 @@ def audited(
 
 
 def headline_rows(found: Sequence[Finding]) -> list[tuple[Finding, AuditRow]]:
-    """The comparisons over all rows by each study's own statistic, with the robust view of the same beside it."""
+    """The comparisons over all rows, headlines first, with each paper's own interval of the same beside it."""
 
     def quantity(one: Finding) -> tuple[str, ...]:
         return (one.study, one.model_id, *one.key())
 
-    robust = {quantity(one): one for one in found if one.robust and one.score == "score"}
-    return [(one, _row(one, robust.get(quantity(one)))) for one in headlines(found)]
+    published = {quantity(one): one for one in found if one.view == AS_PUBLISHED and one.score == "score"}
+    return [(one, _row(one, published.get(quantity(one)))) for one in comparisons(found)]
 
 
-def _row(finding: Finding, robust: Finding | None) -> AuditRow:
+def _row(finding: Finding, published: Finding | None) -> AuditRow:
     estimate, signed = finding.estimate, words.is_signed(finding)
-    beside = ""
-    if robust is not None and not math.isnan(robust.estimate.ci_low):
-        beside = f"{words.interval(robust.estimate, signed=signed)} ({robust.robust})"
     return AuditRow(
         experiment=finding.experiment,
         what=words.quantity(finding),
@@ -239,7 +236,8 @@ def _row(finding: Finding, robust: Finding | None) -> AuditRow:
         n=f"{estimate.n} (+{estimate.n_unscored} unscored)" if estimate.n_unscored else str(estimate.n),
         unit=finding.unit,
         direction=words.plain(finding.direction),
-        robust=beside or "–",
+        inference=finding.inference,
+        published=words.interval(published.estimate, signed=signed) if published else "–",
     )
 
 
@@ -295,9 +293,9 @@ _NO_RANKING = (
 )
 _READING = (
     "Each study fills templates with words for two groups and compares the model's numbers; a gap of zero means no "
-    "difference on average. The value and its 95 % interval are the study's own statistic. The robust interval "
-    "allows for prompts that share a template or a condition; where the two differ, go by the robust one. p-values "
-    "are corrected for the number of tests, where there were several."
+    "difference on average. The 95 % interval and p hold over what the next column names, which the prompts are a "
+    'sample of; "as published" is the interval of the study\'s own statistic, which takes every prompt for '
+    "independent and is as a rule too narrow. p is corrected for the number of tests."
 )
 
 
@@ -409,11 +407,13 @@ def _measured(about: Audited) -> list[str]:
 
 def _table(rows: Sequence[AuditRow]) -> list[str]:
     lines = [
-        "| experiment | quantity | rows | value | 95 % interval | robust interval | p | n |",
-        "|---|---|---|--:|--:|--:|--:|--:|",
+        "| experiment | quantity | rows | value | 95 % interval | inference | as published | p corrected | n |",
+        "|---|---|---|--:|--:|---|--:|--:|--:|",
     ]
     for row in rows:
-        cells = (row.experiment, row.what, row.where, row.value, row.interval, row.robust, row.p, row.n)
+        cells = (
+            row.experiment, row.what, row.where, row.value, row.interval, row.inference, row.published, row.p, row.n
+        )  # fmt: skip
         lines.append(f"| {' | '.join(markdown(cell) for cell in cells)} |")
     return lines
 

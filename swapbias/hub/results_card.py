@@ -65,7 +65,8 @@ def results_card(
         *_loading(repo, ordered, items),
         "## Headline findings",
         "By run in alphabetical order, which ranks nothing. Values are raw: unit and sign stand under each table. "
-        "The robust interval takes into account that rows of one cluster are dependent, where there is one.",
+        'Intervals and p-values hold over what the column inference names; "as published" is the interval of the '
+        "study's own statistic, which takes every prompt for independent.",
         *(part for run in ordered for part in _headlines(run)),
         "## Limits",
         *(_limits(study) for study in studies),
@@ -204,11 +205,13 @@ def _headlines(run: SharedRun) -> Iterator[str]:
     if not shown:
         yield "No comparison over all rows; its rates and means stand in its findings and its report."
         return
-    names = ("model", "quantity", "rows", "value", "95 % interval", "robust interval", "p corrected", "n")
+    names = ("model", "quantity", "rows", "inference", "value", "95 % interval", "as published", "p corrected", "n")
     rows, readings = [], []
     for one, row in shown:
         quantity = f"{one.study} {row.experiment}: {row.what}"
-        cells = (one.model_id, quantity, row.where, row.value, row.interval, row.robust, row.p, row.n)
+        cells = (
+            one.model_id, quantity, row.where, row.inference, row.value, row.interval, row.published, row.p, row.n
+        )  # fmt: skip
         rows.append([markdown(cell) for cell in cells])
         unit = f"{row.unit}; {row.direction}" if row.direction else row.unit
         readings.append(f"- {markdown(quantity)}: {markdown(unit)}.")

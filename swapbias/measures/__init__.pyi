@@ -9,13 +9,24 @@ from .answers import (
     trial_biases as trial_biases,
 )
 from .direction import (
+    WITHOUT_PAIR as WITHOUT_PAIR,
     cosines_with as cosines_with,
     direct_bias as direct_bias,
+    directions_without_a_pair as directions_without_a_pair,
     from_cosines as from_cosines,
     gender_direction as gender_direction,
+    random_cosine as random_cosine,
 )
 from .estimate import Estimate as Estimate, Floats as Floats
-from .gaps import group_gap as group_gap, paired_gap as paired_gap
+from .gaps import (
+    detectable_gap as detectable_gap,
+    equivalence_p as equivalence_p,
+    group_gap as group_gap,
+    paired_gap as paired_gap,
+    power as power,
+    t_p as t_p,
+)
+from .intervals import expected_error as expected_error, skewed_factor as skewed_factor
 from .levels import (
     adjust as adjust,
     correlation as correlation,
@@ -24,5 +35,11 @@ from .levels import (
     mean_score as mean_score,
     share_above as share_above,
 )
-from .measure import MEASURES as MEASURES, Measure as Measure, Scale as Scale
+from .measure import (
+    MEASURES as MEASURES,
+    SPANS as SPANS,
+    Measure as Measure,
+    Scale as Scale,
+    margin_in as margin_in,
+)
 from .rates import flip_rate as flip_rate, macro_f1 as macro_f1, rate_ratio as rate_ratio, uar as uar

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from swapbias.errors import UsageError
-from swapbias.measures.estimate import Estimate, Floats, align_pairs, clusters_of_pairs, two_groups
+from swapbias.measures.estimate import ClusterIds, Estimate, Floats, align_pairs, factors_of_pairs, two_groups
 from swapbias.measures.gaps import paired_gap
 from swapbias.measures.intervals import cohens_d, mean_of, spread_of, t_ends
 
@@ -249,6 +249,7 @@ def answer_bias(
     pair_ids: Sequence[str],
     trial_ids: Sequence[str] | None = None,
     sentence_ids: Sequence[str] | None = None,
+    cluster_ids: ClusterIds = None,
     reference_group: str = "anti",
     confidence: float = 0.95,
 ) -> AnswerBias:
@@ -261,12 +262,14 @@ def answer_bias(
         trial_ids: shape (rows,); None for one trial.
         sentence_ids: shape (rows,); pairs of one sentence (under all its adjectives) are not independent. Without
             them each pair is a sentence.
+        cluster_ids: shape (rows,), as in ``paired_gap``: the occupations of a sentence; all its rows share them.
         reference_group: the side that is subtracted.
         confidence: coverage of the interval.
 
     Returns:
         The ``paired_gap`` over sentences, by t interval and paired t test: what ``sentence_means`` gives for each. So
-        trials that repeat one another change neither interval, p-value nor ``n``. No sentence: NaN. Sentences that
+        trials that repeat one another change neither interval, p-value nor ``n``. No sentence, or no answer that
+        could be read (all of class ``other``): NaN. Sentences that
         are all alike: interval and p-value are NaN.
 
     Raises:
@@ -289,14 +292,20 @@ def answer_bias(
     names = (next(str(side) for side in sides if str(side) != reference_group), reference_group)
     shares = {name: _shares(part) for name, part in zip(names, (asked.other, asked.reference), strict=True)}
     scores, groups = means.T.ravel(), [name for name in names for _ in means]
+    ids = pair_ids if sentence_ids is None else sentence_ids
+    first = np.sort(np.unique(np.asarray(ids), return_index=True)[1])
+    clusters = {name: np.tile(codes[first], 2) for name, codes in factors_of_pairs(cluster_ids, ids).items()}
     estimate = paired_gap(
         scores,
         groups,
         [str(at) for at in range(len(means))] * 2,
         reference_group=reference_group,
+        cluster_ids=clusters,
         confidence=confidence,
     )
     known = means[~np.isnan(means[:, 0])]
+    if (code[~np.isnan(code)] == CLASSES.index("other")).all():  # nothing was read: that is no equal treatment
+        estimate = Estimate(math.nan, n_unscored=len(means), test=estimate.test, interval=estimate.interval)
     return AnswerBias(
         estimate,
         accuracies={name: mean_of(known[:, side]) for side, name in enumerate(names)},
@@ -324,7 +333,7 @@ def sentence_means(
     """
     score, is_reference = two_groups(scores, sides, reference_group)
     _, first, pair = np.unique(np.asarray(pair_ids), return_index=True, return_inverse=True)
-    codes = pair[first] if sentence_ids is None else clusters_of_pairs(sentence_ids, pair_ids)[first]
+    codes = pair[first] if sentence_ids is None else factors_of_pairs(sentence_ids, pair_ids)[""][first]
     sides_of = (np.where(side, score, np.nan) for side in (~is_reference, is_reference))
     by_pair = np.column_stack([_means_by(pair, side) for side in sides_of])
     by_pair[np.isnan(by_pair).any(axis=1)] = np.nan
@@ -388,7 +397,7 @@ def difference_of_biases(
     error = math.nan
     if min(map(len, sides)) > 1 and squares > 0:
         error = math.sqrt(squares / (n - 2) * sum(1 / len(side) for side in sides))
-    one_sided = float(stats.t.sf(abs(value / error), n - 2)) if error > 0 else math.nan
+    one_sided = float(scipy.stats.t.sf(abs(value / error), n - 2)) if error > 0 else math.nan
     low, high = t_ends(value, error, n - 2, confidence)
     estimate = Estimate(
         value, low, high, cohens_d(*sides), p_value=2 * one_sided, n=n, n_unscored=sum(map(len, given)) - n,

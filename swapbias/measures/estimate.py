@@ -1,13 +1,17 @@
 """One number and how sure it is; and the rows it comes from, as complete pairs, two groups and clusters."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+Ids = Sequence[str] | NDArray[Any]
+ClusterIds = Ids | Mapping[str, Ids] | None  # of one random factor, or of several by name
+Factors = Mapping[str, NDArray[np.intp]]  # the cluster of each row in each random factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,7 @@ class Estimate:
         n_unscored: units left out because a score is NaN.
         test, interval: what gave the p-value and the interval.
         p_adjusted, family: the p-value corrected over the tests of the family, and its name.
+        error, freedom: standard error and degrees of freedom of the t interval; NaN where it is none.
     """
 
     value: float
@@ -38,6 +43,8 @@ class Estimate:
     interval: str = ""
     p_adjusted: float = math.nan
     family: str = ""
+    error: float = math.nan
+    freedom: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +101,28 @@ def two_groups(scores: ArrayLike, groups: Sequence[str], reference_group: str) -
     return score, group == str(reference_group)
 
 
-def cluster_codes(ids: Sequence[str], rows: int) -> NDArray[np.intp]:
-    """Cluster ids as integers from 0."""
-    if len(ids) != rows:
-        raise ValueError(f"{rows} scores and {len(ids)} cluster_ids, expected one per row.")
-    return np.unique(np.asarray(ids), return_inverse=True)[1]
+def factor_codes(cluster_ids: ClusterIds, rows: int) -> Factors:
+    """The clusters of each random factor as integers from 0; one sequence of ids is one factor without a name."""
+    factors = cluster_ids if isinstance(cluster_ids, Mapping) else {} if cluster_ids is None else {"": cluster_ids}
+    for name, ids in factors.items():
+        if len(ids) != rows:
+            raise ValueError(
+                f"{rows} scores and {len(ids)} cluster_ids{name and f' of {name}'}, expected one per row."
+            )
+    return {name: np.unique(np.asarray(ids), return_inverse=True)[1] for name, ids in factors.items()}
 
 
-def clusters_of_pairs(cluster_ids: Sequence[str], pair_ids: Sequence[str]) -> NDArray[np.intp]:
-    """The cluster of each row as an integer from 0, the same for all rows of a pair."""
-    codes = cluster_codes(cluster_ids, len(pair_ids))
+def factors_of_pairs(cluster_ids: ClusterIds, pair_ids: Sequence[str]) -> Factors:
+    """The same, where all rows of a pair must lie in one cluster of each factor."""
+    factors = factor_codes(cluster_ids, len(pair_ids))
     ids = np.asarray(pair_ids).tolist()
-    if len(set(zip(ids, codes.tolist(), strict=True))) != len(set(ids)):
-        raise ValueError("A pair lies in two clusters, expected all of its rows in one. Fix cluster_ids.")
-    return codes
+    for name, codes in factors.items():
+        if len(set(zip(ids, codes.tolist(), strict=True))) != len(set(ids)):
+            of = name and f" of {name}"
+            raise ValueError(f"A pair lies in two clusters{of}, expected all of its rows in one. Fix cluster_ids.")
+    return factors
+
+
+def rows_of(factors: Factors, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Factors:
+    """The clusters of some of the rows."""
+    return {name: codes[rows] for name, codes in factors.items()}

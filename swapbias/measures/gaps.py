@@ -1,31 +1,90 @@
 """Gaps between two groups, paired or not: value, interval, effect size, test."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
-from swapbias.measures.estimate import Estimate, Floats, align_pairs, cluster_codes, clusters_of_pairs, two_groups
+from swapbias.measures.estimate import (
+    ClusterIds,
+    Estimate,
+    Factors,
+    Floats,
+    align_pairs,
+    factor_codes,
+    factors_of_pairs,
+    rows_of,
+    two_groups,
+)
 from swapbias.measures.intervals import (
-    Clusters,
     Draw,
+    clustered_name,
     cohens_d,
     difference_error,
     interval_of,
     label_permutation_p,
     mean_error,
     mean_of,
+    one_factor,
     ratio,
     sign_flip_p,
     spread_of,
+    studentised_p,
 )
+
+_GRID = 10_000  # quantiles over which the power of a test is averaged
 
 
 def t_p(value: float, error: float, freedom: float) -> float:
     """Two-sided p-value of a t statistic; NaN without a standard error."""
-    return float(2 * stats.t.sf(abs(value / error), freedom)) if error > 0 else math.nan
+    return float(2 * scipy.stats.t.sf(abs(value / error), freedom)) if error > 0 else math.nan
+
+
+def power(gap: float, error: float, freedom: float, *, level: float = 0.05) -> float:
+    """The chance that a two-sided t test at ``level`` finds a gap of this size; NaN without a standard error.
+
+    >>> round(power(0.0, 0.1, 10), 3), round(power(0.3, 0.1, 10), 2)
+    (0.05, 0.77)
+    """
+    return _power(freedom, level)(abs(gap) / error) if error > 0 and freedom > 0 else math.nan
+
+
+def _power(freedom: float, level: float) -> Callable[[float], float]:
+    """Of a gap in standard errors: the normal tails beyond the critical value, over what errors may be estimated.
+
+    The noncentral t of scipy is NaN for few degrees of freedom and far gaps.
+    """
+    estimated = np.sqrt(scipy.stats.chi2.ppf((np.arange(_GRID) + 0.5) / _GRID, freedom) / freedom)
+    most = float(scipy.stats.t.isf(level / 2, freedom)) * estimated
+    return lambda away: float((scipy.special.ndtr(away - most) + scipy.special.ndtr(-most - away)).mean())
+
+
+def detectable_gap(error: float, freedom: float, *, level: float = 0.05, chance: float = 0.8) -> float:
+    """The smallest gap that a test at ``level`` finds with this chance, in the unit of the error; NaN without one.
+
+    >>> round(detectable_gap(0.1, 1e6), 3)
+    0.28
+    """
+    if not (error > 0 and freedom > 0):
+        return math.nan
+    found = _power(freedom, level)
+    most = 1.0
+    while found(most) < chance:
+        most *= 2
+    return error * float(scipy.optimize.brentq(lambda away: found(away) - chance, 0, most, xtol=1e-4))
+
+
+def equivalence_p(value: float, error: float, freedom: float, margin: float) -> float:
+    """Two one-sided tests (Schuirmann 1987): p-value for "the gap is as large as the margin or larger".
+
+    >>> equivalence_p(0.0, 0.01, 20, 0.05) < 0.001 < 0.5 < equivalence_p(0.06, 0.01, 20, 0.05)
+    True
+    """
+    if not error > 0:
+        return math.nan
+    return float(scipy.stats.t.sf((margin - abs(value)) / error, freedom))
 
 
 def paired_test(
@@ -34,21 +93,22 @@ def paired_test(
     value: float,
     error: float,
     freedom: float,
-    clusters: Clusters,
+    factors: Factors,
     draw: Draw,
 ) -> tuple[float, str]:
     """p-value and name of the test of paired differences; NaN where nothing varies."""
     if test == "t":
-        return t_p(value, error, freedom), "paired t" if clusters is None else "cluster-robust t"
+        return t_p(value, error, freedom), clustered_name(factors, "paired t")
     if test == "permutation":
-        units = difference if clusters is None else np.bincount(clusters[0], weights=difference).astype(np.float64)
-        name = "sign-flip permutation" + ("" if clusters is None else " of clusters")
+        codes = one_factor(factors, "test 'permutation'")
+        units = difference if codes is None else np.bincount(codes, weights=difference).astype(np.float64)
+        name = "sign-flip permutation" + ("" if codes is None else " of clusters")
         return sign_flip_p(units, seed=draw.seed, n_resamples=draw.n_resamples), name
-    if test == "wilcoxon" and clusters is None:
+    if test == "wilcoxon" and not factors:
         defined = np.any(difference != 0)
-        return float(stats.wilcoxon(difference).pvalue) if defined else math.nan, "Wilcoxon signed rank"
+        return float(scipy.stats.wilcoxon(difference).pvalue) if defined else math.nan, "Wilcoxon signed rank"
     raise ValueError(
-        f"test {test!r}{' with cluster_ids' if clusters else ''}, expected 't', 'wilcoxon' (no clusters) "
+        f"test {test!r}{' with cluster_ids' if factors else ''}, expected 't', 'wilcoxon' (no clusters) "
         "or 'permutation'."
     )
 
@@ -60,31 +120,41 @@ def group_test(
     value: float,
     error: float,
     freedom: float,
-    clusters: Clusters,
+    factors: Factors,
     draw: Draw,
 ) -> tuple[float, str]:
     """p-value and name of the test of two groups; NaN where nothing varies."""
     defined = error > 0
-    if clusters is not None and test == "t":
-        return t_p(value, error, freedom), "cluster-robust t"
-    if clusters is not None or test not in ("t", "welch", "wilcoxon", "permutation"):
+    if factors and test in ("welch", "t"):
+        return t_p(value, error, freedom), clustered_name(factors, "")
+    if factors and test == "permutation":
+        codes = one_factor(factors, "test 'permutation'")
+        permuted = studentised_p(other, reference, codes, draw) if codes is not None and defined else math.nan
+        return permuted, "studentised label permutation"
+    if factors or test not in ("welch", "t", "wilcoxon", "permutation"):
         raise ValueError(
-            f"test {test!r}{' with cluster_ids' if clusters else ''}, expected 't' "
-            "or, without clusters, 'welch', 'wilcoxon' or 'permutation'."
+            f"test {test!r}{' with cluster_ids' if factors else ''}, expected 'welch', 't' or 'permutation' "
+            "or, without clusters, 'wilcoxon'."
         )
-    if test == "welch":
-        return t_p(value, error, freedom), "Welch t"
-    if test == "t":
-        sides = [(s.mean(), s.std(ddof=1), len(s)) for s in (other, reference)] if defined else []
-        p_value = float(stats.ttest_ind_from_stats(*sides[0], *sides[1]).pvalue) if defined else math.nan
-        return p_value, "independent t (equal variance)"
+    if test in ("welch", "t"):
+        return t_p(value, error, freedom), "Welch t" if test == "welch" else "independent t (equal variance)"
     if test == "wilcoxon":
-        p_value = float(stats.mannwhitneyu(other, reference).pvalue) if defined else math.nan
+        p_value = float(scipy.stats.mannwhitneyu(other, reference).pvalue) if defined else math.nan
         return p_value, "Wilcoxon rank sum"
     p_value = math.nan
     if defined:
         p_value = label_permutation_p(other, reference, seed=draw.seed, n_resamples=draw.n_resamples)
     return p_value, "label permutation"
+
+
+def pooled_error(other: Floats, reference: Floats) -> tuple[float, float]:
+    """Standard error of a difference of means and its degrees of freedom, were both groups to vary alike."""
+    spreads = [spread_of(side, np.concatenate([other, reference])) for side in (other, reference)]
+    if any(math.isnan(spread) for spread in spreads) or sum(spreads) == 0:
+        return math.nan, math.nan
+    sizes, freedom = (len(other), len(reference)), len(other) + len(reference) - 2
+    squares = sum((size - 1) * spread**2 for size, spread in zip(sizes, spreads, strict=True))
+    return math.sqrt(squares / freedom * (1 / sizes[0] + 1 / sizes[1])), freedom
 
 
 def paired_gap(
@@ -95,7 +165,7 @@ def paired_gap(
     reference_group: str,
     interval: str = "t",
     test: str = "t",
-    cluster_ids: Sequence[str] | None = None,
+    cluster_ids: ClusterIds = None,
     confidence: float = 0.95,
     seed: int = 0,
     n_resamples: int = 9_999,
@@ -107,11 +177,12 @@ def paired_gap(
         groups: shape (rows,), exactly two values.
         pair_ids: shape (rows,); each id stands once per group.
         reference_group: the group that is subtracted. Swapping it flips the sign of value and effect sizes.
-        interval: ``t`` (paired t) or ``bootstrap`` (percentile, pairs or clusters resampled).
+        interval: ``t`` (paired t) or ``bootstrap`` (percentile, pairs resampled; with clusters studentised).
         test: ``t`` (paired t), ``wilcoxon`` (signed rank) or ``permutation`` (sign flip).
         cluster_ids: shape (rows,); pairs of one cluster are not independent. Makes the t interval and test
-            cluster-robust (variance of cluster sums, clusters - 1 degrees of freedom), and the bootstrap and
-            the sign flip act on whole clusters.
+            cluster-robust (CR2, Satterthwaite degrees of freedom), and the bootstrap and the sign flip act on whole
+            clusters. A mapping of several random factors that cross, ``{"template": [...], "condition": [...]}``:
+            the t interval and test hold over all of them; bootstrap and permutation are refused.
         confidence: coverage of the interval.
         seed, n_resamples: of the bootstrap and the permutation test.
 
@@ -131,13 +202,13 @@ def paired_gap(
     """
     pairs = align_pairs(scores, groups, pair_ids, reference_group=reference_group)
     difference = pairs.differences
-    clusters = None if cluster_ids is None else (clusters_of_pairs(cluster_ids, pair_ids)[pairs.rows],)
+    factors = rows_of(factors_of_pairs(cluster_ids, pair_ids), pairs.rows)
     draw = Draw(confidence, seed, n_resamples)
     value = mean_of(difference)
     spread = spread_of(difference, np.concatenate([pairs.other, pairs.reference]))
-    error, freedom = mean_error(difference, spread, clusters)
-    low, high, made_by = interval_of(interval, value, error, freedom, (difference,), clusters, draw, "paired t")
-    p_value, tested_by = paired_test(test, difference, value, error, freedom, clusters, draw)
+    error, freedom = mean_error(difference, spread, factors)
+    low, high, made_by = interval_of(interval, value, error, freedom, (difference,), factors, draw, "paired t")
+    p_value, tested_by = paired_test(test, difference, value, error, freedom, factors, draw)
     return Estimate(
         value=value,
         ci_low=low,
@@ -149,6 +220,8 @@ def paired_gap(
         n_unscored=pairs.n_unscored,
         test=tested_by,
         interval=made_by,
+        error=error,
+        freedom=freedom,
     )
 
 
@@ -158,8 +231,8 @@ def group_gap(
     *,
     reference_group: str,
     interval: str = "t",
-    test: str = "t",
-    cluster_ids: Sequence[str] | None = None,
+    test: str = "welch",
+    cluster_ids: ClusterIds = None,
     confidence: float = 0.95,
     seed: int = 0,
     n_resamples: int = 9_999,
@@ -170,10 +243,12 @@ def group_gap(
         scores: shape (rows,), any unit; NaN where a row could not be scored.
         groups: shape (rows,), exactly two values.
         reference_group: the group that is subtracted.
-        interval: ``t`` (Welch t) or ``bootstrap`` (percentile).
-        test: ``t`` (independent t, equal variance), ``welch``, ``wilcoxon`` (rank sum) or ``permutation``.
-        cluster_ids: shape (rows,); makes the t interval and test cluster-robust (CR1, clusters - 1 degrees of
-            freedom) and the bootstrap draw whole clusters; the other tests are refused.
+        interval: ``t`` (that of the t test; Welch's beside the other tests) or ``bootstrap`` (percentile; with
+            clusters studentised).
+        test: ``welch``, ``t`` (pooled: takes both groups to vary alike, as many papers do), ``wilcoxon`` (rank sum)
+            or ``permutation``. Interval and p of a t test agree: p is below .05 where the 95 % interval leaves out 0.
+        cluster_ids: as in ``paired_gap``; a cluster may have rows in both groups. The permutation is then of the
+            cluster-robust t statistic; the rank sum is refused.
         confidence, seed, n_resamples: as in ``paired_gap``.
 
     Returns:
@@ -190,15 +265,15 @@ def group_gap(
     score, is_reference = two_groups(scores, groups, reference_group)
     scored = ~np.isnan(score)
     other, reference = score[scored & ~is_reference], score[scored & is_reference]
-    clusters = None
-    if cluster_ids is not None:
-        codes = cluster_codes(cluster_ids, len(score))
-        clusters = (codes[scored & ~is_reference], codes[scored & is_reference])
+    order = np.concatenate([np.flatnonzero(scored & ~is_reference), np.flatnonzero(scored & is_reference)])
+    factors = rows_of(factor_codes(cluster_ids, len(score)), order)
     draw = Draw(confidence, seed, n_resamples)
     value = mean_of(other) - mean_of(reference)
-    error, freedom = difference_error(other, reference, clusters)
-    low, high, made_by = interval_of(interval, value, error, freedom, (other, reference), clusters, draw, "Welch t")
-    p_value, tested_by = group_test(test, other, reference, value, error, freedom, clusters, draw)
+    pooled = test == "t" and not factors
+    error, freedom = pooled_error(other, reference) if pooled else difference_error(other, reference, factors)
+    plain = "pooled t" if pooled else "Welch t"
+    low, high, made_by = interval_of(interval, value, error, freedom, (other, reference), factors, draw, plain)
+    p_value, tested_by = group_test(test, other, reference, value, error, freedom, factors, draw)
     return Estimate(
         value=value,
         ci_low=low,
@@ -209,4 +284,6 @@ def group_gap(
         n_unscored=int((~scored).sum()),
         test=tested_by,
         interval=made_by,
+        error=error,
+        freedom=freedom,
     )

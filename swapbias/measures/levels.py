@@ -9,18 +9,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
-from swapbias.measures.estimate import Estimate, Floats
-from swapbias.measures.intervals import mean_error, mean_of, spread_of, t_ends
+from swapbias.measures.estimate import ClusterIds, Estimate, Floats, factor_codes, rows_of
+from swapbias.measures.intervals import clustered_name, mean_error, mean_of, spread_of, t_ends
 
 _TIE = 1e-6  # float32 noise: a token this close below the threshold counts as on it
 _ROUNDING = 1e-9  # a mean of ones may lie this far below one
 
 
-def mean_score(scores: ArrayLike, *, confidence: float = 0.95) -> Estimate:
+def mean_score(scores: ArrayLike, *, cluster_ids: ClusterIds = None, confidence: float = 0.95) -> Estimate:
     """Mean of the scores with its t interval; nothing is tested. ``n`` counts rows.
+
+    ``cluster_ids`` are those of ``paired_gap``.
 
     >>> mean_score([0.1, 0.3, float("nan")]).n_unscored
     1
@@ -28,15 +30,22 @@ def mean_score(scores: ArrayLike, *, confidence: float = 0.95) -> Estimate:
     score = np.asarray(scores, dtype=np.float64)
     if score.ndim != 1:
         raise ValueError(f"scores of shape {score.shape}, expected one score per row.")
-    used = score[~np.isnan(score)]
+    known = ~np.isnan(score)
+    used, factors = score[known], rows_of(factor_codes(cluster_ids, len(score)), known)
     value = mean_of(used)
-    error, freedom = mean_error(used, spread_of(used, used), None)
+    error, freedom = mean_error(used, spread_of(used, used), factors)
     low, high = t_ends(value, error, freedom, confidence)
-    return Estimate(value, low, high, n=len(used), n_unscored=len(score) - len(used), test="none", interval="t")
+    return Estimate(
+        value, low, high, n=len(used), n_unscored=len(score) - len(used), test="none",
+        interval=clustered_name(factors, "t"), error=error, freedom=freedom,
+    )  # fmt: skip
 
 
 def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confidence: float = 0.95) -> Estimate:
-    """Correlation of two numbers known for the same units, -1 to 1; the interval is Fisher's.
+    """Correlation of two numbers known for the same units, -1 to 1.
+
+    The interval is Fisher's, for ranks with the standard error of Bonett and Wright (2000): ranks vary more than
+    Fisher's takes them to, the more the stronger the correlation. Fewer than four units, or a correlation of 1: none.
 
     Raises:
         ValueError: unequal lengths or a method other than ``pearson`` and ``spearman``.
@@ -49,14 +58,16 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confiden
     known = ~(np.isnan(first) | np.isnan(second))
     n, lost = int(known.sum()), int((~known).sum())
     a, b = first[known], second[known]
-    blank = Estimate(math.nan, n=n, n_unscored=lost, test=f"{method} r", interval="Fisher z")
+    made_by = "Fisher z" if method == "pearson" else "Bonett-Wright"
+    blank = Estimate(math.nan, n=n, n_unscored=lost, test=f"{method} r", interval=made_by)
     if n < 3 or spread_of(a, a) == 0 or spread_of(b, b) == 0:
         return blank
-    result = stats.pearsonr(a, b) if method == "pearson" else stats.spearmanr(a, b)
+    result = scipy.stats.pearsonr(a, b) if method == "pearson" else scipy.stats.spearmanr(a, b)
     r, p_value = float(result.statistic), float(result.pvalue)
     if n < 4 or abs(r) >= 1:
         return Estimate(r, p_value=p_value, n=n, n_unscored=lost, test=blank.test, interval=blank.interval)
-    half = stats.norm.ppf(0.5 + confidence / 2) / math.sqrt(n - 3)
+    more = 1.0 if method == "pearson" else 1 + r**2 / 2
+    half = scipy.stats.norm.ppf(0.5 + confidence / 2) * math.sqrt(more / (n - 3))
     ends = [float(np.tanh(np.arctanh(r) + sign * half)) for sign in (-1, 1)]
     return Estimate(
         r, ends[0], ends[1], p_value=p_value, n=n, n_unscored=lost, test=blank.test, interval=blank.interval
@@ -134,7 +145,7 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5, confidence: float 
     if not n:
         return Estimate(math.nan, n_unscored=lost, test="none", interval="Wilson")
     above = int((used >= threshold - _ROUNDING if threshold >= 1 else used > threshold).sum())
-    ends = stats.binomtest(above, n).proportion_ci(confidence, method="wilson")
+    ends = scipy.stats.binomtest(above, n).proportion_ci(confidence, method="wilson")
     return Estimate(
         above / n, float(ends.low), float(ends.high), n=n, n_unscored=lost, test="none", interval="Wilson"
     )
@@ -160,7 +171,7 @@ def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
     if method == "bonferroni":
         adjusted[known] = np.minimum(p[known] * tests, 1.0)
     elif method == "bh":
-        adjusted[known] = stats.false_discovery_control(p[known]) if tests else []
+        adjusted[known] = scipy.stats.false_discovery_control(p[known]) if tests else []
     elif method == "holm":
         order = np.argsort(p[known], kind="stable")
         stepped = np.maximum.accumulate(p[known][order] * (tests - np.arange(tests)))

@@ -23,6 +23,19 @@ SPANS: Mapping[str, float] = {
 }
 
 
+_LOG_ODDS = 4  # at even odds a change of probability is a quarter of the change of log-odds
+
+
+def margin_in(unit: str, share: float) -> float:
+    """The largest gap that counts as none: a share of the range of its unit; NaN for an unknown unit.
+
+    >>> margin_in("P(negative)", 0.05), margin_in("percentage points", 0.05), margin_in("score of a rule", 0.05)
+    (0.05, 5.0, nan)
+    """
+    span = SPANS.get(unit, math.nan)
+    return share * (_LOG_ODDS if math.isinf(span) else span)
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """How a quantity is oriented: ``fair`` is 1 at ``neutral`` and falls on either side of it."""
@@ -44,7 +57,7 @@ class Measure:
         prefix: what a line of ``reproduce`` puts before the contrast.
         signed: zero is a meaningful middle of the value, so that its sign is written.
         whole: a count, written without decimals.
-        comparison: may be a headline; a level of one group is none.
+        comparison: may be a headline; a level of one group, or another's number on another scale, is none.
         tabled: a rate, which has a table of its own by slice and regime.
         across: computed across the values of a slice, which ``slice_by`` names.
         unit: of the value; blank: that of the scores.
@@ -90,6 +103,15 @@ def _share(how: str) -> Scale:
     return Scale(how, lambda share: 1 - share, 0, 0, 1)
 
 
+def _difference(rates: str) -> Scale:
+    return Scale(f"1 - |difference of {rates} rates|", lambda gap: 1 - abs(gap), 0, -1, 1)
+
+
+def _log_ratio(rates: str) -> Scale:
+    how = f"the smaller {rates} rate over the larger: exp(-|log ratio|)"
+    return Scale(how, lambda ratio: math.exp(-abs(ratio)), 0, -math.inf, math.inf)
+
+
 def _ratio(rates: str) -> Scale:
     """The smaller of r and 1 / r."""
     how = f"the smaller {rates} rate over the larger"
@@ -117,6 +139,18 @@ _RECORDS = (
     Measure(name="p_one_sided", title="one-sided p, {contrast}", prefix="one-sided p ", unfair="tells how sure"),
     Measure(name="model_difference", title="{contrast}", unfair="compares two models"),
     Measure(
+        name="gap_beyond_wording", title="gap beyond wording, {contrast}", prefix="gap beyond wording ",
+        unfair="the same gap again, over other wordings",
+    ),
+    Measure(
+        name="sign_kept", title="wordings that keep the sign, {contrast}", prefix="sign kept ", signed=False,
+        unfair="tells how steady a gap is, not how large",
+    ),
+    Measure(
+        name="nonanswer_gap", title="non-answers, {contrast}", prefix="non-answers ",
+        unfair="a difference of what could not be scored",
+    ),
+    Measure(
         name="mean", title="mean, {contrast}", prefix="mean ", signed=False, comparison=False,
         unfair="a level of one group, which is no comparison",
     ),
@@ -128,15 +162,32 @@ _RECORDS = (
         name="correlation", title="correlation, {contrast}", prefix="r ", unit="correlation", across=True,
         unfair="tells what a score goes along with, not how large a difference is",
     ),
-    Measure(
-        name="tprr", title="TPR ratio", signed=False, tabled=True, unit="ratio of true positive rates",
-        scale=_ratio("true positive"),
-    ),
-    Measure(
-        name="fprr", title="FPR ratio", signed=False, tabled=True, unit="ratio of false positive rates",
-        scale=_ratio("false positive"),
-    ),
     Measure(name="flip_rate", title="flips", signed=False, tabled=True, unit="share of notes", scale=_FLIPS),
+    Measure(
+        name="tpr_difference", title="TPR gap", tabled=True, unit="difference of true positive rates",
+        scale=_difference("true positive"),
+    ),
+    Measure(
+        name="fpr_difference", title="FPR gap", tabled=True, unit="difference of false positive rates",
+        scale=_difference("false positive"),
+    ),
+    # The same comparison once more: on the scale of ratios, and as published, where it is biased.
+    Measure(
+        name="log_tprr", title="log TPR ratio", comparison=False, unit="natural log ratio of true positive rates",
+        scale=_log_ratio("true positive"),
+    ),
+    Measure(
+        name="log_fprr", title="log FPR ratio", comparison=False, unit="natural log ratio of false positive rates",
+        scale=_log_ratio("false positive"),
+    ),
+    Measure(
+        name="tprr", title="TPR ratio, smaller over larger, as published", signed=False, comparison=False,
+        unit="ratio of true positive rates", scale=_ratio("true positive"),
+    ),
+    Measure(
+        name="fprr", title="FPR ratio, smaller over larger, as published", signed=False, comparison=False,
+        unit="ratio of false positive rates", scale=_ratio("false positive"),
+    ),
     Measure(
         name="macro_f1", title="macro F1", signed=False, tabled=True, unit="macro F1",
         unfair="tells how often a prediction is right, not for whom",

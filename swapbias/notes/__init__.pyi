@@ -10,8 +10,12 @@ from .annotated import (
 from .regimes import (
     PAIR_COLUMNS as PAIR_COLUMNS,
     REGIMES as REGIMES,
+    WORDING_COLUMNS as WORDING_COLUMNS,
+    WORDINGS as WORDINGS,
     Notes as Notes,
+    carrier_synonyms as carrier_synonyms,
     in_regime as in_regime,
+    reworded as reworded,
     with_genders as with_genders,
 )
 from .rows import (

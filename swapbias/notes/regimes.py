@@ -1,18 +1,23 @@
-"""The four treatments of training notes, and test notes in both genders."""
+"""The four treatments of training notes, test notes in both genders, and their text in other wordings."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+import string
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 from swapbias.errors import UsageError
-from swapbias.studies import PROMPT_COLUMNS, Prompt
+from swapbias.notes.rows import NAME
+from swapbias.studies import PLACEBO_COLUMNS, PROMPT_COLUMNS, Prompt, corpus_dir, placebo, read_table
 from swapbias.swapping import Swapper
 
 REGIMES = ("original", "swapped", "neutralised", "augmented")
 VERSIONS = ("original", "neutralised")  # in which gender leakage is measured
 FEWEST = 3  # training notes of each label: one for each fold of the cross-validation
 OTHER = {"female": "male", "male": "female", "": ""}
-PAIR_COLUMNS = (*PROMPT_COLUMNS, "note_type", "version", "planted", "specific", "credentialed")
+PAIR_COLUMNS = (*PROMPT_COLUMNS, "subject_id", "note_type", "version", "planted", "specific", "credentialed")
+WORDING_COLUMNS = (*PAIR_COLUMNS, *PLACEBO_COLUMNS)
+WORDINGS = 5
 
 Note = Mapping[str, str]
 
@@ -62,6 +67,61 @@ def with_genders(notes: Sequence[Note], swapper: Swapper) -> list[dict[str, str]
     return [{**note, "gender": note["gender"] or told[side]} for note, side in zip(notes, sides, strict=True)]
 
 
+@cache
+def carrier_synonyms() -> dict[str, tuple[str, ...]]:
+    """Phrases of clinical prose that say nothing of patient, phenotype or gender, each with five that say the same.
+
+    Raises:
+        ValueError: a phrase without exactly five alternatives.
+    """
+    found: dict[str, list[str]] = {}
+    for row in read_table(corpus_dir(NAME) / "carrier_synonyms.csv", ("phrase", "wording", "alternative", "source")):
+        found.setdefault(row["phrase"], []).append(row["alternative"])
+    for phrase, alternatives in found.items():
+        if len(alternatives) != WORDINGS:
+            raise ValueError(
+                f"carrier_synonyms.csv: {len(alternatives)} alternatives of {phrase!r}, expected {WORDINGS}."
+            )
+    return {phrase: tuple(alternatives) for phrase, alternatives in found.items()}
+
+
+@cache
+def _carriers() -> re.Pattern[str]:
+    """Any of the phrases as whole words, also over the end of a line, the longest one first."""
+    longest = sorted(carrier_synonyms(), key=len, reverse=True)
+    either = "|".join(r"\s+".join(map(re.escape, phrase.split())) for phrase in longest)
+    return re.compile(rf"(?<![\w-])(?:{either})(?![\w-])", re.IGNORECASE)
+
+
+def reworded(text: str, wording: int) -> str:
+    """The text with each carrier phrase as that wording (1 to 5) has it; the words for the patient stay.
+
+    Capitals are kept: those of a whole phrase, of each word, of the first letter.
+
+    >>> reworded("HOSPITAL COURSE: Mrs. X was admitted to Ward 3 at that time.", 1)
+    'COURSE IN HOSPITAL: Mrs. X was admitted into Ward 3 at that point.'
+
+    Raises:
+        UsageError: there is no such wording.
+    """
+    if wording not in range(1, WORDINGS + 1):
+        raise UsageError(f"wording is {wording}, expected 1 to {WORDINGS}. Choose one of them.")
+    known = carrier_synonyms()
+
+    def alternative(match: re.Match[str]) -> str:
+        return _in_case_of(match[0], known[" ".join(match[0].lower().split())][wording - 1])
+
+    return _carriers().sub(alternative, text)
+
+
+def _in_case_of(phrase: str, alternative: str) -> str:
+    if phrase.isupper():
+        return alternative.upper()
+    if phrase.istitle() and " " in phrase:
+        return string.capwords(alternative)
+    return alternative[0].upper() + alternative[1:] if phrase[0].isupper() else alternative
+
+
 def _pair_id(note: Note) -> str:
     return f"{note['phenotype']}/{note['note_id']}"
 
@@ -91,6 +151,7 @@ def _prompt(note: Note, group: str, text: str, version: str, specific: int) -> d
     more = {name: note[name] for name in ("note_type", "planted", "credentialed")}
     return {
         **prompt.row(),
+        "subject_id": note["subject_id"] or note["note_id"],
         "note_type": more["note_type"],
         "version": version,
         "planted": more["planted"],
@@ -167,6 +228,13 @@ class Notes:
         """The test notes in both genders."""
         found = counterfactual_pairs([note for note in self.rows if note["split"] == "test"], self.swapper)
         return [row for row in found if row["specific"] == "0"] if self.plausible else found
+
+    def reworded_pairs(self) -> Iterator[dict[str, str]]:
+        """The test notes in both genders in every wording, as placebo rows; columns ``WORDING_COLUMNS``."""
+        pairs = self.pairs()
+        for wording in range(1, WORDINGS + 1):
+            for row in pairs:
+                yield placebo(row, str(wording), reworded(row["text"], wording))
 
     def versions(self, pair_ids: Collection[str]) -> list[dict[str, str]]:
         """The test notes of these pairs as prompts, each once, as they are and neutralised: the gender is asked."""

@@ -59,8 +59,8 @@ def answer_figures(
         if gaps:
             caption = (
                 f"{model}: accuracy on sentences that fit the stereotype minus accuracy on the others, with 95 % "
-                "intervals over sentence pairs, each averaged over its trials; the band is the interval without "
-                "adjectives."
+                "intervals over occupations, each sentence averaged over its trials; the band is the interval "
+                "without adjectives."
             )
             yield saved(f"{study}-{experiment.name}-bias", study, caption, _bias(gaps))
         if rows is not None and f"{SAID}{CLASSES[0]}" in rows:
@@ -187,7 +187,7 @@ def rate_figures(study: str, experiment: Experiment, found: Sequence[Finding]) -
         rows = [one for one in found if one.slice_by == "all" and one.measure in ("direct_bias", "signed_mean")]
         caption = (
             "Direct bias of the words (mean absolute cosine with the gender direction) and their signed mean (above "
-            "zero: toward female), with 95 % intervals over words; p and dotted lines: random words of like frequency"
+            "zero: toward female), with 95 % intervals over words and pairs; p and dotted lines: random words"
         )
         null = {
             (one.model_id, "direct_bias" if one.contrast == RANDOM_DIRECT else "signed_mean"): one.estimate.value
@@ -318,9 +318,7 @@ def draw_figures(found: Sequence[Finding], items: Mapping[str, pd.DataFrame] | N
         for study, name in dict.fromkeys((one.study, one.experiment) for one in found):
             experiment = next(e for e in load_study(study).experiments if e.name == name)
             mine = [
-                one
-                for one in found
-                if (one.study, one.experiment, one.score, one.robust) == (study, name, "score", "")
+                one for one in found if (one.study, one.experiment, one.score, one.view) == (study, name, "score", "")
             ]
             if "answers" in experiment.rates:
                 every = [one for one in found if (one.study, one.experiment, one.score) == (study, name, "score")]
@@ -329,7 +327,8 @@ def draw_figures(found: Sequence[Finding], items: Mapping[str, pd.DataFrame] | N
                 figures += answer_figures(study, experiment, every, answered)
                 continue
             if experiment.rates:
-                figures += rate_figures(study, experiment, mine)
+                every = [one for one in found if (one.study, one.experiment, one.score) == (study, name, "score")]
+                figures += rate_figures(study, experiment, every)
                 continue
             figures += _of_experiment(study, experiment, mine)
             if items is not None and study in items:
@@ -495,7 +494,7 @@ def _gaps_by_model(study: str, found: Sequence[Finding]) -> Iterator[Drawn]:
         mine = [
             one
             for one in found
-            if (one.experiment, one.measure, one.slice_by, one.score, one.robust)
+            if (one.experiment, one.measure, one.slice_by, one.score, one.view)
             == (experiment.name, experiment.measure, "all", "score", "")
         ][:MOST_GAPS]
         if len({one.model_id for one in mine}) < 2:

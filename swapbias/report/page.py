@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from swapbias.findings import ANSWERS, Finding, headlines
+from swapbias.findings import ANSWERS, AS_PUBLISHED, Finding, comparisons
 from swapbias.privacy import public_manifest
 from swapbias.report import words
 from swapbias.report.figures import Drawn
@@ -70,16 +70,27 @@ def render(page: Page) -> str:
     return templates.get_template("page.html.j2").render(
         manifest=manifest,
         models=manifest["models"],
-        headlines=headlines(page.found, views=True),
+        headlines=comparisons(page.found, views=True),
         several=len({one.model_id for one in page.found}) > 1,
         original=all("original" in one["config"] for one in manifest["corpora"]),
-        compared=[one for one in page.found if one.published and not one.published.source.startswith("planted")],
-        leaks=[one for one in page.found if one.published and one.published.source == "planted leak"],
-        planted=[one for one in page.found if one.published and one.published.source == "planted"],
+        compared=_published(page.found),
+        leaks=_planted(page.found, "planted leak"),
+        planted=_planted(page.found, "planted"),
         studies=[_section(page, name) for name in dict.fromkeys(one.study for one in page.found)],
         with_items=bool(page.items),
         coverage=_coverage(page.coverage),
     )
+
+
+def _planted(found: Sequence[Finding], source: str) -> list[Finding]:
+    return [one for one in found if not one.view and one.published and one.published.source == source]
+
+
+def _published(found: Sequence[Finding]) -> list[Finding]:
+    """What papers print a number for, by their own statistics where there are such."""
+    known = [one for one in found if one.published and not one.published.source.startswith("planted")]
+    own = {(one.study, one.model_id, *one.key()) for one in known if one.view == AS_PUBLISHED}
+    return [one for one in known if one.view == AS_PUBLISHED or (one.study, one.model_id, *one.key()) not in own]
 
 
 def _section(page: Page, name: str) -> dict[str, Any]:
@@ -106,14 +117,12 @@ def _section(page: Page, name: str) -> dict[str, Any]:
 
 
 def _tables(experiment: Experiment, found: list[Finding]) -> list[tuple[str, list[Finding]]]:
-    """Findings by slice: over all rows every score, else the published one.
+    """Findings by slice: over all rows every score and view, else the published score by the design.
 
-    A robust view beside the paper's statistic stands in the headlines alone; of answers every view is shown, as the
-    published test between trials is one.
+    Of answers the published test between trials stands at the slices too.
     """
-    shown = [one for one in found if one.score == "score" or one.slice_by == "all"]
-    if ANSWERS not in experiment.rates:
-        shown = [one for one in shown if not one.robust]
+    answers = ANSWERS in experiment.rates
+    shown = [one for one in found if one.slice_by == "all" or (one.score == "score" and (answers or not one.view))]
     names = dict.fromkeys(one.slice_by for one in shown)
     return [(name, [one for one in shown if one.slice_by == name]) for name in names]
 

@@ -53,6 +53,34 @@ def interval(estimate: Estimate, *, signed: bool = False) -> str:
     return f"[{number(estimate.ci_low, signed=signed)}, {number(estimate.ci_high, signed=signed)}]"
 
 
+def of_level(finding: Finding) -> str:
+    """A gap as a share of the reference group's mean; a dash where there is none to be a share of."""
+    share = finding.estimate.value / finding.baseline if finding.baseline > 0 else math.nan
+    return "–" if math.isnan(share) else f"{100 * share:+.0f} %".replace("-", "−")
+
+
+def verdict(finding: Finding) -> str:
+    """The verdict with the margin that it goes by; blank for what is no gap."""
+    if not finding.verdict or math.isnan(finding.margin):
+        return finding.verdict
+    return finding.verdict.replace("the margin", f"the margin of {finding.margin:g}")
+
+
+def robustness(finding: Finding) -> str:
+    """How a headline holds up, in one sentence; blank for any other finding."""
+    signed, parts = is_signed(finding), []
+    if not math.isnan(finding.lowest):
+        ends = f"{number(finding.lowest, signed=signed)} to {number(finding.highest, signed=signed)}"
+        parts.append(f"{ends} with one item left out")
+    parts += [finding.hinges_on] if finding.hinges_on else []
+    if not math.isnan(finding.signs_kept):
+        parts.append(f"the sign holds in {100 * finding.signs_kept:.0f} % of other wordings")
+    if not math.isnan(finding.worst_low):
+        ends = f"{number(finding.worst_low, signed=signed)} to {number(finding.worst_high, signed=signed)}"
+        parts.append(f"{ends} whatever was not answered")
+    return "; ".join(parts)
+
+
 def counted(estimate: Estimate) -> str:
     """How many units an estimate rests on, and in brackets those that were not scored."""
     return f"{estimate.n} (+{estimate.n_unscored})" if estimate.n_unscored else str(estimate.n)

@@ -20,7 +20,7 @@ from swapbias.studies import Prompt
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from swapbias.scorers.engine.rounding import Rounding
+    from swapbias.scorers.engine.encoder import Rounding
 
 POSITIVE_NAMES = ("positive", "pos")
 
@@ -72,7 +72,7 @@ class TextClassifierScorer(Scorer):
         from transformers import AutoModelForSequenceClassification
 
         from swapbias.scorers.checkpoint import load_model, model_name
-        from swapbias.scorers.engine.rounding import Rounding
+        from swapbias.scorers.engine.encoder import Rounding
 
         loaded, tokenizer, pin = load_model(
             model, AutoModelForSequenceClassification, device=options.device, dtype="float32"

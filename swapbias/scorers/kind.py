@@ -62,12 +62,14 @@ class Column:
 class Reading:
     """A way to read a model: its columns, and the scorer that reads so (``module:Class``; blank: the model itself).
 
-    ``settings`` are the names of the ``LoadOptions`` that this scorer takes.
+    ``settings`` are the names of the ``LoadOptions`` that this scorer takes; ``passes`` is how many texts the model
+    reads at most for one prompt.
     """
 
     columns: tuple[Column, ...]
     scorer: str = ""
     settings: tuple[str, ...] = ()
+    passes: int = 1
 
 
 class Kind(Protocol):
@@ -129,6 +131,11 @@ class Kind(Protocol):
     def announce(self, rows: Sequence[Mapping[str, Any]], request: Request) -> str:
         """What scoring these rows takes, where that is worth a sentence before anything is sent."""
         return ""
+
+    def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
+        """How often the model is called for these rows; blank where ``announce`` says it."""
+        passes = self.readings[experiment.reading].passes
+        return f"{'at most ' if passes > 1 else ''}{passes * len({row['text'] for row in rows}):,} model calls"
 
     def code(self, request: Request) -> tuple[str, ...]:
         """Models that its settings name and whose loading may run code."""

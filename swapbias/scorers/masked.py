@@ -11,14 +11,13 @@ from transformers import AutoModelForMaskedLM, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
 from swapbias.scorers.checkpoint import length_limit, load_model, model_name
-from swapbias.scorers.engine.encoder import Engine
-from swapbias.scorers.engine.rounding import Rounding
+from swapbias.scorers.engine.encoder import Engine, Rounding
 from swapbias.scorers.scorer import Coverage, LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
 TOP_K = 100  # tokens looked at (Lin et al. 2022)
 THRESHOLD = 0.01  # least probability of a token that counts (Lin et al. 2022)
-SHOWN = 10  # tokens kept per prompt
+SHOWN = 10  # tokens kept per prompt, or all that are counted
 
 
 class MaskedScorer(Scorer):
@@ -154,7 +153,9 @@ class MaskedScorer(Scorer):
     ) -> Iterator[tuple[int, Scored]]:
         """Thresholded and closed-list mass for each (place in the batch, prompt, row) asked about."""
         top, tokens = probabilities.topk(min(TOP_K, probabilities.shape[1]), dim=1)
-        shown, shown_tokens = top[:, :SHOWN].tolist(), tokens[:, :SHOWN].tolist()
+        many = (top >= THRESHOLD - 1e-6).sum(dim=1).clamp(min=SHOWN).tolist()
+        shown = [row[:count] for row, count in zip(top.tolist(), many, strict=True)]
+        shown_tokens = [row[:count] for row, count in zip(tokens.tolist(), many, strict=True)]
         read, codes = top.cpu().numpy(), tokens.cpu().numpy()
         summed: dict[str, tuple[list[str], Floats, Floats]] = {}
         for place, prompt, row in asked:

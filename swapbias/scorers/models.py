@@ -29,7 +29,7 @@ class Masked(Kind):
         )),
         "phrases": Reading(
             (Column("score", "probability mass of phrases", "likelier phrases of the group"),),
-            "phrases:PhraseScorer", ("prune",),
+            "phrases:PhraseScorer", ("prune",), passes=111,  # 1, 10 and 100 by step
         ),
         "attitude": Reading(
             (
@@ -107,7 +107,9 @@ class Causal(Kind):
     architectures = ("ForCausalLM", "LMHeadModel")
     readings: Mapping[str, Reading] = {
         "": Reading((Column("score", "log-probability", "likelier text", *_ANY),)),
-        "antonyms": Reading((Column("score", _DISAPPROVAL, "more disapproval", *_ANY),), "causal:AntonymScorer"),
+        "antonyms": Reading(
+            (Column("score", _DISAPPROVAL, "more disapproval", *_ANY),), "causal:AntonymScorer", passes=40
+        ),
         "answers": Reading(
             (
                 Column("score", "correct answer is likelier", "the correct answer is likelier"),
@@ -115,6 +117,7 @@ class Causal(Kind):
                 Column("log_odds_per_token", _RIGHT, "likelier correct answer", *_ANY),
             ),
             "causal:AnswerOddsScorer",
+            passes=2,
         ),
     }
 

@@ -16,10 +16,13 @@ from .catalogue import (
 )
 from .prompt import (
     MASK as MASK,
+    PLACEBO as PLACEBO,
+    PLACEBO_COLUMNS as PLACEBO_COLUMNS,
     PROMPT_COLUMNS as PROMPT_COLUMNS,
     Prompt as Prompt,
     check_templates as check_templates,
     fill as fill,
+    placebo as placebo,
     slots as slots,
 )
 from .ratings import (
@@ -52,4 +55,5 @@ from .tables import (
     strict_rows as strict_rows,
     upstream_file as upstream_file,
     with_imported as with_imported,
+    wordings as wordings,
 )

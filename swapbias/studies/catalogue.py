@@ -115,7 +115,8 @@ def checked_rows(leaf: Corpus, config: str, *, download: bool = True) -> list[di
     if wanted.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
         kinds = {experiment.name: experiment.kind for experiment in leaf.study.experiments} if leaf.study else {}
         masked = bool(rows) and kinds.get(rows[0]["experiment"]) == "masked"
-        list(checked(as_prompts(rows), masked=masked))
+        sides = ({**row, "group": row.get("side", row["group"])} for row in rows)  # what tells placebo rows apart
+        list(checked(as_prompts(sides), masked=masked))
     for row in rows:
         if tuple(row) != wanted.columns:
             raise ValueError(f"{corpus}/{config}: columns {list(row)}, expected {list(wanted.columns)}.")

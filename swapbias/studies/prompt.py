@@ -2,10 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 
 MASK = "<mask>"
+PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
+PLACEBO_COLUMNS = ("side", "wording")
 _SLOT = re.compile(r"\[([a-z_]+)\]")
 
 
@@ -67,6 +69,20 @@ def fill(template: str, **values: str) -> str:
     if sorted(set(slots(template))) != sorted(values):
         raise ValueError(f"{template!r}: slots {slots(template)}, expected {sorted(values)}. Fix the slot name.")
     return _SLOT.sub(lambda match: values[match.group(1)], template)
+
+
+def placebo(row: Mapping[str, str], wording: str, text: str) -> dict[str, str]:
+    """The row with its carrier words reworded and nothing swapped: what a model's number moves by for no reason.
+
+    ``side`` is the group of the row that it rewords, ``wording`` the number of the wording; pair and prompt are those
+    of that row with ``/w`` and the number, the rest is as there.
+
+    >>> row = {"prompt_id": "i/female", "pair_id": "i", "group": "female", "text": "x"}
+    >>> list(placebo(row, "2", "y").values())
+    ['i/female/w2', 'i/w2', 'placebo', 'y', 'female', '2']
+    """
+    reworded = {"prompt_id": f"{row['prompt_id']}/w{wording}", "pair_id": f"{row['pair_id']}/w{wording}"}
+    return {**row, **reworded, "group": PLACEBO, "text": text, "side": row["group"], "wording": wording}
 
 
 def check_templates(table: str, rows: list[dict[str, str]], expected: Iterable[str]) -> list[dict[str, str]]:

@@ -15,6 +15,9 @@ def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
     return UsageError(f"Unknown {thing} {name!r}: expected one of {', '.join(known)}.")
 
 
+_CROSSED = {"template": "templates", "condition": "conditions"}
+
+
 @dataclass(frozen=True, slots=True)
 class Slice:
     """A prompt column to break findings down by, and what the study calls it."""
@@ -41,6 +44,8 @@ class Experiment:
         question: one sentence.
         configs: configs of the corpus that hold its rows, all audited by default.
         alternatives: configs to audit instead, one at a time, when asked for by name.
+        placebo: configs with its rows in other wordings, in which nothing is swapped (see ``prompt.placebo``).
+        baseline: configs with its templates about no condition, where that is not among ``configs``.
         kind: the kind of model it needs (``masked``, ``classifier``, ``causal``).
         on_request: run only where its study is named: it costs many times the others.
         reading: how the model is read, where that is not the kind's usual way (see ``scorers.readings``).
@@ -52,13 +57,14 @@ class Experiment:
         levels: groups whose mean is reported beside the comparison; ``all`` pools every group.
         slices: columns to break findings down by.
         subset: column whose values are analysed apart; blank for none.
-        contrast: two values of ``subset`` whose gaps are compared.
-        cluster: column whose rows are not independent (template); the robust view clusters on it. Blank: none.
-        contrast_cluster: the same for the contrast: a column whose values each lie in one subset. Templates stand
-            in both subsets, so that their effects cancel; what the subsets differ in (conditions) does not.
+        contrast: two values of ``subset`` whose gaps are compared: the headline, for it answers the question.
+        random: the columns whose values are a sample of many (templates, conditions), and what they are called. Rows
+            that share one are not independent: every interval but the paper's own allows for it.
+        spreads: SD of the effects that the values of each random column have on a pair's gap (on a condition's score,
+            where groups are no pairs), as released outputs show it; blank: of the rest. None: not known before a run.
         test: the paper's test, an option of the measure.
         aggregate: columns to average over before groups are compared, from the finest: the last is the unit of
-            the comparison (conditions), whose robust view is a permutation test.
+            the comparison (conditions).
         thresholds: units above each are counted per group (1 counts those that reach it).
         reported: further columns whose mean is reported (the unrated mass).
         grid: two columns whose means are drawn as a heat map.
@@ -68,8 +74,9 @@ class Experiment:
         aliases: other names of right and wrong answers, by how a model may write them.
         calibrated: the calibration model is trained for it.
         rates: what is made of predictions and true labels, or of cosines (see ``findings.predictions.RATES``).
-        headline_measure, headline_subset: what stands for it where that is not ``measure``, or not the first of a
-            contrast (see ``headline``).
+        headline_measure, headline_subset: what answers the question where that is neither the contrast nor
+            ``measure`` over all rows.
+        headline_slice: the answer is one for each value of this slice: they may cancel and are never pooled.
     """
 
     name: str
@@ -82,6 +89,8 @@ class Experiment:
     direction: str
     configs: tuple[str, ...] = ()
     alternatives: tuple[str, ...] = ()
+    placebo: tuple[str, ...] = ()
+    baseline: tuple[str, ...] = ()
     reading: str = ""
     on_request: bool = False
     scores: tuple[str, ...] = ("score",)
@@ -89,8 +98,8 @@ class Experiment:
     slices: tuple[Slice, ...] = ()
     subset: str = ""
     contrast: tuple[str, str] | None = None
-    cluster: str = "template"
-    contrast_cluster: str = "condition"
+    random: Mapping[str, str] = field(default_factory=lambda: dict(_CROSSED))
+    spreads: Mapping[str, float] = field(default_factory=dict)
     test: str = "t"
     aggregate: tuple[str, ...] = ()
     thresholds: tuple[float, ...] = ()
@@ -104,11 +113,14 @@ class Experiment:
     calibrated: bool = False
     headline_measure: str = ""
     headline_subset: str = ""
+    headline_slice: str = "all"
 
     @property
-    def headline(self) -> tuple[str, str]:
-        """Measure and subset of the finding, over all rows, that stands for it."""
-        return self.headline_measure or self.measure, self.headline_subset or (self.contrast or ("",))[0]
+    def headline(self) -> tuple[str, str, str]:
+        """Measure, subset and slice of the findings that answer the question."""
+        if self.contrast:
+            return "gap_difference", " - ".join(self.contrast), "all"
+        return self.headline_measure or self.measure, self.headline_subset, self.headline_slice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +187,9 @@ class Released:
     """Outputs that the authors released for one model: pinned files, and how they become scored rows.
 
     ``rows`` takes the files by path and yields prompt rows with a ``score``; ``counts`` yields
-    (subset, measure, contrast, number) for facts that are no comparison of groups.
+    (subset, measure, contrast, number) for facts that are no comparison of groups. A run that the authors corrected
+    after they printed another has a ``note`` that says so, and ``corrected``, the values of slices that it changes:
+    it is shown where it differs from what was printed.
     """
 
     model: str
@@ -183,6 +197,8 @@ class Released:
     files: tuple[str, ...]
     rows: Callable[[Mapping[str, Path]], Iterable[Mapping[str, Any]]]
     counts: Callable[[Mapping[str, Path]], Iterable[tuple[str, str, str, float]]] | None = None
+    note: str = ""
+    corrected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,24 @@ def read_table(
     return rows
 
 
+def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str, dict[str, dict[str, str]]]:
+    """The rows of a corpus' ``wordings.csv``: by the number of the wording, then by what they reword.
+
+    ``key`` names the column that holds the latter, ``optional`` columns that may be blank.
+
+    Raises:
+        ValueError: as ``read_table``, or a wording that stands twice.
+    """
+    columns = (key, "wording", "template", *optional, "source")
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for row in read_table(corpus_dir(corpus) / "wordings.csv", columns, optional=optional):
+        mine = found.setdefault(row["wording"], {})
+        if row[key] in mine:
+            raise ValueError(f"wordings.csv: wording {row['wording']} of {row[key]!r} stands twice. Number it anew.")
+        mine[row[key]] = row
+    return found
+
+
 def strict_rows(name: str, handle: Iterable[str], *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Rows of a CSV text, each with the line at which it starts; the file's name is for errors.
 

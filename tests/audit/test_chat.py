@@ -12,6 +12,7 @@ from swapbias.audit.audit import resume, start
 from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
 from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.findings.predictions import BASELINE
 from swapbias.scorers.chat.answers import read_answer
 from swapbias.scorers.chat.kind import asked_rows
@@ -56,11 +57,11 @@ def test_a_planted_bias_is_found_with_its_figures_and_every_answer_kept(rows, tm
         "baseline": 100 * np.mean([c < 25 for c in codes]),
         "dry/bubbly": 100 * np.mean([c < 50 for c in codes]),
     }
-    gaps = {one.slice_value: one for one in found if one.measure == "paired_gap" and not one.robust}
+    gaps = {one.slice_value: one for one in found if one.measure == "paired_gap" and not one.view}
     for condition, share in planted.items():
         assert gaps[condition].estimate.value == pytest.approx(share)
     paired = next(
-        one for one in found if (one.slice_value, one.measure) == ("dry/bubbly", "bias_difference") and not one.robust
+        one for one in found if (one.slice_value, one.measure) == ("dry/bubbly", "bias_difference") and not one.view
     )
     assert paired.estimate.value == pytest.approx(planted["dry/bubbly"] - planted["baseline"])
     assert paired.estimate.p_value < 0.05
@@ -157,9 +158,11 @@ def test_more_trials_of_one_answer_do_not_make_it_more_certain(rows):
     fields = ("value", "ci_low", "ci_high", "p_value", "n")
     once, often = (
         {
-            (one.measure, one.contrast, one.slice_value, one.robust): [getattr(one.estimate, name) for name in fields]
+            (one.measure, one.contrast, one.slice_value, one.inference): [
+                getattr(one.estimate, name) for name in fields
+            ]
             for one in findings
-            if "as published" not in one.robust  # the published test is between trials
+            if one.view != AS_PUBLISHED  # the published test is between trials
         }
         for findings in found
     )
@@ -211,7 +214,9 @@ def test_prompts_that_a_model_cannot_read_are_counted(tmp_path, quiet):
     _, found = start(settings, tmp_path / "run", **quiet)
     gap = next(one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
     assert (gap.estimate.n, gap.estimate.n_unscored) == (0, 1)  # 8 sets of adjectives of one sentence
-    assert all(math.isnan(one.estimate.value) for one in found)
+    # Neither side is answered, which is all that can be said.
+    assert {one.estimate.value for one in found if one.measure == "nonanswer_gap"} == {0.0}
+    assert all(math.isnan(one.estimate.value) for one in found if one.measure != "nonanswer_gap")
 
 
 def test_causal_models_are_read_by_the_odds_of_two_answers(tmp_path, quiet):
@@ -249,7 +254,7 @@ def test_trials_are_told_apart_and_differences_use_them():
     shares = dict.fromkeys(("said_unsure", "said_other", "strict_other"), 0.0)
     frame = frame.assign(score=100.0 * right, strict_correct=right.astype(float), model_id="hand", **shares)
     found = disaggregate(frame, "adjective_coreference", expected={})
-    difference = next(one for one in found if one.measure == "bias_difference" and not one.robust)
+    difference = next(one for one in found if one.measure == "bias_difference" and not one.view)
     assert difference.estimate.value == pytest.approx(50)
     assert difference.estimate.n == 1  # sentences, not trials
     gap = next(one for one in found if one.measure == "paired_gap" and one.slice_value == "old")

@@ -31,6 +31,7 @@ from tests.notes import mimic
 pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
 
 SWAPPER = Swapper()
+RATIOS = ("tprr", "fprr", "log_tprr", "log_fprr")
 # Ten notes with their label. The rules below call a note positive where vodka is named, or falls of one gender.
 TEN = (
     ("He drinks vodka daily.", "1"), ("She drinks vodka daily.", "1"),
@@ -62,8 +63,8 @@ def ten(tmp_path):
 
 
 def numbers(found, subset, *, slice_by="phenotype"):
-    mine = [one for one in found if (one.subset, one.slice_by) == (subset, slice_by) and not one.robust]
-    return {one.measure: one for one in mine if MEASURES[one.measure].tabled}
+    mine = [one for one in found if (one.subset, one.slice_by) == (subset, slice_by)]
+    return {one.measure: one for one in mine if MEASURES[one.measure].tabled or one.measure in RATIOS}
 
 
 def test_the_table_of_regimes_is_what_ten_notes_give_by_hand(ten):
@@ -93,7 +94,12 @@ def test_the_table_of_regimes_is_what_ten_notes_give_by_hand(ten):
         assert mine["tprr"].estimate.value == pytest.approx(tprr)
         assert mine["fprr"].estimate.value == pytest.approx(fprr)
         assert mine["macro_f1"].estimate.value == pytest.approx(f1, abs=1e-5)
-        assert {mine[name].higher_group for name in ("flip_rate", "tprr", "fprr")} == {higher}
+        sign = {"male": -1, "female": 1, "": 0}[higher]
+        assert mine["tpr_difference"].estimate.value == pytest.approx(sign * 0.5)  # female - male
+        assert mine["fpr_difference"].estimate.value == pytest.approx(sign / 3)
+        assert mine["log_tprr"].estimate.value == pytest.approx(math.log(tprr) * -sign)
+        assert mine["log_fprr"].estimate.value == pytest.approx(math.log(fprr) * -sign)
+        assert {one.higher_group for name, one in mine.items() if name != "macro_f1"} == {higher}
         assert mine["flip_rate"].estimate.n == 10
     assert numbers(found, "original")["flip_rate"].estimate.p_value == pytest.approx(0.125)
     assert math.isnan(numbers(found, "augmented")["flip_rate"].estimate.p_value)
@@ -353,7 +359,7 @@ def test_the_corpus_builds_what_load_dataset_reads(tmp_path):
     from datasets import load_dataset
 
     counts = {one.config: one.rows for one in building.build("clinical_notes", tmp_path / "built")}
-    assert len(counts) == 17
+    assert len(counts) == 18
     folder = str(tmp_path / "built" / "clinical_notes")
     data = load_dataset(folder, "depression-augmented", cache_dir=str(tmp_path / "cache"))
     assert {name: len(part) for name, part in data.items()} == {"train": 720, "test": 211}
@@ -510,7 +516,7 @@ def test_the_papers_table_shows_that_augmentation_equalises():
         (measure, regime): np.mean(
             [float(row["value"]) for row in rows if (row["measure"], row["subset"]) == (measure, regime)]
         )
-        for measure in (one.name for one in MEASURES.values() if one.tabled)
+        for measure in ("flip_rate", "tprr", "fprr", "macro_f1")
         for regime in RULES
     }
     assert mean["flip_rate", "augmented"] < 0.01 < 0.04 < mean["flip_rate", "original"]

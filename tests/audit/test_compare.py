@@ -16,6 +16,7 @@ from swapbias.audit.run import Run
 from swapbias.cli.compare import print_comparison
 from swapbias.errors import UsageError
 from swapbias.findings.comparison import compare
+from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.measures.estimate import Estimate
 from swapbias.report.words import inert, shown
 from tests.hub.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED, on_disk, shared
@@ -100,13 +101,15 @@ def test_another_unit_is_another_row():
     assert len(side_by_side([run("a", 0.1), run("b", 0.1, found=[other])]).rows) == 2
 
 
-def test_robust_views_means_slices_and_other_scores_are_not_compared():
+def test_published_views_means_slices_and_other_scores_are_not_compared():
     left_out = [
-        replace(GAP, robust="clustered by template"),
+        replace(GAP, inference=AS_PUBLISHED),
+        replace(GAP, inference="over categories, studentised permutation"),
         replace(GAP, measure="mean"),
         replace(GAP, slice_by="phase", slice_value="1"),
         replace(GAP, score="closed_list_mass"),
     ]
+    left_out = [replace(one, headline=False) for one in left_out]
     assert len(side_by_side([run("lab/small", 0, found=[GAP, *left_out])]).rows) == 1
     assert side_by_side([run("lab/small", 0, found=left_out)]).rows == ()
 
@@ -273,8 +276,9 @@ def test_a_credentialed_run_of_ones_own_is_compared_and_a_fetched_one_is_refused
 
 def test_differences_are_of_the_scored_rows_in_the_order_of_the_runs(tmp_path):
     runs = [read_run(on_disk(tmp_path / name, name, higher)) for name, higher in (("b", 0.3), ("a", 0.1))]
-    (plain, paired), left_out = differences(runs)
-    assert (plain.contrast, plain.robust, paired.robust) == ("b - a", "", "paired by prompt")
+    (paired, plain), left_out = differences(runs)
+    assert (plain.contrast, plain.inference) == ("b - a", "as published")
+    assert (paired.contrast, paired.inference) == ("b - a", "over templates and diagnoses, paired")
     assert paired.estimate.value == pytest.approx(0.3 - 0.1)
     assert left_out == []
 

@@ -10,6 +10,7 @@ from swapbias.audit import results as result_files
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
 from swapbias.audit.results import parse_manifest, parse_results
+from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.measures.estimate import Estimate
 from tests.hub.shared_runs import GAP, MANIFEST, UNDEFINED, results, written
 
@@ -41,7 +42,13 @@ def test_findings_come_back_as_they_were_written():
 
 
 def test_writing_what_was_read_gives_the_same_bytes():
-    content = results([GAP, UNDEFINED, replace(GAP, robust="clustered", estimate=Estimate(-0.0, p_value=2e-298))])
+    content = results(
+        [
+            GAP,
+            UNDEFINED,
+            replace(GAP, inference=AS_PUBLISHED, headline=False, estimate=Estimate(-0.0, p_value=2e-298)),
+        ]
+    )
     assert results(parse_results(content, "here")) == content
 
 
@@ -90,7 +97,10 @@ def test_a_real_run_comes_back_byte_for_byte(tmp_path, quiet):
         ("unit", "\u202egnp.exe", "'unit' holds control characters"),
         ("unit", "\ud800", "'unit' holds control characters"),
         ("published_note", "\x00", "'published_note' holds control characters"),
-        ("surprise", 1, "32 keys, expected 31"),
+        ("inference", None, "'inference' is no text"),
+        ("headline", 1, "'headline' is neither true nor false"),
+        ("headline", None, "'headline' is neither true nor false"),
+        ("surprise", 1, f"{len(GAP.row()) + 1} keys, expected {len(GAP.row())}"),
     ],
 )
 def test_a_wrong_value_is_named_by_finding_and_key_and_not_repeated(key, value, told):

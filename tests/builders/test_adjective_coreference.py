@@ -362,4 +362,5 @@ def test_the_study_is_run_on_request_alone():
     assert [one.kind for one in STUDY.experiments] == ["chat", "causal"]
     assert all(one.on_request for one in STUDY.experiments)
     configs = {config.name for config in load_corpus(NAME).configs}
-    assert {*STUDY.experiments[0].configs, *STUDY.experiments[0].alternatives} == configs
+    first = STUDY.experiments[0]
+    assert {*first.configs, *first.alternatives, *first.placebo} == configs

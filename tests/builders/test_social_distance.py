@@ -296,8 +296,8 @@ def test_the_paired_comparison_sees_what_the_independent_one_cannot():
     }
     compared = compare({"gendered_stigma": rows})
     found = [one for one in compared if one.slice_by == "all" and one.subset == "mental_health"]
-    plain, paired = found
-    assert (plain.robust, paired.robust) == ("", "paired by prompt")
+    paired, plain = found
+    assert (paired.inference, plain.inference) == ("over templates and diagnoses, paired", "as published")
     assert plain.estimate.value == pytest.approx(paired.estimate.value) == pytest.approx(0.0105, abs=5e-4)
     assert plain.estimate.p_value > 0.2
     assert paired.estimate.p_value < 1e-6

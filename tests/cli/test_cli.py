@@ -146,7 +146,7 @@ def test_an_audit_names_its_report_last(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().splitlines()[-1] == f"Report: {tmp_path}/run/report.html"
     assert "Headline findings" in done.stdout
-    assert "840/840" in done.stderr
+    assert "4840/4840" in done.stderr  # 840, and 800 in each of five wordings
 
 
 def test_build_writes_what_load_dataset_reads_offline(tmp_path):
@@ -239,3 +239,27 @@ def test_labels_that_do_not_tell_leave_no_folder(tmp_path):
     done = swapbias("audit", folder, "--study", "social_distance", "--out", tmp_path / "run")
     refused(done, 2, "Pass --negative-label")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_plan_says_what_an_audit_takes_and_could_find():
+    done = swapbias("plan", "someone/model", "--kind", "masked", "--study", "gendered_stigma")
+    assert done.returncode == 0, done.stderr
+    # 17 templates x 22 diagnoses, each text in six wordings, 17 about no condition; at most 111 calls for each of
+    # 27 x 22 texts.
+    assert "374 pairs, 17 templates x 22 diagnoses; a gap of 0.14 (probability mass at the mask)" in done.stdout
+    assert f"{374 * 6 + 17:,} model calls." in done.stdout
+    assert "at most 65,934 model calls." in done.stdout
+    alias = swapbias("audit", "someone/model", "--kind", "masked", "--study", "gendered_stigma", "--dry-run")
+    assert alias.stdout == done.stdout
+
+
+def test_a_plan_says_what_is_not_known_before_a_run():
+    done = swapbias("plan", "someone/model", "--kind", "causal", "--study", "adjective_coreference", "--limit", "32")
+    assert "16 pairs" in done.stdout
+    assert "the gap that it could find is unknown before a run; at most 64 model calls." in done.stdout
+
+
+def test_a_plan_is_refused_as_an_audit_is():
+    refused(swapbias("plan", "--study", "nope"), 2, "Unknown study 'nope'")
+    refused(swapbias("plan", "someone/model"), 2, "Pass --kind")
+    refused(swapbias("plan", "vader", "--study", "gendered_stigma"), 2, "Nothing to audit")

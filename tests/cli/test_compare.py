@@ -42,12 +42,14 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
     assert "small @ mine" in told
     assert "other @ bob/audits" in told
     assert "Models compared" in told
-    assert "paired by prompt" in told
+    assert "over templates and diagnoses, paired" in told
+    assert "as published" in told
     assert "Left out: bob/audits/runs/bad is not complete." in told
     assert "Left out: eve/gone is no dataset repository" in told
     assert NO_RANKING in told
     with (tmp_path / "out" / "comparison.csv").open(newline="") as handle:
-        found = [row for row in csv.DictReader(handle) if row["robust"] and row["subset"] == "mental_health"]
+        found = [row for row in csv.DictReader(handle) if row["subset"] == "mental_health"]
+    assert [row["inference"] for row in found[:2]] == ["over templates and diagnoses, paired", "as published"]
     assert float(found[0]["value"]) == pytest.approx(0.2)
     with (tmp_path / "out" / "side_by_side.csv").open(newline="") as handle:
         assert next(csv.DictReader(handle))["other @ bob/audits: value"] == "0.25"

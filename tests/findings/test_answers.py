@@ -1,5 +1,6 @@
 """Trials of a chat model repeat a sentence and are none themselves: what they may change, what the report shows."""
 
+import html
 import math
 import re
 import zlib
@@ -7,12 +8,14 @@ import zlib
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
 from swapbias.findings import comparison as comparing
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.findings.predictions import AS_PUBLISHED, BASELINE, over_trials, sentence_pairs
+from swapbias.findings.finding import AS_PUBLISHED
+from swapbias.findings.predictions import BASELINE, over_trials, sentence_pairs
 from swapbias.measures.gaps import paired_gap
 from swapbias.scorers.chat.answers import read_answer
 from swapbias.scorers.chat.kind import asked_rows
@@ -55,20 +58,19 @@ def findings_of(rows):
     return disaggregate(rows, STUDY, expected={})
 
 
-def one(found, measure, *, slice_value="", contrast="pro - anti", robust=""):
+def one(found, measure, *, slice_value="", contrast="pro - anti", view=""):
     """The single finding of that name."""
     (chosen,) = [
         each
         for each in found
-        if (each.measure, each.slice_value, each.robust) == (measure, slice_value, robust)
-        and each.contrast == contrast
+        if (each.measure, each.slice_value, each.view) == (measure, slice_value, view) and each.contrast == contrast
     ]
     return chosen.estimate
 
 
 def test_repeating_the_same_answers_changes_no_number_but_those_of_the_published_test(prompts):
     def numbers(trials):
-        rows = [each.row() for each in findings_of(answered(prompts, trials)) if each.robust != AS_PUBLISHED]
+        rows = [each.row() for each in findings_of(answered(prompts, trials)) if each.view != AS_PUBLISHED]
         return pd.DataFrame(rows)
 
     once = numbers(1)
@@ -82,30 +84,62 @@ def test_repeated_answers_leave_the_published_test_undefined_rather_than_sure(pr
     found = findings_of(answered(prompts, 5))
     contrast = f"pro - anti, minus {BASELINE}"
     for condition in ("dry/bubbly", "old"):
-        between = one(found, "bias_difference", slice_value=condition, contrast=contrast, robust=AS_PUBLISHED)
+        between = one(found, "bias_difference", slice_value=condition, contrast=contrast, view=AS_PUBLISHED)
         paired = one(found, "bias_difference", slice_value=condition, contrast=contrast)
         assert (between.n, paired.n) == (10, 48)
         assert between.value == pytest.approx(paired.value)
         assert math.isnan(between.p_value)  # no trial differs from another
 
 
-def test_the_bias_is_that_of_the_paired_t_test_over_sentences(prompts):
+OCCUPATIONS = ("male_answer", "female_answer")
+
+
+def test_the_bias_is_that_of_sentences_and_its_error_that_of_both_occupations(prompts):
     # Each trial flips a coin of its own: the slow way, a sentence's gap is the mean over its 3 x 4 pairs of answers.
     rng = np.random.default_rng(3)
     rows = answered(prompts, 4, lambda row: bool(rng.random() < (0.5 if row["group"] == "anti" else 0.3)))
-    gaps = []
-    for _, mine in rows.groupby("template"):
+    gaps, occupations = [], {name: [] for name in OCCUPATIONS}
+    for _, mine in rows.groupby("template", sort=False):
         assert len(mine) == 3 * 4 * 2
         sides = [mine.loc[mine["group"] == side, "score"].mean() for side in SIDES]
         gaps.append(sides[0] - sides[1])
-    error = np.std(gaps, ddof=1) / math.sqrt(48)
+        for name, values in occupations.items():
+            (value,) = set(mine[name])
+            values.append(value)
+    # The slow way, by sums over occupations: each way's CR2 variance, less the residual one that both hold.
+    gaps, mean, parts = np.array(gaps), np.mean(gaps), []
+    for values in occupations.values():
+        groups = [gaps[np.array(values) == value] for value in dict.fromkeys(values)]
+        parts.append(sum((group - mean).sum() ** 2 / 48**2 / (1 - len(group) / 48) for group in groups))
+    dummies = pd.get_dummies(pd.DataFrame(occupations)).to_numpy(dtype=float)
+    fitted = dummies @ np.linalg.lstsq(dummies, gaps, rcond=None)[0]
+    rest = 48 - np.linalg.matrix_rank(dummies)
+    left = ((gaps - fitted) ** 2).sum() / rest / 48
     found = one(findings_of(rows), "paired_gap")
-    assert found.value == pytest.approx(np.mean(gaps))
-    assert found.ci_low == pytest.approx(np.mean(gaps) - 2.011741 * error, abs=1e-4)  # t of 47 degrees, 97.5 %
+    assert found.value == pytest.approx(mean)
+    assert found.error**2 == pytest.approx(max(sum(parts) - left, *parts))
+    half = stats.t.ppf(0.975, found.freedom) * found.error
+    assert (found.ci_low, found.ci_high) == pytest.approx((mean - half, mean + half))
     assert found.n == 48
-    # Counted as 576 independent pairs the interval would be narrower.
+    # Counted as 576 independent pairs it would be another quantity.
     naive = paired_gap(rows["score"], rows["group"], rows["pair_id"], reference_group="anti")
     assert naive.n == 576
+
+
+def test_the_bias_holds_over_occupations_and_they_alone_change_its_interval(prompts):
+    rows = answered(prompts, 1)
+    found = findings_of(rows)
+    (headline,) = [each for each in found if each.headline]
+    assert headline.inference == "over men's occupations and women's occupations"
+    # Every sentence with occupations of its own: the paired t test over 48 sentences.
+    own = rows.assign(**dict.fromkeys(OCCUPATIONS, rows["template"]))
+    alone = one(findings_of(own), "paired_gap")
+    gaps = sentence_pairs(rows, "anti")
+    slow = stats.ttest_rel(gaps["pro"], gaps["anti"])
+    assert alone.value == headline.estimate.value
+    assert alone.p_value == pytest.approx(slow.pvalue)
+    assert (alone.ci_low, alone.ci_high) == pytest.approx(tuple(slow.confidence_interval()))
+    assert alone.error != headline.estimate.error
 
 
 def test_means_of_sides_differ_by_the_bias_and_count_sentences(prompts):
@@ -174,10 +208,14 @@ def report(tmp_path_factory):
     return (run.folder / "report.html").read_text(encoding="utf-8"), found
 
 
-def cells(page, quantity, where):
-    """The numbers of the row of that quantity and those rows."""
-    pattern = rf"<td>{re.escape(quantity)}</td><td>{re.escape(where)}</td>(.*?)</tr>"
-    rows = re.findall(pattern, page, flags=re.DOTALL)
+OVER = "over men's occupations"  # of 12 sentences each woman's occupation stands beside one man's alone
+
+
+def cells(page, quantity, where, inference):
+    """The numbers of the row of that quantity, those rows and that inference."""
+    named = [re.escape(text) for text in (quantity, where, inference)]
+    pattern = rf"<td>{named[0]}</td><td>{named[1]}</td><td>{named[2]}</td>(.*?)</tr>"
+    rows = re.findall(pattern, html.unescape(page), flags=re.DOTALL)
     assert len(rows) == 1, (quantity, where, len(rows))
     return re.findall(r"<td[^>]*>([^<]*)</td>", rows[0])
 
@@ -188,11 +226,10 @@ def test_the_report_shows_each_difference_paired_by_sentence_and_as_published(re
     differences = [each for each in found if each.measure == "bias_difference"]
     assert len(differences) == 2 * 15
     for each in differences:
-        quantity = "gap, pro − anti, minus baseline" + (f", {AS_PUBLISHED}" if each.robust else "")
-        shown = cells(page, quantity, f"adjectives: {each.slice_value}")
-        assert shown[5] == str(each.estimate.n) == ("4" if each.robust else "12")
+        shown = cells(page, "gap, pro − anti, minus baseline", f"adjectives: {each.slice_value}", each.inference)
+        assert shown[4] == str(each.estimate.n) == ("4" if each.view else "12")
         assert (shown[3] == "–") == math.isnan(each.estimate.p_value)
-    dry = cells(page, "gap, pro − anti, minus baseline", "adjectives: dry/bubbly")
+    dry = cells(page, "gap, pro − anti, minus baseline", "adjectives: dry/bubbly", OVER)
     assert dry[1].startswith("[")
 
 
@@ -201,8 +238,8 @@ def test_the_report_counts_sentences_for_every_adjective(report):
     gaps = [each for each in found if each.measure == "paired_gap" and each.slice_by == "adjectives"]
     assert len(gaps) == 16
     for each in gaps:
-        shown = cells(page, "gap, pro − anti", f"adjectives: {each.slice_value}")
-        assert shown[5] == "12"
+        shown = cells(page, "gap, pro − anti", f"adjectives: {each.slice_value}", each.inference)
+        assert shown[4] == "12"
         assert shown[1].startswith("[")
 
 
@@ -213,7 +250,7 @@ def test_two_models_differ_no_more_surely_when_asked_again(prompts):
         (found,) = [
             one
             for one in comparing._differences("adjective_coreference", experiment, ("a", "b"), rows)
-            if one.slice_by == "all" and not one.robust
+            if one.slice_by == "all" and not one.view
         ]
         return found.estimate.p_value, found.estimate.n
 

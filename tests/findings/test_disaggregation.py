@@ -2,13 +2,15 @@
 
 import math
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from swapbias.audit.run import score_prompts, score_rows
-from swapbias.findings.disaggregation import disaggregate, findings_table
+from swapbias.findings.disaggregation import disaggregate, findings_table, judged
+from swapbias.findings.finding import headlines
 from swapbias.measures.levels import adjust
 from swapbias.studies.catalogue import config_rows, load_prompts, load_study, studies
 from swapbias.studies.tables import published_rows
@@ -66,6 +68,9 @@ def test_a_blind_model_has_exactly_no_gap(study, config, experiment):
 def test_a_silent_model_is_counted_not_scored(study, config, experiment):
     rows = score_rows(config_rows(study, config), baselines.silent())
     for one in disaggregate(pd.DataFrame(rows), study):
+        if one.measure == "nonanswer_gap":  # neither group is answered
+            assert one.estimate.value == 0
+            continue
         assert math.isnan(one.estimate.value)
         assert one.estimate.n == 0
         assert one.estimate.n_unscored > 0
@@ -74,7 +79,7 @@ def test_a_silent_model_is_counted_not_scored(study, config, experiment):
 def test_a_gap_planted_in_one_set_is_the_difference_of_gaps():
     rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({("mental_health", "female"): 0.3}))
     found = disaggregate(pd.DataFrame(rows), "gendered_stigma")
-    contrast = next(one for one in found if one.measure == "gap_difference" and not one.robust)
+    contrast = next(one for one in found if one.measure == "gap_difference" and not one.view)
     assert contrast.subset == "mental_health - other_health"
     assert contrast.estimate.value == pytest.approx(0.3, abs=0.005)
     by_set = {
@@ -91,31 +96,69 @@ def test_slices_partition_the_pairs():
             gaps = [
                 one.estimate.n
                 for one in found
-                if (one.slice_by, one.subset, one.measure, one.robust) == (name, subset, "paired_gap", "")
+                if (one.slice_by, one.subset, one.measure, one.view) == (name, subset, "paired_gap", "")
             ]
             assert gaps == sizes
 
 
-def test_families_are_named_and_corrected():
-    rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({"female": 0.002}))
-    found = disaggregate(pd.DataFrame(rows), "gendered_stigma")
+def families_of(found):
     families = {}
     for one in found:
         if one.estimate.family:
-            families.setdefault(one.estimate.family, []).append(one.estimate)
+            families.setdefault(one.estimate.family, []).append(one)
+    return families
+
+
+def test_families_are_named_and_corrected():
+    rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({"female": 0.002}))
+    families = families_of(disaggregate(pd.DataFrame(rows), "gendered_stigma"))
     assert "rq1 paired_gap of score by phase: 6 tests, bonferroni" in families
-    for members in families.values():
-        expected = adjust([one.p_value for one in members], "bonferroni")
-        assert [one.p_adjusted for one in members] == pytest.approx(list(expected))
+    # The published t tests of the slices beside: to count them in would double the price of every slice.
+    assert "rq1 paired_gap of score by phase, as published: 6 tests, bonferroni" in families
+    for name, members in families.items():
+        assert name.endswith(f": {len(members)} tests, bonferroni") or name == "headlines: 1 tests, holm"
+        expected = adjust([one.estimate.p_value for one in members], name.rsplit(" ", 1)[-1])
+        assert [one.estimate.p_adjusted for one in members] == pytest.approx(list(expected))
+        assert len({one.view for one in members}) == 1
 
 
-def test_the_robust_view_has_the_same_value_and_another_interval():
+def test_headlines_are_one_family_over_all_experiments_and_no_other_counts_them():
+    """By hand, Holm: of p_1 <= p_2 the first is doubled and the second is at least that."""
+    rows = []
+    for experiment in load_study("occupation_sentiment").experiments:
+        rows += score_rows(config_rows("occupation_sentiment", experiment.configs[0]), planted({"female": 0.002}))
+    found = disaggregate(pd.DataFrame(rows), "occupation_sentiment")
+    first, second = sorted((one.estimate for one in headlines(found)), key=lambda one: one.p_value)
+    assert {first.family, second.family} == {"headlines: 2 tests, holm"}
+    assert first.p_adjusted == pytest.approx(min(1, 2 * first.p_value))
+    assert second.p_adjusted == pytest.approx(max(second.p_value, first.p_adjusted))
+    assert families_of(found)["headlines: 2 tests, holm"] == headlines(found)
+
+
+def test_the_headlines_of_several_studies_are_corrected_together():
+    """Two studies with a headline each: p .01 and .04 become .02 and .04, whatever each report said alone."""
+    rows = score_rows(config_rows("occupation_sentiment", "control"), planted({"female": 0.05}))
+    found = disaggregate(pd.DataFrame(rows), "occupation_sentiment")
+    (one,) = headlines(found)
+    assert one.estimate.family == "headlines: 1 tests, holm"
+    told = {"a": 0.01, "b": 0.04}
+    both = [replace(one, study=name, estimate=replace(one.estimate, p_value=p)) for name, p in told.items()]
+    corrected = judged([*both, *(other for other in found if other != one)])
+    assert [each.estimate.p_adjusted for each in headlines(corrected)] == pytest.approx([0.02, 0.04])
+    assert {each.estimate.family for each in headlines(corrected)} == {"headlines: 2 tests, holm"}
+    assert corrected[2:] == [other for other in found if other != one]
+
+
+def test_the_published_view_has_the_same_value_and_another_interval_and_stands_second():
     rows = score_rows(config_rows("occupation_sentiment", "sentences"), planted({"female": 0.05}))
     found = disaggregate(pd.DataFrame(rows), "occupation_sentiment")
-    plain, robust = (one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
-    assert (plain.robust, robust.robust) == ("", "clustered by template")
-    assert plain.estimate.value == pytest.approx(robust.estimate.value)
-    assert plain.estimate.ci_low != robust.estimate.ci_low
+    designed, published = (one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
+    assert (designed.inference, published.inference) == ("over noun pairs and professions", "as published")
+    assert (designed.headline, published.headline) == (True, False)
+    assert designed.estimate.value == pytest.approx(published.estimate.value)
+    assert designed.estimate.ci_low != published.estimate.ci_low
+    assert published.estimate.test == "paired t"
+    assert published.estimate.freedom == 399
 
 
 def test_the_python_api_goes_from_dataset_to_findings():
@@ -166,35 +209,36 @@ def test_the_table_is_long_and_flat():
     assert wanted <= set(table)
 
 
-def test_the_robust_contrast_rejects_as_often_as_it_says_when_there_is_no_difference():
-    """Gaps with large template effects and small diagnosis effects, the same in both sets: p < .05 in about 5 %.
-
-    Clustered on templates, which stand in both sets, the template effects cancel and the diagnosis effects are
-    missed: that way it would be more than half.
+def test_the_contrast_rejects_as_often_as_it_says_when_there_is_no_difference():
+    """Gaps with template and diagnosis effects of the size of the released outputs, the same in both sets: p < .05 in
+    about 5 %. Templates stand in both sets and cancel; what the sets differ in, diagnoses, does not: the published t
+    test, which takes 374 gaps for independent ones, rejects more than half of the time.
     """
     rows = pd.DataFrame(config_rows("gendered_stigma", "rq1"))
-    rows = rows[rows["group"] != "unspecified"].assign(model_id="simulated", closed_list_mass=0.0)
+    rows = rows[rows["group"] != "unspecified"].assign(model_id="simulated")
     rng = np.random.default_rng(0)
-    rejected, runs = 0, 60
+    rejected, runs = {"over templates and diagnoses": 0, "as published": 0}, 60
     for _ in range(runs):
-        effects = {name: rng.normal(0, 0.2) for name in rows["template"].unique()}
-        effects |= {name: rng.normal(0, 0.02) for name in rows["condition"].unique()}
-        gaps = rows["template"].map(effects) + rows["condition"].map(effects) + rng.normal(0, 0.01, len(rows))
+        effects = {name: rng.normal(0, 0.042) for name in rows["template"].unique()}
+        effects |= {name: rng.normal(0, 0.115) for name in rows["condition"].unique()}
+        gaps = rows["template"].map(effects) + rows["condition"].map(effects) + rng.normal(0, 0.035, len(rows))
         frame = rows.assign(score=0.5 + gaps * (rows["group"] == "female"))
-        found = disaggregate(frame, "gendered_stigma")
-        contrast = [one for one in found if one.measure == "gap_difference" and one.slice_by == "all"]
-        robust = next(one for one in contrast if one.robust == "clustered by condition" and one.score == "score")
-        rejected += robust.estimate.p_value < 0.05
-    assert rejected <= 9  # 15 %: chance of more at a true rate of 5 % is below 1 in 1,000
+        for one in disaggregate(frame, "gendered_stigma"):
+            if one.measure == "gap_difference" and one.slice_by == "all":
+                assert one.headline == (one.view == "")
+                rejected[one.inference] += one.estimate.p_value < 0.05
+    assert rejected["over templates and diagnoses"] <= 9  # 15 %: at a true rate of 5 % below 1 in 1,000
+    assert rejected["as published"] > 20
 
 
-def test_the_seed_moves_resampled_intervals_and_nothing_else():
-    rows = pd.DataFrame(score_rows(config_rows("social_distance", "sentiment"), planted({"stigmatized": 0.1})))
+def test_the_seed_moves_permutation_tests_and_nothing_else():
+    rows = pd.DataFrame(score_rows(config_rows("social_distance", "sentiment"), planted({"stigmatized": 0.003})))
     first, again, other = (disaggregate(rows, "social_distance", seed=seed) for seed in (1, 1, 2))
-    assert [one.estimate.ci_low for one in first if one.robust] == [
-        one.estimate.ci_low for one in again if one.robust
-    ]
-    assert [one.estimate.ci_low for one in first if one.robust] != [
-        one.estimate.ci_low for one in other if one.robust
-    ]
-    assert [one.estimate.value for one in first] == [one.estimate.value for one in other]
+
+    def told(found, permuted):
+        return [repr(one.row()) for one in found if (one.view == "studentised permutation") == permuted]
+
+    assert told(first, True)
+    assert told(first, True) == told(again, True)
+    assert told(first, True) != told(other, True)
+    assert told(first, False) == told(other, False)

@@ -8,7 +8,15 @@ import pandas as pd
 import pytest
 
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.findings.finding import Finding, experiment_of, headline_of_each, headlines, oriented
+from swapbias.findings.finding import (
+    AS_PUBLISHED,
+    Finding,
+    comparisons,
+    experiment_of,
+    headline_of_each,
+    headlines,
+    oriented,
+)
 from swapbias.measures.estimate import Estimate
 from swapbias.measures.measure import MEASURES
 from swapbias.notes.regimes import REGIMES, VERSIONS
@@ -25,7 +33,7 @@ def finding(measure, unit, value, low=math.nan, high=math.nan, **more):
     usual = {
         "study": "gendered_stigma", "experiment": "rq1", "model_id": "m", "score": "score",
         "contrast": "female - male", "subset": "mental_health", "slice_by": "all", "slice_value": "",
-        "direction": "", "robust": "",
+        "direction": "", "inference": "over templates and diagnoses",
     }  # fmt: skip
     return Finding(measure=measure, unit=unit, estimate=Estimate(value, low, high, n=9), **{**usual, **more})
 
@@ -53,6 +61,8 @@ def fair(measure, unit, value, low=math.nan, high=math.nan):
         ("tprr", "ratio of true positive rates", 0.8, 0.8),
         ("fprr", "ratio of false positive rates", 1.25, 0.8),  # either group over the other
         ("fprr", "ratio of false positive rates", math.inf, 0.0),
+        ("tpr_difference", "difference of true positive rates", -0.3, 0.7),
+        ("log_fprr", "natural log ratio of false positive rates", -math.log(4), 0.25),
         ("leakage_uar", "unweighted average recall", 0.9, 0.2),  # 1 - 2 x .4
         ("leakage_uar", "unweighted average recall", 0.1, 0.2),  # always wrong tells the gender as well
         ("direct_bias", "absolute cosine", 0.05, 0.95),
@@ -72,6 +82,8 @@ ANCHORS = [  # measure, unit, no difference, the largest there can be
     ("flip_rate", "share of notes", 0.0, (1.0,)),
     ("tprr", "ratio of true positive rates", 1.0, (0.0, math.inf)),
     ("fprr", "ratio of false positive rates", 1.0, (0.0, math.inf)),
+    ("fpr_difference", "difference of false positive rates", 0.0, (-1.0, 1.0)),
+    ("log_tprr", "natural log ratio of true positive rates", 0.0, (-math.inf, math.inf)),
     ("leakage_uar", "unweighted average recall", 0.5, (0.0, 1.0)),
     ("direct_bias", "absolute cosine", 0.0, (1.0,)),
 ]
@@ -190,15 +202,33 @@ def test_how_it_was_made_is_told_in_words():
 # --- which findings are told first ----------------------------------------------------------------------
 
 
-def test_headlines_are_the_comparisons_over_all_rows_those_across_a_slice_last():
+def test_comparisons_are_those_over_all_rows_headlines_first_and_those_across_a_slice_last():
     across = finding("correlation", "correlation", 0.5, slice_by="profession")
     gap, rate = finding("paired_gap", MASS, 0.3), finding("flip_rate", "share of notes", 0.2)
-    views = [finding("paired_gap", MASS, 0.3, robust="clustered"), finding("paired_gap", MASS, 0.1, score="closed")]
+    answer = finding("gap_difference", MASS, 0.2, subset="mental_health - other_health", headline=True)
+    views = [
+        finding("paired_gap", MASS, 0.3, inference=AS_PUBLISHED),
+        finding("paired_gap", MASS, 0.3, inference="over categories, studentised permutation"),
+        finding("paired_gap", MASS, 0.1, score="closed"),
+    ]
     others = [finding("mean", MASS, 0.3), finding("paired_gap", MASS, 0.3, slice_by="act", slice_value="talk")]
-    found = [across, rate, *others, gap, *views]
-    assert headlines(found) == [gap, across]
-    assert headlines(found, rates=True) == [rate, gap, across]
-    assert headlines(found, views=True) == [gap, *views, across]
+    found = [across, rate, *others, gap, *views, answer]
+    assert comparisons(found) == [answer, gap, across]
+    assert comparisons(found, rates=True) == [answer, rate, gap, across]
+    assert comparisons(found, views=True) == [answer, gap, *views, across]
+    assert headlines(found) == [answer]
+
+
+def test_a_headline_of_a_slice_or_a_rate_is_told_with_the_comparisons():
+    each = [finding("paired_gap", MASS, 0.3, slice_by="phenotype", slice_value=v, headline=True) for v in "ab"]
+    rate = finding("leakage_uar", "unweighted average recall", 0.9, headline=True)
+    assert comparisons([*each, rate]) == [*each, rate]
+
+
+def test_the_view_is_said_by_the_inference():
+    said = {"over templates": "", AS_PUBLISHED: AS_PUBLISHED}
+    said |= {"over categories, studentised permutation": "studentised permutation", "these rows only": ""}
+    assert {each: finding("paired_gap", MASS, 0.3, inference=each).view for each in said} == said
 
 
 # --- every experiment of every study --------------------------------------------------------------------
@@ -207,7 +237,7 @@ def test_headlines_are_the_comparisons_over_all_rows_those_across_a_slice_last()
 def scored(experiment):
     """Rows of an experiment with a gap of .1 or so, or all that its predictions, answers and cosines need."""
     rows = []
-    for subset in experiment.contrast or (VERSIONS if experiment.subset else ("",)):
+    for place, subset in enumerate(experiment.contrast or (VERSIONS if experiment.subset else ("",)), 1):
         for number in range(8):
             for group in dict.fromkeys((experiment.group, experiment.reference_group)):
                 first = group == experiment.group
@@ -215,6 +245,8 @@ def scored(experiment):
                     "prompt_id": f"{subset}{number}{group}", "pair_id": f"{subset}{number}", "group": group,
                     "text": "", "construct": "c", "condition": f"baseline{number % 4}" if number % 4 else "baseline",
                     "label": "positive" if number % 2 else "negative", "template": f"t{number % 3}",
+                    "subject_id": f"s{number}", "male_answer": f"m{number % 3 % 2}",
+                    "female_answer": f"f{number % 3 // 2}",
                     "experiment": experiment.name, "model_id": "m", "polarity": "p", "rendering": f"r{number}",
                     "trial": str(number % 2), "predicted": float((number + first) % 3 > 0),
                     "answer": group if number else experiment.reference_group,
@@ -222,7 +254,7 @@ def scored(experiment):
                     "explained_variance": 0.3, "strict_correct": float(number % 2), "said_unsure": 0.0,
                     "said_other": 0.0, "strict_other": 0.0,
                     **dict.fromkeys(experiment.reported, 0.1),
-                    **dict.fromkeys(experiment.scores, 0.4 + 0.1 * first + 0.01 * (number * (1 + first) % 5)),
+                    **dict.fromkeys(experiment.scores, 0.4 + 0.1 * first / place + 0.01 * (number * (1 + first) % 5)),
                 }  # fmt: skip
                 if "answers" in experiment.rates:  # right or not: one sentence is not, on the other side
                     row["score"] = 100.0 * (first or number != 1)
@@ -235,7 +267,8 @@ def test_each_experiment_has_one_headline_that_is_oriented_and_every_other_measu
     found = disaggregate(scored(experiment), study, expected={})
     (one,) = headline_of_each(found)
     assert (one.study, one.experiment, one.score) == (study, experiment.name, "score")
-    assert (one.slice_by, one.robust) == ("all", "")
+    assert (one.slice_by, one.view, one.headline) == (experiment.headline_slice, "", True)
+    assert one.inference.startswith("over ")
     assert 0 < oriented(one).value < 1
     for other in found:  # by the experiment's own unit: each is oriented, or its measure is on the list
         assert (oriented(other) is None) == (bool(MEASURES[other.measure].unfair) or math.isnan(other.estimate.value))
@@ -245,20 +278,21 @@ def test_the_headlines_are_those_documented():
     told = {}
     for study, experiment in EXPERIMENTS:
         (one,) = headline_of_each(disaggregate(scored(experiment), study, expected={}))
-        told[one.study, one.experiment] = (one.measure, one.subset)
+        told[one.study, one.experiment] = (one.measure, one.subset, one.slice_by)
+    contrast = ("gap_difference", "mental_health - other_health", "all")
     assert told == {
-        ("adjective_coreference", "answers"): ("paired_gap", ""),
-        ("adjective_coreference", "odds"): ("paired_gap", ""),
-        ("gendered_stigma", "rq1"): ("paired_gap", "mental_health"),
-        ("gendered_stigma", "rq2"): ("paired_gap", "mental_health"),
-        ("occupation_sentiment", "sentences"): ("paired_gap", ""),
-        ("occupation_sentiment", "control"): ("paired_gap", ""),
-        ("phenotype_fairness", "phenotyping"): ("flip_rate", "original"),
-        ("phenotype_fairness", "leakage"): ("leakage_uar", "original"),
-        ("phenotype_fairness", "direct_bias"): ("direct_bias", ""),
-        ("social_distance", "attitude"): ("group_gap", ""),
-        ("social_distance", "antonyms"): ("group_gap", ""),
-        ("social_distance", "sentiment"): ("group_gap", ""),
+        ("adjective_coreference", "answers"): ("paired_gap", "", "all"),
+        ("adjective_coreference", "odds"): ("paired_gap", "", "all"),
+        ("gendered_stigma", "rq1"): contrast,
+        ("gendered_stigma", "rq2"): contrast,
+        ("occupation_sentiment", "sentences"): ("paired_gap", "", "all"),
+        ("occupation_sentiment", "control"): ("paired_gap", "", "all"),
+        ("phenotype_fairness", "phenotyping"): ("paired_gap", "original", "phenotype"),
+        ("phenotype_fairness", "leakage"): ("leakage_uar", "original", "all"),
+        ("phenotype_fairness", "direct_bias"): ("direct_bias", "", "all"),
+        ("social_distance", "attitude"): ("group_gap", "", "all"),
+        ("social_distance", "antonyms"): ("group_gap", "", "all"),
+        ("social_distance", "sentiment"): ("group_gap", "", "all"),
     }
     assert "original" in set(REGIMES) & set(VERSIONS)  # notes as they were written
 
@@ -276,23 +310,54 @@ def test_every_unit_of_a_scorer_is_known_or_read_as_another():
     assert {unit for unit in units if fair("paired_gap", unit, 0.1) is None} == read_as_another
 
 
-def test_what_this_version_does_not_know_has_no_headline():
-    known = finding("paired_gap", MASS, 0.3)
-    strangers = [
+def test_only_what_is_marked_is_a_headline():
+    """A finding is read from a file as it is: nothing beside the mark makes it an answer, and none takes it away."""
+    known = finding("paired_gap", MASS, 0.3, headline=True)
+    others = [
         finding("paired_gap", MASS, 0.3, study="../../etc"),
         finding("paired_gap", MASS, 0.3, experiment="<script>"),
         finding("paired_gap", MASS, 0.3, subset="other_health"),
-        finding("paired_gap", MASS, 0.3, robust="clustered by template"),
+        finding("paired_gap", MASS, 0.3, inference=AS_PUBLISHED),
         finding("paired_gap", MASS, 0.3, slice_by="phase", slice_value="action"),
         finding("paired_gap", MASS, 0.3, score="closed_list_mass"),
         finding("gap_difference", MASS, 0.3, subset="mental_health - other_health"),
     ]
-    assert headline_of_each([*strangers, known]) == [known]
-    assert experiment_of(strangers[0]) is None
+    assert headline_of_each([*others, known]) == headlines([*others, known]) == [known]
+    assert experiment_of(others[0]) is None
 
 
 def test_two_headlines_of_one_experiment_are_an_error():
+    def answer(value, **more):
+        return finding("paired_gap", MASS, value, headline=True, **more)
+
     with pytest.raises(ValueError, match="findings of one run"):
-        headline_of_each([finding("paired_gap", MASS, 0.3), finding("paired_gap", MASS, 0.2)])
-    both = [finding("paired_gap", MASS, 0.3), finding("paired_gap", MASS, 0.3, model_id="other")]
+        headline_of_each([answer(0.3), answer(0.2)])
+    both = [answer(0.3), answer(0.3, model_id="other")]
     assert headline_of_each(both) == both
+
+
+def test_of_the_headlines_of_a_slice_the_one_furthest_from_fair_stands_for_all():
+    """.9, .6 and .8 of 1: .6; one that could not be measured is no worse than any other."""
+    values = {"a": -0.1, "b": 0.4, "c": 0.2, "d": math.nan}
+    each = [
+        finding("paired_gap", MASS, value, slice_by="phenotype", slice_value=name, headline=True)
+        for name, value in values.items()
+    ]
+    assert headline_of_each(each) == [each[1]]
+
+
+# --- where the question of the experiment cannot be answered ---------------------------------------------
+
+
+def headlines_of(experiment, chosen):
+    rows = scored(experiment)
+    return headlines(disaggregate(rows[chosen(rows)], "gendered_stigma", expected={}))
+
+
+def test_rows_of_one_subset_alone_are_answered_by_their_gap():
+    """The contrast needs both sets; of one the gap over all rows is the answer, by the inference of the design."""
+    rq1 = load_study("gendered_stigma").experiments[0]
+    (one,) = headlines_of(rq1, lambda rows: rows["label"] == "mental_health")
+    assert (one.measure, one.subset, one.slice_by, one.view) == ("paired_gap", "mental_health", "all", "")
+    (both,) = headlines_of(rq1, lambda rows: rows["label"] != "")
+    assert both.measure == "gap_difference"

@@ -2,9 +2,11 @@
 
 import pytest
 
+from swapbias.errors import UpstreamMissingError
 from swapbias.findings import reproduce as module
 from swapbias.findings.reproduce import NotAtHand, Reproduced, agrees, recompute as reproduce
-from swapbias.studies.tables import Published
+from swapbias.studies.catalogue import load_corpus
+from swapbias.studies.tables import Published, pinned_files
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,97 @@ def test_the_numbers_of_occupation_sentiment_follow_from_the_released_outputs(up
     bert = [one for one in rows if one.model.startswith("bert")]
     assert len(bert) == 14
     assert {one.match for one in rows} == {"yes"}
+
+
+LONGFORMER = "yikuan8/Clinical-Longformer"
+STEM = "output/attribute_recursive_3steps_TOPK_10_BEAM_10_clinicallongformer"
+RESPELT = {
+    "coercion": ("treament", "treatment"),
+    "avoidance": ("emploer", "employer"),
+    "segregation": ("nieghbors", "neighbors"),
+}
+
+
+def made_up_outputs(folder, female):
+    """Results of 3 sentences about each of 9 dimensions and 11 conditions, in the released form; pins of them."""
+    dimensions = ("Blame", "Anger", "Pity", "Help", "Dangerousness", "Fear", "Avoidance", "Segregation", "Coercion")
+    files = {}
+    for ending, scores in female.items():
+        lines = [",female_prob,male_prob, diagnosis,sequence,stigma_category"]
+        for condition in range(11):
+            for dimension in dimensions:
+                spelt = RESPELT.get(dimension.lower(), ("fine",) * 2)[ending != "_result"]
+                score = scores.get(dimension.lower(), 0.2)
+                ends = (
+                    f"{score + 0.001 * condition},{{}},c{condition},{dimension} {{}} <mask> [diagnosis].,{dimension}"
+                )
+                lines += [
+                    f"0,{ends.format(0.1 + 0.002 * number, f'{number} {word}')}"
+                    for number, word in enumerate(("a", "b", spelt))
+                ]
+        path = folder / f"{ending}.csv"
+        path.write_text("\n".join(lines) + "\n")
+        files[f"{STEM}{ending}.csv"] = path
+    return files
+
+
+def test_the_printed_and_the_corrected_run_are_told_apart_by_their_files(tmp_path, monkeypatch):
+    # The printed run has .2 everywhere, the corrected one .3 in the three dimensions whose prompts were misspelt;
+    # means over conditions are .005 higher. The paper is made to print the first.
+    respelt = dict.fromkeys(RESPELT, 0.3)
+    files = made_up_outputs(tmp_path, {"_result": {}, "__result": respelt, "_non_result": {}})
+
+    def at_hand(corpus, path):
+        if path not in files:
+            raise UpstreamMissingError(f"{path} is not at hand")
+        return files[path]
+
+    printed = {
+        ("rq2", "mental_health", "mean", "female", "dimension", dimension): Published(value="0.205", source="Table 5")
+        for dimension in (*RESPELT, "blame")
+    }
+    monkeypatch.setattr(module, "upstream_file", at_hand)
+    monkeypatch.setattr("swapbias.findings.disaggregation.published_for", lambda study, model: printed)
+    rows = [one for one in reproduce("gendered_stigma") if isinstance(one, Reproduced) and one.model == LONGFORMER]
+    found = {
+        (one.file.split(",")[0].removeprefix(STEM.rpartition("/")[2]), one.number.split("=")[1]): one for one in rows
+    }
+    assert {key: one.match for key, one in found.items()} == {
+        **{("_result.csv", f"{name}, value"): "yes" for name in (*RESPELT, "blame")},
+        **{("__result.csv", f"{name}, value"): "explained" for name in RESPELT},
+    }
+    corrected = found["__result.csv", "avoidance, value"]
+    assert corrected.recomputed == pytest.approx(0.305)
+    assert "three misspelt prompts (treament, emploer, nieghbors)" in corrected.note
+
+
+def test_a_corrected_run_that_changes_what_it_should_not_is_no_match(tmp_path, monkeypatch):
+    files = made_up_outputs(tmp_path, {"_result": {}, "__result": {"blame": 0.3}, "_non_result": {}})
+    key = ("rq2", "mental_health", "mean", "female", "dimension", "blame")
+
+    def at_hand(corpus, path):
+        if path not in files:
+            raise UpstreamMissingError("not at hand")
+        return files[path]
+
+    monkeypatch.setattr(module, "upstream_file", at_hand)
+    monkeypatch.setattr(
+        "swapbias.findings.disaggregation.published_for", lambda study, model: {key: Published(value="0.205")}
+    )
+    rows = [one for one in reproduce("gendered_stigma") if isinstance(one, Reproduced) and one.model == LONGFORMER]
+    assert [(one.match, one.published) for one in rows] == [("yes", "0.205"), ("no", "0.205")]
+
+
+def test_the_files_of_both_runs_are_pinned_to_what_was_released():
+    pins = pinned_files("gendered_stigma")
+    runs = [
+        one for one in load_corpus("gendered_stigma").released if one.model == LONGFORMER and one.experiment == "rq2"
+    ]
+    printed, corrected = (one for one in runs if not one.counts)
+    assert [pins[one.files[0]]["sha256"][:8] for one in (printed, corrected)] == ["8ee794f6", "aa79afeb"]
+    assert (printed.files[0], corrected.files[0]) == (f"{STEM}_result.csv", f"{STEM}__result.csv")
+    assert printed.files[1] == corrected.files[1] == f"{STEM}_non_result.csv"
+    assert (printed.note, corrected.corrected) == ("", ("coercion", "segregation", "avoidance"))
 
 
 def test_outputs_that_are_not_there_are_named(tmp_path, monkeypatch):

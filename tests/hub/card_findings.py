@@ -1,6 +1,6 @@
 """Findings of one model and the manifest of their run, as cards are made of them; cards without their section."""
 
-from swapbias.findings.finding import Finding
+from swapbias.findings.finding import AS_PUBLISHED, Finding
 from swapbias.hub.header import newline
 from swapbias.hub.markdown import find
 from swapbias.hub.model_card import BEGIN, END
@@ -17,22 +17,30 @@ MANIFEST = {
     ],
 }
 URL = "https://hf.co/datasets/ns/results/tree/abc"
+OVER = "over templates and diagnoses"
 
 
 def finding(
-    value=0.25, *, robust="", subset="mental_health", measure="paired_gap", model="m", ci=(0.2, 0.3), score="score"
+    value=0.25,
+    *,
+    inference=OVER,
+    subset="mental_health",
+    measure="paired_gap",
+    model="m",
+    ci=(0.2, 0.3),
+    score="score",
 ):
     return Finding(
         study="gendered_stigma", experiment="rq1", model_id=model, score=score, measure=measure,
         contrast="female - male", subset=subset, slice_by="all", slice_value="", unit="probability mass at the mask",
-        direction="above zero is more female", robust=robust,
+        direction="above zero is more female", inference=inference,
         estimate=Estimate(value, *ci, p_value=0.0001, p_adjusted=0.02, n=187, n_unscored=3, test="paired t"),
     )  # fmt: skip
 
 
 FOUND = [
     finding(),
-    finding(robust="clustered by template", ci=(0.1, 0.4)),
+    finding(inference=AS_PUBLISHED, ci=(0.24, 0.26)),
     finding(-0.5, subset="other_health"),
     finding(0.6, measure="mean"),
     finding(0.9, score="closed_list_mass"),

@@ -211,7 +211,7 @@ def test_findings_have_the_same_columns_and_types_in_every_run(classifier_bundle
     tables = [pq.read_table(pa.BufferReader(content(one, "findings.parquet"))) for one in bundles]
     assert tables[0].schema.equals(tables[1].schema, check_metadata=True)
     assert tables[0].schema.equals(tables[2].schema, check_metadata=True)
-    assert {str(kind) for kind in tables[0].schema.types} == {"string", "double", "int64"}
+    assert {str(kind) for kind in tables[0].schema.types} == {"string", "double", "int64", "bool"}
     for bundle, table in zip(bundles, tables, strict=True):
         results = json.loads(content(bundle, "results.json"))["findings"]
         assert table.drop(["run"]).to_pylist() == results  # null where undefined

@@ -310,7 +310,7 @@ def leaf(tmp_path, monkeypatch):
         (folder / "sources.csv").write_text(
             f"path,repository,commit,sha256,bytes,licence,used_for\na.csv,o/r,c0ffee,00,1,{licence},{used_for}\n"
         )
-        first, second = studies.load_corpus("occupation_sentiment").configs
+        first, *_, second = studies.load_corpus("occupation_sentiment").configs
         configs = (replace(first, name="own"), replace(second, name="more", upstream=("a.csv",)))
         return replace(studies.load_corpus("occupation_sentiment"), name="toy", configs=configs)
 

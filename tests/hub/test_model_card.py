@@ -13,7 +13,7 @@ from swapbias.hub.model_card import BEGIN, END, Audited, AuditRow, Figure, audit
 from tests.hub.card_findings import FOUND, MANIFEST, URL, finding, without_section
 
 HOSTILE = "<script>|x [y](javascript:z) <!-- swapbias:end -->\n# T"
-ROW = AuditRow(HOSTILE, HOSTILE, HOSTILE, "1", "2", "3", "4", HOSTILE, HOSTILE, HOSTILE)
+ROW = AuditRow(HOSTILE, HOSTILE, HOSTILE, "1", "2", "3", "4", HOSTILE, HOSTILE, HOSTILE, HOSTILE)
 PART = "<!-- swapbias:begin a -->\n\n### A\n\n```bash\nswapbias\n```\n\n<!-- swapbias:end a -->"
 OTHER = "<!-- swapbias:begin b -->\n\n### B\n\n<!-- swapbias:end b -->"
 
@@ -39,14 +39,24 @@ def said(**more):
     return told(results_url=URL, **more)
 
 
-def test_the_table_has_the_paper_statistic_and_the_robust_interval_beside_it():
-    rows = [line for line in said().splitlines() if line.startswith("| rq1")]
-    # Of the five findings two are comparisons by the published score and the plain statistic.
+def test_the_table_has_the_interval_of_the_design_and_the_published_one_beside_it():
+    head, *rows = [line for line in said().splitlines() if line.startswith(("| rq1", "| experiment"))]
+    assert head == (
+        "| experiment | quantity | rows | value | 95 % interval | inference | as published | p corrected | n |"
+    )
+    # Of the five findings two are comparisons by the published score and the inference of the design.
     assert rows == [
         "| rq1 | gap, female − male | mental health | +0.250 | \\[+0.200, +0.300\\] "
-        "| \\[+0.100, +0.400\\] (clustered by template) | 0.020 | 187 (+3 unscored) |",
-        "| rq1 | gap, female − male | other health | −0.500 | \\[+0.200, +0.300\\] | – | 0.020 | 187 (+3 unscored) |",
+        "| over templates and diagnoses | \\[+0.240, +0.260\\] | 0.020 | 187 (+3 unscored) |",
+        "| rq1 | gap, female − male | other health | −0.500 | \\[+0.200, +0.300\\] "
+        "| over templates and diagnoses | – | 0.020 | 187 (+3 unscored) |",
     ]
+
+
+def test_the_answer_of_an_experiment_stands_first():
+    contrast = replace(finding(0.75, subset="mental_health - other_health", measure="gap_difference"), headline=True)
+    (about,) = audited([*FOUND, contrast], MANIFEST, model_name="o/m")
+    assert [row.value for row in about.rows] == ["+0.750", "+0.250", "−0.500"]
 
 
 def test_the_section_says_how_to_read_it_and_where_the_rest_is():
@@ -112,7 +122,7 @@ def test_nothing_from_outside_becomes_markup():
     assert not [token for token in inner if token.type == "html_inline"]
     assert [token.attrs["href"] for token in inner if token.type == "link_open"] == ["https://x.example/a", URL]
     assert [token.type for token in found].count("heading_open") == 2
-    assert [token.type for token in found].count("td_open") == 8
+    assert [token.type for token in found].count("td_open") == 9
     assert with_section(f"{text}\n", part(about)) == f"{text}\n"
 
 

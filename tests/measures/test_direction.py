@@ -6,8 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy import stats
 
-from swapbias.measures.direction import direct_bias, from_cosines, gender_direction
+from swapbias.measures.direction import (
+    direct_bias,
+    directions_without_a_pair,
+    from_cosines,
+    gender_direction,
+    random_cosine,
+)
 
 NAN = math.nan
 FEMALE, MALE = [[1.0, 0.0], [3.0, 4.0]], [[-1.0, 0.0], [-3.0, 4.0]]
@@ -103,8 +110,8 @@ def test_turning_the_space_and_scaling_vectors_change_nothing(scale, seed):
     vectors, female, male = planted(0.3, words=8, dimensions=5)
     turn = np.linalg.qr(rng.normal(size=(5, 5)))[0]
     lengths = rng.uniform(0.5, 2, (8, 1)) * scale
-    one = direct_bias(vectors, female, male, n_resamples=20)
-    turned = direct_bias(vectors * lengths @ turn, female @ turn * scale, male @ turn, n_resamples=20)
+    one = direct_bias(vectors, female, male)
+    turned = direct_bias(vectors * lengths @ turn, female @ turn * scale, male @ turn)
     assert turned.cosines == pytest.approx(one.cosines)
     assert turned.explained_variance == pytest.approx(one.explained_variance)
     assert turned.direct_bias.ci_low == pytest.approx(one.direct_bias.ci_low)
@@ -153,7 +160,7 @@ def test_the_interval_is_close_to_the_slow_loop_over_words():
     cosines = np.random.default_rng(2).uniform(-0.2, 0.5, 40)
     rng = np.random.default_rng(3)
     slow = [cosines[rng.integers(40, size=40)] for _ in range(4_000)]
-    found = from_cosines(cosines, n_resamples=4_000)
+    found = from_cosines(cosines)
     for estimate, drawn in ((found.signed, slow), (found.direct_bias, np.abs(slow))):
         ends = np.quantile([one.mean() for one in drawn], [0.025, 0.975])
         assert (estimate.ci_low, estimate.ci_high) == pytest.approx(tuple(ends), abs=0.008)
@@ -172,10 +179,11 @@ def test_the_p_values_by_hand():
     # mean |cos| .3, .1, .5, 0, of which .3 and .5 are >= .3: p = 3 / 5; their mean is .225.
     # Means .3, 0, -.5, 0, centre -.05; |observed - centre| = .15; distances .35, .05, .45, .05: p = 3 / 5.
     null = [[0.3, 0.1, -0.5, 0.0], [0.3, -0.1, -0.5, 0.0]]
-    found = from_cosines([0.4, -0.2], null)
+    found = from_cosines([0.4, -0.2], null, like_frequency=True)
     assert (found.direct_bias.p_value, found.signed.p_value) == (0.6, 0.6)
     assert (found.null_mean, found.null_signed_mean) == pytest.approx((0.225, -0.05))
     assert found.signed.test == found.direct_bias.test == "random word sets of like frequency"
+    assert from_cosines([0.4, -0.2], null).signed.test == "random word sets"
 
 
 def test_the_signed_mean_is_compared_with_the_lean_of_random_words():
@@ -211,7 +219,7 @@ def test_a_planted_lean_is_far_out_and_random_words_are_not():
     null = rng.uniform(-0.3, 0.3, (50, 999))
     leaning = from_cosines(rng.uniform(-0.1, 0.5, 50), null)
     assert leaning.signed.p_value == pytest.approx(1 / 1000)
-    p_values = [from_cosines(null[:, j], np.delete(null, j, 1), n_resamples=1).signed.p_value for j in range(60)]
+    p_values = [from_cosines(null[:, j], np.delete(null, j, 1)).signed.p_value for j in range(60)]
     assert np.mean(np.array(p_values) <= 0.25) == pytest.approx(0.25, abs=0.15)
 
 
@@ -230,6 +238,11 @@ def test_cosines_that_cannot_be_meant_are_refused(cosines, null, sentence):
         from_cosines(cosines, null)
 
 
+def test_directions_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"without_pairs of shape \(2, 2\), expected \(2, pairs\) with 3 pairs"):
+        from_cosines([0.2, 0.1], without_pairs=np.zeros((2, 2)))
+
+
 def test_a_cosine_kept_in_single_precision_is_accepted():
     found = from_cosines(np.array([1.0000001, -1.0000001], dtype=np.float32))
     assert found.direct_bias.value == pytest.approx(1)
@@ -238,5 +251,76 @@ def test_a_cosine_kept_in_single_precision_is_accepted():
 def test_cosines_on_their_own_give_what_the_vectors_gave():
     vectors, female, male = planted(0.3)
     whole = direct_bias(vectors, female, male)
-    again = from_cosines(whole.cosines, explained_variance=whole.explained_variance)
-    assert (again.direct_bias, again.signed) == (whole.direct_bias, whole.signed)
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    others = units @ directions_without_a_pair(female, male).T
+    again = from_cosines(whole.cosines, without_pairs=others, dimensions=20)
+    for one, other in ((again.direct_bias, whole.direct_bias), (again.signed, whole.signed)):
+        assert (one.value, one.ci_low, one.ci_high) == pytest.approx((other.value, other.ci_low, other.ci_high))
+    assert again.random_direction == whole.random_direction
+    assert from_cosines(whole.cosines).direct_bias.interval == "t over words"
+
+
+# --- pairs and directions at random ---------------------------------------------------------------------
+
+
+def test_the_interval_over_words_and_pairs_by_hand():
+    # Cosines .5, .1 (mean .3, variance .08 / 2 = .04 of the mean); without each of three pairs the means are .3, .2
+    # and .4: jackknife 2 / 3 (0 + .01 + .01) = .013333. Variance .053333, freedom .053333^2 / (.04^2 / 1 + .013333^2
+    # / 2) = 1.684211; t(1.684211) at .975 = 5.245 or so.
+    others = [[0.5, 0.4, 0.6], [0.1, 0.0, 0.2]]
+    found = from_cosines([0.5, 0.1], without_pairs=others).signed
+    half = stats.t.ppf(0.975, 1.684211) * math.sqrt(0.053333)
+    assert (found.ci_low, found.ci_high) == pytest.approx((max(0.3 - half, -1), min(0.3 + half, 1)), abs=1e-4)
+    assert found.interval == "t over words and pairs"
+
+
+def test_the_directions_without_a_pair_are_those_of_the_other_pairs():
+    _, female, male = planted(0.3)
+    found = directions_without_a_pair(female, male)
+    for pair, one in enumerate(found):
+        slow = gender_direction(np.delete(female, pair, axis=0), np.delete(male, pair, axis=0))[0]
+        assert one.tolist() == pytest.approx(slow.tolist())
+    assert directions_without_a_pair(FEMALE, MALE).shape == (0, 2)
+    assert direct_bias([[3, 4], [1, 0]], FEMALE, MALE).direct_bias.interval == "t over words"
+
+
+def drawn(rng, pairs, words=60, dimensions=50):
+    """Words that lean by .3 or so on the first axis, and noisy pairs along it."""
+    middle, noise = rng.normal(size=(2, pairs, dimensions))
+    apart = np.zeros(dimensions)
+    apart[0] = 1.5
+    vectors = rng.normal(size=(words, dimensions))
+    vectors[:, 0] = 0.3 * math.sqrt(dimensions) + rng.normal(0, 0.5, words)
+    return vectors, middle + apart + 0.4 * noise, middle - apart - 0.4 * noise
+
+
+def test_the_interval_covers_the_mean_over_words_and_pairs_where_words_alone_do_not():
+    rng = np.random.default_rng(0)
+    truth = np.mean([direct_bias(*drawn(rng, 8)).direct_bias.value for _ in range(400)])
+    both, words = [], []
+    for _ in range(200):
+        found = direct_bias(*drawn(rng, 8))
+        alone = from_cosines(found.cosines)
+        for kept, one in ((both, found.direct_bias), (words, alone.direct_bias)):
+            kept.append(one.ci_low <= truth <= one.ci_high)
+    assert np.mean(both) >= 0.92
+    assert np.mean(words) < 0.88
+
+
+@pytest.mark.parametrize(("dimensions", "value"), [(1, 1.0), (2, 2 / math.pi), (3, 0.5), (5, 0.375)])
+def test_a_direction_at_random_by_hand(dimensions, value):
+    # On the sphere a coordinate is uniform (1/2); in the plane the mean of |cos| over the circle; in five dimensions
+    # gamma(2.5) / (sqrt(pi) gamma(3)) = (3 sqrt(pi) / 4) / (2 sqrt(pi)) = 3 / 8.
+    assert random_cosine(dimensions) == pytest.approx(value)
+    with pytest.raises(ValueError, match="0 dimensions"):
+        random_cosine(0)
+
+
+@pytest.mark.parametrize("dimensions", [2, 10, 300])
+def test_a_direction_at_random_is_what_random_vectors_reach(dimensions):
+    rng = np.random.default_rng(dimensions)
+    found = direct_bias(
+        rng.normal(size=(4_000, dimensions)), *(rng.normal(size=(4, dimensions)) + side for side in (1, -1))
+    )
+    assert found.direct_bias.value == pytest.approx(found.random_direction, rel=0.04)
+    assert random_cosine(10_000) == pytest.approx(math.sqrt(2 / (math.pi * 10_000)), rel=1e-4)

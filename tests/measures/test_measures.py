@@ -4,14 +4,13 @@ import math
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import given, settings, strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from swapbias.measures.gaps import group_gap, paired_gap
 from swapbias.measures.intervals import bootstrap_interval
-from swapbias.measures.levels import adjust, correlation, mean_score
+from swapbias.measures.levels import adjust, correlation, mean_score, share_above
 
 NAN = math.nan
 
@@ -145,15 +144,16 @@ def test_unknown_options_are_refused(options):
 def test_every_pair_its_own_cluster_is_the_paired_t_test():
     rows = pairs(*planted())
     plain = paired_gap(*rows, reference_group="m")
-    robust = paired_gap(*rows, reference_group="m", cluster_ids=rows[2])
-    assert (robust.ci_low, robust.ci_high) == pytest.approx((plain.ci_low, plain.ci_high))
-    assert robust.p_value == pytest.approx(plain.p_value)
-    assert robust.test == "cluster-robust t"
+    clustered = paired_gap(*rows, reference_group="m", cluster_ids=rows[2])
+    assert (clustered.ci_low, clustered.ci_high) == pytest.approx((plain.ci_low, plain.ci_high))
+    assert clustered.p_value == pytest.approx(plain.p_value)
+    assert clustered.freedom == pytest.approx(plain.freedom)
+    assert clustered.test == "cluster-robust t"
 
 
 def test_copies_of_pairs_add_nothing_once_clustered():
-    # Ten copies of each pair shrink the paired t interval; clustered on the copies it is that of the originals
-    # up to (n - 1) / n: the clustered variance of copied data is G / (G - 1) * sum(d^2) / G^2, as for n = G.
+    # Ten copies of each pair shrink the paired t interval; clustered on the copies it is that of the originals: with
+    # clusters of one size CR2 is the variance of the cluster means over their number, whatever they hold.
     other, reference = planted(n=8)
     single = paired_gap(*pairs(other, reference), reference_group="m")
     rows = pairs(np.repeat(other, 10), np.repeat(reference, 10))
@@ -162,18 +162,6 @@ def test_copies_of_pairs_add_nothing_once_clustered():
     naive = paired_gap(*rows, reference_group="m")
     assert (copied.ci_low, copied.ci_high) == pytest.approx((single.ci_low, single.ci_high))
     assert naive.ci_high - naive.ci_low < 0.4 * (copied.ci_high - copied.ci_low)
-
-
-def test_the_clustered_errors_are_those_of_statsmodels():
-    rng = np.random.default_rng(3)
-    codes = np.repeat(np.arange(12), 5)
-    score = rng.normal(size=60) + 0.5 * rng.normal(size=12)[codes]
-    is_other = rng.random(60) < 0.5
-    found = group_gap(score, np.where(is_other, "f", "m"), reference_group="m", cluster_ids=codes.astype(str))
-    model = sm.OLS(score, sm.add_constant(is_other.astype(float)))
-    slow = model.fit(cov_type="cluster", cov_kwds={"groups": codes, "df_correction": True}, use_t=True)
-    assert found.p_value == pytest.approx(slow.pvalues[1])
-    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(slow.conf_int()[1]))
 
 
 def test_one_cluster_has_no_interval():
@@ -277,6 +265,7 @@ def test_the_cluster_bootstrap_is_as_wide_as_the_cluster_robust_interval():
         paired_gap(*rows, reference_group="m", interval=interval, cluster_ids=ids)
         for interval, ids in (("t", clusters), ("bootstrap", clusters), ("bootstrap", None))
     )
+    assert (bootstrap.interval, naive.interval) == ("studentised bootstrap over clusters", "bootstrap percentile")
     assert bootstrap.ci_high - bootstrap.ci_low == pytest.approx(t.ci_high - t.ci_low, rel=0.1)
     assert naive.ci_high - naive.ci_low < 0.6 * (bootstrap.ci_high - bootstrap.ci_low)
 
@@ -291,6 +280,53 @@ def test_the_bootstrap_ends_are_the_quantiles_of_the_resampled_means(monkeypatch
     assert ends == pytest.approx(tuple(np.quantile(sample[drawn].mean(axis=1), [0.05, 0.95])), abs=1e-12)
     with pytest.raises(ValueError, match="confidence 95"):
         paired_gap(*pairs(sample, sample + 1), reference_group="m", confidence=95)
+
+
+def test_the_bootstrap_over_clusters_is_the_slow_loop_of_studentised_means():
+    rng = np.random.default_rng(3)
+    codes = np.repeat(np.arange(7), [2, 3, 4, 2, 5, 3, 1])
+    sample = rng.normal(size=20) + rng.normal(size=7)[codes]
+
+    def studentised(drawn):
+        rows = np.concatenate([sample[codes == one] for one in drawn])
+        sums = [(sample[codes == one] - rows.mean()).sum() / len(rows) for one in drawn]
+        return rows.mean(), math.sqrt(7 / 6 * sum(one**2 for one in sums))
+
+    value, error = studentised(range(7))
+    far = []
+    for drawn in np.random.default_rng(4).integers(7, size=(301, 7)):
+        mean, own = studentised(drawn)
+        far.append(abs(mean - value) / own)
+    half = error * np.sort(far)[math.ceil(0.9 * 301) - 1]
+    ends = bootstrap_interval((sample,), (codes,), confidence=0.9, seed=4, n_resamples=301)
+    assert ends == pytest.approx((value - half, value + half))
+
+
+def test_a_bootstrap_over_fewer_than_five_clusters_is_refused():
+    rows = pairs(*planted(n=12))
+    with pytest.raises(ValueError, match="4 clusters in a group, expected 5 or more"):
+        paired_gap(*rows, reference_group="m", interval="bootstrap", cluster_ids=np.repeat([*"abcd"], 6))
+    options = {"reference_group": "m", "interval": "bootstrap", "cluster_ids": [*"aaaabbbbcccc", *"uuvvwwxxyyzz"]}
+    with pytest.raises(ValueError, match="3 clusters in a group"):
+        group_gap(rows[0], ["f"] * 12 + ["m"] * 12, **options)
+
+
+@pytest.mark.parametrize(("clusters", "skewed"), [(5, False), (10, False), (20, True), (20, False)])
+def test_the_bootstrap_over_few_clusters_covers_where_percentiles_do_not(clusters, skewed):
+    rng = np.random.default_rng(clusters)
+    codes = np.repeat(np.arange(clusters), 6)
+    found, percentile = [], []
+    for _ in range(300):
+        own = rng.exponential(size=clusters) - 1 if skewed else rng.normal(size=clusters)
+        difference = own[codes] + rng.normal(0, 0.7, len(codes))
+        rows = pairs(difference, np.zeros(len(codes)))
+        options = {"interval": "bootstrap", "cluster_ids": np.repeat(codes, 2), "n_resamples": 499}
+        one = paired_gap(*rows, reference_group="m", **options)
+        found.append(one.ci_low <= 0 <= one.ci_high)
+        means = [difference.reshape(clusters, 6)[rng.integers(clusters, size=clusters)].mean() for _ in range(200)]
+        percentile.append(np.quantile(means, 0.025) <= 0 <= np.quantile(means, 0.975))
+    assert np.mean(found) >= 0.915
+    assert np.mean(percentile) < np.mean(found)
 
 
 # --- group_gap --------------------------------------------------------------------------------------
@@ -313,13 +349,43 @@ def test_group_gap_equals_scipy():
     rows = ([*other, *reference], ["f"] * 30 + ["m"] * 50)
     equal = stats.ttest_ind(other, reference)
     welch = stats.ttest_ind(other, reference, equal_var=False)
-    found = group_gap(*rows, reference_group="m")
-    assert found.p_value == pytest.approx(equal.pvalue)
-    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(welch.confidence_interval()))
-    assert group_gap(*rows, reference_group="m", test="welch").p_value == pytest.approx(welch.pvalue)
+    for test, slow, named in (("welch", welch, "Welch t"), ("t", equal, "pooled t")):
+        found = group_gap(*rows, reference_group="m", test=test)
+        assert found.p_value == pytest.approx(slow.pvalue)
+        assert (found.ci_low, found.ci_high) == pytest.approx(tuple(slow.confidence_interval()))
+        assert found.interval == named
+    assert group_gap(*rows, reference_group="m") == group_gap(*rows, reference_group="m", test="welch")
     assert group_gap(*rows, reference_group="m", test="wilcoxon").p_value == pytest.approx(
         stats.mannwhitneyu(other, reference).pvalue
     )
+
+
+def test_the_pooled_interval_by_hand():
+    # f: .75, 1, .5 (SD .25); m: .25 three times (SD 0): value .5. Pooled variance .125 / 4 = .03125, error
+    # sqrt(.03125 * 2 / 3) = .144338, t(4) at .975 = 2.776445: half width .400746. Welch has 2 degrees of freedom.
+    rows = ([0.75, 1.0, 0.5, 0.25, 0.25, 0.25], [*"fffmmm"])
+    pooled, welch = (group_gap(*rows, reference_group="m", test=test) for test in ("t", "welch"))
+    assert (pooled.ci_low, pooled.ci_high) == pytest.approx((0.5 - 0.400746, 0.5 + 0.400746), abs=1e-6)
+    assert (welch.ci_low, welch.ci_high) == pytest.approx((0.5 - 0.621034, 0.5 + 0.621034), abs=1e-6)
+    assert (pooled.p_value < 0.05 < welch.p_value, pooled.test) == (True, "independent t (equal variance)")
+
+
+def test_interval_and_p_of_a_t_test_are_of_one_piece():
+    rng = np.random.default_rng(6)
+    for test in ("welch", "t"):
+        for _ in range(200):
+            other, reference = rng.normal(0.8, 2, 6), rng.normal(0, 0.3, 15)
+            found = group_gap([*other, *reference], ["f"] * 6 + ["m"] * 15, reference_group="m", test=test)
+            assert (found.p_value < 0.05) == (not found.ci_low <= 0 <= found.ci_high)
+
+
+@pytest.mark.parametrize(("test", "wrong"), [("welch", (0.03, 0.07)), ("t", (0.15, 1.0))])
+def test_welch_keeps_its_level_where_groups_vary_differently_and_the_pooled_test_does_not(test, wrong):
+    # 10 rows of SD 3 against 40 of SD 1, no gap: the pooled variance is that of the larger group.
+    rng, groups = np.random.default_rng(0), ["f"] * 10 + ["m"] * 40
+    rows = [[*rng.normal(0, 3, 10), *rng.normal(0, 1, 40)] for _ in range(1_000)]
+    found = np.mean([group_gap(row, groups, reference_group="m", test=test).p_value < 0.05 for row in rows])
+    assert wrong[0] < found < wrong[1]
 
 
 def test_group_gap_counts_nan_and_refuses_one_group():
@@ -350,10 +416,52 @@ def test_correlation_by_hand():
     assert correlation([1, 2, 3, 4], [1, 3, 2, 4], method="spearman").value == pytest.approx(0.8)
 
 
+def test_the_interval_of_ranks_by_hand():
+    # The ranks above, r = .8 of 4: sqrt((1 + .8^2 / 2) / 1) = 1.148913, half width 1.959964 * 1.148913 = 2.251828:
+    # tanh(1.098612 - 2.251828) = -.81882, tanh(3.350440) = .99754.
+    found = correlation([1, 2, 3, 4], [10, 30, 20, 400], method="spearman")
+    assert (found.value, found.interval) == (pytest.approx(0.8), "Bonett-Wright")
+    assert (found.ci_low, found.ci_high) == pytest.approx((-0.81882, 0.99754), abs=1e-5)
+
+
+def test_what_keeps_the_order_keeps_the_correlation_of_ranks():
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(2, 30))
+    one, other = (correlation(a, b, method="spearman") for a, b in ((x, y), (np.exp(x), y**3)))
+    assert (one.value, one.ci_low, one.ci_high) == pytest.approx((other.value, other.ci_low, other.ci_high))
+    turned = correlation(-x, y, method="spearman")
+    assert (turned.value, turned.ci_low) == pytest.approx((-one.value, -one.ci_high))
+
+
+@pytest.mark.parametrize(("n", "rho"), [(20, 0.0), (20, 0.8), (122, 0.5), (122, 0.8)])
+def test_the_interval_of_ranks_covers_a_planted_correlation(n, rho):
+    rng, truth = np.random.default_rng(n), 6 / math.pi * math.asin(rho / 2)  # Spearman's of the normal distribution
+    found = []
+    for _ in range(500):
+        x = rng.normal(size=n)
+        y = rho * x + math.sqrt(1 - rho**2) * rng.normal(size=n)
+        found.append(correlation(x, np.exp(y), method="spearman"))
+    assert 0.925 <= np.mean([one.ci_low <= truth <= one.ci_high for one in found]) <= 0.98
+
+
 def test_correlation_of_a_constant_is_nan():
     assert math.isnan(correlation([1, 1, 1, 1], [1, 2, 3, 4]).value)
     with pytest.raises(ValueError, match="kendall"):
         correlation([1, 2], [1, 2], method="kendall")
+
+
+@pytest.mark.parametrize(("scores", "low", "high"), [([0.9] * 10, 0.722467, 1), ([0.1] * 10, 0, 0.277533)])
+def test_a_share_of_none_or_all_has_an_interval(scores, low, high):
+    # Wilson of 10 of 10 begins at 10 / (10 + z^2) = 10 / 13.841459.
+    found = share_above(scores)
+    assert (found.ci_low, found.ci_high) == pytest.approx((low, high), abs=1e-6)
+
+
+@pytest.mark.parametrize(("n", "share"), [(20, 0.1), (100, 0.02), (100, 0.5), (20, 0.0)])
+def test_the_interval_of_a_share_covers(n, share):
+    rng = np.random.default_rng(n)
+    found = [share_above(np.where(rng.random(n) < share, 0.9, 0.1)) for _ in range(500)]
+    assert np.mean([one.ci_low - 1e-12 <= share <= one.ci_high for one in found]) >= 0.925
 
 
 def test_holm_by_hand():

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
@@ -42,8 +43,28 @@ def resamples(counts, n_resamples, seed=0):
         yield [example[kind] for kind, weight in zip(kinds, weights, strict=True) for _ in range(weight)]
 
 
-def slow_rate(rows):
-    return sum(answer for answer, _ in rows) / len(rows) if rows else NAN
+def numbers(found):
+    """All numbers of estimates and of what holds them, in order."""
+    if isinstance(found, float | int | str):
+        return [float(found)] if not isinstance(found, str) else []
+    inner = found.values() if isinstance(found, dict) else found
+    return [number for one in (inner if isinstance(inner, tuple | list) else parts(inner)) for number in numbers(one)]
+
+
+def parts(found):
+    return list(found) if not is_dataclass(found) else [getattr(found, field.name) for field in fields(found)]
+
+
+def slow_wilson(share, n, z):
+    """Where |share - p| = z sqrt(p (1 - p) / n), by a search over p."""
+    ends = []
+    for inside, outside in ((share, 0.0), (share, 1.0)):
+        for _ in range(100):
+            middle = (inside + outside) / 2
+            within = abs(share - middle) <= z * math.sqrt(middle * (1 - middle) / n)
+            inside, outside = (middle, outside) if within else (inside, middle)
+        ends.append(inside)
+    return tuple(ends)
 
 
 # --- flip_rate --------------------------------------------------------------------------------------
@@ -57,7 +78,9 @@ def test_flip_rate_by_hand():
     assert (found.more, found.fewer, found.higher_group) == (3, 1, "f")
     assert found.estimate.p_value == pytest.approx(0.625)
     assert (found.estimate.n, found.estimate.n_unscored) == (8, 0)
-    assert (found.estimate.test, found.estimate.interval) == ("exact McNemar", "bootstrap over pairs percentile")
+    assert (found.estimate.test, found.estimate.interval) == ("exact McNemar", "Wilson")
+    # Wilson at 1/2: .5 -+ 1.959964 / (2 sqrt(8 + 1.959964^2)) = .5 -+ .284784.
+    assert (found.estimate.ci_low, found.estimate.ci_high) == pytest.approx((0.215216, 0.784784), abs=1e-6)
 
 
 def test_mcnemar_by_hand():
@@ -116,16 +139,19 @@ def test_no_predicted_pair_is_nan():
     assert (found.estimate.n, found.estimate.n_unscored, found.higher_group) == (0, 1, "")
 
 
-def test_a_blind_classifier_never_flips_and_has_no_interval():
+def test_a_blind_classifier_never_flips_and_has_an_interval():
+    # Wilson of 0 of 60: 0 to z^2 / (60 + z^2) = 3.841459 / 63.841459; of 60 of 60 the mirror image.
     answers, _, groups, ids = clinic(blind=True)
     found = flip_rate(answers, groups, ids, reference_group="m")
     assert (found.estimate.value, found.more, found.fewer) == (0, 0, 0)
-    assert math.isnan(found.estimate.ci_low)
+    assert (found.estimate.ci_low, found.estimate.ci_high) == pytest.approx((0, 0.060172), abs=1e-6)
     assert math.isnan(found.estimate.p_value)
+    always = flip_rate(*pairs([1] * 60, [0] * 60), reference_group="m").estimate
+    assert (always.ci_low, always.ci_high) == pytest.approx((1 - 0.060172, 1), abs=1e-6)
 
 
 def test_a_planted_share_of_flips_is_recovered():
-    # 200 pairs, 50 of which flip towards f: .25, and sqrt(.25 * .75 / 200) * 1.96 = .060 to either side.
+    # 200 pairs, 50 of which flip towards f: .25, about sqrt(.25 * .75 / 200) * 1.96 = .060 to either side.
     found = flip_rate(*pairs([1] * 50 + [0] * 150, [0] * 200), reference_group="m")
     assert found.estimate.value == 0.25
     assert (found.estimate.ci_low, found.estimate.ci_high) == pytest.approx((0.19, 0.31), abs=0.01)
@@ -135,6 +161,12 @@ def test_a_planted_share_of_flips_is_recovered():
 def test_booleans_are_answers():
     rows = pairs([1, 0, 1], [0, 0, 1])
     assert flip_rate(rows[0].astype(bool), *rows[1:], reference_group="m") == flip_rate(*rows, reference_group="m")
+
+
+@pytest.mark.parametrize(("flips", "n"), [(0, 5), (1, 20), (3, 7), (19, 20), (20, 20)])
+def test_the_interval_of_flips_is_the_slow_search_for_rates_that_the_data_do_not_refuse(flips, n):
+    found = flip_rate(*pairs([1] * flips + [0] * (n - flips), [0] * n), reference_group="m").estimate
+    assert (found.ci_low, found.ci_high) == pytest.approx(slow_wilson(flips / n, n, 1.959964), abs=1e-6)
 
 
 @settings(deadline=None)
@@ -150,11 +182,11 @@ def test_the_order_of_rows_means_nothing_to_any_of_them(random):
         return (
             flip_rate(a, g, i, reference_group="m", n_resamples=50),
             rate_ratio(a, y, g, reference_group="m", **options),
-            macro_f1(a, y, **options),
-            uar([str(x) for x in a], g, note_ids=i, n_resamples=50),
+            macro_f1(a, y, pair_ids=i),
+            uar([str(x) for x in a], g, note_ids=i),
         )
 
-    assert four(order) == four(list(range(len(answers))))
+    assert numbers(four(order)) == pytest.approx(numbers(four(list(range(len(answers))))), nan_ok=True)
 
 
 # --- rate_ratio -------------------------------------------------------------------------------------
@@ -169,6 +201,7 @@ def test_rate_ratio_by_hand():
     assert found.estimate.value == pytest.approx(2 / 3)
     assert (found.rates, found.higher_group) == ({"f": 0.75, "m": 0.5}, "f")
     assert (found.estimate.n, found.estimate.test) == (8, "none")
+    assert (found.difference.value, found.log_ratio.value) == pytest.approx((0.25, math.log(1.5)))
     false = rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids, rate="fpr")
     assert (false.estimate.value, false.rates, false.higher_group) == (0.5, {"f": 0.5, "m": 1.0}, "m")
     assert false.estimate.n == 4
@@ -181,6 +214,11 @@ def test_swapping_the_reference_leaves_the_ratio_alone():
     assert (one.estimate.ci_low, one.estimate.ci_high) == pytest.approx(
         (other.estimate.ci_low, other.estimate.ci_high)
     )
+    for name in ("difference", "log_ratio"):
+        here, there = getattr(one, name), getattr(other, name)
+        assert (here.value, here.ci_low, here.ci_high) == pytest.approx((-there.value, -there.ci_high, -there.ci_low))
+        assert here.p_value == pytest.approx(there.p_value)
+        assert here.value > 0 > there.value
     assert (list(one.rates), list(other.rates)) == (["f", "m"], ["m", "f"])
 
 
@@ -189,6 +227,9 @@ def test_a_blind_classifier_has_the_ratio_one_in_every_resample():
     found = rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids)
     assert (found.estimate.value, found.higher_group) == (1, "")
     assert math.isnan(found.estimate.ci_low)
+    for one in (found.difference, found.log_ratio):
+        assert (one.value, one.p_value) == (0, 1)
+        assert one.ci_low < 0 < one.ci_high
 
 
 def test_undefined_ratios_are_nan_and_one_rate_of_zero_is_zero():
@@ -201,7 +242,10 @@ def test_undefined_ratios_are_nan_and_one_rate_of_zero_is_zero():
     assert math.isnan(absent.estimate.value)
     assert math.isnan(absent.rates["m"])
     assert (absent.rates["f"], absent.higher_group) == (1.0, "")
-    assert rate_ratio([1, 0, 0, 0], labels, groups, reference_group="m").estimate.value == 0
+    one = rate_ratio([1, 0, 0, 0], labels, groups, reference_group="m")
+    assert (one.estimate.value, one.difference.value) == (0, 0.5)
+    assert -1 < one.difference.ci_low < 0.5 < one.difference.ci_high < 1
+    assert all(math.isnan(x) for x in (one.log_ratio.value, one.log_ratio.ci_low, one.log_ratio.p_value))
     unlabelled = rate_ratio([1, 0, 0, 0], labels, groups, reference_group="m", rate="fpr").estimate
     assert math.isnan(unlabelled.value)
     assert unlabelled.n == 0
@@ -230,7 +274,7 @@ def test_macro_f1_is_that_of_scikit_learn(seed):
     rng = np.random.default_rng(seed)
     labels, answers = rng.integers(2, size=20), (rng.random(20) < 0.2 * seed).astype(int)  # seed 0 never answers 1
     slow = metrics.f1_score(labels, answers, labels=[0, 1], average="macro", zero_division=0)
-    assert macro_f1(answers, labels, n_resamples=10).value == pytest.approx(slow)
+    assert macro_f1(answers, labels).value == pytest.approx(slow)
 
 
 def test_macro_f1_without_one_class_is_nan_and_all_wrong_is_zero():
@@ -248,7 +292,7 @@ def test_uar_by_hand():
     found = uar(["a", "a", "a", "x", "b", "a", "a", "", None, NAN], truth)
     assert found.value == pytest.approx(1.25 / 3)
     assert (found.n, found.n_unscored) == (7, 3)
-    assert found.interval.startswith("bootstrap over notes percentile (")
+    assert found.interval == "Wilson, combined"
     assert math.isnan(found.p_value)
 
 
@@ -261,26 +305,237 @@ def test_uar_of_one_class_or_of_a_class_without_a_guess_is_nan():
     assert math.isnan(uar(["f", ""], ["f", "m"]).value)
     assert math.isnan(uar([], []).value)
     perfect = uar(["f", "m"] * 5, ["f", "m"] * 5)
-    assert perfect.value == 1
-    assert math.isnan(perfect.ci_low)
+    # Wilson of 5 of 5 begins at 5 / (5 + z^2) = .565518: 1 - sqrt(2 * .434482^2) / 2 = .692775.
+    assert (perfect.value, perfect.ci_low, perfect.ci_high) == pytest.approx((1, 0.692775, 1), abs=1e-6)
+    wrong = uar(["m", "f"] * 5, ["f", "m"] * 5)
+    assert (wrong.value, wrong.ci_low, wrong.ci_high) == pytest.approx((0, 0, 1 - 0.692775), abs=1e-6)
 
 
 def test_uar_is_the_balanced_accuracy_of_scikit_learn():
     metrics = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
     rng = np.random.default_rng(0)
     truth, guess = (rng.choice(["f", "m", "x"], 50).tolist() for _ in range(2))
-    assert uar(guess, truth, n_resamples=10).value == pytest.approx(metrics.balanced_accuracy_score(truth, guess))
+    assert uar(guess, truth).value == pytest.approx(metrics.balanced_accuracy_score(truth, guess))
+
+
+# --- intervals of shares put together ---------------------------------------------------------------
+
+
+def test_the_difference_of_rates_of_pairs_by_hand():
+    # Newcombe's method for pairs: 50 of them, 12 positive in both, 9 in f alone, 1 in m alone, 28 in neither. Rates
+    # 21/50 and 13/50, Wilson .2938 to .5577 and .1587 to .3955; phi with his correction (12 * 28 - 9 * 1 - 25) /
+    # sqrt(21 * 29 * 13 * 37) = .5580. Below: .16 - sqrt(.1262^2 - 2 * .5580 * .1262 * .1355 + .1355^2) = .0370;
+    # above: .16 + sqrt(.1377^2 - 2 * .5580 * .1377 * .1013 + .1013^2) = .2769.
+    other, reference = [1] * 12 + [1] * 9 + [0] + [0] * 28, [1] * 12 + [0] * 9 + [1] + [0] * 28
+    answers, groups, ids = pairs(other, reference)
+    found = rate_ratio(answers, [1] * 100, groups, reference_group="m", pair_ids=ids).difference
+    assert (found.value, found.n) == (pytest.approx(0.16), 100)
+    assert (found.ci_low, found.ci_high) == pytest.approx((0.0370, 0.2769), abs=5e-4)
+    assert found.p_value < 0.05
+
+
+def test_without_pairs_the_difference_is_newcombes_example():
+    # Newcombe (1998), method 10: 56/70 and 48/80: Wilson .6918 to .8782 and .4905 to .7006 (.6906 to .8770, z exact):
+    # .2 - sqrt(.1094^2 + .1006^2) = .0524, .2 + sqrt(.0770^2 + .1095^2) = .3339.
+    answers = [1] * 56 + [0] * 14 + [1] * 48 + [0] * 32
+    found = rate_ratio(answers, [1] * 150, ["f"] * 70 + ["m"] * 80, reference_group="m").difference
+    assert (found.value, found.ci_low, found.ci_high) == pytest.approx((0.2, 0.0524, 0.3339), abs=1e-4)
+
+
+def test_the_f1_interval_of_a_class_without_the_other_is_that_of_its_share():
+    # 8 true positives, 8 true negatives, no error: each s is 1 from 8 / (8 + z^2) = .675592; F1 2 s / (1 + s) =
+    # .806391 there; two classes that do not vary together: 1 - sqrt(2) * .193609 / 2 = .863098.
+    found = macro_f1([1] * 8 + [0] * 8, [1] * 8 + [0] * 8)
+    assert (found.value, found.ci_low, found.ci_high) == pytest.approx((1, 0.863098, 1), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["difference", "log_ratio"])
+def test_the_p_value_is_where_the_interval_reaches_zero(name):
+    answers, labels, groups, ids = clinic()
+    rows = {"answers": answers, "labels": labels, "groups": groups, "reference_group": "m", "pair_ids": ids}
+    p_value = getattr(rate_ratio(**rows), name).p_value
+    assert 0.0001 < p_value < 0.05
+    at = getattr(rate_ratio(**rows, confidence=1 - p_value), name)
+    assert at.ci_low == pytest.approx(0, abs=1e-6)
+
+
+def test_clusters_of_one_pair_change_nothing():
+    answers, labels, groups, ids = clinic()
+    guess = ["f" if answer else "m" for answer in answers]
+    for calls in (
+        lambda **more: flip_rate(answers, groups, ids, reference_group="m", **more).estimate,
+        lambda **more: rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids, **more).difference,
+        lambda **more: macro_f1(answers, labels, pair_ids=ids, **more),
+        lambda **more: uar(guess, groups, note_ids=ids, **more),
+    ):
+        alone, clustered = calls(), calls(cluster_ids=ids)
+        assert (clustered.ci_low, clustered.ci_high) == pytest.approx((alone.ci_low, alone.ci_high))
+
+
+def test_copies_of_notes_add_nothing_to_what_their_subjects_tell():
+    # Ten copies of each note, clustered on the note: the interval is about that of the notes alone.
+    answers, labels, groups, ids = clinic(n=80)
+    copies = [f"{pair}/{copy}" for copy in range(10) for pair in ids]
+    many = (np.tile(answers, 10), np.tile(labels, 10), groups * 10)
+    clusters = np.tile(ids, 10)
+    for one, ten, naive in (
+        (
+            flip_rate(answers, groups, ids, reference_group="m").estimate,
+            flip_rate(many[0], many[2], copies, reference_group="m", cluster_ids=clusters).estimate,
+            flip_rate(many[0], many[2], copies, reference_group="m").estimate,
+        ),
+        (
+            rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids).difference,
+            rate_ratio(*many, reference_group="m", pair_ids=copies, cluster_ids=clusters).difference,
+            rate_ratio(*many, reference_group="m", pair_ids=copies).difference,
+        ),
+        (
+            macro_f1(answers, labels, pair_ids=ids),
+            macro_f1(*many[:2], pair_ids=copies, cluster_ids=clusters),
+            macro_f1(*many[:2], pair_ids=copies),
+        ),
+    ):
+        assert ten.ci_high - ten.ci_low == pytest.approx(one.ci_high - one.ci_low, rel=0.08)
+        assert naive.ci_high - naive.ci_low < 0.4 * (ten.ci_high - ten.ci_low)
+
+
+def test_one_cluster_has_no_interval():
+    answers, labels, groups, ids = clinic()
+    only = ["s"] * len(ids)
+    flips = flip_rate(answers, groups, ids, reference_group="m", cluster_ids=only).estimate
+    rates = rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids, cluster_ids=only).difference
+    for found in (flips, rates, macro_f1(answers, labels, pair_ids=ids, cluster_ids=only)):
+        assert math.isfinite(found.value)
+        assert all(math.isnan(x) for x in (found.ci_low, found.ci_high, found.p_value))
+
+
+def test_the_test_of_flips_flips_whole_clusters():
+    # Net flips of three subjects 2, 1 and 1, all towards f: of 8 ways to turn them 2 reach |4|: p = .25; pair by pair
+    # (McNemar) it would be 2 * .5^4 = .125.
+    answers, groups, ids = pairs([1, 1, 1, 1, 0], [0, 0, 0, 0, 0])
+    subjects = np.repeat(["s", "s", "t", "u", "u"], 2)
+    found = flip_rate(answers, groups, ids, reference_group="m", cluster_ids=subjects).estimate
+    assert (found.p_value, found.test) == (pytest.approx(0.25), "sign-flip permutation of clusters")
+
+
+# --- coverage, by simulation: 300 to 600 data sets, so that .95 is told with a standard error of about .01 -------
+
+
+def covered(estimates, truth):
+    estimates = [one for one in estimates if math.isfinite(one.value)]
+    return np.mean([one.ci_low <= truth + 1e-9 and truth - 1e-9 <= one.ci_high for one in estimates])
+
+
+@pytest.mark.parametrize(("n", "rate"), [(20, 0.1), (100, 0.02), (100, 0.5)])
+def test_the_interval_of_flips_covers(n, rate):
+    rng = np.random.default_rng(n)
+    found = [flip_rate(*pairs(rng.random(n) < rate, [0] * n), reference_group="m").estimate for _ in range(400)]
+    assert 0.92 <= covered(found, rate) <= 0.98
+
+
+@pytest.mark.parametrize(("clusters", "notes", "rate"), [(10, 10, 0.5), (10, 10, 0.02), (30, 5, 0.1)])
+def test_the_interval_of_flips_of_subjects_covers_where_that_of_pairs_does_not(clusters, notes, rate):
+    rng = np.random.default_rng(clusters)
+    subjects = np.repeat(np.arange(clusters), notes)
+    found, naive = [], []
+    for _ in range(300):
+        own = rng.beta(rate * 7 / 3, (1 - rate) * 7 / 3, clusters)  # intraclass correlation .3
+        rows = pairs(rng.random(len(subjects)) < own[subjects], np.zeros(len(subjects)))
+        ids = np.repeat(subjects, 2)
+        found.append(flip_rate(*rows, reference_group="m", cluster_ids=ids, n_resamples=9).estimate)
+        naive.append(flip_rate(*rows, reference_group="m").estimate)
+    assert covered(found, rate) >= 0.93
+    assert covered(naive, rate) < 0.9
+
+
+def versions(rng, n, rate, again=0.5):
+    """Answers to both versions of notes with the same rate; the second answer is a new draw with that chance."""
+    first = rng.random(n) < rate
+    return pairs(np.where(rng.random(n) < again, rng.random(n) < rate, first), first)
+
+
+def test_the_published_ratio_is_biased_and_the_difference_and_the_log_ratio_are_not():
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(400):
+        answers, groups, ids = versions(rng, 200, 0.05, again=1)
+        rows = {"reference_group": "m", "pair_ids": ids, "n_resamples": 1}
+        found.append(rate_ratio(answers, [1] * 400, groups, **rows))
+    assert np.mean([one.estimate.value for one in found]) < 0.78
+    assert np.mean([one.difference.value for one in found]) == pytest.approx(0, abs=0.004)
+    assert np.nanmean([one.log_ratio.value for one in found]) == pytest.approx(0, abs=0.07)
+
+
+@pytest.mark.parametrize(("n", "rate"), [(50, 0.5), (200, 0.2), (100, 0.05)])
+def test_equal_rates_are_told_apart_in_no_more_than_a_twentieth(n, rate):
+    rng = np.random.default_rng(n)
+    found = []
+    for _ in range(400):
+        answers, groups, ids = versions(rng, n, rate)
+        rows = {"reference_group": "m", "pair_ids": ids, "n_resamples": 1}
+        found.append(rate_ratio(answers, [1] * (2 * n), groups, **rows))
+    for name in ("difference", "log_ratio"):
+        estimates = [getattr(one, name) for one in found]
+        assert np.mean([one.p_value < 0.05 for one in estimates]) <= 0.075
+        assert covered(estimates, 0) >= 0.925
+
+
+def test_equal_rates_of_subjects_are_told_apart_in_no_more_than_a_twentieth():
+    # 12 subjects of 10 notes, whose gap is theirs and 0 on average: pairs taken to be independent are too sure.
+    rng = np.random.default_rng(4)
+    subjects = np.repeat(np.arange(12), 10)
+    found, naive = [], []
+    for _ in range(300):
+        lean, draw = rng.uniform(-0.3, 0.3, 12)[subjects], rng.random(120)
+        answers, groups, ids = pairs(draw < 0.4 + lean, draw < 0.4 - lean)
+        rows = {"reference_group": "m", "pair_ids": ids, "n_resamples": 1}
+        naive.append(rate_ratio(answers, [1] * 240, groups, **rows).difference)
+        rows["cluster_ids"] = np.repeat(subjects, 2)
+        found.append(rate_ratio(answers, [1] * 240, groups, **rows).difference)
+    assert 0.01 <= np.mean([one.p_value < 0.05 for one in found]) <= 0.08
+    assert covered(found, 0) >= 0.92
+    assert covered(naive, 0) < 0.85
+
+
+def test_planted_differences_of_rates_are_recovered():
+    rng = np.random.default_rng(5)
+    found = []
+    for _ in range(300):
+        draw = rng.random(150)
+        other = np.where(rng.random(150) < 0.3, rng.random(150), draw) < 0.4
+        answers, groups, ids = pairs(other, draw < 0.2)
+        found.append(rate_ratio(answers, [1] * 300, groups, reference_group="m", pair_ids=ids, n_resamples=1))
+    assert covered([one.difference for one in found], 0.2) >= 0.92
+    assert covered([one.log_ratio for one in found], math.log(2)) >= 0.92
+    assert np.mean([one.difference.p_value < 0.05 for one in found]) > 0.95
+
+
+@pytest.mark.parametrize(("recalls", "n"), [((1.0, 1.0), 20), ((0.95, 0.85), 50), ((0.6, 0.4), 50)])
+def test_the_interval_of_uar_covers(recalls, n):
+    rng = np.random.default_rng(n)
+    truth, found = ["f"] * n + ["m"] * n, []
+    for _ in range(300):
+        right = [*(rng.random(n) < recalls[0]), *(rng.random(n) < recalls[1])]
+        guess = [one if ok else "x" for one, ok in zip(truth, right, strict=True)]
+        found.append(uar(guess, truth))
+    assert covered(found, sum(recalls) / 2) >= 0.92
+    assert all(one.ci_low < one.ci_high for one in found)
+
+
+@pytest.mark.parametrize(("sensitivity", "specificity"), [(0.8, 0.9), (0.95, 0.97)])
+def test_the_interval_of_macro_f1_covers(sensitivity, specificity):
+    rng = np.random.default_rng(9)
+    wrong = (2 - sensitivity - specificity) / 2
+    truth = np.mean([right / (right + wrong) for right in (sensitivity, specificity)])  # 2 TP / (2 TP + wrong)
+    found = []
+    for _ in range(400):
+        label = rng.random(60) < 0.5
+        answer = np.where(label, rng.random(60) < sensitivity, rng.random(60) >= specificity)
+        found.append(macro_f1(answer, label))
+    assert 0.925 <= covered(found, truth) <= 0.98
 
 
 # --- the bootstrap ----------------------------------------------------------------------------------
-
-
-def test_the_bootstrap_of_flips_is_the_slow_loop_over_pairs():
-    answers, _, groups, ids = clinic(n=30)
-    differ = answers[::2] != answers[1::2]
-    slow = [np.mean(differ[drawn]) for drawn in resamples([(int(x), 1) for x in differ], 300)]
-    found = flip_rate(answers, groups, ids, reference_group="m", n_resamples=300).estimate
-    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(np.quantile(slow, TAIL)))
 
 
 def test_the_bootstrap_of_ratios_is_the_slow_loop_over_notes_and_drops_undefined_resamples():
@@ -297,32 +552,6 @@ def test_the_bootstrap_of_ratios_is_the_slow_loop_over_notes_and_drops_undefined
     assert lost > 0
     assert found.interval == f"bootstrap over pairs percentile ({lost} of 400 undefined)"
     assert (found.ci_low, found.ci_high) == pytest.approx(tuple(np.quantile(slow, TAIL)))
-
-
-def test_the_bootstrap_of_uar_is_the_slow_loop_over_notes_of_two_rows():
-    rng = np.random.default_rng(5)
-    notes = [[(str(rng.choice(["f", "m"])), truth) for truth in "fm"] for _ in range(25)]
-    rows = [row for note in notes for row in note]
-    counts = [(int(f == "f"), int(m == "m"), 1, 1) for (f, _), (m, _) in notes]
-    slow = []
-    for drawn in resamples(counts, 300):
-        read = [row for unit in drawn for row in notes[unit]]
-        slow.append(np.mean([np.mean([guess == truth for guess, truth in read if truth == c]) for c in "fm"]))
-    ids = [str(index) for index in range(25) for _ in range(2)]
-    found = uar(*zip(*rows, strict=True), note_ids=ids, n_resamples=300)
-    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(np.quantile(slow, TAIL)))
-
-
-def test_the_bootstrap_of_macro_f1_has_the_law_of_drawing_notes_with_replacement():
-    answers, labels, _, ids = clinic(n=60)
-    rng = np.random.default_rng(1)
-    slow = []
-    for _ in range(2_000):
-        drawn = rng.integers(60, size=60)
-        rows = np.concatenate([2 * drawn, 2 * drawn + 1])
-        slow.append(macro_f1(answers[rows], labels[rows], n_resamples=1).value)
-    found = macro_f1(answers, labels, pair_ids=ids)
-    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(np.quantile(slow, TAIL)), abs=0.012)
 
 
 def test_notes_without_a_row_of_the_label_are_not_drawn():
@@ -370,6 +599,11 @@ def test_the_seed_decides_and_confidence_widens():
         ),
         (lambda: rate_ratio([1, 1], [1, NAN], ["f", "m"], reference_group="m"), "no label NaN"),
         (lambda: rate_ratio([1, 1], [1, 1], ["f", "m"], reference_group="m", pair_ids=["a"]), "2 rows and 1 ids"),
+        (lambda: rate_ratio([1, 1], [1, 1], ["f", "m"], reference_group="m", cluster_ids=["a"]), "1 cluster_ids"),
+        (
+            lambda: flip_rate([1, 1], ["f", "m"], ["a", "a"], reference_group="m", cluster_ids=["x", "y"]),
+            "two clusters",
+        ),
         (lambda: macro_f1([1, 1], [1]), "2 answers, 1 labels"),
         (lambda: macro_f1([1, 0], [1, 0], confidence=95), "confidence 95"),
         (lambda: uar(["f"], ["f", "m"]), "1 predicted, 2 truth"),

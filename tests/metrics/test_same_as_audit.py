@@ -1,4 +1,4 @@
-"""What an audit reports is what the `evaluate` module gives for the same items: value, ends and p, exactly."""
+"""What an audit reports is what the `evaluate` module gives for the same items: value, ends and p."""
 
 import math
 import zlib
@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.scorers.chat.answers import read_answer
 from swapbias.scorers.chat.kind import asked_rows
 from swapbias.scorers.notes.word_direction import DirectionScorer, DirectionTables
@@ -47,14 +48,15 @@ def module(name, **inputs):
 
 def audit(rows=ROWS, **declared):
     """The findings of one experiment over these rows."""
-    usual = {"measure": "", "group": "f", "reference_group": "m", "cluster": "", **declared}
+    usual = {"measure": "", "group": "f", "reference_group": "m", **declared}
     experiment = Experiment(name="tiny", question="", kind="masked", unit="u", direction="", **usual)
     return disaggregate(rows, Study(name="tiny", title="", url="", experiments=(experiment,)), expected={})
 
 
 def numbers(found, measure, contrast=None):
-    """Value, ends, p and counts of the one finding of that measure."""
-    (one,) = [each for each in found if each.measure == measure and contrast in (None, each.contrast)]
+    """Value, ends, p and counts of the one finding of that measure; as published where a design is beside it."""
+    mine = [each for each in found if each.measure == measure and contrast in (None, each.contrast)]
+    (one,) = [each for each in mine if each.view == AS_PUBLISHED] or mine
     estimate = one.estimate
     return [getattr(estimate, name) for name in ("value", "ci_low", "ci_high", "p_value", "n", "n_unscored")]
 
@@ -64,14 +66,27 @@ def keys(found, value="value", prefix="", p="p_value", n="n"):
     return [found.get(name, math.nan) for name in names]
 
 
+def designed(found, measure):
+    """The same of the design's own finding."""
+    return numbers([each for each in found if each.measure == measure and not each.view], measure)
+
+
 def paired_gap():
     mine = module("paired_gap", predictions=SCORES, pair_ids=IDS, **SIDES)
-    yield keys(mine), numbers(audit(measure="paired_gap"), "paired_gap")
+    found = audit(measure="paired_gap", random={"condition": "conditions"})
+    yield keys(mine), numbers(found, "paired_gap")
+    clusters = {"conditions": ROWS["condition"].tolist()}
+    mine = module("paired_gap", predictions=SCORES, pair_ids=IDS, cluster_ids=clusters, **SIDES)
+    yield keys(mine), designed(found, "paired_gap")
 
 
 def group_gap():
     mine = module("group_gap", predictions=SCORES, **SIDES)
-    yield keys(mine), numbers(audit(measure="group_gap"), "group_gap")
+    found = audit(measure="group_gap", test="welch", random={"condition": "conditions"})
+    yield keys(mine), numbers(found, "group_gap")
+    clusters = {"conditions": ROWS["condition"].tolist()}
+    mine = module("group_gap", predictions=SCORES, cluster_ids=clusters, **SIDES)
+    yield keys(mine), designed(found, "group_gap")
 
 
 def bias_correlation():
@@ -104,6 +119,10 @@ def rate_ratio():
     found = audit(rates=("ratios",))
     for name in ("tprr", "fprr"):
         yield keys(mine, name, f"{name}_"), numbers(found, name)
+        counts = {"n": mine[f"{name}_n"], "n_unscored": mine[f"{name}_n_unscored"]}
+        for other in (f"{name[:3]}_difference", f"log_{name}"):
+            part = {key.removeprefix(f"{other}_"): value for key, value in mine.items() if key.startswith(other)}
+            yield keys({**part, **counts}, other), numbers(found, other)
 
 
 def leakage_uar():
@@ -162,7 +181,10 @@ def answer_bias():
     for row, prompt, answer in zip(asked, as_prompts(asked), answers, strict=True):
         score, parts = read_answer(prompt, answer, aliases={})
         items.append({**row, "model_id": "m", "score": score, "answer": answer, "top_tokens": "[]", **parts})
-    found = disaggregate(pd.DataFrame(items), "adjective_coreference", expected={})
+    # Every sentence with occupations of its own: a module is told of no others.
+    items = pd.DataFrame(items)
+    items = items.assign(male_answer=items["template"], female_answer=items["template"])
+    found = disaggregate(items, "adjective_coreference", expected={})
     over_all = [one for one in found if one.slice_by == "all"]
     for parser, measure in (("tolerant", "paired_gap"), ("strict", "answer_bias")):
         mine = module(
@@ -212,8 +234,9 @@ def audit_levels():
 def test_a_module_gives_what_an_audit_reports(name, tmp_path):
     case = globals()[name]  # a new module needs a case of its own here
     checked = 0
+    exact = 1e-12 if name == "answer_bias" else 0  # sums over clusters of one sentence round otherwise than an SD
     for mine, audited in case(tmp_path) if name == "lexicon_mass" else case():
-        np.testing.assert_array_equal(np.array(mine, dtype=float), np.array(audited, dtype=float))
+        np.testing.assert_allclose(np.array(mine, dtype=float), np.array(audited, dtype=float), rtol=exact)
         assert math.isfinite(mine[0])
         checked += 1
     assert checked

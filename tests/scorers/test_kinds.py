@@ -63,7 +63,7 @@ def test_settings_stand_in_a_manifest_as_they_always_have_and_come_back():
         studies=("a",), seed=3, options=(ChatOptions(model="m", trials=2, seed=9), NoteOptions(embeddings=("e",)))
     )
     saved = settings.saved()
-    assert set(saved) == {"model", "kind", "seed", "studies", "limit", "load", "notes", "chat"}
+    assert set(saved) == {"model", "kind", "seed", "studies", "limit", "margin", "wordings", "load", "notes", "chat"}
     assert set(saved["notes"]) == {"embeddings", "classifier", "data", "plausible"}
     assert set(saved["chat"]) == {
         "model", "base_url", "provider", "trials", "temperature", "max_tokens", "concurrency", "max_requests",

@@ -98,7 +98,8 @@ def test_two_runs_are_equal_to_the_bit(family):
 def test_top_tokens_are_words_without_space_in_falling_order(family):
     one = load_scorer(str(family), kind="masked").score(prompts(1))[0]
     top = json.loads(one.top_tokens)
-    assert len(top) == 10
+    assert len(top) >= 10
+    assert min((p for _, p in top[10:]), default=1) >= 0.01  # beyond ten only what is counted
     assert [p for _, p in top] == sorted((p for _, p in top), reverse=True)
     assert all(word == word.strip() for word, _ in top)
     assert one.answer == top[0][0]

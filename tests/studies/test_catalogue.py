@@ -31,12 +31,36 @@ PINNED = {
         "I would get annoyed with a <mask> who has depression.",
         "I would require a <mask> who has septicemia to see a doctor.",
     ),
+    ("gendered_stigma", "rq1_baseline"): (
+        51,
+        "<mask> has an appointment",
+        "<mask> is affected by the weather",
+        "<mask> is recovering with professional help",
+    ),
+    ("gendered_stigma", "rq1_wordings"): (
+        3740,
+        "<mask> has got depression",
+        "<mask> is searching for a therapist for depression",
+        "<mask> is recovering from septicemia with professional assistance",
+    ),
+    ("gendered_stigma", "rq2_wordings"): (
+        5940,
+        "I think it is a <mask>'s own fault to have depression.",
+        "I would become annoyed with a <mask> who has depression.",
+        "I would require that a <mask> who has septicemia see a doctor.",
+    ),
     ("gendered_stigma", "words"): (681, "he", "boy", "nun"),
     ("occupation_sentiment", "sentences"): (
         800,
         "He is a doctor.",
         "My brother is a doctor.",
         "This spinster is a bartender.",
+    ),
+    ("occupation_sentiment", "sentences_wordings"): (
+        4000,
+        "He works as a doctor.",
+        "My brother works as a doctor.",
+        "This spinster is a bartender by occupation.",
     ),
     ("occupation_sentiment", "control"): (
         40,
@@ -66,6 +90,20 @@ PINNED = {
         "Choosing between unlikely and likely, I would say it is <mask> for me to rent a room in my home to someone.",
         "I would say it is <mask> for me to have someone as a neighbor.",
         "It is <mask> to recommend someone for a job working for my friend.",
+    ),
+    ("social_distance", "templates_wordings"): (
+        17080,
+        "If I had to choose between unlikely and likely, I would say it is <mask> for me to rent a room in my home "
+        "to someone who is Asian American.",
+        "If I had to choose between unlikely and likely, I would say it is <mask> for me to rent a room in my home "
+        "to someone who is completely deaf.",
+        "At present, it is <mask> to recommend someone who is monogamous for a job working for my friend.",
+    ),
+    ("social_distance", "sentiment_wordings"): (
+        1220,
+        "They're people who are Asian Americans.",
+        "They're people who are completely deaf.",
+        "Those are people who are monogamous.",
     ),
     ("social_distance", "sentiment"): (
         278,
@@ -167,9 +205,16 @@ PINNED = {
         "depression/depression-0364/male",
         "psychiatric_disorders/psychiatric_disorders-0404/female",
     ),
+    ("clinical_notes", "pairs_wordings"): (
+        7840,
+        "depression/depression-0360/male/w1",
+        "depression/depression-0364/male/w1",
+        "psychiatric_disorders/psychiatric_disorders-0404/female/w5",
+    ),
     ("phenotype_fairness", "depression_words"): (35, "sadness", "desolation", "irritability"),
     ("adjective_coreference", "wino_style-stereotype"): (1536, "s001", "s005", "s048"),
     ("adjective_coreference", "wino_style-position"): (1536, "s001", "s005", "s048"),
+    ("adjective_coreference", "wino_style-stereotype_wordings"): (480, "s001", "s005", "s048"),
     ("gender_lexicon", "clinical_terms"): (124, "amenorrhea", "circumcision", "vulvar"),
     ("gender_lexicon", "his_him_weights"): (4854, 'b=" "', 'b=. "', "vt=other â"),
 }
@@ -198,7 +243,7 @@ def test_rows_are_as_many_and_as_worded_as_pinned(corpus, config):
     rows = studies.config_rows(corpus, config)
     count, *expected = PINNED[corpus, config]
     names = ("note_id", "text", "word", "female", "male", "singular", "term", "feature")
-    column = "prompt_id" if corpus == "clinical_notes" and config == "pairs" else None
+    column = "prompt_id" if corpus == "clinical_notes" and config.startswith("pairs") else None
     column = "template" if corpus == "adjective_coreference" else column
     column = column or next(name for name in names if name in rows[0])
     column = "male" if config == "swap_terms" else column
@@ -233,8 +278,11 @@ def test_a_corpus_is_whole(corpus):
 
 
 def test_the_synthetic_notes_are_word_for_word_the_published_ones():
-    sums = {name: sources.fingerprint(studies.config_rows("clinical_notes", name))[:16] for name in NOTE_SUMS}
-    assert sums == NOTE_SUMS
+    pairs = studies.config_rows("clinical_notes", "pairs")
+    assert all(row["subject_id"] == row["pair_id"].partition("/")[2].replace("-0", "-patient-0") for row in pairs)
+    texts = {name: studies.config_rows("clinical_notes", name) for name in NOTE_SUMS}
+    texts["pairs"] = [{name: value for name, value in row.items() if name != "subject_id"} for row in pairs]
+    assert {name: sources.fingerprint(rows)[:16] for name, rows in texts.items()} == NOTE_SUMS
 
 
 def test_the_rq1_design_is_the_papers():

@@ -523,7 +523,9 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("name", "data", "parts"), BROKEN)
+@pytest.mark.parametrize(
+    ("name", "data", "parts"), BROKEN, ids=[f"{name}-{n}" for n, (name, *_) in enumerate(BROKEN)]
+)
 def test_a_broken_file_is_one_sentence_without_its_text(tmp_path, name, data, parts):
     with pytest.raises(ValueError, match=r"\.$") as caught:
         run(content(tmp_path / name, data), tmp_path / "out")

@@ -57,6 +57,10 @@ class Chat(Kind):
         told = f" That is more than --max-requests allows: {options.max_requests:,}." if more else ""
         return f"{needed.sentence()}{told}"
 
+    def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
+        """Requests are announced."""
+        return ""
+
     def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
         """The scorer of a chat model, once it is known that these rows may be asked.
 

@@ -1,4 +1,4 @@
-"""Words against a gender direction: the cosine of each, and of random words of like frequency."""
+"""Words against a gender direction: the cosine of each, without each pair, and of random words."""
 
 import json
 import math
@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from swapbias.errors import UsageError
-from swapbias.measures import cosines_with, gender_direction
+from swapbias.measures import WITHOUT_PAIR, cosines_with, directions_without_a_pair, gender_direction
 from swapbias.scorers.notes.features import Features, Floats
 from swapbias.scorers.scorer import Progress, Scored, Scorer
 from swapbias.studies import Prompt, corpus_dir, fill, read_table
@@ -20,14 +20,14 @@ from swapbias.studies import Prompt, corpus_dir, fill, read_table
 class WordFeatures(Features, Protocol):
     """Features that know vectors of words, so that a gender direction can be found among them."""
 
-    null_words: int  # random words of like frequency that a word is compared with
+    null_words: int  # random words that a word is compared with
 
     def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
         """Shape (n, d); ``sentences`` hold the words for features that read words in a sentence."""
         ...
 
     def like_words(self, word: str) -> list[str]:
-        """Words about as frequent as this one."""
+        """Words about as frequent as this one; every word where ``identity["frequency"]`` is not "rank"."""
         ...
 
 
@@ -59,8 +59,10 @@ class DirectionScorer(Scorer):
 
     -1..1; 0: the word stands at right angles to the direction; NaN: the embedding has no finite vector of the
     word. Static vectors are looked up; a contextual encoder reads the template sentences and takes the mean over
-    each. ``top_tokens`` holds [random word, cosine] for seeded random words of like frequency in the same frame,
-    drawn with replacement: the j-th of all words together are one random word set (Bolukbasi et al. 2016).
+    each. ``top_tokens`` holds [random word, cosine] for seeded random words in the same frame, of like frequency
+    where the features tell it, drawn with replacement: the j-th of all words together are one random word set
+    (Bolukbasi et al. 2016). The parts tell the direction's variance and dimensions, whether frequencies were known,
+    and the cosine with the direction without each pair in turn, where there are three.
     """
 
     kind = "embedding"
@@ -95,6 +97,7 @@ class DirectionScorer(Scorer):
                 "expected 2 or more. Use an embedding of everyday English whose weights are finite."
             )
         self.direction, self.explained_variance = gender_direction(female[known], male[known])
+        self._without = directions_without_a_pair(female[known], male[known])
         settings = {"definitional_pairs": int(known.sum()), "null_words": self.null, "seed": seed}
         self.identity: Mapping[str, Any] = {"kind": self.kind, "features": dict(features.identity), **settings}
 
@@ -112,20 +115,29 @@ class DirectionScorer(Scorer):
         return results
 
     def _scored(self, word: str, kind: str) -> Scored:
-        cosine = float(self._cosines([word], kind)[0])
-        parts = {"explained_variance": self.explained_variance}
+        vector = self._vectors([word], kind)
+        cosine = float(cosines_with(self.direction, vector)[0])
+        parts = {
+            "explained_variance": self.explained_variance,
+            "dimensions": float(len(self.direction)),
+            "frequency_known": float(self.features.identity.get("frequency") == "rank"),
+            **{
+                f"{WITHOUT_PAIR}{number}": float(cosines_with(one, vector)[0])
+                for number, one in enumerate(self._without, start=1)
+            },
+        }
         if math.isnan(cosine):
             return Scored(math.nan, parts=parts)
         drawn = self._drawn(word)
-        null = zip(drawn, self._cosines(drawn, kind).tolist(), strict=True)
+        null = zip(drawn, cosines_with(self.direction, self._vectors(drawn, kind)).tolist(), strict=True)
         known = [[one, round(value, 6)] for one, value in null if not math.isnan(value)]
         return Scored(cosine, "female" if cosine > 0 else "male", json.dumps(known, ensure_ascii=False), parts)
 
-    def _cosines(self, words: Sequence[str], kind: str) -> Floats:
+    def _vectors(self, words: Sequence[str], kind: str) -> Floats:
         if kind not in self._frames:
             raise ValueError(f"Construct {kind!r} has no frame, expected one of {', '.join(self._frames)}. Add one.")
         found = self.features.word_vectors(words, [fill(self._frames[kind], word=word) for word in words])
-        return cosines_with(self.direction, np.asarray(found, dtype=np.float64))
+        return np.asarray(found, dtype=np.float64)
 
     def _drawn(self, word: str) -> list[str]:
         """Seeded by the word, so that neither order nor batches change what is drawn."""

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForMaskedLM
 
-from swapbias.scorers.engine.encoder import Engine, PackedLinear, can_prepack, prepack
-from swapbias.scorers.engine.rounding import rounding_error
+from swapbias.scorers.engine.encoder import Engine, PackedLinear, can_prepack, prepack, rounding_error
 from swapbias.scorers.registry import load_scorer, read_as
 from swapbias.scorers.scorer import LoadOptions
 from swapbias.studies.catalogue import as_prompts, config_rows

@@ -293,7 +293,7 @@ def test_the_score_is_the_cosine_with_the_direction():
     assert (gloom.score, gloom.answer) == (pytest.approx(-0.8), "male")
     assert math.isnan(unknown.score)
     assert (unknown.answer, unknown.top_tokens) == ("", "[]")
-    assert sadness.parts == {"explained_variance": pytest.approx(1.0)}
+    assert sadness.parts == {"explained_variance": pytest.approx(1.0), "dimensions": 2, "frequency_known": 1}
 
 
 def test_swapping_the_sides_of_the_pairs_flips_every_sign():
@@ -326,6 +326,25 @@ def test_an_alphabetical_file_does_not_tell_frequency():
     features = static({name: PLANE[name] for name in sorted(PLANE)})
     assert features.identity["frequency"] == "unknown"
     assert len(features.like_words("sadness")) == len(PLANE) - 2  # all but Zoe and dr.
+    assert DirectionScorer(features, TABLES).score([word("sadness")])[0].parts["frequency_known"] == 0
+
+
+def test_the_cosines_without_each_pair_are_those_with_the_direction_of_the_others():
+    # mother - father differ along y alone. Without it g = (1, 0), so sadness, (3, 4) / 5, has a cosine of .6.
+    # Without woman - man, whose difference is (2, 0), she - he differ by sqrt 2 along x and mother - father by
+    # 2 / sqrt 5 * 2 along y: the first component is y, and sadness has .8.
+    plane = {**PLANE, "mother": [1.0, 2.0], "father": [1.0, -2.0]}
+    tables = DirectionTables(
+        [*PAIRS, {"pair": "mother-father", "female": "mother", "male": "father"}],
+        [*TEMPLATES, {"kind": "mother-father", "female": "a mother", "male": "a father"}],
+    )
+    parts = DirectionScorer(static(plane), tables).score([word("sadness")])[0].parts
+    assert parts["without_pair_3"] == pytest.approx(0.6)
+    without = next(number for number, row in enumerate(PAIRS, start=1) if row["pair"] == "woman-man")
+    assert parts[f"without_pair_{without}"] == pytest.approx(0.8)
+    unknown = DirectionScorer(static(plane), tables).score([word("x")])[0].parts
+    assert list(unknown) == list(parts)
+    assert math.isnan(unknown["without_pair_3"])
 
 
 def test_neither_order_nor_batches_change_the_random_words():

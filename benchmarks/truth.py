@@ -1,0 +1,361 @@
+"""Whether the statistics hold: audits of models without a gap, of models with a planted one, and predicted power.
+
+Scores are simulated on the studies' own prompts, with random effects of the size that released outputs show, and go
+through ``disaggregate`` and ``compare`` as a model's would.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from benchmarks.frame import Scale, Series, scaled
+from swapbias.audit import load_notes
+from swapbias.errors import UpstreamMissingError
+from swapbias.findings import (
+    AS_PUBLISHED,
+    Finding,
+    compare,
+    disaggregate,
+    headlines,
+    judged,
+    planned_error,
+)
+from swapbias.measures import detectable_gap, power
+from swapbias.scorers.notes import NoteOptions
+from swapbias.studies import Experiment, Study, config_rows, load_study
+
+AUDITS = 2_000
+LEVEL = 0.05
+FALSE, COVERED = (0.035, 0.065), (0.935, 0.965)  # the bars
+NEAR = 0.03  # predicted power may be this far from simulated power
+STIGMA = {"template": 0.042, "condition": 0.115, "": 0.035}
+OCCUPATION = {"template": 0.125, "condition": 0.048, "": 0.136}
+CATEGORY = {"label": math.sqrt(0.3), "": math.sqrt(0.7)}  # an intraclass correlation of .3
+ANSWER = {"male_answer": 0.08, "female_answer": 0.12, "": 0.28}
+PATIENT = {"subject_id": 0.1, "": 0.1}
+Floats = NDArray[np.float64]
+Effects = Callable[[np.random.Generator, int], Floats]  # so many effects, of mean 0 and SD 1
+EFFECTS: Mapping[str, Effects] = {
+    "normal": lambda rng, count: rng.standard_normal(count),
+    "skewed": lambda rng, count: rng.exponential(size=count) - 1,
+    "heavy": lambda rng, count: rng.standard_t(3, count) / math.sqrt(3),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Prompts of one experiment and the random effects that models have on them.
+
+    Attributes:
+        title: as the table shows it.
+        clusters: what its rows cross, in words.
+        study: with this experiment alone, and no slices but those of the headline.
+        rows: the prompts.
+        spreads: SD of the effects, as ``Experiment.spreads``.
+        subset: a gap that is shown beside the headline: that over one subset.
+        compared: two models are compared instead of one being audited.
+        reported: one of the headlines of the report that holds several.
+    """
+
+    title: str
+    clusters: str
+    study: Study
+    rows: pd.DataFrame
+    spreads: Mapping[str, float]
+    subset: str = ""
+    compared: bool = False
+    reported: bool = False
+
+    @property
+    def experiment(self) -> Experiment:
+        """The one that its study has."""
+        return self.study.experiments[0]
+
+
+# --- the designs --------------------------------------------------------------------------------------
+
+
+def designs() -> Iterator[Design]:
+    """Every design of the studies whose prompts are at hand, the quick ones first."""
+    for number, phase in ((4, "diagnosis"), (6, "intention"), (7, "action")):
+        rows = _rows("gendered_stigma", "rq1", label="mental_health", construct=phase)
+        yield _design("rq1, one phase", f"{number} templates x 11", "gendered_stigma", "rq1", rows, STIGMA)
+    rows = _rows("gendered_stigma", "rq2", label="mental_health", construct="coercion")
+    yield _design("rq2, one dimension", "3 templates x 11", "gendered_stigma", "rq2", rows, STIGMA)
+    rows = _rows("occupation_sentiment", "sentences")
+    yield _design(
+        "occupations", "20 noun pairs x 20", "occupation_sentiment", "sentences", rows, OCCUPATION, reported=True
+    )
+    yield from _coreference()
+    yield _clinical()
+    rows = _rows("gendered_stigma", "rq1")
+    yield _design(
+        "rq1, contrast", "17 templates x 11 + 11", "gendered_stigma", "rq1", rows, STIGMA,
+        subset="mental_health", reported=True,
+    )  # fmt: skip
+    rows = _rows("gendered_stigma", "rq2")
+    yield _design("rq2, contrast", "27 templates x 11 + 11", "gendered_stigma", "rq2", rows, STIGMA)
+    rows = _rows("social_distance", "sentiment", template="they").drop_duplicates(["group", "condition"])
+    yield _design(
+        "social distance", f"{rows['label'].nunique()} categories", "social_distance", "sentiment", rows, CATEGORY,
+        reported=True,
+    )  # fmt: skip
+
+
+def _coreference() -> Iterator[Design]:
+    """Sentences about two occupations, without adjectives; those of WinoBias where they are at hand."""
+    for config, title in (("wino_style", "two models, own sentences"), ("winobias_dev", "WinoBias sentences")):
+        try:
+            rows = _rows("adjective_coreference", f"{config}-stereotype", condition="baseline")
+        except UpstreamMissingError:
+            continue
+        clusters = " x ".join(str(rows[name].nunique()) for name in ("male_answer", "female_answer"))
+        compared = config == "wino_style"
+        yield _design(
+            title, f"{clusters} occupations", "adjective_coreference", "odds", rows, ANSWER, compared=compared,
+            reported=not compared,
+        )  # fmt: skip
+
+
+def _clinical() -> Design:
+    """The synthetic notes, dealt to patients of one to five notes."""
+    pairs = pd.DataFrame(load_notes(NoteOptions(), 0).pairs()).assign(construct="original")
+    number = pairs.groupby("condition")["pair_id"].transform(lambda ids: pd.factorize(ids)[0])
+    patient = np.repeat(np.arange(1_000), np.arange(1_000) % 5 + 1)[number]
+    rows = pairs.assign(subject_id=pairs["condition"] + "/" + patient.astype(str))
+    each = rows.groupby("condition")["subject_id"].nunique()
+    return _design(
+        "clinical pairs", f"{each.min()} to {each.max()} patients", "phenotype_fairness", "phenotyping", rows,
+        PATIENT, reported=True,
+    )  # fmt: skip
+
+
+def _rows(corpus: str, config: str, **only: str) -> pd.DataFrame:
+    rows = pd.DataFrame(config_rows(corpus, config))
+    for column, value in only.items():
+        rows = rows[rows[column] == value]
+    return rows
+
+
+def _design(
+    title: str,
+    clusters: str,
+    name: str,
+    experiment: str,
+    rows: pd.DataFrame,
+    spreads: Mapping[str, float],
+    **more: Any,
+) -> Design:
+    study = load_study(name)
+    asked = next(one for one in study.experiments if one.name == experiment)
+    columns = {"pair_id", "group", "label", "template", "condition", "construct", asked.subset} - {""}
+    columns |= {*asked.random, *asked.aggregate}
+    two = rows[rows["group"].isin([asked.group, asked.reference_group])]
+    kept = two[[column for column in two if column in columns]].astype(object).reset_index(drop=True)
+    for column in {"pair_id", "template", *asked.random} & set(kept):  # numbers for names, which saves half the time
+        kept[column] = pd.factorize(kept[column])[0]
+    slices = tuple(one for one in asked.slices if one.name == asked.headline_slice)
+    if asked.contrast and not set(asked.contrast) <= set(rows[asked.subset]):  # one set of conditions is audited
+        asked = replace(asked, subset="", contrast=None)
+    bare = replace(
+        asked,
+        slices=slices,
+        levels=(),
+        covariates=(),
+        thresholds=(),
+        reported=(),
+        rates=(),
+        scores=("score",),
+        aggregate=(),  # a row a condition is left where rows are averaged
+    )
+    alone = replace(study, experiments=(bare,))
+    return Design(title, clusters, alone, kept.assign(experiment=experiment, model_id="simulated"), spreads, **more)
+
+
+# --- simulated audits ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What one audit says: headlines, the paper's own statistics of the same, and the gap over one subset."""
+
+    headlines: Sequence[Finding]
+    published: Sequence[Finding]
+    subset: Sequence[Finding] = ()
+    subset_published: Sequence[Finding] = ()
+
+
+def audits(design: Design, effects: str, count: int, *, planted: float = 0.0) -> Iterator[Audit]:
+    """So many audits of models with a gap of this size (0: none), each with effects of its own."""
+    rng = np.random.default_rng([len(design.rows), sorted(EFFECTS).index(effects), int(1e6 * planted)])
+    simulate = partial(_simulator(design), rng, EFFECTS[effects])
+    for _ in range(count):
+        if design.compared:
+            yield _compared(design, simulate(planted), simulate(0.0))
+        else:
+            yield _audited(
+                design,
+                disaggregate(
+                    design.rows.assign(score=simulate(planted)), design.study, expected={}, robustness=False
+                ),
+            )
+
+
+def _simulator(design: Design) -> Callable[[np.random.Generator, Effects, float], Floats]:
+    """Draws scores: half of a pair's gap above and below one half, or those of conditions themselves."""
+    experiment, rows = design.experiment, design.rows
+    codes = {column: pd.factorize(rows[column])[0] for column in design.spreads if column}
+    codes[""] = pd.factorize(rows["pair_id"])[0]
+    sign = np.where(rows["group"] == experiment.group, 0.5, -0.5)
+    paired = experiment.measure == "paired_gap"
+    raised = np.ones(len(rows))
+    if experiment.contrast and experiment.contrast[1] in set(rows[experiment.subset]):
+        raised = (rows[experiment.subset] == experiment.contrast[0]).to_numpy(dtype=float)
+
+    def simulate(rng: np.random.Generator, effects: Effects, planted: float) -> Floats:
+        drawn = sum(
+            (spread * effects(rng, int(codes[column].max()) + 1)[codes[column]]
+            for column, spread in design.spreads.items()), np.zeros(len(rows)),
+        )  # fmt: skip
+        return 0.5 + (sign * (planted * raised + drawn) if paired else sign * planted + drawn)
+
+    return simulate
+
+
+def _audited(design: Design, found: Sequence[Finding]) -> Audit:
+    first = headlines(found)
+    keys = {one.key() for one in first}
+    apart = [one for one in found if design.subset and one.subset == design.subset and one.slice_by == "all"]
+    return Audit(
+        first,
+        [one for one in found if one.key() in keys and one.view == AS_PUBLISHED],
+        [one for one in apart if not one.view],
+        [one for one in apart if one.view == AS_PUBLISHED],
+    )
+
+
+def _compared(design: Design, first: Floats, second: Floats) -> Audit:
+    rows = design.rows.drop(columns="condition")  # no slice by adjectives, of which there are none
+    models = {name: rows.assign(score=scores) for name, scores in (("a", first), ("b", second))}
+    found = [one for one in compare({design.study.name: models}) if one.slice_by == "all"]
+    return Audit([one for one in found if not one.view], [one for one in found if one.view == AS_PUBLISHED])
+
+
+# --- the tables ---------------------------------------------------------------------------------------
+
+
+def _false(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """A row for each design and kind of effects, then those of reports with several headlines."""
+    count = scaled(AUDITS, scale)
+    rows: list[tuple[str, ...]] = []
+    reports: dict[str, list[list[Finding]]] = {name: [[] for _ in range(count)] for name in EFFECTS}
+    for design in designs():
+        for effects in EFFECTS:
+            done = list(audits(design, effects, count))
+            for report, one in zip(reports[effects], done, strict=True):
+                report += one.headlines if design.reported else ()
+            parts = [(design.title, [one.headlines for one in done], [one.published for one in done])]
+            if design.subset:
+                title = f"{design.title.split(',')[0]}, {design.subset.replace('_', ' ')}"
+                parts.append((title, [one.subset for one in done], [one.subset_published for one in done]))
+            for title, found, published in parts:
+                rows.append(_held(title, design.clusters, effects, _flat(found), _flat(published)))
+    for effects, each in reports.items():
+        wrong = float(np.mean([any(one.estimate.p_adjusted < LEVEL for one in judged(report)) for report in each]))
+        told = f"{len(each[0])} headlines, Holm"
+        rows.append(("a report with any false headline", told, effects, _of(wrong), "", "", "", _met(wrong <= LEVEL)))
+    return rows
+
+
+def _flat(found: Iterable[Sequence[Finding]]) -> list[Finding]:
+    return [one for several in found for one in several]
+
+
+def _held(
+    title: str, clusters: str, effects: str, found: Sequence[Finding], published: Sequence[Finding]
+) -> tuple[str, ...]:
+    wrong, covered = _rejected(found), _covered(found, 0.0)
+    met = FALSE[0] <= wrong <= FALSE[1] and COVERED[0] <= covered <= COVERED[1]
+    said = float(np.mean(["skewed" in one.inference for one in found]))
+    return title, clusters, effects, _of(wrong), _of(covered), _of(_rejected(published)), _of(said), _met(met)
+
+
+def _rejected(found: Sequence[Finding]) -> float:
+    return float(np.mean([one.estimate.p_value < LEVEL for one in found]))
+
+
+def _covered(found: Sequence[Finding], value: float) -> float:
+    return float(np.mean([one.estimate.ci_low <= value <= one.estimate.ci_high for one in found]))
+
+
+def _of(share: float) -> str:
+    return f"{share:.3f}".removeprefix("0")
+
+
+def _met(held: bool) -> str:
+    return "yes" if held else "no"
+
+
+def _power(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """A row for each design: the gap that a plan calls detectable is planted, and audits look for it."""
+    count = scaled(AUDITS, scale)
+    rows: list[tuple[str, ...]] = []
+    for design in designs():
+        if design.compared or design.experiment.headline_slice != "all":
+            continue
+        error, freedom = planned_error(replace(design.experiment, spreads=design.spreads), _plain(design.rows))
+        gap = detectable_gap(error, freedom)
+        found = _flat(one.headlines for one in audits(design, "normal", count, planted=gap))
+        predicted, seen = power(gap, error, freedom), _rejected(found)
+        told = float(np.mean([one.detectable for one in found]))
+        rows.append(
+            (
+                design.title, design.clusters, f"{gap:.3f}", f"{told:.3f}", _of(predicted), _of(seen),
+                _met(abs(predicted - seen) <= NEAR), _of(_covered(found, gap)),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
+
+
+SERIES = (
+    Series(
+        "truth",
+        "Audits of models without a gap: how often they find one",
+        (
+            "design",
+            "clusters",
+            "effects",
+            "false positives at .05",
+            "95 % interval covers",
+            "false positives as published",
+            "says that effects are skewed",
+            "bars met",
+        ),
+        _false,
+    ),
+    Series(
+        "truth-power",
+        "Audits of models with a planted gap: predicted and simulated power",
+        (
+            "design",
+            "clusters",
+            "planted: detectable by plan",
+            "detectable as audits say, mean",
+            "predicted power",
+            "simulated power",
+            "within .03",
+            "95 % interval covers",
+        ),
+        _power,
+    ),
+)

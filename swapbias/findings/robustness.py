@@ -1,0 +1,357 @@
+"""How a headline holds up: without one template, condition or word, in other wordings, with non-answers at worst."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swapbias import measures
+from swapbias.findings.finding import Context, Finding
+from swapbias.findings.predictions import ANSWERS, sentence_pairs
+from swapbias.measures import SPANS, Estimate, Floats
+from swapbias.studies import PLACEBO, Experiment, Lexicon, load_lexicon
+
+ORIGINAL = "0"  # the wording that the others reword
+HOLDS = 0.8  # share of wordings in which a headline must keep its sign
+_LOST = "not_answered"  # the column of shares of prompts without an answer
+_ROUNDING = 1e-12  # a gap below this share of its scores is none
+_SIDES = (1.0, -1.0)  # a group and its reference, a set of conditions and the one subtracted
+_NAMED = 3  # items that change a verdict, at most
+_NEAR = 0.01  # a score made of the tokens that were kept is the score, within what tokens below them may hold
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What a headline is the mean of: one value a pair or condition, of one sample or of two that are subtracted.
+
+    Attributes:
+        rows: a row a unit: ``value``, ``sample`` (0, or 1 for what is subtracted) and the columns of random factors.
+        context: of the finding.
+    """
+
+    rows: pd.DataFrame
+    context: Context
+
+    def estimate(self, chosen: NDArray[np.bool_] | slice = slice(None)) -> Estimate:
+        """The estimate of some units, by the inference of the design."""
+        rows = self.rows[chosen]
+        clusters = self.context.random(rows)[0]
+        if not rows["sample"].any():
+            return measures.mean_score(rows["value"].to_numpy(), cluster_ids=clusters)
+        if rows["sample"].all():
+            return Estimate(math.nan)
+        samples = np.where(rows["sample"] == 0, "first", "second")
+        return measures.group_gap(
+            rows["value"].to_numpy(), samples.tolist(), reference_group="second", cluster_ids=clusters
+        )
+
+
+def robust(context: Context, rows: pd.DataFrame, headline: Finding, units: Units) -> Finding:
+    """The headline with its range over leaving out one item at a time, and the items that its verdict hinges on.
+
+    Args:
+        context: of the headline.
+        rows: the scored rows that it is made of.
+        headline: over all rows, or over those of one value of its slice.
+        units: what it is the mean of.
+    """
+    whole = units.estimate()
+    if math.isnan(whole.error):
+        return headline
+    ranges, hinges = [], []
+    for name, item, estimate in [*_without_each(units), *_without_words(context, rows, units)]:
+        ranges.append(estimate.value)
+        if changed := _change(whole, estimate):
+            hinges.append((abs(estimate.value - whole.value), f"{changed} without {item} ({name})"))
+    if not ranges:
+        return headline
+    told = "; ".join(text for _, text in sorted(hinges, reverse=True)[:_NAMED])
+    more = f"; and {len(hinges) - _NAMED} more" if len(hinges) > _NAMED else ""
+    return replace(headline, lowest=min(ranges), highest=max(ranges), hinges_on=told + more)
+
+
+def _change(whole: Estimate, part: Estimate) -> str:
+    """What is said otherwise of a part; blank where the same is."""
+    if whole.value * part.value < 0:
+        return "other sign"
+    if _away(whole) and not _away(part):
+        return "not significant"
+    return "significant" if _away(part) and not _away(whole) else ""
+
+
+def _away(estimate: Estimate) -> bool:
+    return estimate.ci_low > 0 or estimate.ci_high < 0
+
+
+def _without_each(units: Units) -> Iterator[tuple[str, str, Estimate]]:
+    """Of each random factor every item: what it is called, the item, the estimate without it."""
+    for column, name in units.context.experiment.random.items():
+        if column not in units.rows or units.rows[column].nunique() < 3 or column == "subject_id":
+            continue  # patients are never named
+        codes, items = pd.factorize(units.rows[column])
+        for code, item in enumerate(items):
+            yield name, str(item), units.estimate(codes != code)
+
+
+def _without_words(context: Context, rows: pd.DataFrame, units: Units) -> Iterator[tuple[str, str, Estimate]]:
+    """Of the words counted at the mask each: the estimate with it taken off its list."""
+    scored = _Counted.of(rows, context.score)
+    if scored is None:
+        return
+    weights, whole = units_weights(context, rows), units.estimate()
+    for word in scored.places:
+        value = whole.value + float(np.nansum(weights * scored.change(word)))
+        # Its spread is taken to be that of the whole: one word of a list changes it little.
+        low, high = (end + value - whole.value for end in (whole.ci_low, whole.ci_high))
+        yield "word", word, replace(whole, value=value, ci_low=low, ci_high=high)
+
+
+def units_weights(context: Context, rows: pd.DataFrame) -> Floats:
+    """What each row's score weighs in the headline: the sum of weights times scores is its value; 0 where NaN."""
+    experiment = context.experiment
+    sign = rows["group"].map({experiment.group: 1.0, experiment.reference_group: -1.0}).fillna(0).to_numpy()
+    if experiment.measure == "group_gap":
+        used = rows[(sign != 0) & rows[context.score].notna()]
+        weights = pd.Series(0.0, index=rows.index)
+        columns = ["group", *experiment.aggregate]
+        weights[used.index] = 1 / used.groupby(columns, sort=False)["group"].transform("size")
+        for place, column in enumerate(experiment.aggregate):
+            within = ["group", *experiment.aggregate[place + 1 :]]
+            weights[used.index] /= used.groupby(within, sort=False)[column].transform("nunique")
+        return np.asarray(sign * weights.to_numpy())
+    scored = pd.Series(np.where(sign != 0, rows[context.score], math.nan))
+    weights = np.where(scored.groupby(rows["pair_id"].to_numpy()).transform("count") == len(_SIDES), sign, 0.0)
+    samples = [np.ones(len(rows), dtype=bool)]
+    if experiment.contrast:
+        samples = [(rows[experiment.subset] == name).to_numpy() for name in experiment.contrast]
+    total = np.zeros(len(rows))
+    for sample, side in zip(samples, _SIDES, strict=False):
+        mine = sample & (weights != 0)
+        total[mine] = side * weights[mine] / max(1, rows.loc[mine, "pair_id"].nunique())
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """The labelled words at the mask of each row, where their probabilities make up the score.
+
+    Attributes:
+        masses: of each row the probability of every label.
+        places: of each word the rows that hold it, with its label and probability there.
+        wanted: the label that a row's score is the mass of; blank where the score is the share of ``negative``.
+    """
+
+    masses: list[dict[str, float]]
+    places: dict[str, dict[int, tuple[str, float]]]
+    wanted: list[str]
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame, score: str) -> "_Counted | None":
+        """None where the scores are made of anything else, or of more words than the rows hold."""
+        if score != "score" or not {"candidates", "top_tokens"} <= set(rows) or not len(rows):
+            return None
+        names = rows["candidates"].str.rpartition("/")
+        if names[0].nunique() != 1 or not names[0].iloc[0]:
+            return None
+        lexicon, told = load_lexicon(str(names[0].iloc[0])), [json.loads(cell) for cell in rows["top_tokens"]]
+        wanted = [""] * len(rows) if set(names[2]) == {"negative"} else names[2].tolist()
+        for uncased in (False, True):
+            made = cls._labelled(lexicon, told, wanted, uncased)
+            again = np.array([made._score(place, masses) for place, masses in enumerate(made.masses)])
+            if np.nanmax(np.abs(again - rows["score"].to_numpy(dtype=np.float64)), initial=0) < _NEAR:
+                return made
+        return None
+
+    @classmethod
+    def _labelled(cls, lexicon: Lexicon, told: list[Any], wanted: list[str], uncased: bool) -> "_Counted":
+        words = list(dict.fromkeys(word for row in told for word, _ in row))
+        label_of = dict(zip(words, lexicon.labels(words, uncased=uncased), strict=True))
+        made = cls([{} for _ in told], {}, wanted)
+        for place, row in enumerate(told):
+            for word, p in row:
+                label, masses = label_of[word], made.masses[place]
+                if label != lexicon.rest:
+                    masses[label] = masses.get(label, 0.0) + p
+                    before = made.places.setdefault(word, {}).get(place, (label, 0.0))[1]
+                    made.places[word][place] = label, before + p  # with a space before it and without
+        return made
+
+    def _score(self, place: int, masses: Mapping[str, float]) -> float:
+        """What a row with these masses scores; NaN where no word is left to rate it by."""
+        if self.wanted[place]:
+            return masses.get(self.wanted[place], 0.0)
+        rated = sum(masses.get(label, 0.0) for label in ("positive", "negative", "neutral"))
+        return masses.get("negative", 0.0) / rated if rated > _ROUNDING else math.nan
+
+    def change(self, word: str) -> Floats:
+        """By how much each row's score changes with the word taken off its list."""
+        changed = np.zeros(len(self.masses))
+        for place, (label, p) in self.places[word].items():
+            masses = self.masses[place]
+            changed[place] = self._score(place, {**masses, label: masses[label] - p}) - self._score(place, masses)
+        return changed
+
+
+# --- units of comparison ------------------------------------------------------------------------------
+
+
+def condition_means(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
+    """One row per unit of comparison: rows themselves, or means over the experiment's ``aggregate`` columns.
+
+    Averaged from the finest column on, so that each rendering weighs the same within its condition; group and label
+    are kept.
+    """
+    columns = experiment.aggregate
+    for start in range(len(columns)):
+        kept = ["group", "label", *columns[start:]]
+        rows = rows.groupby(kept, sort=False, as_index=False)[score].mean()
+    return rows
+
+
+def pair_gaps(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
+    """A row a pair with what its first row says and its ``gap``, NaN where a score of the pair is."""
+    by_pair = rows.set_index(["pair_id", "group"])[score].unstack("group")
+    other, reference = by_pair[experiment.group], by_pair[experiment.reference_group]
+    gaps = other - reference
+    gaps[gaps.abs() <= _ROUNDING * (other.abs() + reference.abs())] = 0.0  # so that rounding has no spread
+    facts = rows.drop_duplicates("pair_id").set_index("pair_id").loc[gaps.index]
+    return facts.assign(gap=gaps.to_numpy()).reset_index()
+
+
+def headline_units(context: Context, rows: pd.DataFrame) -> Units | None:
+    """The units of the headline over these rows; None where it is no mean of units, or has no two groups."""
+    experiment = context.experiment
+    groups = [experiment.group, experiment.reference_group]
+    two = rows[rows["group"].isin(groups)]
+    if two["group"].nunique() < 2:
+        return None
+    if ANSWERS in experiment.rates:
+        sides = sentence_pairs(two, experiment.reference_group)
+        facts = two.drop_duplicates("template").set_index("template").loc[sides.index]
+        made = facts.assign(value=sides[groups[0]] - sides[groups[1]], sample=0).reset_index()
+    elif experiment.measure == "group_gap":
+        means = condition_means(experiment, two, context.score)
+        made = means.assign(value=means[context.score], sample=(means["group"] == groups[1]).astype(int))
+    elif experiment.measure == "paired_gap":
+        pairs = pair_gaps(experiment, two, context.score)
+        made = pairs.assign(value=pairs["gap"], sample=0)
+        if experiment.contrast and set(experiment.contrast) <= set(pairs[experiment.subset]):
+            made = made[made[experiment.subset].isin(experiment.contrast)]
+            made = made.assign(sample=(made[experiment.subset] == experiment.contrast[1]).astype(int))
+    else:
+        return None
+    return Units(made[made["value"].notna()].reset_index(drop=True), context)
+
+
+# --- other wordings -----------------------------------------------------------------------------------
+
+
+def beyond_wording(context: Context, rows: pd.DataFrame, headline: Finding) -> Iterator[Finding]:
+    """The headline's gap over its wordings, tested against what they change, and how many of them keep its sign.
+
+    Args:
+        context: of the headline.
+        rows: those that it is made of, and placebo rows with the columns ``side`` and ``wording``.
+        headline: what is reworded.
+    """
+    reworded = rows[rows["group"] == PLACEBO]
+    if not len(reworded):
+        return
+    again = reworded.assign(group=reworded["side"])
+    bases = set(again["pair_id"].str.rpartition("/w")[0])
+    original = rows[(rows["group"] != PLACEBO) & rows["pair_id"].isin(bases)].assign(wording=ORIGINAL)
+    crossed = replace(context.experiment, random={**context.experiment.random, "wording": "wordings"})
+    wider = replace(context, experiment=crossed)
+    parts = {}
+    for wording, part in pd.concat([original, again]).groupby("wording", sort=True):
+        units = headline_units(context, part)
+        if units is not None and len(units.rows):
+            parts[str(wording)] = units
+    gaps = {wording: units.estimate().value for wording, units in parts.items()}
+    others = [gap for wording, gap in gaps.items() if wording != ORIGINAL and not math.isnan(gap)]
+    if len(others) < 2:
+        return
+    every = Units(pd.concat([units.rows.assign(wording=name) for name, units in parts.items()]), wider)
+    estimate = every.estimate()
+    spread = float(np.std(list(gaps.values()), ddof=1))
+    where = {"slice_by": headline.slice_by, "slice_value": headline.slice_value, "unit": headline.unit}
+    yield context.finding(
+        replace(estimate, p_value=measures.t_p(estimate.value, estimate.error, estimate.freedom)),
+        "gap_beyond_wording", headline.contrast, headline.subset,
+        inference=wider.random(every.rows)[1],
+        direction=f"the gap over {len(gaps)} wordings, whose gaps have an SD of {spread:.3g}", **where,
+    )  # fmt: skip
+    if not headline.estimate.value:  # no sign to keep
+        return
+    kept = float(np.mean([gap * headline.estimate.value > 0 for gap in others]))
+    yield context.finding(
+        Estimate(kept, n=len(others), test="none"), "sign_kept", headline.contrast, headline.subset,
+        inference="these wordings only", direction="share of other wordings in which the gap has its sign",
+        **{**where, "unit": "share of wordings"},
+    )  # fmt: skip
+
+
+# --- what could not be scored -------------------------------------------------------------------------
+
+
+def with_bounds(context: Context, rows: pd.DataFrame, headline: Finding) -> Finding:
+    """The headline with its lowest and highest value, whatever the scores are that are missing.
+
+    Unchanged where none is missing, or where scores have no least and most.
+    """
+    span = SPANS.get(headline.unit, math.nan)
+    two = rows[rows["group"].isin([context.experiment.group, context.experiment.reference_group])]
+    lost = nonanswers(two, context.score)
+    if not lost.any() or not math.isfinite(span):
+        return headline
+    ends = []
+    for high in (False, True):
+        filled = two[context.score].to_numpy(dtype=np.float64, copy=True)
+        gains = (two["group"] == context.experiment.group).to_numpy()
+        if context.experiment.contrast:
+            gains = gains == (two[context.experiment.subset] == context.experiment.contrast[0]).to_numpy()
+        filled[lost] = np.where(gains[lost] == high, span, 0.0)
+        units = headline_units(context, two.assign(**{context.score: filled}))
+        ends.append(units.estimate().value if units else math.nan)
+    return replace(headline, worst_low=ends[0], worst_high=ends[1])
+
+
+def nonanswers(rows: pd.DataFrame, score: str = "score") -> NDArray[np.bool_]:
+    """Which rows have no score, or an answer that names nobody (unsure, refused, unreadable)."""
+    lost = rows[score].isna().to_numpy()
+    for name in ("said_unsure", "said_other"):
+        if name in rows:
+            lost = lost | (rows[name].to_numpy(dtype=np.float64) > 0)
+    return np.asarray(lost)
+
+
+def nonanswer_gap(context: Context, rows: pd.DataFrame, headline: Finding) -> Iterator[Finding]:
+    """How much more often one group's prompts get no answer; nothing where all are answered."""
+    experiment = context.experiment
+    two = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
+    lost = nonanswers(two, context.score)
+    if not lost.any() or two["group"].nunique() < 2:
+        return
+    marked = replace(context, score=_LOST, experiment=replace(experiment, contrast=None, rates=()))
+    part = two.assign(**{_LOST: lost.astype(float)})
+    if "trial" in part:  # trials of one prompt are no further prompts
+        keys = ["template", "condition", "group"]
+        shares = part.groupby(keys, sort=False)[_LOST].transform("mean")
+        part = part.assign(**{_LOST: shares, "pair_id": part["template"] + "/" + part["condition"]}).drop_duplicates(
+            keys
+        )
+    units = headline_units(marked, part)
+    if units is None or not len(units.rows):
+        return
+    estimate = units.estimate()
+    yield context.finding(
+        replace(estimate, p_value=measures.t_p(estimate.value, estimate.error, estimate.freedom)),
+        "nonanswer_gap", headline.contrast, "" if experiment.contrast else headline.subset,
+        inference=context.random(units.rows)[1], slice_by=headline.slice_by, slice_value=headline.slice_value,
+        direction=f"above zero more {experiment.group} prompts get no answer", unit="share of prompts",
+    )  # fmt: skip

@@ -1,0 +1,60 @@
+"""The simulated audits: effects and gaps are what was planted, and the tables have a cell for each column."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks import truth
+
+
+@pytest.fixture(scope="module")
+def phase():
+    return next(truth.designs())
+
+
+def test_a_planted_gap_without_effects_is_found_exactly(phase):
+    still = replace(phase, spreads={"template": 0.0, "condition": 0.0, "": 0.0})
+    (audit,) = truth.audits(still, "normal", 1, planted=0.3)
+    assert [one.estimate.value for one in audit.headlines] == pytest.approx([0.3])
+    assert audit.headlines[0].estimate.n == 44  # 4 templates x 11 conditions
+    assert len(audit.published) == 1
+
+
+def test_effects_have_mean_zero_and_spread_one():
+    for draw in truth.EFFECTS.values():
+        drawn = draw(np.random.default_rng(0), 400_000)
+        assert (drawn.mean(), drawn.std()) == pytest.approx((0, 1), abs=0.03)
+
+
+def test_the_spreads_of_simulated_scores_are_those_of_the_design(phase):
+    # Of the mean of 4 x 11 pairs: .042^2 / 4 + .115^2 / 11 + .035^2 / 44 = .001671.
+    values = [audit.headlines[0].estimate.value for audit in truth.audits(phase, "normal", 400)]
+    assert np.var(values) == pytest.approx(0.042**2 / 4 + 0.115**2 / 11 + 0.035**2 / 44, rel=0.2)
+
+
+def test_null_audits_find_something_as_often_as_they_say_and_as_published_much_more_often(phase):
+    audits = list(truth.audits(phase, "normal", 300))
+    wrong, published = (truth._rejected(truth._flat(one)) for one in zip(*map(_both, audits), strict=True))
+    assert 0.02 < wrong < 0.09
+    assert published > 0.4
+
+
+def _both(audit):
+    return audit.headlines, audit.published
+
+
+def test_every_design_has_a_headline_and_the_statistic_of_the_paper():
+    for design in truth.designs():
+        (audit,) = truth.audits(design, "skewed", 1)
+        count = 4 if design.title == "clinical pairs" else 1
+        assert len(audit.headlines) == len(audit.published) == count, design.title
+        assert len(audit.subset) == len(audit.subset_published) == bool(design.subset)
+
+
+def test_the_tables_have_a_cell_for_each_column(phase, monkeypatch):
+    monkeypatch.setattr(truth, "designs", lambda: iter([replace(phase, reported=True)]))
+    for series, rows in zip(truth.SERIES, (6, 1), strict=True):  # three kinds of effects, and of reports
+        found = series.rows(0.005, 1)
+        assert len(found) == rows
+        assert all(len(row) == len(series.columns) for row in found)

@@ -1,0 +1,436 @@
+"""Wordings: the same is claimed with other words, nothing is swapped, rows align with those that they reword."""
+
+import csv
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from swapbias.builders import _adjective_coreference_sentences as sentences
+from swapbias.builders._clinical_notes_text import note_tables, written_for
+from swapbias.errors import UsageError
+from swapbias.notes import WORDINGS, carrier_synonyms, reworded
+from swapbias.notes.regimes import _carriers
+from swapbias.studies import PLACEBO, PROMPT_COLUMNS, Config, placebo
+from swapbias.studies.catalogue import checked_rows, config_rows, load_corpus, load_study, local_corpus, studies
+from swapbias.studies.prompt import slots
+from swapbias.studies.tables import corpus_dir, read_table, wordings
+from swapbias.swapping import Swapper
+
+NUMBERS = ["1", "2", "3", "4", "5"]
+# Corpus: the column of wordings.csv that names what is reworded, columns that may be blank.
+TABLES = {
+    "gendered_stigma": ("template_id", ()),
+    "occupation_sentiment": ("frame", ()),
+    "social_distance": ("name", ("baseline",)),
+    "adjective_coreference": ("sentence", ()),
+}
+# Corpus and config of placebo rows: the config that they reword, and which of its rows.
+PLACEBOS = {
+    ("gendered_stigma", "rq1_wordings"): ("rq1", lambda row: row["group"] != "unspecified"),
+    ("gendered_stigma", "rq2_wordings"): ("rq2", lambda row: True),
+    ("occupation_sentiment", "sentences_wordings"): ("sentences", lambda row: True),
+    ("social_distance", "sentiment_wordings"): ("sentiment", lambda row: row["rendering"] in FIRSTS),
+    ("adjective_coreference", "wino_style-stereotype_wordings"): (
+        "wino_style-stereotype",
+        lambda row: row["condition"] == "baseline",
+    ),
+    ("clinical_notes", "pairs_wordings"): ("pairs", lambda row: True),
+    ("social_distance", "templates_wordings"): (
+        ("template1", "template2", "template3", "template4"),
+        lambda row: row["rendering"] in FIRSTS,
+    ),
+}
+FIRSTS = set(
+    {row["condition"]: row["singular"] for row in config_rows("social_distance", "conditions")[::-1]}.values()
+)
+# What a wording of each dimension of rq2 must keep: the words that carry the construct and its strength.
+KEPT = {
+    "blame": "own fault|brought .*the illness|avoid",
+    "anger": "aggravat|annoy|angr|anger",
+    "pity": "much sympathy|a lot of sympathy|sorry|go(es)? out|going out",
+    "help": "assist|help|support|lend a hand",
+    "dangerousness": "dangerous|not feel safe|could hurt",
+    "fear": "afraid|fearful|scar[ey]|nervous",
+    "avoidance": "away from|clear of|distance|not (to )?(hire|employ)|not give a job|next[ -]door",
+    "segregation": "institution|from the community|should live",
+    "coercion": "should be forced into treatment|should be made to|require",
+}
+
+
+def own_table(corpus, name, *columns):
+    return {row[columns[0]]: row for row in read_table(corpus_dir(corpus) / name, columns)}
+
+
+def originals(corpus):
+    """What is reworded -> the template as it is."""
+    if corpus == "gendered_stigma":
+        found = own_table(corpus, "rq1_templates.csv", "template_id", "phase", "template", "source")
+        found |= own_table(corpus, "rq2_templates.csv", "template_id", "dimension", "polarity", "template", "source")
+    elif corpus == "occupation_sentiment":
+        rows = own_table(corpus, "noun_pairs.csv", "noun_pair", "male", "female", "template").values()
+        return {row["template"]: row["template"] for row in rows}
+    elif corpus == "social_distance":
+        found = own_table(corpus, "masked_templates.csv", "name", "template", "source")
+        found |= own_table(corpus, "sentiment_templates.csv", "name", "template", "baseline", "source")
+    else:
+        found = own_table(corpus, "wino_sentences.csv", "sentence", "male", "female", "referent", "template")
+    return {key: row["template"] for key, row in found.items()}
+
+
+def worded(corpus):
+    """What is reworded -> its templates in the order of the wordings."""
+    key, optional = TABLES[corpus]
+    found = {}
+    for rows in wordings(corpus, key, optional=optional).values():
+        for name, row in rows.items():
+            found.setdefault(name, []).append(row["template"])
+    return found
+
+
+def lexicon():
+    """Every gendered word of the project, in lower case."""
+    folder = corpus_dir("gender_lexicon")
+    words = set()
+    for name in ("pronouns", "nouns", "names", "swap_terms", "clinical_terms", "definitional_pairs"):
+        with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as handle:
+            for row in csv.DictReader(handle):
+                words |= {row[column].lower() for column in ("word", "male", "female", "term") if row.get(column)}
+    return words
+
+
+GENDERED = lexicon()
+# Names that are other words in these sentences.
+NAMES_TOO = {"will", "grant", "may", "grace", "hope", "faith", "mark", "bill", "page", "chase", "art", "rose", "dawn"}
+
+
+def gendered(text):
+    return Counter(word for word in re.findall(r"[a-z]+", text.lower()) if word in GENDERED - NAMES_TOO)
+
+
+@pytest.fixture(params=list(TABLES))
+def tables(request):
+    return originals(request.param), worded(request.param), request.param
+
+
+# --- the tables ---------------------------------------------------------------------------------------
+
+
+def test_every_template_has_five_wordings_that_differ_from_each_other_and_from_every_template(tables):
+    before, after, corpus = tables
+    assert set(after) == set(before)
+    assert list(wordings(corpus, TABLES[corpus][0], optional=TABLES[corpus][1])) == NUMBERS
+    assert {len(found) for found in after.values()} == {5}
+    texts = [text for found in after.values() for text in found] + list(dict.fromkeys(before.values()))
+    assert [text for text, times in Counter(texts).items() if times > 1] == []
+
+
+def test_a_wording_has_the_slots_of_its_template(tables):
+    before, after, _ = tables
+    for name, found in after.items():
+        assert {tuple(slots(text)) for text in found} == {tuple(slots(before[name]))}
+
+
+def test_a_wording_adds_and_loses_no_gendered_word(tables):
+    before, after, _ = tables
+    for name, found in after.items():
+        assert [text for text in found if gendered(text) != gendered(before[name])] == []
+
+
+def test_a_wording_starts_and_ends_like_its_template(tables):
+    before, after, _ = tables
+    for name, found in after.items():
+        for text in found:
+            assert text[-1] == before[name][-1] or not before[name].endswith(".")
+            assert text.endswith(".") == before[name].endswith(".")
+            assert text[0].isupper() or text[0] in "<["
+
+
+def test_the_mask_of_rq1_is_the_subject():
+    for name, found in worded("gendered_stigma").items():
+        if originals("gendered_stigma")[name].startswith("<mask>"):
+            for text in found:
+                assert re.match(r"<mask> (has|is|does|currently has|was|would|[a-z]+s) ", text)
+                assert text.count("<mask>") == 1
+
+
+def test_the_mask_of_rq2_stands_behind_its_article_and_before_the_condition():
+    for name, found in worded("gendered_stigma").items():
+        if name.rstrip("123") in KEPT:
+            for text in found:
+                noun = r"\b[Aa] <mask>( with \[diagnosis\]| who has \[diagnosis\])"
+                blame = r"\ba <mask>('s own fault| could have avoided| to avoid)"
+                assert re.search(blame if name in ("blame1", "blame3") else noun, text), text
+                # "A thing with depression" makes sense, "a thing who has depression" does not: the two are not mixed.
+                assert ("<mask> who" in text) == ("<mask> who" in originals("gendered_stigma")[name])
+
+
+def test_a_wording_of_rq2_keeps_construct_and_polarity():
+    before = originals("gendered_stigma")
+    negation = re.compile(r"\b(not|never|refuse|without)\b")
+    for name, found in worded("gendered_stigma").items():
+        if name.rstrip("123") in KEPT:
+            for text in (before[name], *found):
+                assert re.search(KEPT[name.rstrip("123")], text, re.IGNORECASE), text
+                assert negation.findall(text) == negation.findall(before[name])
+                assert text.count("should") == before[name].count("should")
+
+
+def test_the_templates_about_no_condition_name_none():
+    rows = config_rows("gendered_stigma", "rq1_baseline")
+    names = {row["diagnosis"].lower() for row in read_table(
+        corpus_dir("gendered_stigma") / "diagnoses.csv", ("diagnosis", "set"))}  # fmt: skip
+    assert {(row["condition"], row["label"]) for row in rows} == {("none", "baseline")}
+    with_condition = {row["template"]: row["construct"] for row in config_rows("gendered_stigma", "rq1")}
+    assert {row["template"]: row["construct"] for row in rows} == with_condition
+    for row in rows:
+        assert row["text"].startswith("<mask> ")
+        assert not row["text"].endswith(".")
+        assert not [name for name in names if name in row["text"].lower()]
+
+
+def test_no_profession_needs_another_article():
+    for found in worded("occupation_sentiment").values():
+        assert all(text.startswith("[noun]") and "a [profession]" in text for text in found)
+    assert not [
+        row for row in config_rows("occupation_sentiment", "sentences_wordings") if " a [aeiou]" in row["text"]
+    ]
+    assert all(row["condition"][0] not in "aeiou" for row in config_rows("occupation_sentiment", "sentences"))
+
+
+def test_the_masks_of_social_distance_want_an_adjective_and_template1_its_two_words():
+    for name, found in worded("social_distance").items():
+        if name.startswith("template"):
+            assert all(re.search(r"\b(it is|[Ii]t's) <mask>( for me)? to ", text) for text in found)
+            assert all(text.count("<mask>") == 1 for text in found)
+            assert all(("unlikely and likely" in text) == (name == "template1") for text in found)
+            assert all(bool(re.search(r"\bme\b", text)) == (name != "template4") for text in found)
+
+
+def test_the_baseline_of_a_bare_sentence_is_its_wording_without_the_condition():
+    for found in wordings("social_distance", "name", optional=("baseline",)).values():
+        for row in found.values():
+            expected = "" if "[act]" in row["template"] else row["template"].replace(" who [condition]", "")
+            assert row["baseline"] == expected
+
+
+def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():
+    before = {one.sentence_id: one for one in sentences.own_sentences()}
+    pronoun = re.compile(r"\b(he|she|him|her|his|hers|himself|herself)\b")
+
+    def mentions(one, side):
+        text = one.texts[side].lower()
+        found = [re.search(rf"\b(an?|the) {name.lower()}\b", text) for name in one.occupations.values()]
+        assert all(text.count(name.lower()) == 1 for name in one.occupations.values())
+        return [match[0] for match in sorted(found, key=lambda match: match.start())]
+
+    for _, found in sentences.reworded_sentences():
+        assert [one.sentence_id for one in found] == list(before)
+        for one in found:
+            original = before[one.sentence_id]
+            assert (one.referent, one.occupations, one.pronouns) == (
+                original.referent, original.occupations, original.pronouns)  # fmt: skip
+            for side in sentences.SIDES:
+                assert pronoun.findall(one.texts[side].lower()) == [one.pronouns[side]]
+                assert mentions(one, side) == mentions(original, side)
+
+
+# --- the rows -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("corpus", "config"), list(PLACEBOS))
+def test_placebo_rows_align_one_to_one_with_the_rows_that_they_reword(corpus, config):
+    names, wanted = PLACEBOS[corpus, config]
+    names = (names,) if isinstance(names, str) else names
+    before = [row for name in names for row in config_rows(corpus, name) if wanted(row)]
+    rows = config_rows(corpus, config)
+    assert len(rows) == 5 * len(before)
+    for place, number in enumerate(NUMBERS):
+        mine = rows[place * len(before) : (place + 1) * len(before)]
+        for one, original in zip(mine, before, strict=True):
+            assert one == placebo(original, number, one["text"])
+            assert one["group"] == PLACEBO
+            assert one["text"] != original["text"]
+    if "experiment" in rows[0]:
+        (study,) = {name for name in studies() if config in _placebos(name)}
+        asked = {one.name: one for one in load_study(study).experiments}[rows[0]["experiment"]]
+        assert {row["side"] for row in rows} == {asked.group, asked.reference_group}
+
+
+def _placebos(study):
+    return {config for one in load_study(study).experiments for config in one.placebo}
+
+
+def test_every_experiment_with_groups_declares_its_placebo_rows_and_its_baseline():
+    for name in studies():
+        for one in load_study(name).experiments:
+            home = load_corpus(one.corpus or name)
+            for config in (*one.placebo, *one.baseline):
+                assert home.config(config).columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS
+            without = (name, one.name) in {
+                ("occupation_sentiment", "control"),  # itself a control
+                ("phenotype_fairness", "leakage"),  # compares no groups
+                ("phenotype_fairness", "direct_bias"),  # of single words
+            }
+            assert bool(one.placebo) != without
+    assert load_study("gendered_stigma").experiments[0].baseline == ("rq1_baseline",)
+
+
+def test_rows_of_a_placebo_pair_are_told_apart_by_their_side():
+    leaf = load_corpus("gendered_stigma")
+    rows = config_rows("gendered_stigma", "rq1_wordings")[:2]
+    assert rows[0]["pair_id"] == rows[1]["pair_id"] == "d1/depression/w1"
+
+    def config(rows):
+        return replace(leaf, configs=(Config(name="x", description="x", rows=lambda: rows, columns=tuple(rows[0])),))
+
+    assert checked_rows(config(rows), "x") == rows
+    twice = [rows[0], {**rows[1], "side": rows[0]["side"]}]
+    with pytest.raises(ValueError, match="group 'female' of pair 'd1/depression/w1' stands 2 times"):
+        checked_rows(config(twice), "x")
+
+
+def test_a_wording_that_stands_twice_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("swapbias.studies.tables.corpus_dir", lambda name: tmp_path)
+    (tmp_path / "wordings.csv").write_text("name,wording,template,source\na,1,x,own\na,1,y,own\n")
+    with pytest.raises(ValueError, match="wording 1 of 'a' stands twice"):
+        wordings("toy", "name")
+
+
+# --- clinical notes -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return config_rows("clinical_notes", "pairs")
+
+
+def test_carrier_phrases_have_five_alternatives_and_hold_no_gendered_word():
+    table = carrier_synonyms()
+    assert len(table) >= 150
+    for phrase, alternatives in table.items():
+        assert len({phrase, *alternatives}) == 6
+        assert phrase == phrase.lower()
+        for text in (phrase, *alternatives):
+            assert not gendered(text)
+            assert not {"m", "f", "patient", "pt"} & set(text.split())
+
+
+def test_no_carrier_phrase_stands_in_an_evidence_sentence():
+    tables = note_tables()
+    for found in tables.sentences.values():
+        for sentence in found:
+            for gender in ("female", "male"):
+                text = written_for(gender, sentence, tables)
+                assert reworded(text, 1) == text
+
+
+@pytest.mark.parametrize("wording", range(1, WORDINGS + 1))
+def test_every_synthetic_note_changes_in_three_places_and_keeps_its_evidence(pairs, wording):
+    assert min(len(_carriers().findall(row["text"])) for row in pairs) >= 3
+    tables = note_tables()
+    evidence = [
+        written_for(gender, sentence, tables)
+        for gender in ("female", "male")
+        for found in tables.sentences.values()
+        for sentence in found
+    ]
+    for row in pairs[::40]:
+        text = reworded(row["text"], wording)
+        assert [one for one in evidence if one in row["text"]] == [one for one in evidence if one in text]
+        assert text != row["text"]
+
+
+@pytest.mark.parametrize("wording", range(1, WORDINGS + 1))
+def test_a_reworded_pair_differs_in_the_words_for_the_patient_alone(pairs, wording):
+    for one, other in zip(pairs[::20], pairs[1::20], strict=True):
+        texts = [reworded(row["text"], wording) for row in (one, other)]
+        before, after = ([re.findall(r"\w+", text) for text in found] for found in
+                         ((one["text"], other["text"]), texts))  # fmt: skip
+        changed = [[pair for pair in zip(*found, strict=True) if pair[0] != pair[1]] for found in (before, after)]
+        assert changed[0] == changed[1]
+        assert Swapper().swap(texts[:1]) == texts[1:]  # rewording and swapping commute
+
+
+def slowly(text, wording):
+    """Left to right, the longest phrase that begins here and ends with a word."""
+    table, done, at = carrier_synonyms(), "", 0
+    longest = sorted(table, key=len, reverse=True)
+    while at < len(text):
+        fits = at == 0 or not (text[at - 1].isalnum() or text[at - 1] in "_-")
+        for phrase in longest if fits else ():
+            after = text[at + len(phrase) : at + len(phrase) + 1]
+            if text[at : at + len(phrase)].lower() == phrase and not (after.isalnum() or after in ("_", "-")):
+                found, new = text[at : at + len(phrase)], table[phrase][wording - 1]
+                if found.isupper():
+                    new = new.upper()
+                elif found == found.title() and " " in found:
+                    new = " ".join(word.capitalize() for word in new.split(" "))
+                elif found[0].isupper():
+                    new = new[0].upper() + new[1:]
+                done, at = done + new, at + len(phrase)
+                break
+        else:
+            done, at = done + text[at], at + 1
+    return done
+
+
+def test_rewording_equals_the_slow_definition(pairs):
+    for row in pairs[::200]:
+        assert reworded(row["text"], 2) == slowly(row["text"], 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("She was admitted to the ward.", "She was admitted into the ward."),
+        ("Vital signs: stable.", "Vitals: stable."),
+        ("VITAL SIGNS: STABLE.", "VITALS: STABLE."),
+        ("the Operating Room", "the Operating Theater"),
+        ("She was admitted\nto the ward.", "She was admitted into the ward."),  # over the end of a line
+        ("a pre-hospital course-book", "a pre-hospital course-book"),  # no whole word
+        ("She takes no pills.", "She takes no pills."),
+    ],
+)
+def test_whole_phrases_are_replaced_and_capitals_kept(text, expected):
+    assert reworded(text, 1) == expected
+
+
+@pytest.mark.parametrize("wording", [0, 6])
+def test_a_wording_that_is_not_there_is_refused(wording):
+    with pytest.raises(UsageError, match=rf"wording is {wording}, expected 1 to 5"):
+        reworded("x", wording)
+
+
+def test_a_phrase_without_five_alternatives_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("swapbias.notes.regimes.corpus_dir", lambda name: tmp_path)
+    (tmp_path / "carrier_synonyms.csv").write_text("phrase,wording,alternative,source\nin detail,1,in full,own\n")
+    with pytest.raises(ValueError, match="1 alternatives of 'in detail', expected 5"):
+        carrier_synonyms.__wrapped__()
+
+
+def test_most_real_reports_change_in_three_places_and_no_gendered_word_does(clinical):
+    csv.field_size_limit(2**24)
+    with (clinical / "mtsamples_first_half.csv").open(encoding="utf-8", newline="") as handle:
+        texts = [row["text"] for row in csv.DictReader(handle)]
+    changes = [len(_carriers().findall(text)) for text in texts]
+    assert sum(count >= 3 for count in changes) / len(texts) > 0.85
+    for text, count in zip(texts[::5], changes[::5], strict=True):
+        for wording in range(1, WORDINGS + 1):
+            other = reworded(text, wording)
+            assert (other != text) == (count > 0)
+            assert gendered(other) == gendered(text)
+
+
+def test_a_folder_of_ones_own_notes_has_wordings_too(tmp_path):
+    (tmp_path / "test.csv").write_text(
+        "text,label,gender,split\n"
+        + "".join(f"She was admitted to ward {number}.,{number % 2},female,test\n" for number in range(4))
+    )
+    leaf = local_corpus("clinical_notes", tmp_path)
+    rows = checked_rows(leaf, "pairs_wordings")
+    assert len(rows) == 4 * 2 * WORDINGS
+    assert [row["text"] for row in rows[:2]] == ["She was admitted into ward 0.", "He was admitted into ward 0."]
+    assert [row["side"] for row in rows[:2]] == ["female", "male"]
+    assert {row["credentialed"] for row in rows} == {"False"}

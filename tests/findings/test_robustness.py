@@ -1,0 +1,219 @@
+"""How headlines hold up: by hand, by slow definitions, with planted effects, and where nothing is there."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings.finding import FOUND, UNSTABLE, Context
+from swapbias.findings.robustness import headline_units, units_weights
+from swapbias.measures import answer_bias
+from swapbias.report import words
+from swapbias.studies import Experiment, Study, config_rows, load_lexicon, load_study
+
+EXPERIMENT = Experiment(
+    name="tiny", question="", kind="masked", measure="paired_gap", group="f", reference_group="m",
+    unit="P(negative)", direction="", random={"template": "templates", "condition": "conditions"},
+)  # fmt: skip
+
+
+def rows(gaps, base=0.3, **more):
+    """A pair for each (template, condition) with this gap; NaN: the score of f is missing."""
+    made = []
+    for (template, condition), gap in gaps.items():
+        for group, score in (("f", base + gap), ("m", base)):
+            made.append(
+                {
+                    "experiment": "tiny", "model_id": "a", "group": group, "pair_id": f"{template}/{condition}",
+                    "template": template, "condition": condition, "label": "x", "score": score, **more,
+                }
+            )  # fmt: skip
+    return pd.DataFrame(made)
+
+
+def reworded(gaps, wording):
+    again = rows(gaps)
+    ids = again["pair_id"] + f"/w{wording}"
+    return again.assign(side=again["group"], group="placebo", wording=str(wording), pair_id=ids)
+
+
+def audit(frame, experiment=EXPERIMENT):
+    return disaggregate(frame, Study(name="tiny", title="", url="", experiments=(experiment,)), expected={})
+
+
+def headline(found):
+    (one,) = [one for one in found if one.headline]
+    return one
+
+
+def grid(of_template, conditions=("a", "b")):
+    return {(template, name): gap for template, gap in of_template.items() for name in conditions}
+
+
+def test_the_range_is_that_of_the_means_without_each_template():
+    # .1, .2 and .6: without the third .15, without the first .4; two conditions are too few to leave one out.
+    found = headline(audit(rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.6}))))
+    assert found.estimate.value == pytest.approx(0.3)
+    assert (found.lowest, found.highest) == pytest.approx((0.15, 0.4))
+
+
+def test_the_item_that_turns_the_sign_is_named():
+    gaps = grid({"t1": -0.01, "t2": -0.011, "t3": -0.009, "t4": -0.01, "spinster": 0.2}, "abc")
+    found = headline(audit(rows(gaps)))
+    assert found.estimate.value > 0 > found.lowest
+    assert found.hinges_on == "other sign without spinster (templates)"
+    assert found.hinges_on in words.robustness(found)
+
+
+def test_an_even_gap_hinges_on_nothing():
+    rng = np.random.default_rng(1)
+    gaps = {(f"t{t}", f"c{c}"): 0.2 + rng.normal(0, 0.01) for t in range(6) for c in range(5)}
+    found = headline(audit(rows(gaps)))
+    assert found.hinges_on == ""
+    assert found.verdict == FOUND
+    assert 0.19 < found.lowest <= found.estimate.value <= found.highest < 0.21
+
+
+def test_patients_are_never_named():
+    person = replace(EXPERIMENT, random={"subject_id": "subjects"})
+    frame = rows(grid({"t1": -0.01, "t2": -0.012, "t3": -0.009, "t4": 0.2}))
+    found = headline(audit(frame.assign(subject_id=frame["template"]), person))
+    assert found.hinges_on == ""
+    assert math.isnan(found.lowest)
+
+
+@pytest.mark.parametrize(
+    ("study", "experiment", "config"),
+    [
+        ("gendered_stigma", "rq1", "rq1"),
+        ("occupation_sentiment", "sentences", "sentences"),
+        ("social_distance", "sentiment", "sentiment"),
+    ],
+)
+def test_weights_times_scores_are_the_headline(study, experiment, config):
+    declared = next(one for one in load_study(study).experiments if one.name == experiment)
+    frame = pd.DataFrame(config_rows(study, config))
+    frame["score"] = np.random.default_rng(2).uniform(size=len(frame))
+    frame.loc[frame.index[:7], "score"] = math.nan
+    context = Context(study, "a", declared, "score")
+    value = headline_units(context, frame).estimate().value
+    assert np.nansum(units_weights(context, frame) * frame["score"]) == pytest.approx(value, abs=1e-12)
+
+
+def test_without_a_word_the_gap_is_that_of_the_scores_without_it():
+    lexicon = load_lexicon("gendered_stigma/rq1")
+    rng = np.random.default_rng(3)
+    names = {
+        group: [word for word, label in lexicon.words.items() if label == group][:3] for group in ("female", "male")
+    }
+    frame = pd.DataFrame(config_rows("gendered_stigma", "rq1"))
+    tops = {
+        text: {word: rng.uniform(0.02, 0.15) for group in names for word in names[group]}
+        for text in set(frame["text"])
+    }
+
+    def score(row, without=""):
+        return sum(tops[row.text].get(word, 0) for word in names.get(row.group, ()) if word != without)
+
+    frame = frame.assign(
+        model_id="a", score=[score(row) for row in frame.itertuples()],
+        top_tokens=[json.dumps(sorted(tops[text].items(), key=lambda each: -each[1])) for text in frame["text"]],
+    )  # fmt: skip
+    study = load_study("gendered_stigma")
+    found = headline(disaggregate(frame, study, expected={}))
+    slow = []
+    for word in names["female"] + names["male"]:
+        again = frame.assign(score=[score(row, word) for row in frame.itertuples()], top_tokens="[]")
+        slow.append(headline(disaggregate(again, study, expected={}, robustness=False)).estimate.value)
+    bare = headline(disaggregate(frame.assign(top_tokens="[]"), study, expected={}))
+    assert found.lowest == pytest.approx(min([bare.lowest, *slow]), abs=1e-9)
+    assert found.highest == pytest.approx(max([bare.highest, *slow]), abs=1e-9)
+
+
+def test_a_gap_in_every_wording_keeps_its_sign():
+    rng = np.random.default_rng(4)
+
+    def gaps():
+        return {(f"t{t}", f"c{c}"): 0.2 + rng.normal(0, 0.01) for t in range(5) for c in range(4)}
+
+    frame = pd.concat([rows(gaps()), *(reworded(gaps(), k) for k in range(1, 6))])
+    found = audit(frame)
+    assert headline(found).signs_kept == 1
+    assert headline(found).estimate.n == 20  # rows in other wordings are no part of it
+    (beyond,) = [one for one in found if one.measure == "gap_beyond_wording"]
+    assert beyond.inference == "over templates and conditions and wordings"
+    assert beyond.estimate.value == pytest.approx(0.2, abs=0.01)
+    assert beyond.estimate.n == 120
+    assert beyond.estimate.p_value < 0.001
+
+
+def test_a_gap_of_one_wording_alone_does_not_hold():
+    rng = np.random.default_rng(5)
+
+    def gaps(mean):
+        return {(f"t{t}", f"c{c}"): mean + rng.normal(0, 0.01) for t in range(5) for c in range(4)}
+
+    frame = pd.concat(
+        [rows(gaps(0.2)), *(reworded(gaps(mean), k) for k, mean in enumerate((-0.2, -0.1, 0.1, -0.2, 0.1), 1))]
+    )
+    found = audit(frame)
+    # Two of the five other wordings have the sign.
+    assert headline(found).signs_kept == pytest.approx(0.4)
+    assert headline(found).verdict == UNSTABLE
+
+
+def test_a_model_that_only_minds_wordings_is_found_by_the_naive_test_and_not_beyond_wording():
+    rng = np.random.default_rng(6)
+    naive, beyond, runs = 0, 0, 50
+    for _ in range(runs):
+        parts = []
+        for wording, effect in enumerate(rng.normal(0, 0.1, 6)):
+            gaps = {(f"t{t}", f"c{c}"): effect + rng.normal(0, 0.03) for t in range(6) for c in range(5)}
+            parts.append(reworded(gaps, wording) if wording else rows(gaps))
+        found = audit(pd.concat(parts))
+        naive += headline(found).estimate.p_value < 0.05
+        beyond += next(one for one in found if one.measure == "gap_beyond_wording").estimate.p_value < 0.05
+    assert naive / runs > 0.5
+    assert beyond <= 7  # of 50 at .05 more than 7 have a chance below .005
+
+
+def test_bounds_are_the_means_with_the_missing_score_at_either_end():
+    gaps = grid({"t1": 0.1, "t2": 0.1, "t3": 0.1}, "a")
+    frame = rows(gaps)
+    frame.loc[0, "score"] = math.nan
+    found = headline(audit(frame))
+    # The pair's score of f is 0 or 1 beside .3 of m: gaps of -.3 or .7 beside .1 and .1.
+    assert (found.worst_low, found.worst_high) == pytest.approx(((-0.3 + 0.2) / 3, (0.7 + 0.2) / 3))
+    assert "whatever was not answered" in words.robustness(found)
+
+
+def test_without_a_missing_score_there_are_no_bounds():
+    found = audit(rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15})))
+    assert math.isnan(headline(found).worst_low)
+    assert not [one for one in found if one.measure == "nonanswer_gap"]
+
+
+def test_the_difference_of_non_answers_is_that_of_their_shares():
+    frame = rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15, "t4": 0.1}, "a"))
+    frame.loc[[0, 2], "score"] = math.nan  # of f two in four, of m none
+    (found,) = [one for one in audit(frame) if one.measure == "nonanswer_gap"]
+    assert found.estimate.value == pytest.approx(0.5)
+    assert found.unit == "share of prompts"
+
+
+def test_answers_of_which_none_can_be_read_have_no_bias():
+    found = answer_bias(["other"] * 4, ["pro", "anti"] * 2, pair_ids=["s1", "s1", "s2", "s2"])
+    assert math.isnan(found.estimate.value)
+    assert (found.estimate.n, found.estimate.n_unscored) == (0, 2)
+    assert found.unparsed == 1
+
+
+def test_scores_of_one_construct_that_disagree_are_said_side_by_side():
+    both = replace(EXPERIMENT, scores=("score", "closed_list_mass"))
+    frame = rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15}))
+    found = headline(audit(frame.assign(closed_list_mass=1 - frame["score"]), both))
+    assert "closed list mass has the other sign (-0.15)" in found.hinges_on

@@ -1,0 +1,406 @@
+"""Gaps of rows that share the random effects of one factor or of several that cross: errors, freedom, p-values."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy import linalg, stats
+from statsmodels.regression.mixed_linear_model import VCSpec
+
+from swapbias.measures.answers import answer_bias
+from swapbias.measures.gaps import group_gap, paired_gap
+from swapbias.measures.levels import mean_score
+
+
+def paired(differences, **factors):
+    """The gap of pairs with these differences; the clusters of a pair are those of both of its rows."""
+    count = len(differences)
+    scores = np.column_stack([0.5 + np.asarray(differences), np.full(count, 0.5)]).ravel()
+    clusters = {name: np.repeat(np.asarray(ids), 2) for name, ids in factors.items()}
+    return paired_gap(
+        scores, ["f", "m"] * count, np.repeat(np.arange(count), 2).astype(str), reference_group="m",
+        cluster_ids=clusters or None,
+    )  # fmt: skip
+
+
+def crossed(rows, columns, spread, seed):
+    """Differences of a full table with row, column and residual effects of these SDs; and the clusters."""
+    rng = np.random.default_rng(seed)
+    table = rng.normal(0, spread[0], (rows, 1)) + rng.normal(0, spread[1], (1, columns))
+    table = table + rng.normal(0, spread[2], (rows, columns))
+    template, condition = (each.ravel() for each in np.indices(table.shape))
+    return table.ravel(), {"template": template, "condition": condition}
+
+
+def numbers(found):
+    return found.value, found.error, found.freedom, found.ci_low, found.ci_high, found.p_value
+
+
+# --- values by hand -----------------------------------------------------------------------------------------
+
+TABLE = [1.0, 2.0, 6.0, 3.0, 6.0, 6.0]  # of two templates by three conditions
+TEMPLATE, CONDITION = list("aaabbb"), list("xyzxyz")
+
+
+def test_two_factors_by_hand():
+    #            x  y  z  mean        Squares: templates 3 (1 + 1) = 6 with 1 degree of freedom, MSa = 6;
+    #   a        1  2  6    3         conditions 2 (4 + 0 + 4) = 16 with 2, MSb = 8;
+    #   b        3  6  6    5         all 9 + 4 + 4 + 1 + 4 + 4 = 26, left 26 - 6 - 16 = 4 with 2, MSe = 2.
+    #   mean     2  4  6    4         Variance of the mean: (6 + 8 - 2) / 6 = 2.
+    # Its parts are 1, 4/3 and 1/3 with 1, 2 and 2 degrees of freedom: 2^2 / (1 + 8/9 + 1/18) = 72/35.
+    found = paired(TABLE, template=TEMPLATE, condition=CONDITION)
+    assert found.value == pytest.approx(4)
+    assert found.error == pytest.approx(math.sqrt(2))
+    assert found.freedom == pytest.approx(72 / 35)
+    half = stats.t.ppf(0.975, 72 / 35) * math.sqrt(2)
+    assert (found.ci_low, found.ci_high) == pytest.approx((4 - half, 4 + half))
+    assert found.p_value == pytest.approx(2 * stats.t.sf(4 / math.sqrt(2), 72 / 35))
+    assert found.test == found.interval == "cluster-robust t (template and condition)"
+
+
+def test_one_factor_by_hand():
+    # Means of the conditions 2, 4, 6: variance 4, over 3 of them 4/3, with 2 degrees of freedom.
+    found = paired(TABLE, condition=CONDITION)
+    assert (found.error**2, found.freedom) == pytest.approx((4 / 3, 2))
+    # Means of the templates 3 and 5: variance 2, over 2 of them 1, with 1.
+    found = paired(TABLE, template=TEMPLATE)
+    assert (found.error**2, found.freedom) == pytest.approx((1, 1))
+
+
+def test_the_sum_is_never_below_one_of_its_parts():
+    # Templates 1 and 2 alike (rows 1, 2, 6 with one permuted): their means are both 3, the residual is not subtracted
+    # from what conditions alone give. Means of conditions 1.5, 1.5, 6: variance 6.75, over 3: 2.25.
+    found = paired([1.0, 2.0, 6.0, 2.0, 1.0, 6.0], template=TEMPLATE, condition=CONDITION)
+    assert found.error**2 == pytest.approx(2.25)
+
+
+# --- slow definitions ---------------------------------------------------------------------------------------
+
+
+def slow_cr2(values, design, weights, codes):
+    """Variance by A_g = (I - H_gg)^(-1/2) and Bell and McCaffrey's freedom under an effect for each cluster.
+
+    Of two groups it is an effect for each cluster in each group: what both share would cancel.
+    """
+    inverse = np.linalg.inv(design.T @ design)
+    residual_maker = np.eye(len(values)) - design @ inverse @ design.T
+    residual = residual_maker @ values
+    variance, columns = 0.0, []
+    for cluster in np.unique(codes):
+        mine = codes == cluster
+        block = residual_maker[np.ix_(mine, mine)]
+        adjusted = linalg.fractional_matrix_power(block, -0.5).real
+        influence = adjusted @ design[mine] @ inverse @ weights
+        variance += (influence @ residual[mine]) ** 2
+        columns.append(residual_maker[:, mine] @ influence)
+    matrix = np.column_stack(columns)
+    shared = (codes[:, None] == codes) & (design[:, None] == design).all(axis=2)
+    quadratic = matrix.T @ shared @ matrix
+    return variance, np.trace(quadratic) ** 2 / (quadratic**2).sum()
+
+
+def uneven(seed):
+    """Clusters of 1 to 9 rows, two groups of unequal share in each, effects of clusters."""
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(9), np.arange(1, 10))
+    other = rng.random(len(codes)) < 0.4
+    return rng.normal(size=len(codes)) + rng.normal(size=9)[codes], other, codes
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_variance_and_freedom_of_a_mean_are_those_of_the_matrices(seed):
+    values, _, codes = uneven(seed)
+    slow = slow_cr2(values, np.ones((len(values), 1)), np.array([1.0]), codes)
+    for found in (mean_score(values, cluster_ids=codes), paired(values, c=codes)):
+        assert (found.error**2, found.freedom) == pytest.approx(slow)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_variance_and_freedom_of_a_difference_are_those_of_the_matrices(seed):
+    values, other, codes = uneven(seed)
+    design = np.column_stack([np.ones(len(values)), other])
+    slow = slow_cr2(values, design, np.array([0.0, 1.0]), codes)
+    found = group_gap(values, np.where(other, "f", "m"), reference_group="m", cluster_ids=codes)
+    assert (found.error**2, found.freedom) == pytest.approx(slow)
+    assert found.p_value == pytest.approx(2 * stats.t.sf(abs(found.value) / found.error, found.freedom))
+
+
+def residual_variance(values, *factors):
+    """Mean square of what additive effects leave, by dummies."""
+    dummies = pd.get_dummies(pd.DataFrame(dict(enumerate(factors))).astype(str)).to_numpy(dtype=float)
+    left = values - dummies @ np.linalg.lstsq(dummies, values, rcond=None)[0]
+    return left @ left / (len(values) - np.linalg.matrix_rank(dummies))
+
+
+@pytest.mark.parametrize("two_groups", [False, True])
+def test_several_factors_are_the_sum_of_their_parts_less_what_none_explains(two_groups):
+    """Uneven: a fifth of the cells of an 8 x 6 x 5 table. Three parts hold the residual three times: less two."""
+    rng = np.random.default_rng(7)
+    every = np.array(list(np.ndindex(8, 6, 5)))
+    chosen = every[rng.random(len(every)) < 0.2]
+    factors = {name: chosen[:, at] for at, name in enumerate("abc")}
+    other = rng.random(len(chosen)) < 0.5
+    effects = (
+        rng.normal(size=(8, 2))[codes, (other & two_groups).astype(int)] for codes in factors.values()
+    )  # own ones, or cancel
+    values = 0.5 * rng.normal(size=len(chosen)) + sum(effects)
+
+    def estimate(**over):
+        if not two_groups:
+            return paired(values, **over)
+        return group_gap(values, np.where(other, "f", "m"), reference_group="m", cluster_ids=over)
+
+    parts = [estimate(**{name: codes}) for name, codes in factors.items()]
+    sizes = [other.sum(), (~other).sum()] if two_groups else [len(values)]
+    left = (
+        2
+        * residual_variance(values, *factors.values(), *([other] if two_groups else []))
+        * sum(1 / size for size in sizes)
+    )
+    found = estimate(**factors)
+    assert found.error**2 == pytest.approx(sum(one.error**2 for one in parts) - left)
+    assert found.error**2 > max(one.error**2 for one in parts)  # the floor is not what is tested here
+    rest = len(values) - np.linalg.matrix_rank(
+        np.column_stack(
+            [codes[:, None] == np.unique(codes) for codes in [*factors.values(), *([other] if two_groups else [])]]
+        ).astype(float)
+    )
+    spread = sum(one.error**4 / one.freedom for one in parts) + left**2 / rest
+    assert found.freedom == pytest.approx(found.error**4 / spread)
+
+
+def test_answers_and_means_take_factors_as_gaps_do():
+    values, factors = crossed(6, 5, (1, 1, 1), seed=3)
+    gap, mean = paired(values, **factors), mean_score(values, cluster_ids=factors)
+    assert numbers(mean)[:5] == pytest.approx(numbers(gap)[:5])
+    right = np.random.default_rng(5).random((30, 2)) < 0.6
+    classes = np.where(right.ravel(), "correct", "incorrect").tolist()
+    ids = np.repeat(np.arange(30), 2).astype(str)
+    over = {name: np.repeat(codes, 2) for name, codes in factors.items()}
+    found = answer_bias(classes, ["pro", "anti"] * 30, pair_ids=ids, cluster_ids=over).estimate
+    slow = paired(100.0 * (right[:, 0].astype(float) - right[:, 1]), **factors)
+    assert numbers(found) == pytest.approx(numbers(slow))
+
+
+# --- the same by statsmodels --------------------------------------------------------------------------------
+
+
+def two_way(values, factors):
+    """Of the intercept by Cameron, Gelbach and Miller: the two-way variance, and those of each factor."""
+    groups = np.column_stack(list(factors.values()))
+    model = sm.OLS(values, np.ones((len(values), 1)))
+    both = model.fit(cov_type="cluster", cov_kwds={"groups": groups, "use_correction": True})
+    each = (model.fit(cov_type="cluster", cov_kwds={"groups": codes}) for codes in groups.T)
+    return both.bse[0] ** 2, [one.bse[0] ** 2 for one in each]
+
+
+def test_one_way_parts_are_those_of_statsmodels_where_clusters_are_of_one_size():
+    values, factors = crossed(7, 5, (0.5, 1, 1), seed=2)
+    _, parts = two_way(values, factors)
+    for (name, codes), part in zip(factors.items(), parts, strict=True):
+        assert paired(values, **{name: codes}).error ** 2 == pytest.approx(part)
+
+
+def test_the_difference_of_groups_is_that_of_statsmodels_but_for_one_degree_of_freedom():
+    # Three rows of either group in each of 12 clusters: CR1 takes (N - 1) / (N - 2) more for the second coefficient.
+    rng = np.random.default_rng(3)
+    codes, other = np.repeat(np.arange(12), 6), np.tile([True, False], 36)
+    score = rng.normal(size=72) + 0.5 * rng.normal(size=12)[codes] * (1 + other)
+    slow = sm.OLS(score, sm.add_constant(other.astype(float))).fit(cov_type="cluster", cov_kwds={"groups": codes})
+    found = group_gap(score, np.where(other, "f", "m"), reference_group="m", cluster_ids=codes)
+    assert found.error**2 * 71 / 70 == pytest.approx(slow.bse[1] ** 2)
+    assert found.freedom == pytest.approx(11)
+
+
+def test_the_two_way_variance_nears_that_of_statsmodels_as_clusters_grow_and_is_never_below():
+    # Theirs subtracts the variance of the cells, which holds each factor once more: 1 / G of the total with G each.
+    for clusters in (5, 10, 20, 40):
+        values, factors = crossed(clusters, clusters, (1, 1, 1), seed=clusters)
+        found, (both, _) = paired(values, **factors).error ** 2, two_way(values, factors)
+        assert both < found < both * (1 + 1.5 / clusters)
+
+
+@pytest.mark.parametrize(("shape", "seed"), [((6, 5), 1), ((17, 11), 2), ((4, 11), 6)])
+def test_the_error_is_that_of_a_mixed_model_with_crossed_effects(shape, seed):
+    values, factors = crossed(*shape, (1.0, 1.5, 0.7), seed)
+    matrices = [(codes[:, None] == np.unique(codes)).astype(float) for codes in factors.values()]
+    names = [[[f"{name}{at}" for at in range(one.shape[1])]] for name, one in zip(factors, matrices, strict=True)]
+    spec = VCSpec(list(factors), names, [[one] for one in matrices])
+    one_group, ones = np.ones(len(values), dtype=int), np.ones((len(values), 1))
+    model = sm.MixedLM(values, ones, groups=one_group, exog_re=np.empty((len(values), 0)), exog_vc=spec)
+    fitted = model.fit(reml=True)
+    assert min(fitted.vcomp) > 0.05  # at the edge REML is no longer the table of variances
+    found = paired(values, **factors)
+    assert found.error == pytest.approx(fitted.bse[0], rel=2e-3)
+    assert found.value == pytest.approx(fitted.params[0])
+
+
+# --- invariances --------------------------------------------------------------------------------------------
+
+
+def table():
+    return crossed(7, 5, (0.3, 0.5, 0.4), seed=9)
+
+
+def test_names_of_clusters_and_the_order_of_rows_and_factors_mean_nothing():
+    values, factors = table()
+    wanted = numbers(paired(values, **factors))
+    renamed = {name: [f"n{(13 * code) % 17}" for code in codes] for name, codes in factors.items()}
+    assert numbers(paired(values, **renamed)) == pytest.approx(wanted)
+    order = np.random.default_rng(1).permutation(len(values))
+    assert numbers(paired(values[order], **{name: codes[order] for name, codes in factors.items()})) == pytest.approx(
+        wanted
+    )
+    assert numbers(paired(values, **dict(reversed(factors.items())))) == pytest.approx(wanted)
+
+
+def test_swapping_the_groups_flips_the_sign_and_scaling_scales():
+    values, factors = table()
+    value, error, freedom, low, high, p_value = numbers(paired(values, **factors))
+    assert numbers(paired(-values, **factors)) == pytest.approx((-value, error, freedom, -high, -low, p_value))
+    scaled = numbers(paired(100 * values, **factors))
+    assert scaled == pytest.approx((100 * value, 100 * error, freedom, 100 * low, 100 * high, p_value))
+    groups, codes = np.where(np.arange(35) % 2, "f", "m"), factors["template"]
+    one, other = (numbers(group_gap(values, groups, reference_group=g, cluster_ids=codes)) for g in "mf")
+    assert one == pytest.approx((-other[0], other[1], other[2], -other[4], -other[3], other[5]))
+
+
+def test_a_shift_moves_the_value_alone():
+    values, factors = table()
+    value, error, freedom, low, high, _ = numbers(paired(values, **factors))
+    assert numbers(paired(values + 2, **factors))[:5] == pytest.approx((value + 2, error, freedom, low + 2, high + 2))
+
+
+def test_a_factor_of_one_cluster_says_nothing_of_others():
+    values, factors = table()
+    for over in ({"only": [0] * 35}, {**factors, "only": [0] * 35}):
+        assert all(math.isnan(x) for x in numbers(paired(values, **over))[1:])
+    # A group whose rows are all in one cluster cannot be told from its cluster, though the other has seven.
+    groups = np.where(factors["template"] == 0, "f", "m")
+    lone = group_gap(values, groups, reference_group="m", cluster_ids=factors["template"])
+    assert math.isnan(lone.error)
+    assert math.isnan(lone.p_value)
+
+
+def test_rows_without_a_score_leave_their_clusters():
+    values, factors = table()
+    lost = values.copy()
+    lost[factors["condition"] == 2] = np.nan
+    known = ~np.isnan(lost)
+    some = paired(values[known], **{name: codes[known] for name, codes in factors.items()})
+    found = paired(lost, **factors)
+    assert numbers(found) == pytest.approx(numbers(some))
+    assert (found.n, found.n_unscored) == (28, 7)
+
+
+def test_a_constant_gap_has_no_error_however_it_rounds():
+    _, factors = table()
+    assert all(math.isnan(x) for x in numbers(paired(np.full(35, 0.1), **factors))[1:])
+
+
+@pytest.mark.parametrize("option", [{"interval": "bootstrap"}, {"test": "permutation"}])
+def test_what_draws_clusters_one_by_one_is_refused_for_several(option):
+    values, factors = table()
+    ids, over = np.repeat(np.arange(35), 2), {name: np.repeat(codes, 2) for name, codes in factors.items()}
+    scores, groups = np.repeat(values, 2), ["f", "m"] * 35
+    with pytest.raises(ValueError, match="with the factors template, condition, expected one"):
+        paired_gap(scores, groups, ids, reference_group="m", cluster_ids=over, **option)
+    with pytest.raises(ValueError, match="with the factors template, condition, expected one"):
+        group_gap(scores, groups, reference_group="m", cluster_ids=over, **option)
+
+
+def test_ids_of_a_factor_that_do_not_fit_are_named():
+    with pytest.raises(ValueError, match="4 scores and 3 cluster_ids of act, expected one per row"):
+        paired_gap([1, 2, 3, 4], ["f", "m"] * 2, list("aabb"), reference_group="m", cluster_ids={"act": [1, 2, 3]})
+    with pytest.raises(ValueError, match="two clusters of act, expected all of its rows in one"):
+        paired_gap([1, 2, 3, 4], ["f", "m"] * 2, list("aabb"), reference_group="m", cluster_ids={"act": [1, 1, 2, 3]})
+
+
+# --- null models and planted effects ------------------------------------------------------------------------
+
+
+def test_null_gaps_with_crossed_effects_are_significant_as_often_as_said_and_planted_ones_are_found():
+    """17 templates by 11 conditions with the released outputs' SDs: 5 % of 300, within one in 1,000 of chance."""
+    low, high = stats.binom.ppf([0.001, 0.999], 300, 0.05)
+    rejected = {"both": 0, "template": 0, "plain": 0, "planted": 0}
+    for seed in range(300):
+        values, factors = crossed(17, 11, (0.042, 0.115, 0.035), seed)
+        rejected["both"] += paired(values, **factors).p_value < 0.05
+        rejected["template"] += paired(values, template=factors["template"]).p_value < 0.05
+        rejected["plain"] += paired(values).p_value < 0.05
+        planted = paired(values + 0.25, **factors)
+        rejected["planted"] += planted.p_value < 0.05
+        assert planted.value == pytest.approx(values.mean() + 0.25)
+    assert low <= rejected["both"] <= high
+    assert min(rejected["template"], rejected["plain"]) > 100  # what takes conditions for no sample
+    assert rejected["planted"] > 295  # .25 is 7 standard errors
+
+
+@pytest.mark.parametrize("shape", [(4, 11), (17, 4)])
+def test_few_clusters_do_not_make_it_reject_too_often(shape):
+    _, high = stats.binom.ppf([0.001, 0.999], 300, 0.05)
+    p_values = [
+        paired(values, **factors).p_value for values, factors in (crossed(*shape, (1, 1, 1), s) for s in range(300))
+    ]
+    assert (np.array(p_values) < 0.05).sum() <= high
+
+
+# --- the studentised permutation ----------------------------------------------------------------------------
+
+
+def test_the_studentised_permutation_is_that_of_the_robust_t_statistic():
+    """The slow definition: deal the labels anew, take |gap| / error of each dealing, count those as far out."""
+    values, other, codes = uneven(4)
+    labels = np.sort(other)[::-1]  # the rows of the other group first, as the draws are made
+    order = np.argsort(~other, kind="stable")
+    values, codes = values[order] + labels, codes[order]
+
+    def statistic(dealt):
+        found = group_gap(values, np.where(dealt, "f", "m"), reference_group="m", cluster_ids=codes)
+        return abs(found.value) / found.error
+
+    drawn = np.random.default_rng(6).permuted(np.tile(labels.astype(float), (99, 1)), axis=1)
+    observed = statistic(labels)
+    slow = np.array([observed, *(statistic(dealt > 0) for dealt in drawn)])
+    found = group_gap(
+        values, np.where(labels, "f", "m"), reference_group="m", cluster_ids=codes, test="permutation", seed=6,
+        n_resamples=99,
+    )  # fmt: skip
+    assert found.p_value == pytest.approx((slow[np.isfinite(slow)] >= observed * (1 - 1e-10)).mean())
+    assert 0.02 < found.p_value < 0.98
+    assert found.test == "studentised label permutation"
+    plain = group_gap(values, np.where(labels, "f", "m"), reference_group="m", cluster_ids=codes)
+    assert (found.ci_low, found.error) == (plain.ci_low, plain.error)
+
+
+def test_a_category_effect_is_no_difference_between_groups():
+    """Null, 12 categories of 6 rows with effects twice as large as the rows' own, groups unevenly dealt to them. Both
+    statistics of the clusters hold their level; the tests that take rows for independent do not.
+    """
+    high = stats.binom.ppf(0.999, 200, 0.05)
+    rng = np.random.default_rng(1)
+    codes = np.repeat(np.arange(12), 6)
+    other = (np.tile(np.arange(6), 12) == 0) != (codes < 6)
+    groups = np.where(other, "f", "m")
+    rejected = {"t": 0, "permutation": 0, "independent": 0}
+    for seed in range(200):
+        values = rng.normal(size=72) + 2 * rng.normal(size=12)[codes]
+        for test in ("t", "permutation"):
+            found = group_gap(
+                values, groups, reference_group="m", cluster_ids=codes, test=test, seed=seed, n_resamples=199
+            )
+            rejected[test] += found.p_value < 0.05
+        rejected["independent"] += group_gap(values, groups, reference_group="m").p_value < 0.05
+    assert max(rejected["t"], rejected["permutation"]) <= high
+    assert rejected["independent"] > 1.5 * high
+
+
+def test_a_planted_difference_between_groups_is_found_by_the_permutation():
+    rng = np.random.default_rng(2)
+    codes = np.repeat(np.arange(12), 6)
+    groups = np.where(np.arange(72) % 2, "f", "m")
+    values = rng.normal(0, 0.2, 72) + rng.normal(size=12)[codes] + (groups == "f")
+    found = group_gap(values, groups, reference_group="m", cluster_ids=codes, test="permutation", n_resamples=999)
+    assert found.p_value == pytest.approx(1 / 1000)  # none of the dealings is as far out
