@@ -34,7 +34,7 @@ from swapbias.measures.intervals import (
     studentised_p,
 )
 
-_GRID = 10_000  # quantiles over which the power of a test is averaged
+_GRID = 1_000  # quantiles over which the power of a test is averaged: right within 3e-4 of the gap
 
 
 def t_p(value: float, error: float, freedom: float) -> float:
