@@ -208,7 +208,7 @@ STUDY = Study(
             placebo=("rq1_wordings",),
             baseline=("rq1_baseline",),
             unit="probability mass at the mask",
-            scores=("score", "closed_list_mass"),
+            scores=("score", "closed_list_mass", "matched_mass"),
             levels=GROUPS,
             slices=(Slice("construct", "phase"), Slice("condition", "diagnosis")),
         ),

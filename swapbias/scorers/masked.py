@@ -18,6 +18,7 @@ from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 TOP_K = 100  # tokens looked at (Lin et al. 2022)
 THRESHOLD = 0.01  # least probability of a token that counts (Lin et al. 2022)
 SHOWN = 10  # tokens kept per prompt, or all that are counted
+PARTS = ("closed_list_mass", "matched_mass")  # beside the score
 
 
 class MaskedScorer(Scorer):
@@ -25,8 +26,10 @@ class MaskedScorer(Scorer):
 
     Softmax over the whole vocabulary; among the 100 likeliest tokens, those with probability of at least .01
     are added up by label, not renormalised. ``closed_list_mass`` beside it has no threshold: every token
-    of the vocabulary counts. 0: no counted token has the label. NaN: the text is longer than the model reads, or
-    its probabilities are not finite.
+    of the vocabulary counts. ``matched_mass`` counts as the score does, but only words that have a match as frequent in
+    each other list (``matched_words``): a vocabulary that holds more names of one gender changes the others, not it.
+    0: no counted token has the label. NaN: the text is longer than the model reads, its probabilities are not finite,
+    or, of the last, no words match.
     """
 
     auto_class: Any = AutoModelForMaskedLM
@@ -49,6 +52,7 @@ class MaskedScorer(Scorer):
             "JOHN"
         ) == tokenizer.encode("john")
         self._lexicons: dict[str, tuple[list[str], NDArray[np.intp]]] = {}
+        self._matched: dict[str, NDArray[np.bool_]] = {}
 
     @classmethod
     def load(cls, model: str, options: LoadOptions) -> Self:
@@ -74,7 +78,7 @@ class MaskedScorer(Scorer):
         rows_of: dict[str, list[int]] = {text: [] for text in texts}
         for row, prompt in enumerate(prompts):
             rows_of[prompt.text].append(row)
-        results = [Scored(float("nan"), parts={"closed_list_mass": float("nan")})] * len(prompts)
+        results = [Scored(float("nan"), parts=dict.fromkeys(PARTS, math.nan))] * len(prompts)
         for members, probabilities in self.read(texts):
             rows = [(place, row) for place, index in enumerate(members) for row in rows_of[texts[index]]]
             for row, scored in self._masses(probabilities, [(place, prompts[row], row) for place, row in rows]):
@@ -148,6 +152,14 @@ class MaskedScorer(Scorer):
             self._lexicons[name] = labels, np.array(of_token, dtype=np.intp)
         return self._lexicons[name]
 
+    def matched_tokens(self, name: str) -> NDArray[np.bool_]:
+        """Which tokens of the vocabulary are words of a lexicon with a match in each of its other lists."""
+        if name not in self._matched:
+            labels, of_token = self.labels_of_tokens(name)
+            rest = labels.index(load_lexicon(name).rest)
+            self._matched[name] = matched_words([word.lower() for word in self.words], of_token, rest)
+        return self._matched[name]
+
     def _masses(
         self, probabilities: torch.Tensor, asked: Sequence[tuple[int, Prompt, int]]
     ) -> Iterator[tuple[int, Scored]]:
@@ -157,7 +169,7 @@ class MaskedScorer(Scorer):
         shown = [row[:count] for row, count in zip(top.tolist(), many, strict=True)]
         shown_tokens = [row[:count] for row, count in zip(tokens.tolist(), many, strict=True)]
         read, codes = top.cpu().numpy(), tokens.cpu().numpy()
-        summed: dict[str, tuple[list[str], Floats, Floats]] = {}
+        summed: dict[str, tuple[list[str], Floats, Floats, Floats]] = {}
         for place, prompt, row in asked:
             name, _, label = prompt.candidates.rpartition("/")
             if name not in summed:
@@ -166,12 +178,13 @@ class MaskedScorer(Scorer):
                     labels,
                     mass_by_label(read, of_token[codes], len(labels), threshold=THRESHOLD),
                     _closed_list(of_token, probabilities, len(labels)),
+                    self._matched_masses(name, read, codes),
                 )
-            labels, thresholded, closed = summed[name]
+            labels, thresholded, closed, matched = summed[name]
             if label not in labels:
                 raise ValueError(f"candidates {prompt.candidates!r}: {name} has the labels {labels}. Fix the row.")
             if math.isnan(shown[place][0]):  # its sums would be 0 for labels that no top token has
-                yield row, not_finite(["closed_list_mass"])
+                yield row, not_finite(PARTS)
                 continue
             words = [self.words[token] for token in shown_tokens[place]]
             column = labels.index(label)
@@ -181,9 +194,61 @@ class MaskedScorer(Scorer):
                     score=float(thresholded[place, column]),
                     answer=words[0],
                     top_tokens=ranked(words, shown[place]),
-                    parts={"closed_list_mass": float(closed[place, column])},
+                    parts={
+                        "closed_list_mass": float(closed[place, column]),
+                        "matched_mass": float(matched[place, column]),
+                    },
                 ),
             )
+
+    def _matched_masses(self, name: str, read: Floats, codes: NDArray[np.intp]) -> Floats:
+        """Thresholded mass by label where words without a match are on no list; NaN where none has one."""
+        (labels, of_token), matched = self.labels_of_tokens(name), self.matched_tokens(name)
+        if not matched.any():
+            return np.full((len(read), len(labels)), math.nan)
+        kept = np.where(matched, of_token, labels.index(load_lexicon(name).rest))
+        return mass_by_label(read, kept[codes], len(labels), threshold=THRESHOLD)
+
+
+def matched_words(words: Sequence[str], label_of: NDArray[np.intp], rest: int) -> NDArray[np.bool_]:
+    """Which tokens are words with a match of like frequency in each other list, every word matched once.
+
+    Vocabularies hold words in order of frequency, nearly: words can match where the place of one's first token is at
+    most twice the other's. Words of the shortest list are matched, the nearest first.
+
+    Args:
+        words: of each token, in the order of the vocabulary; equal ones are one word.
+        label_of: of each token the list that it is on.
+        rest: the label of tokens on no list.
+
+    >>> matched_words(["", "he", "she", "Al", "x", "y", "Bo", "Cy", "Di"], np.array([0, 1, 2, 1, 0, 0, 1, 1, 2]), 0)
+    array([False, False,  True,  True, False, False, False,  True,  True])
+    """
+    lists: dict[int, dict[str, int]] = {}
+    for token in np.flatnonzero(label_of != rest):
+        lists.setdefault(int(label_of[token]), {}).setdefault(words[token], int(token))
+    if len(lists) < 2:
+        return np.zeros(len(words), dtype=bool)
+    short, *others = sorted(lists, key=lambda label: len(lists[label]))
+    partners = [_nearest(lists[short], lists[label]) for label in others]
+    kept = [word for word in lists[short] if all(word in found for found in partners)]
+    chosen = {(short, word) for word in kept}
+    chosen |= {(label, found[word]) for label, found in zip(others, partners, strict=True) for word in kept}
+    return np.array([(int(label), word) in chosen for label, word in zip(label_of, words, strict=True)])
+
+
+def _nearest(places: Mapping[str, int], others: Mapping[str, int]) -> dict[str, str]:
+    """Of each word its match among the others; words without one are left out."""
+    mine, theirs = list(places), list(others)
+    apart = np.abs(np.subtract.outer(np.log1p(list(places.values())), np.log1p(list(others.values()))))
+    near = np.argwhere(apart <= math.log(2))
+    found: dict[str, str] = {}
+    free = set(theirs)
+    for one, other in near[np.argsort(apart[tuple(near.T)], kind="stable")]:
+        if mine[one] not in found and theirs[other] in free:
+            found[mine[one]] = theirs[other]
+            free.remove(theirs[other])
+    return found
 
 
 def _closed_list(label_of: NDArray[np.intp], probabilities: torch.Tensor, labels: int) -> Floats:

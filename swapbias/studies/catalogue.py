@@ -130,11 +130,13 @@ def as_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
 
 def row_count(corpus: str, config: str) -> int | None:
     """Rows of a config, or None where it needs an upstream file that is not on this machine."""
-    count = load_corpus(corpus).config(config).count
-    if count:
-        return count()
+    wanted = load_corpus(corpus).config(config)
+    if wanted.count:
+        return wanted.count()
     try:
-        return len(config_rows(corpus, config, download=False))
+        for path in wanted.upstream:
+            upstream_file(corpus, path, download=False)
+        return sum(1 for _ in wanted.rows())
     except UpstreamMissingError:
         return None
 

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 MASK = "<mask>"
 PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
@@ -42,7 +42,7 @@ class Prompt:
 
     def row(self) -> dict[str, str]:
         """The prompt as a plain row."""
-        return asdict(self)
+        return {column: getattr(self, column) for column in PROMPT_COLUMNS}
 
 
 PROMPT_COLUMNS = tuple(field.name for field in fields(Prompt))

@@ -1,12 +1,16 @@
 """The masked scorer against the plainest definition, on every family it must read."""
 
+import itertools
 import json
+import math
+import random
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, XLNetLMHeadModel
 
-from swapbias.scorers.masked import THRESHOLD, TOP_K
+from swapbias.scorers.masked import PARTS, THRESHOLD, TOP_K, matched_words
 from swapbias.scorers.registry import load_scorer
 from swapbias.scorers.scorer import LoadOptions
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
@@ -69,6 +73,65 @@ def test_scores_equal_the_slow_definition(family):
         assert one.score == pytest.approx(thresholded, abs=1e-5)
         assert one.parts["closed_list_mass"] == pytest.approx(closed, abs=1e-5)
     assert any(one.score > 0 for one in scored)
+
+
+def slow_matches(words, label_of):
+    """Every pair of a she-word and a he-word by how far their first places are apart, the nearest taken first."""
+    first = {}
+    for place, (word, label) in enumerate(zip(words, label_of, strict=True)):
+        first.setdefault((label, word), place)
+    hers, his = ([word for label, word in first if label == group] for group in (1, 2))
+    if len(his) < len(hers):
+        hers, his = his, hers
+    labels = (1, 2) if hers and (1, hers[0]) in first else (2, 1)
+    pairs = [
+        (abs(math.log(first[labels[0], one] + 1) - math.log(first[labels[1], other] + 1)), place, one, other)
+        for place, (one, other) in enumerate(itertools.product(hers, his))
+    ]
+    used = set()
+    for apart, _, one, other in sorted(pairs):
+        if apart <= math.log(2) and not {(0, one), (1, other)} & used:
+            used |= {(0, one), (1, other)}
+    return [
+        (label == labels[0] and (0, word) in used) or (label == labels[1] and (1, word) in used)
+        for word, label in zip(words, label_of, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_matched_words_are_those_of_the_slow_definition(seed):
+    rng = random.Random(seed)
+    words = [f"w{number // 2}" if number % 7 == 1 else f"w{number}" for number in range(400)]
+    label_of = [rng.choices((0, 1, 2), (6, 1, 3))[0] for _ in words]
+    found = matched_words(words, np.array(label_of), 0)
+    assert found.tolist() == slow_matches(words, label_of)
+    hers, his = (len({words[n] for n in np.flatnonzero(found) if label_of[n] == group}) for group in (1, 2))
+    assert hers == his > 20
+
+
+def test_nothing_matches_where_the_vocabulary_holds_one_list_alone():
+    assert not matched_words(["a", "b"], np.array([1, 0]), 0).any()
+    assert not matched_words(["a", "b"], np.array([0, 0]), 0).any()
+
+
+def test_matched_mass_has_no_gap_where_a_vocabulary_lost_half_of_the_names_of_one_gender(tmp_path):
+    """Sixty words as likely as one another, 17 of men and 9 of women: the gap of -8/60 is the vocabulary's alone."""
+    names = load_lexicon("gendered_stigma/rq1").proper
+    hers, his = ([name.lower() for name, group in names.items() if group == kept] for kept in ("female", "male"))
+    scorer = load_scorer(str(tiny.save("bert", tmp_path)), kind="masked")
+    more = [word for pair in zip(his[:16:2], his[1:16:2], hers, strict=False) for word in pair]
+    scorer.words = [*[f"word{number}" for number in range(20)], "she", "he", *more, *["more"] * 14]
+    p = torch.full((1, len(scorer.words)), 1 / 60)
+    found = {prompt.group: one for prompt, (_, one) in zip(prompts(3), scorer._masses(p, asked()), strict=True)}
+    assert len(scorer.words) == 60
+    assert found["female"].score - found["male"].score == pytest.approx(-8 / 60)
+    assert found["female"].parts["matched_mass"] == pytest.approx(9 / 60)
+    assert found["male"].parts["matched_mass"] == pytest.approx(9 / 60)
+    assert found["unspecified"].parts["matched_mass"] == pytest.approx(42 / 60)
+
+
+def asked():
+    return [(0, prompt, row) for row, prompt in enumerate(prompts(3))]
 
 
 def test_the_result_does_not_depend_on_the_batch_size(family):

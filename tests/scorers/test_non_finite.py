@@ -23,6 +23,7 @@ from swapbias.scorers.notes.features import ContextualVectors
 from swapbias.scorers.notes.phenotype import PhenotypeScorer
 from swapbias.scorers.notes.trained import load_phenotype_classifier
 from swapbias.scorers.notes.word_direction import DirectionScorer, DirectionTables
+from swapbias.scorers.masked import PARTS
 from swapbias.scorers.registry import load_scorer, read_as
 from swapbias.scorers.scorer import LoadOptions, Scored
 from swapbias.scorers.sentiment.bilstm import BiLstm, SentimentLstm, Words
@@ -71,7 +72,7 @@ def test_a_masked_model_of_nan_weights_scores_no_label_zero(family, tmp_path):
     prompts, done = as_prompts(ROWS), []
     assert lost(scorer.score(prompts, done.append))
     assert sum(done) == len(prompts)
-    assert list(scorer.score(prompts)[0].parts) == ["closed_list_mass"]
+    assert list(scorer.score(prompts)[0].parts) == list(PARTS)
     assert lost(read_as(scorer, "phrases", prune=0.001).score(as_prompts(config_rows("gendered_stigma", "rq2")[:6])))
     attitudes = read_as(scorer, "attitude").score(as_prompts(config_rows("social_distance", "baseline")[:3]))
     assert lost(attitudes)
