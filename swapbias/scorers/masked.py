@@ -26,9 +26,9 @@ class MaskedScorer(Scorer):
 
     Softmax over the whole vocabulary; among the 100 likeliest tokens, those with probability of at least .01
     are added up by label, not renormalised. ``closed_list_mass`` beside it has no threshold: every token
-    of the vocabulary counts. ``matched_mass`` counts as the score does, but only words that have a match as frequent in
-    each other list (``matched_words``): a vocabulary that holds more names of one gender changes the others, not it.
-    0: no counted token has the label. NaN: the text is longer than the model reads, its probabilities are not finite,
+    of the vocabulary counts. ``matched_mass`` counts as the score does, but only words that have a match as
+    frequent in each other list (``matched_words``): a vocabulary that holds more names of one gender changes
+    the others, not it. 0: no counted token has the label. NaN: the text is longer than the model reads, its probabilities are not finite,
     or, of the last, no words match.
     """
 
@@ -225,8 +225,8 @@ def matched_words(words: Sequence[str], label_of: NDArray[np.intp], rest: int) -
     array([False, False,  True,  True, False, False, False,  True,  True])
     """
     lists: dict[int, dict[str, int]] = {}
-    for token in np.flatnonzero(label_of != rest):
-        lists.setdefault(int(label_of[token]), {}).setdefault(words[token], int(token))
+    for token in np.flatnonzero(label_of != rest).tolist():
+        lists.setdefault(int(label_of[token]), {}).setdefault(words[token], token)
     if len(lists) < 2:
         return np.zeros(len(words), dtype=bool)
     short, *others = sorted(lists, key=lambda label: len(lists[label]))

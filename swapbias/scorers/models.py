@@ -26,7 +26,7 @@ class Masked(Kind):
         "": Reading((
             Column("score", _MASS, "likelier words of the group"),
             Column("closed_list_mass", _MASS, "likelier words of the group, however rare"),
-            Column("matched_mass", _MASS, "likelier words of the group, of those with a match as frequent in the other"),
+            Column("matched_mass", _MASS, "likelier words of the group, of those as frequent in both lists"),
         )),
         "phrases": Reading(
             (Column("score", "probability mass of phrases", "likelier phrases of the group"),),

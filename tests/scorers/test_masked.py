@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, XLNetLMHeadModel
 
-from swapbias.scorers.masked import PARTS, THRESHOLD, TOP_K, matched_words
+from swapbias.scorers.masked import THRESHOLD, TOP_K, matched_words
 from swapbias.scorers.registry import load_scorer
 from swapbias.scorers.scorer import LoadOptions
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon

@@ -19,11 +19,11 @@ from swapbias.hub.bundle import unknown_columns
 from swapbias.measures.direction import gender_direction
 from swapbias.scorers.classifier import CallableScorer, VaderScorer
 from swapbias.scorers.engine.encoder import Engine
+from swapbias.scorers.masked import PARTS
 from swapbias.scorers.notes.features import ContextualVectors
 from swapbias.scorers.notes.phenotype import PhenotypeScorer
 from swapbias.scorers.notes.trained import load_phenotype_classifier
 from swapbias.scorers.notes.word_direction import DirectionScorer, DirectionTables
-from swapbias.scorers.masked import PARTS
 from swapbias.scorers.registry import load_scorer, read_as
 from swapbias.scorers.scorer import LoadOptions, Scored
 from swapbias.scorers.sentiment.bilstm import BiLstm, SentimentLstm, Words
