@@ -387,7 +387,8 @@ def _coverage(run: Run) -> pd.DataFrame:
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     if "in_vocabulary" not in table or not set(table["in_vocabulary"]) <= {"True", "False"}:
         raise ValueError(f"{path} has no column in_vocabulary of True and False. Write it again with --resume.")
-    return table.assign(in_vocabulary=table["in_vocabulary"] == "True")
+    matched = table["matched"] == "True" if "matched" in table else False
+    return table.assign(in_vocabulary=table["in_vocabulary"] == "True", matched=matched)
 
 
 def _explained(run: Run) -> list[Explained]:

@@ -119,6 +119,10 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
     contrast = f"{experiment.group} - {experiment.reference_group}"
     clusters, over = context.random(two)
     if ANSWERS in experiment.rates:
+        sentences = headline_units(context, two)
+        if sentences is not None:
+            one = sentences.rows
+            over = told_over(over, one["value"], one["sample"] > 0, context.random(one)[0])
         yield context.finding(
             bias(context, two), experiment.measure, contrast, subset,
             direction=experiment.direction, inference=over, baseline=_baseline(context, two), **where,

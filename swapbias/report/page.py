@@ -163,6 +163,7 @@ def _coverage(coverage: pd.DataFrame) -> list[dict[str, Any]]:
             "label": label,
             "words": len(part),
             "seen": int(part["in_vocabulary"].sum()),
+            "matched": int(part["matched"].sum()) if "matched" in part else 0,
             "lost": part.loc[~part["in_vocabulary"], "word"].head(12).tolist(),
         }
         for (lexicon, label), part in coverage.groupby(["lexicon", "label"], sort=False)

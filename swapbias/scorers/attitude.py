@@ -45,7 +45,7 @@ class AttitudeScorer(Scorer):
 
     def coverage(self, lexicon: Lexicon) -> list[Coverage]:
         """Which words of a lexicon are single tokens of the vocabulary."""
-        return self.masked.coverage(lexicon)
+        return self.masked.coverage(lexicon, matched=False)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt."""

@@ -28,8 +28,8 @@ class MaskedScorer(Scorer):
     are added up by label, not renormalised. ``closed_list_mass`` beside it has no threshold: every token
     of the vocabulary counts. ``matched_mass`` counts as the score does, but only words that have a match as
     frequent in each other list (``matched_words``): a vocabulary that holds more names of one gender changes
-    the others, not it. 0: no counted token has the label. NaN: the text is longer than the model reads, its probabilities are not finite,
-    or, of the last, no words match.
+    the others, not it. 0: no counted token has the label. NaN: the text is longer than the model reads, its
+    probabilities are not finite, or, of the last, no words match.
     """
 
     auto_class: Any = AutoModelForMaskedLM
@@ -109,14 +109,16 @@ class MaskedScorer(Scorer):
         logits = self.engine.logits(encoded, [list(ids).index(mask) for ids in encoded])
         return torch.softmax(logits, dim=-1)
 
-    def coverage(self, lexicon: Lexicon) -> list[Coverage]:
-        """Which words of a lexicon are single tokens of this vocabulary."""
+    def coverage(self, lexicon: Lexicon, *, matched: bool = True) -> list[Coverage]:
+        """Which words of a lexicon are single tokens of this vocabulary, and which of them have a match there."""
+        tokens = np.flatnonzero(self.matched_tokens(lexicon.name)) if matched else ()
+        matches = {self.words[token].lower() for token in tokens}
         exact, folded = set(self.words), {word.lower() for word in self.words}
         rows = []
         for word, label in lexicon.entries():
             anyhow = word in lexicon.words or self.uncased
             seen = word.lower() in folded if anyhow else word in exact
-            rows.append(Coverage(self.model_id, lexicon.name, word, label, seen))
+            rows.append(Coverage(self.model_id, lexicon.name, word, label, seen, seen and word.lower() in matches))
         return rows
 
     def encode(self, text: str) -> list[int]:

@@ -83,7 +83,7 @@ class PhraseScorer(Scorer):
 
     def coverage(self, lexicon: Lexicon) -> list[Coverage]:
         """Which words of a lexicon are single tokens of the vocabulary."""
-        return self.masked.coverage(lexicon)
+        return self.masked.coverage(lexicon, matched=False)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt, breadth first over all of them."""

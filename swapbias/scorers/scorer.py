@@ -49,13 +49,18 @@ def not_finite(parts: Iterable[str] = ()) -> Scored:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Whether one word of a lexicon is a single token of a model's vocabulary, so that it can be counted."""
+    """Whether one word of a lexicon is a single token of a model's vocabulary, so that it can be counted.
+
+    Attributes:
+        matched: whether a word of each other label is as frequent there, so that it counts in ``matched_mass``.
+    """
 
     model_id: str
     lexicon: str
     word: str
     label: str
     in_vocabulary: bool
+    matched: bool = False
 
 
 class Scorer(Protocol):

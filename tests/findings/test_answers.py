@@ -91,6 +91,16 @@ def test_repeated_answers_leave_the_published_test_undefined_rather_than_sure(pr
         assert math.isnan(between.p_value)  # no trial differs from another
 
 
+def test_answers_about_one_occupation_of_all_are_called_skewed(prompts):
+    """Only sentences about one of the twenty men's occupations are answered wrong, all of them on the same side."""
+    job = prompts[0]["male_answer"]
+    rows = answered(prompts, 1, fails=lambda row: row["male_answer"] == job and row["group"] == "anti")
+    (headline,) = [each for each in findings_of(rows) if each.headline]
+    assert headline.inference.endswith("are skewed: a test at .05 errs more often than that")
+    plain = answered(prompts, 1, fails=lambda row: zlib.crc32((row["template"] + row["group"]).encode()) % 2 == 1)
+    assert "skewed" not in next(each for each in findings_of(plain) if each.headline).inference
+
+
 OCCUPATIONS = ("male_answer", "female_answer")
 
 

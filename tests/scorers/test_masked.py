@@ -198,6 +198,9 @@ def test_coverage_says_which_words_are_one_token(tmp_path):
     assert len(rows) == 561
     assert [row.in_vocabulary for row in rows[20:]] == [row.word in known for row in rows[20:]]
     assert 0 < sum(row.in_vocabulary for row in rows) < len(rows)
+    assert all(row.in_vocabulary for row in rows if row.matched)
+    matched = [sum(row.matched for row in rows if row.label == label) for label in ("female", "male")]
+    assert 0 < matched[0] == matched[1]
 
 
 def test_a_text_longer_than_the_model_reads_is_nan(tmp_path):
