@@ -267,9 +267,11 @@ def crossed_error(samples: tuple[Floats, ...], factors: Factors) -> tuple[float,
 
     Each factor's cluster-robust variance is bias-reduced (CR2, Bell and McCaffrey 2002): with clusters of one size it
     is that of the cluster means over their number. Over k factors they are added, less k - 1 times the variance of
-    what no factor explains, which each of them holds (Cameron, Gelbach and Miller 2011 subtract the variance of the
+    what no factor explains, which each of them holds, and less what each holds of the other factors where clusters
+    cross them unevenly, by the method of moments (Cameron, Gelbach and Miller 2011 subtract the variance of the
     cells instead, which holds a share of every factor and makes the error too small by up to an eighth with four
-    clusters); the sum is never taken below any of its parts. Degrees of freedom are Satterthwaite's.
+    clusters); the sum is never taken below any of its parts. Degrees of freedom are Satterthwaite's, or those of the
+    part that the sum is taken to be.
 
     Args:
         samples: one or two, each shape (rows,), without NaN; the second is subtracted.
@@ -286,17 +288,43 @@ def crossed_error(samples: tuple[Floats, ...], factors: Factors) -> tuple[float,
     parts = [_one_way(influence, sides, codes) for codes in factors.values()]
     if any(math.isnan(variance) for variance, _ in parts) or not any(variance for variance, _ in parts):
         return math.nan, math.nan
-    left, rest = (0.0, 1.0) if len(parts) == 1 else _unexplained(samples, sides, factors)
+    if len(parts) == 1:
+        return _added(parts, 0.0, 1.0)
+    left, rest = _unexplained(samples, sides, factors)
+    variances = _apart([variance for variance, _ in parts], left, sides, list(factors.values()))
+    parts = [(variance, freedom) for variance, (_, freedom) in zip(variances, parts, strict=True)]
     return _added(parts, (len(parts) - 1) * left, rest)
+
+
+def _apart(variances: list[float], left: float, sides: NDArray[np.intp], factors: list[NDArray[np.intp]]) -> Floats:
+    """The variance of each factor without what its clusters hold of the others, by the method of moments.
+
+    With clusters that hold as many rows of each of the other factor's, that is nothing.
+    """
+    held, found = np.array([[_held(one, other, sides) for other in factors] for one in factors]), np.array(variances)
+    effects, _ = scipy.optimize.nnls(held, found - left)
+    np.fill_diagonal(held, 0)
+    return np.asarray(np.maximum(found - held @ effects, np.minimum(found, left)))
+
+
+def _held(one: NDArray[np.intp], other: NDArray[np.intp], sides: NDArray[np.intp]) -> float:
+    """What a factor's CR2 variance is expected to hold of effects of the other's clusters that have variance 1."""
+    clusters, others = int(one.max()) + 1, int(other.max()) + 1
+    sums = np.zeros((clusters, others))
+    for side in range(int(sides.max()) + 1):
+        mine = sides == side
+        cells = np.bincount(one[mine] * others + other[mine], minlength=clusters * others).reshape(clusters, others)
+        shares = cells / mine.sum()
+        share = shares.sum(axis=1, keepdims=True)
+        sums += (-1) ** side / np.sqrt(1 - share) * (shares - share * shares.sum(axis=0))
+    return float((sums**2).sum())
 
 
 def _one_way(influence: Floats, sides: NDArray[np.intp], codes: NDArray[np.intp]) -> tuple[float, float]:
     """CR2 variance of one factor and its degrees of freedom; 0, 1 where clusters differ by rounding alone."""
     count, samples = int(codes.max()) + 1, int(sides.max()) + 1
-    cells = codes * samples + sides
-    rows = np.bincount(cells, minlength=count * samples).reshape(count, samples)
+    cells, share = codes * samples + sides, _shares(codes, sides)
     sums = np.bincount(cells, weights=influence, minlength=count * samples).reshape(count, samples)
-    share = rows / rows.sum(axis=0)
     if share.max() == 1:  # nothing to compare the cluster with
         return math.nan, math.nan
     scale = 1 / np.sqrt(1 - share)
@@ -342,33 +370,34 @@ def expected_error(sides: NDArray[np.intp], factors: Factors, spreads: Mapping[s
         The square root of the expected variance, in the unit of the spreads; NaN, NaN where a factor has only one
         cluster in a sample, or a spread is not known.
     """
-    sizes, known = np.bincount(sides), all(name in spreads for name in ("", *factors))
-    if not known:
+    if not all(name in spreads for name in ("", *factors)):
         return math.nan, math.nan
-    sign = np.where(sides == 0, 1.0, -1.0) / sizes[sides]
-    member = {
-        name: (codes[:, None] == np.arange(codes.max() + 1)).astype(np.float64) for name, codes in factors.items()
-    }
+    alone = spreads[""] ** 2 * float((1 / np.bincount(sides)).sum())
     parts = []
-    for name in factors:
-        of_side = np.stack([member[name][sides == side].mean(axis=0) for side in range(len(sizes))], axis=1)
-        if of_side.max() == 1:
+    for name, codes in factors.items():
+        share = _shares(codes, sides)
+        if share.max() == 1:
             return math.nan, math.nan
-        scale = 1 / np.sqrt(1 - of_side)
-        sums = sign * scale[:, sides] * (member[name].T - of_side[:, sides])  # of scores, by cluster
-        variance = spreads[""] ** 2 * float((sums**2).sum())
-        variance += sum(spreads[other] ** 2 * float(((sums @ rows) ** 2).sum()) for other, rows in member.items())
-        parts.append((variance, _one_way_freedom(of_side, scale)))
-    left = (len(parts) - 1) * spreads[""] ** 2 * float((sign**2).sum())
-    rank = np.linalg.matrix_rank(np.concatenate([np.eye(len(sizes))[sides], *member.values()], axis=1))
-    return _added(parts, left, float(max(len(sides) - rank, 1)))
+        variance = alone + spreads[name] ** 2 * _held(codes, codes, sides)
+        parts.append((variance, _one_way_freedom(share, 1 / np.sqrt(1 - share))))
+    rows = [(codes[:, None] == np.arange(codes.max() + 1)).astype(np.float64) for codes in (sides, *factors.values())]
+    rank = np.linalg.matrix_rank(np.concatenate(rows, axis=1))
+    return _added(parts, (len(parts) - 1) * alone, float(max(len(sides) - rank, 1)))
+
+
+def _shares(codes: NDArray[np.intp], sides: NDArray[np.intp]) -> Floats:
+    """The share of each cluster in the rows of each sample, shape (clusters, samples)."""
+    count, samples = int(codes.max()) + 1, int(sides.max()) + 1
+    rows = np.bincount(codes * samples + sides, minlength=count * samples).reshape(count, samples)
+    return np.asarray(rows / rows.sum(axis=0))
 
 
 def _added(parts: Sequence[tuple[float, float]], left: float, rest: float) -> tuple[float, float]:
     """Error and freedom of the sum of the factors' variances, less what each of them holds of the rest."""
-    total = max(sum(variance for variance, _ in parts) - left, *(variance for variance, _ in parts), 0.0)
-    spread = sum(variance**2 / freedom for variance, freedom in parts) + left**2 / rest
-    return (math.sqrt(total), total**2 / spread) if spread else (math.nan, math.nan)
+    total, (most, freedom) = sum(variance for variance, _ in parts) - left, max(parts)
+    if total <= most:
+        return (math.sqrt(most), freedom) if most else (math.nan, math.nan)
+    return math.sqrt(total), total**2 / (sum(part**2 / free for part, free in parts) + left**2 / rest)
 
 
 def _unexplained(samples: tuple[Floats, ...], sides: NDArray[np.intp], factors: Factors) -> tuple[float, float]:

@@ -6,12 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from scipy import linalg, stats
+from scipy import linalg, optimize, stats
 from statsmodels.regression.mixed_linear_model import VCSpec
 
 from swapbias.measures.answers import answer_bias
 from swapbias.measures.gaps import group_gap, paired_gap
+from swapbias.measures.intervals import crossed_error
 from swapbias.measures.levels import mean_score
+from swapbias.studies import config_rows
 
 
 def paired(differences, **factors):
@@ -135,8 +137,12 @@ def residual_variance(values, *factors):
 
 
 @pytest.mark.parametrize("two_groups", [False, True])
-def test_several_factors_are_the_sum_of_their_parts_less_what_none_explains(two_groups):
-    """Uneven: a fifth of the cells of an 8 x 6 x 5 table. Three parts hold the residual three times: less two."""
+def test_several_factors_are_the_sum_of_their_parts_less_what_each_holds_of_the_rest(two_groups):
+    """Uneven: a fifth of the cells of an 8 x 6 x 5 table. Three parts hold the residual three times: less two.
+
+    A part is a quadratic form of the scores, so what it is expected to hold of another factor's effects of variance 1
+    is the sum of the parts of scores that are 1 in one of its clusters and 0 elsewhere.
+    """
     rng = np.random.default_rng(7)
     every = np.array(list(np.ndindex(8, 6, 5)))
     chosen = every[rng.random(len(every)) < 0.2]
@@ -147,28 +153,64 @@ def test_several_factors_are_the_sum_of_their_parts_less_what_none_explains(two_
     )  # own ones, or cancel
     values = 0.5 * rng.normal(size=len(chosen)) + sum(effects)
 
-    def estimate(**over):
+    def estimate(scores, **over):
         if not two_groups:
-            return paired(values, **over)
-        return group_gap(values, np.where(other, "f", "m"), reference_group="m", cluster_ids=over)
+            return paired(scores, **over)
+        return group_gap(scores, np.where(other, "f", "m"), reference_group="m", cluster_ids=over)
 
-    parts = [estimate(**{name: codes}) for name, codes in factors.items()]
+    def part(scores, name):
+        order = np.argsort(~other, kind="stable") if two_groups else np.arange(len(scores))
+        samples = (scores[other], scores[~other]) if two_groups else (scores,)
+        return np.nan_to_num(crossed_error(samples, {name: factors[name][order]})[0] ** 2)
+
     sizes = [other.sum(), (~other).sum()] if two_groups else [len(values)]
-    left = (
-        2
-        * residual_variance(values, *factors.values(), *([other] if two_groups else []))
-        * sum(1 / size for size in sizes)
+    columns = [*factors.values(), *([other] if two_groups else [])]
+    left = residual_variance(values, *columns) * sum(1 / size for size in sizes)
+    holds = np.array(
+        [
+            [sum(part((codes == cluster) * 1.0, name) for cluster in np.unique(codes)) for codes in factors.values()]
+            for name in factors
+        ]
     )
-    found = estimate(**factors)
-    assert found.error**2 == pytest.approx(sum(one.error**2 for one in parts) - left)
-    assert found.error**2 > max(one.error**2 for one in parts)  # the floor is not what is tested here
+    parts = np.array([part(values, name) for name in factors])
+    effect = optimize.nnls(holds, parts - left)[0]  # variances
+    apart = np.maximum(parts - (holds - np.diag(np.diag(holds))) @ effect, np.minimum(parts, left))
+    found = estimate(values, **factors)
+    assert found.error**2 == pytest.approx(apart.sum() - 2 * left)
+    assert found.error**2 > apart.max()  # the floor is not what is tested here
+    assert apart.sum() < parts.sum() - 1e-3
     rest = len(values) - np.linalg.matrix_rank(
-        np.column_stack(
-            [codes[:, None] == np.unique(codes) for codes in [*factors.values(), *([other] if two_groups else [])]]
-        ).astype(float)
+        np.column_stack([codes[:, None] == np.unique(codes) for codes in columns]).astype(float)
     )
-    spread = sum(one.error**4 / one.freedom for one in parts) + left**2 / rest
+    freedom = [estimate(values, **{name: codes}).freedom for name, codes in factors.items()]
+    spread = sum(one**2 / free for one, free in zip(apart, freedom, strict=True)) + (2 * left) ** 2 / rest
     assert found.freedom == pytest.approx(found.error**4 / spread)
+
+
+def test_where_the_sum_is_below_a_part_the_freedom_is_that_part_s():
+    values, factors = crossed(6, 5, (1, 0.01, 0.01), seed=1)
+    values = values - values.reshape(6, 5).mean(axis=0)[factors["condition"]]  # no condition differs from another
+    found, part = paired(values, **factors), paired(values, template=factors["template"])
+    assert (found.error, found.freedom) == pytest.approx((part.error, part.freedom))
+
+
+@pytest.mark.parametrize("effect", [0.2, 3.0])
+def test_sentences_that_cross_occupations_sparsely_reject_as_often_as_they_say(effect):
+    """48 sentences, 20 x 20 occupations: means of one factor's clusters hold few effects of the other factor."""
+    rows = [row for row in config_rows("adjective_coreference", "wino_style-stereotype") if row["group"] == "pro"]
+    rows = [row for row in rows if row["condition"] == rows[0]["condition"]]
+    factors = {name: np.unique([row[name] for row in rows], return_inverse=True)[1] for name in ANSWERED}
+    rng, runs = np.random.default_rng(3), 700
+    rejected = 0
+    for _ in range(runs):
+        values = rng.normal(size=len(rows)) + sum(effect * rng.normal(size=20)[codes] for codes in factors.values())
+        rejected += paired(values, **factors).p_value < 0.05
+    assert 0.02 <= rejected / runs <= 0.07
+    if effect > 1:
+        assert rejected / runs >= 0.035  # with the clusters' own errors added alone it is .015
+
+
+ANSWERED = ("male_answer", "female_answer")
 
 
 def test_answers_and_means_take_factors_as_gaps_do():
