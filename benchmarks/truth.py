@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
 
 from benchmarks.frame import Scale, Series, scaled
@@ -28,7 +29,7 @@ from swapbias.findings import (
 )
 from swapbias.measures import detectable_gap, power
 from swapbias.scorers.notes import NoteOptions
-from swapbias.studies import Experiment, Study, config_rows, load_study
+from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config_rows, load_study
 
 AUDITS = 2_000
 LEVEL = 0.05
@@ -39,6 +40,8 @@ OCCUPATION = {"template": 0.125, "condition": 0.048, "": 0.136}
 CATEGORY = {"label": math.sqrt(0.3), "": math.sqrt(0.7)}  # an intraclass correlation of .3
 ANSWER = {"male_answer": 0.08, "female_answer": 0.12, "": 0.28}
 PATIENT = {"subject_id": 0.1, "": 0.1}
+WORDING = 0.1  # SD of the gaps of a model's wordings, where nothing but wording matters
+BEYOND = (0.04, 0.06)  # the bar of the gap beyond wording
 Floats = NDArray[np.float64]
 Effects = Callable[[np.random.Generator, int], Floats]  # so many effects, of mean 0 and SD 1
 EFFECTS: Mapping[str, Effects] = {
@@ -156,9 +159,11 @@ def _design(
     asked = next(one for one in study.experiments if one.name == experiment)
     columns = {"pair_id", "group", "label", "template", "condition", "construct", asked.subset} - {""}
     columns |= {*asked.random, *asked.aggregate}
-    two = rows[rows["group"].isin([asked.group, asked.reference_group])]
+    columns |= {*PLACEBO_COLUMNS} & set(rows)
+    two = rows[rows["group"].isin([asked.group, asked.reference_group, PLACEBO])]
     kept = two[[column for column in two if column in columns]].astype(object).reset_index(drop=True)
-    for column in {"pair_id", "template", *asked.random} & set(kept):  # numbers for names, which saves half the time
+    names = {"template", *asked.random} | (set() if "side" in kept else {"pair_id"})  # a reworded pair names its own
+    for column in names & set(kept):  # numbers for names, which saves half the time
         kept[column] = pd.factorize(kept[column])[0]
     slices = tuple(one for one in asked.slices if one.name == asked.headline_slice)
     if asked.contrast and not set(asked.contrast) <= set(rows[asked.subset]):  # one set of conditions is audited
@@ -212,7 +217,8 @@ def _simulator(design: Design) -> Callable[[np.random.Generator, Effects, float]
     experiment, rows = design.experiment, design.rows
     codes = {column: pd.factorize(rows[column])[0] for column in design.spreads if column}
     codes[""] = pd.factorize(rows["pair_id"])[0]
-    sign = np.where(rows["group"] == experiment.group, 0.5, -0.5)
+    groups = rows["group"].where(rows["group"] != PLACEBO, rows["side"]) if "side" in rows else rows["group"]
+    sign = np.where(groups == experiment.group, 0.5, -0.5)
     paired = experiment.measure == "paired_gap"
     raised = np.ones(len(rows))
     if experiment.contrast and experiment.contrast[1] in set(rows[experiment.subset]):
@@ -327,6 +333,47 @@ def _plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
 
 
+def _wording(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """Models that mind wordings alone: a test of flips in one wording, the headline, the gap beyond wording."""
+    count = scaled(AUDITS, scale)
+    rows: list[tuple[str, ...]] = []
+    for title, design in worded_designs():
+        simulate = partial(_simulator(design), np.random.default_rng(len(design.rows)), EFFECTS["normal"])
+        flips, headline, beyond = [], [], []
+        for _ in range(count):
+            scored = design.rows.assign(score=simulate(0.0))
+            found = disaggregate(scored, design.study, expected={})
+            flips.append(_sign_p(scored[scored["group"] != PLACEBO], design.experiment) < LEVEL)
+            headline += headlines(found)
+            beyond += [one for one in found if one.measure == "gap_beyond_wording"]
+        wrong = _rejected(beyond)
+        rows.append(
+            (
+                title, design.clusters, _of(float(np.mean(flips))), _of(_rejected(headline)), _of(wrong),
+                _of(_covered(beyond, 0.0)), _met(BEYOND[0] <= wrong <= BEYOND[1]),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def worded_designs() -> Iterator[tuple[str, Design]]:
+    """Prompts in six wordings: one set of conditions, templates of one phase."""
+    for number, phase in ((4, "diagnosis"), (7, "action")):
+        only = {"label": "mental_health", "construct": phase}
+        both = pd.concat([_rows("gendered_stigma", name, **only) for name in ("rq1", "rq1_wordings")]).fillna("")
+        two = both[both["group"] != "unspecified"]
+        clusters = f"{number} templates x 11 x 6 wordings"
+        design = _design("", clusters, "gendered_stigma", "rq1", two, {**STIGMA, "wording": WORDING})
+        yield f"rq1, {phase}", design
+
+
+def _sign_p(rows: pd.DataFrame, experiment: Experiment) -> float:
+    """Two-sided sign test of the pairs in which the group's score is the larger one, as tests of flips count."""
+    pairs = rows.pivot(index="pair_id", columns="group", values="score")
+    more = int((pairs[experiment.group] > pairs[experiment.reference_group]).sum())
+    return float(scipy.stats.binomtest(more, len(pairs)).pvalue)
+
+
 SERIES = (
     Series(
         "truth",
@@ -357,5 +404,19 @@ SERIES = (
             "95 % interval covers",
         ),
         _power,
+    ),
+    Series(
+        "truth-wording",
+        "Audits of models that mind wordings alone",
+        (
+            "design",
+            "clusters",
+            "sign test of flips",
+            "headline, one wording",
+            "gap beyond wording",
+            "its 95 % interval covers",
+            "bar met",
+        ),
+        _wording,
     ),
 )
