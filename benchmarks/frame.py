@@ -84,12 +84,16 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Something measured in steps rather than beside a peer: ``rows(scale, repeat)`` gives the cells by column."""
+    """Something measured in steps rather than beside a peer: ``rows(scale, repeat)`` gives the cells by column.
+
+    ``timed`` is False where no cell is a time, so that the load of other processes does not matter.
+    """
 
     name: str
     title: str
     columns: tuple[str, ...]
     rows: Callable[[Scale, int], Sequence[Sequence[str]]]
+    timed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

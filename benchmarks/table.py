@@ -71,6 +71,7 @@ class Steps:
     scale: float
     foreign: float
     machine: Mapping[str, Any]
+    timed: bool = True
 
 
 def result(
@@ -123,7 +124,7 @@ def steps(series: Series, rows: Sequence[Sequence[str]], *, scale: float, foreig
         if len(row) != len(series.columns):
             raise ValueError(f"{series.name} has a row of {len(row)} cells for {len(series.columns)} columns.")
     kept = tuple(tuple(row) for row in rows)
-    return Steps(series.name, series.title, series.columns, kept, scale, foreign, machine)
+    return Steps(series.name, series.title, series.columns, kept, scale, foreign, machine, series.timed)
 
 
 def write(one: Result | Steps, folder: Path) -> Path:
@@ -180,7 +181,10 @@ def body(found: Sequence[Result | Steps]) -> str:
         parts.append("\n".join(_note(one) for one in results) + "\n")
     for one in found:
         if isinstance(one, Steps):
-            parts.append(f"## {one.title}\n\n{_table(one.columns, one.rows)}\n{_circumstances(one)}.\n")
+            parts.append(
+                f"## {one.title}\n\n{_table(one.columns, one.rows)}"
+                + (f"\n{_circumstances(one)}.\n" if one.timed else "")
+            )
     parts.append("\n".join(dict.fromkeys(_taken_on(one.machine) for one in found)) + "\n")
     return "\n".join(parts)
 

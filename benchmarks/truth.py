@@ -389,6 +389,7 @@ SERIES = (
             "bars met",
         ),
         _false,
+        timed=False,
     ),
     Series(
         "truth-power",
@@ -404,6 +405,7 @@ SERIES = (
             "95 % interval covers",
         ),
         _power,
+        timed=False,
     ),
     Series(
         "truth-wording",
@@ -418,5 +420,6 @@ SERIES = (
             "bar met",
         ),
         _wording,
+        timed=False,
     ),
 )
