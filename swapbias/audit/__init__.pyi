@@ -4,6 +4,7 @@ from .compare import (
     ComparedRun as ComparedRun,
     Comparison as Comparison,
     Row as Row,
+    check_run as check_run,
     comparison_table as comparison_table,
     read_run as read_run,
     scored_rows as scored_rows,

@@ -14,7 +14,7 @@ import pandas as pd
 from swapbias.audit.results import FINDINGS_JSON, needed, parse_manifest, parse_results, scored_items
 from swapbias.audit.run import MANIFEST, Run
 from swapbias.errors import UsageError
-from swapbias.findings import Finding, comparisons, experiment_of, units
+from swapbias.findings import MARGIN, Finding, Gate, check_gaps, comparisons, experiment_of, units
 from swapbias.privacy import own_data
 from swapbias.report import inert, shown
 from swapbias.studies import load_study
@@ -123,6 +123,30 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> ComparedRun:
 def _items(run: Run) -> Items:
     names = sorted(path.stem for path in (run.folder / "items").glob("*.parquet"))
     return {name: scored_items(run, name) for name in names}
+
+
+def check_run(
+    run: ComparedRun | Path | str,
+    *,
+    max_gap: float = MARGIN,
+    baseline: ComparedRun | Path | str | None = None,
+    studies: Sequence[str] = (),
+) -> Gate:
+    """Whether a finished run passes: ``findings.check_gaps`` of what it found, and of a baseline's scored prompts.
+
+    Args:
+        run: as ``read_run`` gives it, or its folder; likewise ``baseline``.
+        max_gap: the margin, a share of the range of each gap's unit.
+        studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all.
+
+    Raises:
+        UsageError, ValueError: as ``read_run`` and ``check_gaps``.
+    """
+    mine = run if isinstance(run, ComparedRun) else read_run(Path(run))
+    if baseline is None:
+        return check_gaps(mine.found, max_gap=max_gap, studies=studies)
+    before = baseline if isinstance(baseline, ComparedRun) else read_run(Path(baseline))
+    return check_gaps(mine.found, max_gap=max_gap, studies=studies, items=mine.items(), baseline=before.items())
 
 
 def side_by_side(runs: Sequence[ComparedRun]) -> Comparison:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from swapbias.cli.audit import audit, plan
 from swapbias.cli.cache import cache
+from swapbias.cli.check import check
 from swapbias.cli.compare import compare
 from swapbias.cli.lexicon import lexicon
 from swapbias.cli.share import report, share
@@ -29,6 +30,7 @@ app = typer.Typer(
 app.add_typer(lexicon, name="lexicon")
 app.command("audit")(audit)
 app.command("plan")(plan)
+app.command("check")(check)
 app.command("swap")(swap)
 app.command("train")(train)
 app.command("report")(report)

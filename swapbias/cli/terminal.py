@@ -1,13 +1,17 @@
 """What all commands print through: the two consoles, sentences, tables and progress bars."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from swapbias.files import as_json as plain_json
 
 if TYPE_CHECKING:
     from swapbias.findings import Finding, NotAtHand, Reproduced
@@ -15,6 +19,19 @@ if TYPE_CHECKING:
 
 out = Console()
 err = Console(stderr=True, highlight=False)
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def print_json(content: Any) -> None:
+    """What a table would say, for programs: NaN is null, and nothing is wrapped or coloured."""
+    typer.echo(json.dumps(plain_json(content), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def split_commas(names: Sequence[str] | None) -> tuple[str, ...]:
+    """The values of an option that may be repeated, or hold several with commas between them."""
+    return tuple(part.strip() for name in names or () for part in name.split(",") if part.strip())
 
 
 def say(sentence: str) -> None:

@@ -17,6 +17,7 @@ from .finding import (
     headlines as headlines,
     oriented as oriented,
 )
+from .gate import FAILS as FAILS, OPEN as OPEN, PASSES as PASSES, Check as Check, Gate as Gate, check_gaps as check_gaps
 from .predictions import (
     ANSWERS as ANSWERS,
     BASELINE as BASELINE,

@@ -384,18 +384,10 @@ def _held_up(
     finding: Finding, study: Study, parts: Mapping[str, pd.DataFrame], model: str, seed: int
 ) -> Iterator[Finding]:
     """A headline with what it hinges on, its bounds and findings about other wordings; any other as it is."""
-    experiment = next(one for one in study.experiments if one.name == finding.experiment)
     if not finding.headline or not MEASURES[finding.measure].reach:
         yield finding
         return
-    rows, contrast = parts[experiment.name], experiment.contrast
-    if finding.measure != "gap_difference":  # one set of conditions was audited, or there is no contrast
-        contrast = None
-        rows = rows[rows[experiment.subset] == finding.subset] if finding.subset else rows
-    if finding.slice_by != "all":
-        column = next(one.column for one in experiment.slices if one.name == finding.slice_by)
-        rows = rows[rows[column] == finding.slice_value]
-    context = Context(study.name, model, replace(experiment, contrast=contrast), "score", seed)
+    context, rows = headline_rows(finding, study, parts[finding.experiment], model, seed)
     answered = rows[rows["group"] != PLACEBO]
     others = [*beyond_wording(context, rows, finding), *nonanswer_gap(context, answered, finding)]
     kept = next((one.estimate.value for one in others if one.measure == "sign_kept"), math.nan)
@@ -403,6 +395,21 @@ def _held_up(
     held = finding if units is None else robust(context, answered, finding, units)
     yield replace(with_bounds(context, answered, held), signs_kept=kept)
     yield from others
+
+
+def headline_rows(
+    finding: Finding, study: Study, rows: pd.DataFrame, model: str, seed: int = 0
+) -> tuple[Context, pd.DataFrame]:
+    """The rows of an experiment that a headline is made of, and the context in which its units are made of them."""
+    experiment = next(one for one in study.experiments if one.name == finding.experiment)
+    contrast = experiment.contrast
+    if finding.measure != "gap_difference":  # one set of conditions was audited, or there is no contrast
+        contrast = None
+        rows = rows[rows[experiment.subset] == finding.subset] if finding.subset else rows
+    if finding.slice_by != "all":
+        column = next(one.column for one in experiment.slices if one.name == finding.slice_by)
+        rows = rows[rows[column] == finding.slice_value]
+    return Context(study.name, model, replace(experiment, contrast=contrast), "score", seed), rows
 
 
 def _disagreeing(found: Sequence[Finding]) -> list[Finding]:

@@ -19,6 +19,7 @@ from .direction import (
 )
 from .estimate import Estimate as Estimate, Floats as Floats
 from .gaps import (
+    above_p as above_p,
     detectable_gap as detectable_gap,
     equivalence_p as equivalence_p,
     group_gap as group_gap,

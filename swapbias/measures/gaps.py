@@ -96,6 +96,15 @@ def equivalence_p(value: float, error: float, freedom: float, margin: float) -> 
     return float(scipy.stats.t.sf((margin - abs(value)) / error, freedom))
 
 
+def above_p(value: float, error: float, freedom: float, bound: float) -> float:
+    """One-sided p-value for "the value is the bound or lower"; NaN without a standard error.
+
+    >>> above_p(0.3, 0.05, 20, 0.05) < 0.001 < 0.5 < above_p(0.04, 0.05, 20, 0.05)
+    True
+    """
+    return float(scipy.stats.t.sf((value - bound) / error, freedom)) if error > 0 else math.nan
+
+
 def paired_test(
     test: str,
     difference: Floats,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from swapbias.findings import Finding
+from swapbias.findings import FAILS, OPEN, PASSES, Check, Finding, Gate
 from swapbias.measures import MEASURES, Estimate
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet takes for the start of a formula
@@ -79,6 +79,41 @@ def robustness(finding: Finding) -> str:
         ends = f"{number(finding.worst_low, signed=signed)} to {number(finding.worst_high, signed=signed)}"
         parts.append(f"{ends} whatever was not answered")
     return "; ".join(parts)
+
+
+def checked(check: Check) -> str:
+    """A check of a gate in one sentence: which gap, what came out, and by which numbers."""
+    one, signed, margin = check.finding, is_signed(check.finding), f"{check.margin:g}"
+    gap = f"{value_of(one)} {interval(one.estimate, signed=signed)}"
+    within, beyond = f"lies within the margin of {margin}", f"is larger than the margin of {margin}"
+    if check.change is not None and check.baseline is not None:
+        before = number(check.baseline.value, signed=signed)
+        moved = f"{number(check.change.value, signed=signed)} {interval(check.change, signed=signed)}"
+        gap = f"{value_of(one)} after {before} of the baseline, a change of {moved} over {check.change.n} of the same,"
+        within, beyond = (f"is not larger by {margin} or more", f"is larger by more than {margin}")
+    told = {
+        PASSES: within,
+        FAILS: f"{beyond} (p {p_value(check.p_beyond)})",
+        OPEN: f"is not shown to be either side of the margin of {margin}",
+    }[check.outcome]
+    why = f": {check.why}" if check.why else ""
+    what = f"{one.study} {one.experiment}, {where(one)}, {quantity(one)}"
+    return shown(f"{what}: {check.outcome}: {gap} {told}{why}.", 500)
+
+
+def gated(gate: Gate) -> str:
+    """What a gate comes to in one sentence, with the family of its tests and how they are corrected."""
+    counts = ((outcome, sum(one.outcome == outcome for one in gate.checks)) for outcome in (PASSES, FAILS, OPEN))
+    told = ", ".join(f"{count} {outcome}" for outcome, count in counts if count)
+    many = len(gate.checks)
+    family = (
+        "all gaps must pass, each by its two one-sided tests at .025, and one fails the gate at .025 "
+        f"(Holm over {many} gap{'s' * (many != 1)})"
+    )
+    left = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in gate.unchecked))
+    return f"The gate {gate.outcome if gate.outcome != OPEN else 'is undecided'}: {told}; {family}." + (
+        f" Not checked, for it is no gap: {left}." if left else ""
+    )
 
 
 def counted(estimate: Estimate) -> str:

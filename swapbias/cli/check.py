@@ -1,0 +1,107 @@
+"""swapbias check: whether a run passes a margin or a baseline, for people, JUnit and GitHub."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from xml.etree import ElementTree
+
+import typer
+
+from swapbias.cli.terminal import AsJson, out, print_json, split_commas
+
+if TYPE_CHECKING:
+    from swapbias.findings import Gate
+
+_ANNOTATED = {"passes": "notice", "fails": "error", "undecided": "warning"}
+
+
+def check(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.", show_default=False)],
+    max_gap: Annotated[
+        float, typer.Option(help="Largest gap that passes: a share of its unit's range, above 0.")
+    ] = 0.05,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="A run whose gaps may be exceeded by --max-gap, and no more.", show_default=False),
+    ] = None,
+    study: Annotated[
+        list[str] | None, typer.Option(help="NAME or NAME:EXPERIMENT, several with commas; all by default.")
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(help="Write the checks to this file as JUnit XML.", show_default=False)
+    ] = None,
+    annotations: Annotated[
+        bool, typer.Option("--annotations", help="Print annotations for GitHub [default: on its runners].")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Pass (exit 0), fail (1) or leave undecided (3) a run by its headline gaps: a gate for releases and CI."""
+    from swapbias.audit import check_run
+    from swapbias.files import write_whole
+    from swapbias.report import checked, gated
+
+    found = check_run(run, max_gap=max_gap, baseline=baseline, studies=split_commas(study))
+    if junit:
+        junit.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(junit, _junit(found))
+    if as_json:
+        print_json(_record(found))
+        raise typer.Exit(found.code)
+    for one in found.checks:
+        sentence = checked(one)
+        out.print(sentence, soft_wrap=True, markup=False, highlight=False)
+        if annotations or os.environ.get("GITHUB_ACTIONS") == "true":
+            typer.echo(f"::{_ANNOTATED[one.outcome]} title=swapbias check::{_escaped(sentence)}")
+    out.print(gated(found), soft_wrap=True, markup=False, highlight=False)
+    raise typer.Exit(found.code)
+
+
+def _record(found: "Gate") -> dict[str, object]:
+    from swapbias.report import checked, gated
+
+    rows = [
+        {
+            "study": one.finding.study,
+            "experiment": one.finding.experiment,
+            "model": one.finding.model_id,
+            "outcome": one.outcome,
+            "value": one.finding.estimate.value,
+            "ci_low": one.finding.estimate.ci_low,
+            "ci_high": one.finding.estimate.ci_high,
+            "unit": one.finding.unit,
+            "margin": one.margin,
+            "p_within": one.p_within,
+            "p_beyond": one.p_beyond,
+            "baseline": one.baseline.value if one.baseline else None,
+            "change": one.change.value if one.change else None,
+            "sentence": checked(one),
+        }
+        for one in found.checks
+    ]
+    return {"outcome": found.outcome, "sentence": gated(found), "checks": rows}
+
+
+def _junit(found: "Gate") -> bytes:
+    """A test case for each check: a failure where it fails, an error where it is undecided."""
+    from swapbias.report import checked, shown
+
+    counts = {tag: sum(one.outcome == of for one in found.checks) for tag, of in (("failures", "fails"), ("errors", "undecided"))}
+    told = {"name": "swapbias check", "tests": len(found.checks), **counts}
+    suite = ElementTree.Element("testsuite", {name: str(value) for name, value in told.items()})
+    for one in found.checks:
+        sentence = checked(one)
+        named = {"classname": f"{one.finding.study}.{one.finding.experiment}", "name": sentence.partition(": ")[0]}
+        named["name"] += f" ({shown(one.finding.model_id)})"
+        case = ElementTree.SubElement(suite, "testcase", named)
+        if one.outcome == "fails":
+            ElementTree.SubElement(case, "failure", {"message": sentence, "type": "gap"}).text = sentence
+        elif one.outcome == "undecided":
+            ElementTree.SubElement(case, "error", {"message": sentence, "type": "undecided"}).text = sentence
+        else:
+            ElementTree.SubElement(case, "system-out").text = sentence
+    return bytes(ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _escaped(sentence: str) -> str:
+    """As GitHub reads the message of an annotation."""
+    return sentence.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -1,0 +1,188 @@
+"""A gate passes gaps within its margin, fails larger ones, and says when it cannot tell; by hand and by simulation."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.findings import FAILS, OPEN, PASSES, check_gaps, disaggregate, headlines
+from swapbias.findings.disaggregation import judged
+from swapbias.findings.finding import Finding
+from swapbias.measures.estimate import Estimate
+from swapbias.studies.catalogue import config_rows
+
+AUDITS = 300
+MOST = 0.05 + 2 * math.sqrt(0.05 * 0.95 / AUDITS)  # what 5 % come to in so many audits
+
+
+def headline(value, error=0.01, freedom=1e6, *, n=400, experiment="sentences", **more):
+    usual = {
+        "study": "occupation_sentiment", "experiment": experiment, "model_id": "m", "measure": "paired_gap",
+        "contrast": "female - male", "unit": "probability of positive sentiment", "headline": True,
+        "inference": "over noun pairs and professions",
+    }  # fmt: skip
+    ends = (value - 1.96 * error, value + 1.96 * error)
+    return Finding(**{**usual, **more}, estimate=Estimate(value, *ends, n=n, error=error, freedom=freedom))
+
+
+def outcomes(*found, **more):
+    return [one.outcome for one in check_gaps(found, **more).checks]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0.030, PASSES),  # 2 errors below .05, and 1.96 are needed
+        (0.031, OPEN),
+        (-0.030, PASSES),
+        (0.069, OPEN),
+        (0.070, FAILS),
+        (-0.070, FAILS),
+    ],
+)
+def test_the_interval_of_95_percent_decides(value, expected):
+    assert outcomes(headline(value)) == [expected]
+
+
+def test_a_gate_passes_when_all_pass_and_fails_when_one_fails():
+    good, open_, bad = headline(0.0), headline(0.05, experiment="control"), headline(0.2, experiment="control")
+    assert (check_gaps([good]).outcome, check_gaps([good]).code) == (PASSES, 0)
+    assert (check_gaps([good, open_]).outcome, check_gaps([good, open_]).code) == (OPEN, 3)
+    assert (check_gaps([good, bad]).outcome, check_gaps([good, bad]).code) == (FAILS, 1)
+
+
+def test_failing_is_corrected_over_the_gaps_and_passing_is_not():
+    several = [headline(0.0715, experiment=name) for name in ("sentences", "control")]  # p .0158 one by one
+    assert outcomes(several[0]) == [FAILS]
+    assert outcomes(several[0], headline(0.0, experiment="control")) == [OPEN, PASSES]  # .0316 by Holm
+    assert outcomes(headline(0.03), headline(0.03, experiment="control")) == [PASSES, PASSES]
+
+
+def test_the_margin_is_a_share_of_the_range_of_the_unit():
+    points = headline(2.0, 1.0, unit="percentage points")  # of 100: a margin of 5
+    assert outcomes(points) == [PASSES]
+    assert check_gaps([points]).checks[0].margin == 5
+    assert outcomes(points, max_gap=0.03) == [OPEN]
+
+
+def test_equal_scores_pass_only_where_unequal_ones_would_have_shown():
+    flat = {"error": math.nan, "freedom": math.nan}
+    assert outcomes(headline(0.0, n=72, **flat)) == [OPEN]  # .95 ** 72 = .0249 -> see below
+    assert outcomes(headline(0.0, n=400, **flat)) == [PASSES]
+    assert outcomes(headline(0.2, n=400, **flat)) == [OPEN]
+
+
+def test_a_gap_that_turns_in_other_wordings_does_not_fail():
+    turning = replace(headline(0.2), signs_kept=0.4)
+    assert check_gaps([turning]).checks[0].why == "the gap does not keep its sign in other wordings"
+    assert outcomes(turning) == [OPEN]
+
+
+def test_skewed_clusters_pass_by_more():
+    cautious = replace(headline(0.03), inference="over templates; the 11 templates are skewed: a test at .05 errs")
+    assert outcomes(cautious) == [OPEN]
+    assert outcomes(replace(cautious, estimate=replace(cautious.estimate, value=0.0))) == [PASSES]
+
+
+def test_what_was_mostly_not_scored_does_not_pass():
+    lost = headline(0.0)
+    assert outcomes(replace(lost, estimate=replace(lost.estimate, n_unscored=401))) == [OPEN]
+
+
+def test_what_is_no_gap_is_not_checked():
+    rate = headline(0.9, measure="leakage_uar", unit="unweighted average recall", experiment="control")
+    assert check_gaps([headline(0.0), rate]).unchecked == (rate,)
+    with pytest.raises(UsageError, match="Nothing to check: occupation_sentiment control has no gap"):
+        check_gaps([rate])
+
+
+@pytest.mark.parametrize("margin", [0, -0.1, 1.1, math.nan])
+def test_a_margin_that_is_none_is_refused(margin):
+    with pytest.raises(UsageError, match="expected above 0"):
+        check_gaps([headline(0.0)], max_gap=margin)
+
+
+def test_a_study_that_the_run_does_not_hold_is_refused():
+    found = [headline(0.0), headline(0.2, experiment="control")]
+    assert outcomes(*found, studies=["occupation_sentiment:sentences"]) == [PASSES]
+    with pytest.raises(UsageError, match="no headline of rq1: it has occupation_sentiment"):
+        check_gaps(found, studies=["rq1"])
+
+
+# --- against a baseline -------------------------------------------------------------------------------
+
+
+ROWS = pd.DataFrame(config_rows("occupation_sentiment", "sentences"))
+PAIRS, NOUNS, JOBS = (pd.factorize(ROWS[name])[0] for name in ("pair_id", "template", "condition"))
+SIDE = np.where(ROWS["group"] == "female", 0.5, -0.5)
+SIZES = ((NOUNS, 0.02), (JOBS, 0.01), (PAIRS, 0.03))  # effects on a pair's gap
+
+
+def scored(gap, rng, name="new"):
+    drawn = sum(size * rng.standard_normal(codes.max() + 1)[codes] for codes, size in SIZES)
+    return ROWS.assign(score=0.5 + SIDE * (gap + drawn), model_id=name)
+
+
+def found_in(rows):
+    return disaggregate(rows, "occupation_sentiment", expected={}, robustness=False)
+
+
+def against(gap, before, rng, **more):
+    rows = scored(gap, rng)
+    found = [one for one in found_in(rows) if one.headline]
+    items = {"occupation_sentiment": rows}
+    return check_gaps(found, items=items, baseline={"occupation_sentiment": scored(before, rng, "old")}, **more)
+
+
+def test_a_baseline_allows_its_own_gap_and_the_margin():
+    rng = np.random.default_rng(0)
+    assert against(0.30, 0.30, rng).outcome == PASSES
+    assert against(-0.30, 0.30, rng).outcome == PASSES  # as large, to the other side
+    assert against(0.05, 0.30, rng).outcome == PASSES  # smaller
+    assert against(0.45, 0.30, rng).outcome == FAILS
+    assert against(-0.45, 0.30, rng).outcome == FAILS
+    assert against(0.35, 0.30, rng).outcome == OPEN
+
+
+def test_a_model_is_no_worse_than_itself():
+    rows = scored(0.3, np.random.default_rng(1))
+    items = {"occupation_sentiment": rows}
+    gate = check_gaps(headlines(found_in(rows)), items=items, baseline=items)
+    assert [(one.outcome, one.why) for one in gate.checks] == [(PASSES, "both models score these prompts the same")]
+
+
+def test_other_prompts_are_no_baseline():
+    rows = scored(0.3, np.random.default_rng(1))
+    found, items = headlines(found_in(rows)), {"occupation_sentiment": rows}
+    with pytest.raises(UsageError, match="no scored prompts of it"):
+        check_gaps(found, items=items, baseline={})
+    other = {"occupation_sentiment": rows.assign(text=rows["text"] + "!")}
+    with pytest.raises(UsageError, match="different prompts"):
+        check_gaps(found, items=items, baseline=other)
+
+
+# --- how often it errs --------------------------------------------------------------------------------
+
+
+def shares(gates):
+    made = [one.outcome for one in gates]
+    return {outcome: made.count(outcome) / len(made) for outcome in (PASSES, FAILS)}
+
+
+@pytest.mark.parametrize(("gap", "wrong", "right"), [(0.05, PASSES, None), (0.0, FAILS, PASSES), (0.15, PASSES, FAILS)])
+def test_each_kind_of_error_is_rare(gap, wrong, right):
+    rng = np.random.default_rng(int(100 * gap))
+    seen = shares(check_gaps(judged(found_in(scored(gap, rng)))) for _ in range(AUDITS // 3))
+    assert seen[wrong] <= MOST
+    assert right is None or seen[right] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("gap", "before", "wrong"), [(0.05, 0.0, PASSES), (0.35, 0.3, PASSES), (-0.35, 0.3, PASSES), (0.3, 0.3, FAILS)]
+)
+def test_each_kind_of_error_beside_a_baseline_is_rare(gap, before, wrong):
+    rng = np.random.default_rng([int(100 * abs(gap)), int(100 * before)])
+    assert shares(against(gap, before, rng) for _ in range(AUDITS // 6))[wrong] <= 0.05 + 0.09
