@@ -121,7 +121,7 @@ def _checked(finding: Finding, margin: float, share: float) -> Check:
     """A gap against the margin, before the correction."""
     estimate = finding.estimate
     within = equivalence_p(estimate.value, estimate.error, estimate.freedom, margin)
-    beyond = min(1.0, sum(_above(sign * abs(estimate.value), estimate, margin) for sign in (1, -1)))
+    beyond = min(1.0, sum(_above(abs(estimate.value), estimate, end) for end in (margin, -margin)))
     made = Check(finding=finding, margin=margin, p_within=within, p_beyond=beyond, outcome="")
     if estimate.n_unscored > estimate.n:
         return replace(made, outcome=OPEN, why="more than half of it could not be scored")
@@ -194,7 +194,7 @@ def _no_larger(change: Estimate, total: Estimate, margin: float) -> float:
 def _larger(change: Estimate, total: Estimate, margin: float) -> float:
     """p for "the gap is larger than the baseline's by no more than the margin"."""
     sides = [max(_above(sign * one.value, one, margin) for one in (change, total)) for sign in (1, -1)]
-    return min(1.0, sum(sides)) if change.error > 0 else math.nan
+    return min(1.0, 2 * min(sides)) if change.error > 0 else math.nan
 
 
 def _above(value: float, estimate: Estimate, bound: float) -> float:

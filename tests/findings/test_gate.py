@@ -12,9 +12,9 @@ from swapbias.findings import FAILS, OPEN, PASSES, check_gaps, disaggregate, hea
 from swapbias.findings.disaggregation import judged
 from swapbias.findings.finding import Finding
 from swapbias.measures.estimate import Estimate
-from swapbias.studies.catalogue import config_rows
+from swapbias.studies.catalogue import config_rows, load_study
 
-AUDITS = 300
+AUDITS = 60
 MOST = 0.05 + 2 * math.sqrt(0.05 * 0.95 / AUDITS)  # what 5 % come to in so many audits
 
 
@@ -70,8 +70,8 @@ def test_the_margin_is_a_share_of_the_range_of_the_unit():
 
 def test_equal_scores_pass_only_where_unequal_ones_would_have_shown():
     flat = {"error": math.nan, "freedom": math.nan}
-    assert outcomes(headline(0.0, n=72, **flat)) == [OPEN]  # .95 ** 72 = .0249 -> see below
-    assert outcomes(headline(0.0, n=400, **flat)) == [PASSES]
+    assert outcomes(headline(0.0, n=71, **flat)) == [OPEN]  # .95 ** 71 = .026
+    assert outcomes(headline(0.0, n=72, **flat)) == [PASSES]
     assert outcomes(headline(0.2, n=400, **flat)) == [OPEN]
 
 
@@ -115,8 +115,12 @@ def test_a_study_that_the_run_does_not_hold_is_refused():
 # --- against a baseline -------------------------------------------------------------------------------
 
 
-ROWS = pd.DataFrame(config_rows("occupation_sentiment", "sentences"))
+ROWS = pd.DataFrame(config_rows("occupation_sentiment", "sentences"))[[
+    "prompt_id", "pair_id", "group", "label", "template", "condition", "construct", "text", "experiment"
+]]
 PAIRS, NOUNS, JOBS = (pd.factorize(ROWS[name])[0] for name in ("pair_id", "template", "condition"))
+STUDY = load_study("occupation_sentiment")
+BARE = replace(STUDY, experiments=(replace(STUDY.experiments[0], slices=(), levels=(), covariates=()),))  # quick
 SIDE = np.where(ROWS["group"] == "female", 0.5, -0.5)
 SIZES = ((NOUNS, 0.02), (JOBS, 0.01), (PAIRS, 0.03))  # effects on a pair's gap
 
@@ -127,7 +131,7 @@ def scored(gap, rng, name="new"):
 
 
 def found_in(rows):
-    return disaggregate(rows, "occupation_sentiment", expected={}, robustness=False)
+    return disaggregate(rows, BARE, expected={}, robustness=False)
 
 
 def against(gap, before, rng, **more):
@@ -175,14 +179,12 @@ def shares(gates):
 @pytest.mark.parametrize(("gap", "wrong", "right"), [(0.05, PASSES, None), (0.0, FAILS, PASSES), (0.15, PASSES, FAILS)])
 def test_each_kind_of_error_is_rare(gap, wrong, right):
     rng = np.random.default_rng(int(100 * gap))
-    seen = shares(check_gaps(judged(found_in(scored(gap, rng)))) for _ in range(AUDITS // 3))
+    seen = shares(check_gaps(judged(found_in(scored(gap, rng)))) for _ in range(AUDITS))
     assert seen[wrong] <= MOST
     assert right is None or seen[right] > 0.9
 
 
-@pytest.mark.parametrize(
-    ("gap", "before", "wrong"), [(0.05, 0.0, PASSES), (0.35, 0.3, PASSES), (-0.35, 0.3, PASSES), (0.3, 0.3, FAILS)]
-)
+@pytest.mark.parametrize(("gap", "before", "wrong"), [(0.05, 0.0, PASSES), (-0.35, 0.3, PASSES), (0.3, 0.3, FAILS)])
 def test_each_kind_of_error_beside_a_baseline_is_rare(gap, before, wrong):
     rng = np.random.default_rng([int(100 * abs(gap)), int(100 * before)])
-    assert shares(against(gap, before, rng) for _ in range(AUDITS // 6))[wrong] <= 0.05 + 0.09
+    assert shares(against(gap, before, rng) for _ in range(AUDITS))[wrong] <= MOST
