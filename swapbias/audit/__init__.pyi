@@ -12,9 +12,11 @@ from .compare import (
 )
 from .plan import (
     Settings as Settings,
+    Skipped as Skipped,
     default_folder as default_folder,
     load_notes as load_notes,
     told_plan as told_plan,
+    told_skipped as told_skipped,
 )
 from .results import (
     Results as Results,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from swapbias import __version__
 from swapbias.audit.cache import ScoreCache
-from swapbias.audit.plan import Settings, Task, fingerprints, plan
+from swapbias.audit.plan import Settings, Task, fingerprints, plan, told_part
 from swapbias.audit.run import Run, chunks, now, refuse_non_finite, score_rows
 from swapbias.errors import UsageError
 from swapbias.files import as_json, locked
@@ -25,17 +25,32 @@ _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "p
 
 
 def start(
-    settings: Settings, folder: Path, *, say: Say, bar: Bar, cache: bool = False
+    settings: Settings,
+    folder: Path,
+    *,
+    say: Say,
+    bar: Bar,
+    cache: bool = False,
+    expected: Mapping[str, Any] | None = None,
 ) -> "tuple[Run, list[Finding]]":
     """Run an audit into a new folder; with ``cache``, what an earlier one scored is not scored again.
+
+    ``expected`` is the manifest of a run that is to be repeated, with the same prompts and models.
 
     Raises:
         UsageError, ValueError, OSError: each with one sentence; nothing half is left.
     """
     tasks, skipped = plan(settings)
     Run.check_new(folder)
+    if expected is not None and expected["corpora"] != fingerprints(tasks):
+        raise UsageError("The prompts or word lists are not those of the run that is to be repeated. Audit anew.")
     kept = ScoreCache(settings.load) if cache else None
     readers = load_readers(settings, tasks, say=say, bar=bar)  # before anything is written
+    pinned = as_json(identities(readers))
+    if expected is not None and expected.get("models", pinned) != pinned:
+        raise UsageError("A model is not the version of the run that is to be repeated. Audit anew.")
+    if part := told_part(tasks):
+        say(part)
     manifest = {
         "swapbias": __version__,
         "status": "running",

@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from swapbias.swapping import Swapper
 
 AS_TRAINED = "as trained"  # the regime of a classifier that was trained elsewhere
 _MOST_PLACEBO = 5_000  # rows in other wordings that are read for an experiment
+_MOST_CALLS = 8_000  # of a model, for an experiment that is slow and was not asked for by name
 _TEST_SHARE = 3  # one subject in so many, where own notes name no split
 
 
@@ -76,7 +78,10 @@ def _made(options: Any, saved: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One experiment on one model, with the rows it reads: the first ``asked`` are of its configs."""
+    """One experiment on one model, with the rows it reads: the first ``asked`` are of its configs.
+
+    Where only a part of these is read, for it is slow and was not asked for by name, ``whole`` is how many there are.
+    """
 
     study: Study
     experiment: Experiment
@@ -85,6 +90,7 @@ class Task:
     rows: list[dict[str, str]]
     asked: int
     notes: Notes | None = None  # what classifiers are trained on
+    whole: int = 0
 
     @property
     def kind(self) -> Kind:
@@ -134,12 +140,14 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
                 continue
             if any((task.study, task.experiment) == (study, experiment) for task in tasks):
                 raise UsageError(f"{study.name} {experiment.name} is named twice. Name it once, with one config.")
-            if experiment.on_request and not settings.studies and study.name not in own:
+            unasked = experiment.on_request and not settings.studies and study.name not in own
+            fits = kind_of(experiment.kind).fits(experiment, settings, kind)
+            if unasked and settings.model is None and not all(why for _, why in fits):
                 why = f"it takes many times as long as the others; run it with --study {study.name}"
                 skipped.append(Skipped(study.name, experiment.name, why))
                 continue
             configs = (config,) if config else experiment.configs
-            found, left = _tasks(study, experiment, configs, settings, kind, notes)
+            found, left = _tasks(study, experiment, configs, settings, kind, notes, bounded=unasked)
             tasks += found
             skipped += left
     if not tasks:
@@ -163,11 +171,13 @@ def _tasks(
     settings: Settings,
     kind: str | None,
     notes: Callable[[str], Notes],
+    *,
+    bounded: bool,
 ) -> tuple[list[Task], list[Skipped]]:
-    """An experiment on each model that fits, and what of it is left out."""
+    """An experiment on each model that fits, and what of it is left out; ``bounded``: at most so many calls."""
     tasks, reasons = [], []
     for model, why in kind_of(experiment.kind).fits(experiment, settings, kind):
-        task = None if why else _task(study, experiment, configs, model, settings, notes)
+        task = None if why else _task(study, experiment, configs, model, settings, notes, bounded=bounded)
         why = why if task is None else _unreadable(task, settings)
         tasks += [task] if task and not why else []
         reasons += [(experiment.name, why)] if why else []
@@ -186,29 +196,33 @@ def _task(
     model: str,
     settings: Settings,
     notes: Callable[[str], Notes],
+    *,
+    bounded: bool,
 ) -> Task:
     kind = kind_of(experiment.kind)
     if kind.rows(experiment) == PROMPTS:
-        rows = [
-            {**row, "experiment": experiment.name}  # two experiments may read one config
-            for name in configs
-            for row in _limited(config_rows(study.name, name), settings.limit)
-        ]
+        every = [_limited(config_rows(study.name, name), settings.limit) for name in configs]
+        read = [_affordable(rows, len(every) * kind.readings[experiment.reading].passes) if bounded else rows for rows in every]
+        # Two experiments may read one config.
+        rows = [{**row, "experiment": experiment.name} for part in read for row in part]
+        whole = sum(map(len, every)) if rows and len(rows) < sum(map(len, every)) else 0
         # The calibration model knows nothing but the prompts that it is trained on.
         usual = configs == experiment.configs and not (experiment.calibrated and settings.model is None)
         beside = (
             [*_baseline(study, experiment, settings), *_placebo(study, experiment, rows, settings)] if usual else []
         )
         asked = kind.asked(rows, settings)
-        return Task(study, experiment, configs, model, [*asked, *kind.asked(beside, settings)], len(asked))
-    read, trains = notes(experiment.corpus), settings.of(NoteOptions).trains
-    left_out = read.untrainable() if trains else {}
-    pairs = _limited([pair for pair in read.pairs() if pair["condition"] not in left_out], settings.limit)
-    rows = note_rows(experiment, read, pairs, trains)
+        return Task(
+            study, experiment, configs, model, [*asked, *kind.asked(beside, settings)], len(asked), whole=whole
+        )  # fmt: skip
+    clinical, trains = notes(experiment.corpus), settings.of(NoteOptions).trains
+    left_out = clinical.untrainable() if trains else {}
+    pairs = _limited([pair for pair in clinical.pairs() if pair["condition"] not in left_out], settings.limit)
+    rows = note_rows(experiment, clinical, pairs, trains)
     beside = []
     if experiment.placebo and _with_wordings(experiment, settings):
-        beside = note_rows(experiment, read, _reworded(pairs, read.reworded_pairs()), trains)
-    return Task(study, experiment, configs, model, [*rows, *beside], len(rows), read)
+        beside = note_rows(experiment, clinical, _reworded(pairs, clinical.reworded_pairs()), trains)
+    return Task(study, experiment, configs, model, [*rows, *beside], len(rows), clinical)
 
 
 def _with_wordings(experiment: Experiment, settings: Settings) -> bool:
@@ -324,6 +338,7 @@ def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
             "corpus": task.corpus,
             "config": ", ".join(task.configs),
             "rows": task.asked,
+            **({"of": task.whole} if task.whole else {}),
             "sha256": fingerprint(task.rows[: task.asked]),
             **({"beside": fingerprint(beside)} if (beside := task.rows[task.asked :]) else {}),
             "lexicons": _lexicons(task),
@@ -352,6 +367,42 @@ def _limited(rows: list[dict[str, str]], limit: int | None) -> list[dict[str, st
     return [row for row in rows if row["pair_id"] in kept]
 
 
+def _affordable(rows: list[dict[str, str]], passes: int) -> list[dict[str, str]]:
+    """As many rows as a share of the calls can read: whole pairs, spread evenly."""
+    calls = passes * len({row["text"] for row in rows})
+    return rows if calls <= _MOST_CALLS else _limited(rows, max(1, len(rows) * _MOST_CALLS // calls))
+
+
+def told_part(tasks: Sequence[Task]) -> str:
+    """Which experiments read a part of their prompts alone, and how all are read, in one sentence; blank for none."""
+    parts = [task for task in tasks if task.whole]
+    told = ", ".join(f"{one.study.name} {one.experiment.name} ({one.asked:,} of {one.whole:,})" for one in parts)
+    named = " ".join(f"--study {name}" for name in dict.fromkeys(one.study.name for one in parts))
+    return f"Slow experiments read a part of their prompts: {told}. Read all with {named}." if parts else ""
+
+
+def told_skipped(skipped: Sequence[Skipped], ran: Iterable[str]) -> str:
+    """What was not run, in one sentence: what needs another kind of model is counted; blank for nothing.
+
+    Args:
+        skipped: what and why.
+        ran: the kinds of the experiments that were run.
+    """
+    kinds_run, others, reasons = set(ran), Counter[str](), dict[str, list[str]]()
+    for one in skipped:
+        known = (each.kind for each in load_study(one.study).experiments if each.name == one.experiment)
+        kind = next(known, "")
+        if kind and kind not in kinds_run:
+            others[kind] += 1
+        else:
+            reasons.setdefault(one.reason, []).append(f"{one.study} {one.experiment}")
+    parts = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
+    if others:
+        counted = ", ".join(f"{count} for {name} models" for name, count in others.items())
+        parts.append(f"experiments for other kinds of models: {counted} (swapbias list)")
+    return f"Not run: {'; '.join(parts)}." if parts else ""
+
+
 def told_plan(settings: Settings) -> Iterator[str]:
     """Sentences: each experiment with its prompts, what asking takes, what it could find, and what would not run.
 
@@ -365,8 +416,7 @@ def told_plan(settings: Settings) -> Iterator[str]:
         told = f"{task.study.name} {task.experiment.name}: {task.asked} prompts{beside} for {task.model}"
         yield "; ".join(filter(None, (told, task.kind.announce(task.rows, settings))))
         yield "; ".join(filter(None, (_told_design(task), task.kind.calls(task.experiment, task.rows)))) + "."
-    for one in skipped:
-        yield f"Not run: {one.study} {one.experiment}: {one.reason}."
+    yield from filter(None, (told_part(tasks), told_skipped(skipped, (task.kind.name for task in tasks))))
 
 
 def _told_design(task: Task) -> str:

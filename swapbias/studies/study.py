@@ -47,7 +47,7 @@ class Experiment:
         placebo: configs with its rows in other wordings, in which nothing is swapped (see ``prompt.placebo``).
         baseline: configs with its templates about no condition, where that is not among ``configs``.
         kind: the kind of model it needs (``masked``, ``classifier``, ``causal``).
-        on_request: run only where its study is named: it costs many times the others.
+        on_request: read whole only where its study is named: it costs many times the others.
         reading: how the model is read, where that is not the kind's usual way (see ``scorers.readings``).
         measure: the function of ``measures`` that compares the two groups.
         group, reference_group: the value is group minus reference_group.
