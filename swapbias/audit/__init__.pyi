@@ -1,20 +1,24 @@
-from .audit import resume as resume, start as start
+from .audit import check_code as check_code, resume as resume, start as start
 from .compare import (
     Column as Column,
+    Compared as Compared,
     ComparedRun as ComparedRun,
     Comparison as Comparison,
     Row as Row,
     check_run as check_run,
+    compare_runs as compare_runs,
     comparison_table as comparison_table,
     read_run as read_run,
     scored_rows as scored_rows,
     side_by_side as side_by_side,
+    write_comparison as write_comparison,
 )
 from .plan import (
     Settings as Settings,
     Skipped as Skipped,
     default_folder as default_folder,
     load_notes as load_notes,
+    read_request as read_request,
     told_plan as told_plan,
     told_skipped as told_skipped,
 )
@@ -28,3 +32,9 @@ from .results import (
     write_results as write_results,
 )
 from .run import Run as Run, score_prompts as score_prompts
+from .several import (
+    Several as Several,
+    audit_several as audit_several,
+    is_several as is_several,
+    resume_several as resume_several,
+)

@@ -14,9 +14,19 @@ import pandas as pd
 from swapbias.audit.results import FINDINGS_JSON, needed, parse_manifest, parse_results, scored_items
 from swapbias.audit.run import MANIFEST, Run
 from swapbias.errors import UsageError
-from swapbias.findings import MARGIN, Finding, Gate, check_gaps, comparisons, experiment_of, units
+from swapbias.findings import (
+    MARGIN,
+    Finding,
+    Gate,
+    check_gaps,
+    compare,
+    comparisons,
+    experiment_of,
+    findings_table,
+    units,
+)
 from swapbias.privacy import own_data
-from swapbias.report import inert, shown
+from swapbias.report import comparison_figures, inert, shown
 from swapbias.studies import load_study
 
 MOST_QUANTITIES = 2_000  # of one run; a whole audit of every study has some hundred
@@ -123,6 +133,44 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> ComparedRun:
 def _items(run: Run) -> Items:
     names = sorted(path.stem for path in (run.folder / "items").glob("*.parquet"))
     return {name: scored_items(run, name) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Runs compared: side by side, the differences between their models, and what was left out, in sentences."""
+
+    comparison: Comparison
+    differences: Sequence[Finding]
+    rows: Mapping[str, Mapping[str, pd.DataFrame]]
+    left_out: Sequence[str]
+
+
+def compare_runs(runs: Sequence[ComparedRun]) -> Compared:
+    """What ``swapbias compare`` makes of two runs or more.
+
+    Raises:
+        UsageError: they have no experiment in common, or there is more than a table can hold.
+    """
+    comparison = side_by_side(runs)
+    rows, left_out = scored_rows(runs, comparison.columns)
+    differences = compare(rows)
+    if not differences and not any(sum(map(bool, row.found)) > 1 for row in comparison.rows):
+        raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
+    return Compared(comparison, differences, rows, left_out)
+
+
+def write_comparison(folder: Path, compared: Compared) -> None:
+    """side_by_side.csv, comparison.csv and figures, each where there is anything in it."""
+    result = Run(folder)
+    if compared.comparison.rows:
+        result.write_csv("side_by_side.csv", comparison_table(compared.comparison))
+    if compared.differences:
+        table = findings_table(compared.differences)
+        result.write_csv("comparison.csv", table.map(lambda cell: inert(cell) if isinstance(cell, str) else cell))
+    found = [replace(one, model_id=column.label) for column in compared.comparison.columns for one in column.found]
+    for figure in comparison_figures(found, compared.rows):
+        result.write(f"figures/{figure.name}.svg", figure.svg)
+        result.write(f"figures/{figure.name}.png", figure.png)
 
 
 def check_run(

@@ -1,7 +1,9 @@
 """What an audit will do: its settings, which experiments fit the model, which prompts they read."""
 
+import json
 import math
 import random
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -15,7 +17,17 @@ from swapbias.notes import NAME, PHENOTYPES, Notes, kind_of_folder, local_notes,
 from swapbias.privacy import is_credentialed
 from swapbias.scorers import PROMPTS, VERSIONS, Kind, LoadOptions, Request, kind_of, kinds, model_kind, short_name
 from swapbias.scorers.notes import NoteOptions
-from swapbias.studies import Experiment, Study, config_rows, fingerprint, load_lexicon, load_study, studies
+from swapbias.studies import (
+    Experiment,
+    Study,
+    config_rows,
+    fingerprint,
+    load_lexicon,
+    load_study,
+    meant,
+    studies,
+    unknown,
+)
 from swapbias.swapping import Swapper
 
 AS_TRAINED = "as trained"  # the regime of a classifier that was trained elsewhere
@@ -65,6 +77,54 @@ class Settings(Request):
             raise ValueError(
                 f"The manifest's settings are not of this version ({error}). Start a new run."
             ) from error
+
+
+def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None]:
+    """Models, settings and the run to repeat of a file: an ``audit.toml``, or the ``manifest.json`` of a run.
+
+    A TOML file has ``models`` (or ``model``), ``studies`` and the other settings by their names, those of loading in
+    ``[load]`` and those of a kind in a table of its own, as a manifest has them; what is left out is as usual. Models
+    and notes are found beside the file.
+
+    Returns:
+        No model: none is named. The manifest is None for a TOML file.
+
+    Raises:
+        UsageError: a setting that there is not. ValueError: a file that cannot be read.
+    """
+    content = path.read_bytes()
+    try:
+        read: Any = tomllib.loads(content.decode()) if path.suffix == ".toml" else json.loads(content)
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
+    if path.suffix != ".toml":
+        if not isinstance(read, dict) or not {"settings", "corpora"} <= read.keys():
+            raise ValueError(f"{path} is no manifest of a run: it has no settings and corpora. Give another file.")
+        settings = Settings.from_manifest(read["settings"])
+        return [settings.model] if settings.model else [], settings, read
+    models = read.pop("models", None) or [one for one in (read.pop("model", None),) if one]
+    if not isinstance(models, list) or not all(isinstance(one, str) for one in models):
+        raise UsageError(f"{path}: models is {models!r}, expected a list of names. Correct it.")
+    usual = Settings().saved()
+    for name, value in read.items():
+        _known(path, name, sorted({*usual, "models"}))
+        if isinstance(usual[name], dict):
+            for inner in value if isinstance(value, dict) else ():
+                _known(path, inner, sorted(usual[name]), f" of [{name}]")
+        usual[name] = {**usual[name], **value} if isinstance(usual[name], dict) and isinstance(value, dict) else value
+    if isinstance(usual["margin"], int):
+        usual["margin"] = float(usual["margin"])
+    try:
+        settings = Settings.from_manifest(usual)
+    except ValueError as error:
+        raise UsageError(f"{path}: a setting is of the wrong type ({error.__cause__}). Correct it.") from error
+    beside = [str((path.parent / one).resolve()) if (path.parent / one).exists() else one for one in models]
+    return beside, replace(settings, model=beside[0] if beside else None), None
+
+
+def _known(path: Path, name: str, known: Sequence[str], where: str = "") -> None:
+    if name not in known:
+        raise unknown(f"setting{where} in {path}", name, known)
 
 
 def _saved(options: Any) -> dict[str, Any]:
@@ -202,7 +262,10 @@ def _task(
     kind = kind_of(experiment.kind)
     if kind.rows(experiment) == PROMPTS:
         every = [_limited(config_rows(study.name, name), settings.limit) for name in configs]
-        read = [_affordable(rows, len(every) * kind.readings[experiment.reading].passes) if bounded else rows for rows in every]
+        read = [
+            _affordable(rows, len(every) * kind.readings[experiment.reading].passes) if bounded else rows
+            for rows in every
+        ]
         # Two experiments may read one config.
         rows = [{**row, "experiment": experiment.name} for part in read for row in part]
         whole = sum(map(len, every)) if rows and len(rows) < sum(map(len, every)) else 0
@@ -320,7 +383,8 @@ def _study_and_config(name: str) -> tuple[Study, str]:
     study = load_study(study_name)
     known = dict.fromkeys(config for one in study.experiments for config in (*one.configs, *one.alternatives))
     if config and config not in known:
-        raise UsageError(f"Unknown config {config!r} of {study_name}: expected one of {', '.join(known)}.")
+        near = meant(config, list(known))
+        raise UsageError(f"Unknown config {config!r} of {study_name}: expected one of {', '.join(known)}.{near}")
     return study, config
 
 

@@ -2,31 +2,51 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import Field, fields
+from dataclasses import Field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from swapbias.cli.terminal import out, progress, say
+from swapbias.cli.terminal import AsJson, out, print_json, progress, say, split_commas
 from swapbias.errors import UsageError
 from swapbias.scorers import VADER, LoadOptions, kinds, model_kinds
 
 if TYPE_CHECKING:
-    from swapbias.audit import Settings
+    from swapbias.audit import Run, Settings, Several
+    from swapbias.findings import Finding
 
-_WITH_RESUME = ("resume", "no_cache", "allow_pickle", "trust")  # anything else is taken from the run
+_WITH_RESUME = ("resume", "no_cache", "allow_pickle", "trust", "as_json")  # anything else is taken from the run
+_WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")  # anything else is taken from the file
+_MODEL, _STUDIES, _OUTPUT = "Model", "Studies", "Output"  # panels of the help
+_PANELS = {"load": _MODEL, "chat": "Chat models", "notes": "Clinical notes"}
 
 Model = Annotated[
-    str | None,
-    typer.Argument(show_default=False, help="Hub id, local folder, vader or module:function; none: calibration."),
+    list[str] | None,
+    typer.Argument(
+        metavar="[MODEL]...",
+        show_default=False,
+        help="Hub ids, local folders, vader or module:function; an audit.toml or a run's manifest.json; "
+        "none: calibration.",
+    ),
 ]
-Studies = Annotated[list[str] | None, typer.Option("--study", help="NAME or NAME:CONFIG; may be repeated.")]
+Studies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--study", help="NAME or NAME:CONFIG, several with commas; may be repeated.", rich_help_panel=_STUDIES
+    ),
+]
 KindName = Annotated[
-    str | None, typer.Option("--kind", help=f"{', '.join(model_kinds())}: where the config does not tell.")
+    str | None,
+    typer.Option(
+        "--kind", help=f"{', '.join(model_kinds())}: where the config does not tell.", rich_help_panel=_MODEL
+    ),
 ]
 Limit = Annotated[
-    int | None, typer.Option(min=1, help="Most prompts per config (and trial of a chat model), whole pairs.")
+    int | None,
+    typer.Option(
+        min=1, help="Most prompts per config (and trial of a chat model), whole pairs.", rich_help_panel=_STUDIES
+    ),
 ]
 Wordings = Annotated[
     bool | None,
@@ -34,9 +54,12 @@ Wordings = Annotated[
         "--wordings/--no-wordings",
         help="Read prompts in five other wordings too [default: where that is not slow].",
         show_default=False,
+        rich_help_panel=_STUDIES,
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the calibration model and of resampling.")]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Seed of the calibration model and of resampling.", rich_help_panel=_STUDIES)
+]
 
 
 def _settable(made: Any) -> Iterator[tuple[Field[Any], Any]]:
@@ -45,11 +68,14 @@ def _settable(made: Any) -> Iterator[tuple[Field[Any], Any]]:
     return ((one, hints[one.name]) for one in fields(made) if "help" in one.metadata)
 
 
-def _parameter(one: Field[Any], hint: Any) -> inspect.Parameter:
+def _parameter(one: Field[Any], hint: Any, panel: str) -> inspect.Parameter:
     """The option of the command line that sets a field."""
     name, more = one.metadata.get("name", one.name), one.metadata
     many = get_origin(hint) is tuple
-    flag = typer.Option(f"--{name.replace('_', '-')}", help=more["help"], min=more.get("least"), max=more.get("most"))
+    flag = typer.Option(
+        f"--{name.replace('_', '-')}", help=more["help"], min=more.get("least"), max=more.get("most"),
+        rich_help_panel=panel,
+    )  # fmt: skip
     wanted: Any = list[str] | None if many else hint
     default = None if many else one.default
     return inspect.Parameter(
@@ -60,8 +86,8 @@ def _parameter(one: Field[Any], hint: Any) -> inspect.Parameter:
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """A command with an option for each that models take, in place of its ``**options``."""
     *plain, _ = inspect.signature(command).parameters.values()
-    made = (LoadOptions, *(one.options for one in kinds() if one.options))
-    more = [_parameter(*field) for one in made for field in _settable(one)]
+    made: list[Any] = [LoadOptions, *(one.options for one in kinds() if one.options)]
+    more = [_parameter(*field, _PANELS.get(one.key, one.key)) for one in made for field in _settable(one)]
     command.__signature__ = inspect.Signature([*plain, *more])  # type: ignore[attr-defined]
     return command
 
@@ -69,59 +95,187 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 @with_options
 def audit(
     context: typer.Context,
-    model: Model = None,
+    models: Model = None,
     study: Studies = None,
     kind: KindName = None,
-    folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", show_default=False)] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the run.", show_default=False, rich_help_panel=_OUTPUT)
+    ] = None,
     limit: Limit = None,
     seed: Seed = 0,
     margin: Annotated[
-        float, typer.Option(min=0, max=1, help="Largest gap that counts as none: a share of its unit's range.")
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Largest gap that counts as none: a share of its unit's range.",
+            rich_help_panel=_STUDIES,
+        ),
     ] = 0.05,
     wordings: Wordings = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what swapbias plan says; score and send nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Say what swapbias plan says; score and send nothing.", rich_help_panel=_OUTPUT
+        ),
     ] = False,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Score everything again, and keep no scores for later audits.")
+        bool,
+        typer.Option(
+            "--no-cache",
+            help="Score everything again, and keep no scores for later audits.",
+            rich_help_panel=_OUTPUT,
+        ),
     ] = False,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the run in this folder.", rich_help_panel=_OUTPUT)
+    ] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="With --resume: run the Python function or pickle that the run names.")
+        bool,
+        typer.Option(
+            "--trust",
+            help="With --resume or a manifest: run the Python function or pickle that it names.",
+            rich_help_panel=_OUTPUT,
+        ),
     ] = False,
+    as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Audit a model: score the prompts, compare the groups, write findings, figures and a report."""
-    from swapbias import audit as auditing
-    from swapbias.cli.terminal import print_headlines
+    """Audit models: score the prompts, compare the groups, write findings, figures and a report.
 
+    Several models are audited into one folder, a run for each and one comparison. audit.toml names models, studies
+    and settings; the manifest.json of a run repeats it.
+    """
+    given = [name for name in context.params if _was_given(context, name)]
+    if resume:
+        _check_alone(given, _WITH_RESUME, "--resume takes everything from the run")
+        _go_on(resume, as_json, cache=not no_cache, trust=trust, allow_pickle=options["allow_pickle"])
+        return
+    named: list[str] = []
+    settings, repeated = None, None
+    if models and len(models) == 1 and Path(models[0]).suffix in (".toml", ".json") and Path(models[0]).is_file():
+        from swapbias.audit import read_request
+
+        _check_alone(given, _WITH_FILE, f"{models[0]} says what is audited and how")
+        named, settings, repeated = read_request(Path(models[0]))
+        allowed = replace(settings.load, allow_pickle=settings.load.allow_pickle or options["allow_pickle"])
+        settings = replace(settings, load=allowed)
+    if trust and repeated is None:
+        raise UsageError("--trust is for the code that a run names, and no --resume or manifest is given. Drop it.")
+    if settings is None:
+        more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
+        named = [_absolute(one, (VADER,)) for one in models or ()]
+        settings = _settings(named[0] if named else None, study, options, **more)
+    if dry_run:
+        for one in named or (None,):
+            _tell(replace(settings, model=one))
+    elif len(named) > 1:
+        _audit_several(named, settings, folder, as_json, cache=not no_cache)
+    else:
+        _audit_one(settings, folder, as_json, cache=not no_cache, repeated=repeated, trust=trust)
+
+
+def _check_alone(given: Sequence[str], allowed: Sequence[str], why: str) -> None:
+    """Refuse options beside what says everything already."""
+    others = ["MODEL" if name == "models" else name for name in given if name not in allowed]
+    if others:
+        raise UsageError(f"{why}, and {', '.join(others)} is given. Drop the others.")
+
+
+def _audit_one(
+    settings: "Settings",
+    folder: Path | None,
+    as_json: bool,
+    *,
+    cache: bool,
+    repeated: Mapping[str, Any] | None,
+    trust: bool,
+) -> None:
+    from swapbias import audit as auditing
+
+    if repeated is not None:
+        auditing.check_code("The manifest", settings, repeated.get("models"), trust=trust)
+    place = folder or auditing.default_folder(settings)
     with progress() as bar:
-        if resume:
-            given = [name for name in context.params if _was_given(context, name) and name not in _WITH_RESUME]
-            if given:
-                named = ", ".join("MODEL" if name == "model" else name for name in given)
-                raise UsageError(f"--resume takes everything from the run, and {named} is given. Drop the others.")
-            allowed = {"trust": trust, "allow_pickle": options["allow_pickle"]}
-            run, found = auditing.resume(resume, say=say, bar=bar, cache=not no_cache, **allowed)
-        elif trust:
-            raise UsageError("--trust is for the code that a run names, and no --resume is given. Drop it.")
+        run, found = auditing.start(settings, place, say=say, bar=bar, cache=cache, expected=repeated)
+    _show(run, found, as_json)
+
+
+def _audit_several(
+    models: Sequence[str], settings: "Settings", folder: Path | None, as_json: bool, *, cache: bool
+) -> None:
+    from swapbias import audit as auditing
+
+    place = folder or auditing.default_folder(replace(settings, model=f"{len(models)}-models"))
+    with progress() as bar:
+        done = auditing.audit_several(models, settings, place, say=say, bar=bar, cache=cache)
+    _show_several(done, as_json)
+
+
+def _go_on(folder: Path, as_json: bool, *, cache: bool, trust: bool, allow_pickle: bool) -> None:
+    from swapbias import audit as auditing
+
+    allowed = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle}
+    with progress() as bar:
+        if auditing.is_several(folder):
+            done = auditing.resume_several(folder, say=say, bar=bar, **allowed)
         else:
-            more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
-            settings = _settings(model, study, options, **more)
-            if dry_run:
-                _tell(settings)
-                return
-            place = folder or auditing.default_folder(settings)
-            run, found = auditing.start(settings, place, say=say, bar=bar, cache=not no_cache)
-    for one in run.manifest()["skipped"]:
-        out.print(f"Not run: {one['study']} {one['experiment']}: {one['reason']}.", soft_wrap=True, markup=False)
-    print_headlines(out, found)
+            run, found = auditing.resume(folder, say=say, bar=bar, **allowed)
+    if auditing.is_several(folder):
+        _show_several(done, as_json)
+    else:
+        _show(run, found, as_json)
+
+
+def _show(run: "Run", found: "Sequence[Finding]", as_json: bool) -> None:
+    """Headlines, what was not run in one line, and the report."""
+    from swapbias.audit import Skipped, told_skipped
+    from swapbias.cli.terminal import print_headlines
+    from swapbias.findings import comparisons, experiment_of, findings_table
+
+    skipped = [Skipped(**one) for one in run.manifest()["skipped"]]
+    ran = {one.kind for one in map(experiment_of, found) if one is not None}
+    left = told_skipped(skipped, ran)
+    if as_json:
+        table = findings_table(comparisons(found)).to_dict("records")
+        print_json({"run": str(run.folder), "findings": table, "not_run": left})
+        return
+    print_headlines(out, list(found))
+    if left:
+        out.print(left, soft_wrap=True, markup=False)
     out.print(f"Report: {run.folder / 'report.html'}", soft_wrap=True, markup=False)
+
+
+def _show_several(done: "Several", as_json: bool) -> None:
+    """The comparison, a report for each model, and those that failed: exit 1 where any did."""
+    from swapbias.audit import compare_runs, read_run
+    from swapbias.cli.compare import comparison_record, print_comparison
+
+    runs = [read_run(one.folder) for one in done.runs.values()]
+    try:
+        compared = compare_runs(runs) if len(runs) > 1 else None
+    except UsageError:  # said already
+        compared = None
+    reports = {model: str(run.folder / "report.html") for model, run in done.runs.items()}
+    if as_json:
+        told = comparison_record(compared) if compared else {}
+        print_json({"folder": str(done.folder), "reports": reports, "failed": done.failed, "comparison": told})
+    else:
+        if compared:
+            print_comparison(out, compared.comparison, compared.differences, compared.left_out)
+            out.print(f"Comparison: {done.folder / 'comparison'}", soft_wrap=True, markup=False)
+        for path in reports.values():
+            out.print(f"Report: {path}", soft_wrap=True, markup=False)
+        for model, why in done.failed.items():
+            out.print(f"Failed: {model}: {why}", soft_wrap=True, markup=False)
+    if done.failed:
+        say(f"{len(done.failed)} of {len(done.failed) + len(runs)} models failed. Try them again with --resume.")
+        raise typer.Exit(1)
 
 
 @with_options
 def plan(
-    model: Model = None,
+    models: Model = None,
     study: Studies = None,
     kind: KindName = None,
     limit: Limit = None,
@@ -130,15 +284,17 @@ def plan(
     **options: Any,
 ) -> None:
     """Say what an audit would take and how large a gap must be to be found; load and send nothing."""
-    _tell(_settings(model, study, options, kind=kind, limit=limit, seed=seed, wordings=wordings))
+    for one in models or (None,):
+        named = _absolute(one, (VADER,)) if one else None
+        _tell(_settings(named, study, options, kind=kind, limit=limit, seed=seed, wordings=wordings))
 
 
 def _settings(model: str | None, study: list[str] | None, options: Mapping[str, Any], **more: Any) -> "Settings":
     from swapbias.audit import Settings
 
     return Settings(
-        model=_absolute(model, (VADER,)) if model else None,
-        studies=tuple(study or ()),
+        model=model,
+        studies=split_commas(study),
         load=_filled(LoadOptions, options),
         options=tuple(_filled(one.options, options) for one in kinds() if one.options),
         **more,

@@ -85,7 +85,10 @@ def _junit(found: "Gate") -> bytes:
     """A test case for each check: a failure where it fails, an error where it is undecided."""
     from swapbias.report import checked, shown
 
-    counts = {tag: sum(one.outcome == of for one in found.checks) for tag, of in (("failures", "fails"), ("errors", "undecided"))}
+    counts = {
+        tag: sum(one.outcome == of for one in found.checks)
+        for tag, of in (("failures", "fails"), ("errors", "undecided"))
+    }
     told = {"name": "swapbias check", "tests": len(found.checks), **counts}
     suite = ElementTree.Element("testsuite", {name: str(value) for name, value in told.items()})
     for one in found.checks:

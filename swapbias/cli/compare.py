@@ -1,7 +1,6 @@
 """swapbias compare: runs on disk and on the Hub beside each other, and differences between their models."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,16 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from swapbias.cli.terminal import out, print_findings
+from swapbias.cli.terminal import AsJson, out, print_findings, print_json
 from swapbias.errors import UsageError
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from swapbias.audit import Column, Comparison, Row
+    from swapbias.audit import Column, Compared, Comparison, Row
     from swapbias.findings import Finding
-
-    Rows = Mapping[str, Mapping[str, DataFrame]]
 
 NO_RANKING = (
     "This is a comparison and not a ranking: models have different vocabularies, and the studies' word lists cover "
@@ -43,10 +38,10 @@ def compare(
     folder: Annotated[
         Path | None, typer.Option("--out", help="Folder for comparison.csv, side_by_side.csv and figures.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare models: their numbers side by side, differences, and correlations of scores. It ranks nothing."""
-    from swapbias.audit import read_run, scored_rows, side_by_side
-    from swapbias.findings import compare as differences_of
+    from swapbias.audit import compare_runs, read_run, write_comparison
     from swapbias.hub import Hub, is_shared_name, load_all_shared
 
     on_hub = [one for one in runs if is_shared_name(one) and not Path(one).exists()]
@@ -56,32 +51,28 @@ def compare(
     if len(read) < 2:
         why = f": {broken[0]}" if broken else ". Name further folders of runs, or results repositories."
         raise UsageError(f"{len(read)} run{'s' * (not read)} can be read, expected two or more{why}")
-    comparison = side_by_side(read)
-    rows, left_out = scored_rows(read, comparison.columns)
-    differences = differences_of(rows)
-    if not differences and not any(sum(map(bool, row.found)) > 1 for row in comparison.rows):
-        raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
-    print_comparison(out, comparison, differences, [f"Left out: {one}" for one in broken] + left_out)
+    compared = compare_runs(read)
     if folder:
-        _write(folder, comparison, differences, rows)
+        write_comparison(folder, compared)
+    if as_json:
+        print_json(comparison_record(compared))
+        return
+    left_out = [f"Left out: {one}" for one in broken] + list(compared.left_out)
+    print_comparison(out, compared.comparison, compared.differences, left_out)
+    if folder:
         out.print(f"Comparison: {folder}", soft_wrap=True, markup=False)
 
 
-def _write(folder: Path, comparison: "Comparison", differences: "Sequence[Finding]", rows: "Rows") -> None:
-    from swapbias.audit import Run, comparison_table
+def comparison_record(compared: "Compared") -> dict[str, object]:
+    """What the tables say, for programs."""
+    from swapbias.audit import comparison_table
     from swapbias.findings import findings_table
-    from swapbias.report import comparison_figures, inert
 
-    result = Run(folder)
-    if comparison.rows:
-        result.write_csv("side_by_side.csv", comparison_table(comparison))
-    if differences:
-        table = findings_table(differences)
-        result.write_csv("comparison.csv", table.map(lambda cell: inert(cell) if isinstance(cell, str) else cell))
-    found = [replace(one, model_id=column.label) for column in comparison.columns for one in column.found]
-    for figure in comparison_figures(found, rows):
-        result.write(f"figures/{figure.name}.svg", figure.svg)
-        result.write(f"figures/{figure.name}.png", figure.png)
+    return {
+        "side_by_side": comparison_table(compared.comparison).astype(object).to_dict("records"),
+        "differences": findings_table(compared.differences).to_dict("records"),
+        "notes": [*compared.comparison.footnotes, *compared.left_out],
+    }
 
 
 # --- the terminal -------------------------------------------------------------------------------------

@@ -17,7 +17,14 @@ from .finding import (
     headlines as headlines,
     oriented as oriented,
 )
-from .gate import FAILS as FAILS, OPEN as OPEN, PASSES as PASSES, Check as Check, Gate as Gate, check_gaps as check_gaps
+from .gate import (
+    FAILS as FAILS,
+    OPEN as OPEN,
+    PASSES as PASSES,
+    Check as Check,
+    Gate as Gate,
+    check_gaps as check_gaps,
+)
 from .predictions import (
     ANSWERS as ANSWERS,
     BASELINE as BASELINE,

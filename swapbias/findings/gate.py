@@ -12,7 +12,7 @@ from swapbias.findings.finding import Finding, experiment_of, headlines
 from swapbias.findings.predictions import ANSWERS
 from swapbias.findings.robustness import HOLDS, Units, headline_units
 from swapbias.measures import MEASURES, Estimate, above_p, adjust, equivalence_p, margin_in
-from swapbias.studies import PLACEBO, Study, load_study
+from swapbias.studies import PLACEBO, Study, load_study, meant
 
 PASSES, FAILS, OPEN = OUTCOMES = ("passes", "fails", "undecided")
 GATE_LEVEL = 0.025  # of every one-sided test: an interval of 95 % has as much beyond each of its ends
@@ -80,7 +80,7 @@ def check_gaps(
     larger at .025, corrected by Holm over the gaps of the gate; else it is undecided. All must pass for the gate to
     pass, so that passing needs no correction. Where few clusters are visibly skewed, passing is tested at .005.
     By simulation a gate passes a model with a gap as large as the margin, and fails one with a gap no larger than it,
-    in at most 5 % of audits (``make bench BENCH=truth``). A gap that keeps its sign in too few wordings does not fail.
+    in at most 5 % of audits. A gap that keeps its sign in too few wordings does not fail.
 
     Args:
         found: the findings of a run.
@@ -95,7 +95,9 @@ def check_gaps(
             the prompts of this run.
     """
     if not 0 < max_gap <= 1:
-        raise UsageError(f"max_gap is {max_gap}, expected above 0 and at most 1: a share of a unit's range. Change it.")
+        raise UsageError(
+            f"max_gap is {max_gap}, expected above 0 and at most 1: a share of a unit's range. Change it."
+        )
     chosen = _chosen(headlines(found), studies)
     gaps = [one for one in chosen if MEASURES[one.measure].reach and not math.isnan(margin_in(one.unit, max_gap))]
     if not gaps:
@@ -113,7 +115,8 @@ def _chosen(found: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
     for name in studies:
         if name not in known:
             has = ", ".join(sorted(known)) or "none"
-            raise UsageError(f"The run holds no headline of {name}: it has {has}. Name one of these.")
+            near = meant(name, sorted(known)) or " Name one of these."
+            raise UsageError(f"The run holds no headline of {name}: it has {has}.{near}")
     return [one for one in found if not studies or {one.study, f"{one.study}:{one.experiment}"} & set(studies)]
 
 

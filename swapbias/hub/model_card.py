@@ -69,7 +69,7 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> Pr
     part = settings.get("notes")
     notes = part if isinstance(part, Mapping) else {}
     noted = load_corpus(corpus).local is not None
-    parts = [int(one["rows"]) for one in entries if one.get("of")]  # of slow experiments that nobody asked for by name
+    parts = [int(one["rows"]) for one in entries if one.get("of")]  # slow, and not asked for by name
     limit = settings.get("limit") or max(parts, default=None)
     return PromptsRead(
         corpus=corpus,

@@ -89,7 +89,7 @@ def checked(check: Check) -> str:
     if check.change is not None and check.baseline is not None:
         before = number(check.baseline.value, signed=signed)
         moved = f"{number(check.change.value, signed=signed)} {interval(check.change, signed=signed)}"
-        gap = f"{value_of(one)} after {before} of the baseline, a change of {moved} over {check.change.n} of the same,"
+        gap = f"{value_of(one)} after {before} of the baseline, a change of {moved} over {check.change.n},"
         within, beyond = (f"is not larger by {margin} or more", f"is larger by more than {margin}")
     told = {
         PASSES: within,

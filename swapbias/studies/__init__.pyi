@@ -42,6 +42,8 @@ from .study import (
     Released as Released,
     Slice as Slice,
     Study as Study,
+    meant as meant,
+    unknown as unknown,
 )
 from .tables import (
     Lexicon as Lexicon,

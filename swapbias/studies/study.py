@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,17 @@ from swapbias.studies.tables import Lexicon
 
 def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
     """The error for a name that is none of those there are."""
-    return UsageError(f"Unknown {thing} {name!r}: expected one of {', '.join(known)}.")
+    return UsageError(f"Unknown {thing} {name!r}: expected one of {', '.join(known)}.{meant(name, known)}")
+
+
+def meant(name: str, known: Sequence[str]) -> str:
+    """Which of the names there are was probably meant, as a sentence after a blank; blank where none is near.
+
+    >>> meant("ocupation_sentiment", ["gendered_stigma", "occupation_sentiment"])
+    ' Did you mean occupation_sentiment?'
+    """
+    near = get_close_matches(name, known, n=1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 _CROSSED = {"template": "templates", "condition": "conditions"}

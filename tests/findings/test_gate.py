@@ -1,4 +1,4 @@
-"""A gate passes gaps within its margin, fails larger ones, and says when it cannot tell; by hand and by simulation."""
+"""A gate passes gaps within its margin, fails larger ones, says when it cannot tell: by hand and simulated."""
 
 import math
 from dataclasses import replace
@@ -115,9 +115,9 @@ def test_a_study_that_the_run_does_not_hold_is_refused():
 # --- against a baseline -------------------------------------------------------------------------------
 
 
-ROWS = pd.DataFrame(config_rows("occupation_sentiment", "sentences"))[[
-    "prompt_id", "pair_id", "group", "label", "template", "condition", "construct", "text", "experiment"
-]]
+ROWS = pd.DataFrame(config_rows("occupation_sentiment", "sentences"))[
+    ["prompt_id", "pair_id", "group", "label", "template", "condition", "construct", "text", "experiment"]
+]
 PAIRS, NOUNS, JOBS = (pd.factorize(ROWS[name])[0] for name in ("pair_id", "template", "condition"))
 STUDY = load_study("occupation_sentiment")
 BARE = replace(STUDY, experiments=(replace(STUDY.experiments[0], slices=(), levels=(), covariates=()),))  # quick
@@ -176,7 +176,9 @@ def shares(gates):
     return {outcome: made.count(outcome) / len(made) for outcome in (PASSES, FAILS)}
 
 
-@pytest.mark.parametrize(("gap", "wrong", "right"), [(0.05, PASSES, None), (0.0, FAILS, PASSES), (0.15, PASSES, FAILS)])
+@pytest.mark.parametrize(
+    ("gap", "wrong", "right"), [(0.05, PASSES, None), (0.0, FAILS, PASSES), (0.15, PASSES, FAILS)]
+)
 def test_each_kind_of_error_is_rare(gap, wrong, right):
     rng = np.random.default_rng(int(100 * gap))
     seen = shares(check_gaps(judged(found_in(scored(gap, rng)))) for _ in range(AUDITS))
