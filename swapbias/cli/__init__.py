@@ -3,11 +3,14 @@
 import gc
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from swapbias.cli.audit import audit, plan
@@ -17,7 +20,7 @@ from swapbias.cli.compare import compare
 from swapbias.cli.lexicon import lexicon
 from swapbias.cli.share import report, share
 from swapbias.cli.swap import swap
-from swapbias.cli.terminal import err, out
+from swapbias.cli.terminal import AsJson, err, out, print_json, print_reproduced
 from swapbias.cli.train import train
 from swapbias.errors import UsageError
 
@@ -90,23 +93,44 @@ def _options(
 
 
 @app.command("list")
-def list_() -> None:
+def list_(as_json: AsJson = False) -> None:
     """List studies, corpora with their configs and row counts, and measures."""
     from swapbias.studies import corpora, load_corpus, load_study, metrics, row_count, studies
 
-    table = Table("study", "experiment", "model", "question", title="Studies", title_justify="left")
-    for name in studies():
-        for experiment in load_study(name).experiments:
-            kind = experiment.kind if experiment.configs else "released outputs only"
-            table.add_row(name, experiment.name, kind, experiment.question)
+    asked = [(name, one) for name in studies() for one in load_study(name).experiments]
+    configs = [(name, one, row_count(name, one.name)) for name in corpora() for one in load_corpus(name).configs]
+    if as_json:
+        told = ("name", "kind", "configs", "question")
+        made = [{"study": study, **{name: getattr(one, name) for name in told}} for study, one in asked]
+        tables = [
+            {"corpus": name, "config": one.name, "rows": rows, "description": one.description}
+            for name, one, rows in configs
+        ]
+        print_json({"studies": made, "corpora": tables, "measures": metrics()})
+        return
+    table = Table(title="Studies", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    _named(table, {"study": [name for name, _ in asked], "experiment": [one.name for _, one in asked]})
+    table.add_column("model", overflow="fold")
+    table.add_column("question")
+    for name, one in asked:
+        table.add_row(name, one.name, one.kind if one.configs else "released outputs only", one.question)
     out.print(table)
-    table = Table("corpus", "config", "rows", "description", title="Corpora", title_justify="left")
-    for name in corpora():
-        for config in load_corpus(name).configs:
-            rows = row_count(name, config.name)
-            table.add_row(name, config.name, "needs upstream" if rows is None else str(rows), config.description)
-    out.print(table)
+    for corpus in corpora():
+        mine = [(one, rows) for name, one, rows in configs if name == corpus]
+        table = Table(title=f"Corpus {corpus}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        _named(table, {"config": [one.name for one, _ in mine]})
+        table.add_column("rows", justify="right")
+        table.add_column("description")
+        for config, rows in mine:
+            table.add_row(config.name, "needs upstream" if rows is None else str(rows), config.description)
+        out.print(table)
     out.print(f"Measures (evaluate modules): {', '.join(metrics())}")
+
+
+def _named(table: Table, columns: Mapping[str, Sequence[str]]) -> None:
+    """Columns of names that must be typed: as wide as the longest, and never cut."""
+    for title, names in columns.items():
+        table.add_column(title, min_width=max(map(len, (title, *names))), overflow="fold")
 
 
 @app.command()
@@ -135,22 +159,30 @@ def build(
 @app.command()
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="[STUDY]...", show_default=False)] = None,
+    every: Annotated[bool, typer.Option("--all", help="Print every number, and what is not at hand.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Recompute published numbers from the authors' released outputs."""
-    from swapbias.cli.terminal import print_reproduced
-    from swapbias.findings import NotAtHand, Reproduced, recompute as recomputed
+    """Recompute published numbers from the authors' released outputs; exit 1 where one differs or none is at hand."""
+    from swapbias.findings import NotAtHand, recompute as recomputed
     from swapbias.studies import load_study, studies
 
     chosen = names or studies()
     for name in chosen:
         load_study(name)
-    rows: list[Reproduced] = []
-    missing: list[NotAtHand] = []
-    for name in chosen:
-        for one in recomputed(name):
-            if isinstance(one, NotAtHand):
-                missing.append(one)
-            else:
-                rows.append(one)
-    if print_reproduced(out, rows, missing):
+    found = [one for name in chosen for one in recomputed(name)]
+    missing = [one for one in found if isinstance(one, NotAtHand)]
+    rows = [one for one in found if not isinstance(one, NotAtHand)]
+    if as_json:
+        print_json({"numbers": [asdict(one) for one in rows], "not_at_hand": [asdict(one) for one in missing]})
+    else:
+        print_reproduced(out, rows, missing, every=every)
+    if not rows:
+        raise ValueError(_NOTHING_AT_HAND)
+    if any(row.match == "no" for row in rows):
         raise typer.Exit(1)
+
+
+_NOTHING_AT_HAND = (
+    "No released output is at hand, so nothing was recomputed. Go online, where the files of the pinned commits are "
+    "fetched, or set SWAPBIAS_UPSTREAM to a folder that holds them as OWNER/REPOSITORY/PATH; --all names each."
+)

@@ -1,11 +1,12 @@
 """swapbias cache: what is kept on this machine, and clearing it."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from swapbias.cli.terminal import out
+from swapbias.cli.terminal import AsJson, out, print_json
 from swapbias.files import cache_dir
 
 ALL = "all"
@@ -15,10 +16,14 @@ def cache(
     clear: Annotated[
         str | None, typer.Option(help="Remove what is kept: scores, upstream, models or all.", show_default=False)
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show what is kept between audits (scores, files of studies, the calibration model), or clear it."""
     from swapbias.audit import cache as keeping
 
+    if as_json and clear is None:
+        print_json({"kept": [asdict(one) for one in keeping.kept()], "place": str(cache_dir())})
+        return
     if clear is None:
         table = Table("kept", "entries", "size", title="Cache", title_justify="left")
         for one in keeping.kept():

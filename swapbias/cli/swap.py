@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swapbias.cli.terminal import err, out, say
+from swapbias.cli.terminal import AsJson, err, out, print_json, say
 
 if TYPE_CHECKING:
     from swapbias.swapping import Done, Step
@@ -34,6 +35,7 @@ def swap(
     split: Annotated[str | None, typer.Option(show_default=False, help="Split of a Hub dataset: train.")] = None,
     credentialed: Annotated[bool, typer.Option("--credentialed", help="Mark rows as not to be shared.")] = False,
     batch_rows: Annotated[int, typer.Option(help="Most rows swapped at once.")] = 2000,
+    as_json: AsJson = False,
 ) -> None:
     """Swap gendered words in a column of texts and write Parquet; the same command goes on after a stop."""
     from swapbias.swapping import Job, swap_files
@@ -45,7 +47,10 @@ def swap(
     except KeyboardInterrupt:
         say(f"Stopped. Whole parts are kept in {folder}: the same command goes on.")
         raise typer.Exit(130) from None
-    _print_done(done)
+    if as_json:
+        print_json({"folder": str(done.folder), "credentialed": done.credentialed, **asdict(done.totals)})
+    else:
+        _print_done(done)
 
 
 @contextmanager

@@ -41,7 +41,10 @@ def say(sentence: str) -> None:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
-    """Bars: (title, total) -> called with how many more are done."""
+    """Bars: (title, total) -> called with how many more are done; lines where there is no terminal to draw on."""
+    if not err.is_terminal:
+        yield _progress_lines
+        return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -58,6 +61,21 @@ def progress() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
             return advance
 
         yield bar
+
+
+def _progress_lines(title: str, total: int) -> Callable[[float], None]:
+    """A line each time that another tenth is done."""
+    done, told = 0.0, 0
+
+    def advance(more: float) -> None:
+        nonlocal done, told
+        done += more
+        tenth = 10 if total - done < 0.5 else int(10 * done / total)  # shares of a step add up but for rounding
+        if tenth > told:
+            told = tenth
+            say(f"{title}: {10 * tenth} % ({total if tenth == 10 else int(done)}/{total})")
+
+    return advance
 
 
 def print_headlines(out: Console, found: "list[Finding]") -> None:
@@ -119,22 +137,32 @@ def _concluded(finding: "Finding") -> str:
     return verdict + detectable + (f"\n  {steady}" if steady else "")
 
 
-def print_reproduced(out: Console, rows: "Sequence[Reproduced]", missing: "Sequence[NotAtHand]") -> int:
-    """Published beside recomputed numbers, and what is not at hand; gives how many do not match."""
-    table = Table("model", "number", "published", "recomputed", "match", "file")
-    for row in rows:
-        note = f"{row.match}: {row.note}" if row.match == "explained" else row.match
-        printed = row.published or "–"  # no paper prints it: there is nothing to match
-        table.add_row(row.model, f"{row.study} {row.number}", printed, f"{row.recomputed:.6g}", note or "–", row.file)
-    out.print(table)
-    for one in missing:
+def print_reproduced(
+    out: Console, rows: "Sequence[Reproduced]", missing: "Sequence[NotAtHand]", *, every: bool
+) -> None:
+    """A line a study and the numbers that do not match; with ``every`` all of them, and what is not at hand."""
+    told = [row for row in rows if every or row.match == "no"]
+    if told:
+        table = Table("model", "number", "published", "recomputed", "match", "file")
+        for row in told:
+            note = f"{row.match}: {row.note}" if row.match == "explained" else row.match
+            printed = row.published or "–"  # no paper prints it: there is nothing to match
+            number = f"{row.study} {row.number}"
+            table.add_row(row.model, number, printed, f"{row.recomputed:.6g}", note or "–", row.file)
+        out.print(table)
+    for one in missing if every else ():
         what = f"Skipped: {one.study} {one.experiment} of {one.model}: {one.reason}"
         out.print(what, soft_wrap=True, markup=False)
-    rows = [row for row in rows if row.published]
-    wrong = sum(row.match == "no" for row in rows)
-    explained = sum(row.match == "explained" for row in rows)
-    out.print(
-        f"{len(rows) - wrong - explained} of {len(rows)} numbers match, {explained} explained, {wrong} do not; "
-        f"{len(missing)} sets of outputs are not at hand."
-    )
-    return wrong
+    for study in dict.fromkeys([*(row.study for row in rows), *(one.study for one in missing)]):
+        mine = [row for row in rows if row.study == study and row.published]
+        left = sum(one.study == study for one in missing)
+        out.print(f"{study}: {_matched(mine)}; {left} sets of outputs are not at hand.", soft_wrap=True)
+    if rows:
+        out.print(f"{_matched([row for row in rows if row.published])}.", soft_wrap=True)
+
+
+def _matched(rows: "Sequence[Reproduced]") -> str:
+    if not rows:
+        return "nothing to compare"
+    wrong, explained = (sum(row.match == kind for row in rows) for kind in ("no", "explained"))
+    return f"{len(rows) - wrong - explained} of {len(rows)} numbers match, {explained} explained, {wrong} do not"

@@ -4,13 +4,14 @@ import math
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swapbias.cli.terminal import out, progress, say
+from swapbias.cli.terminal import AsJson, out, print_json, progress, say
 
 if TYPE_CHECKING:
     from swapbias.scorers.sentiment import GenderAudit
@@ -36,11 +37,12 @@ def train(
         int | None, typer.Option(min=1, show_default=False, help="Of an encoder (3), or most of a bilstm (30).")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, dropout and the order of sentences.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     batch_size: Annotated[int, typer.Option(min=1, help="Sentences per step.")] = 32,
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Read .kv vectors: runs what their maker put in them.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a sentiment model into a new folder, which swapbias audit takes as a model."""
     from swapbias.scorers.sentiment import TrainSettings, train_model
@@ -62,6 +64,9 @@ def train(
     except (KeyboardInterrupt, _Ended) as stop:
         say("Stopped. Nothing was kept.")
         raise typer.Exit(stop.code if isinstance(stop, _Ended) else 130) from None
+    if as_json:
+        print_json(asdict(trained) | {"folder": str(trained.folder)})
+        return
     _print_audit(trained.audit)
     out.print(f"Accuracy on {trained.n_dev} dev sentences: {trained.dev_accuracy:.3f}", highlight=False)
     out.print(f"Trained: {trained.folder}", soft_wrap=True, markup=False)

@@ -2,17 +2,23 @@
 
 import hashlib
 import logging
+import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import torch
 import transformers
+from huggingface_hub import constants, try_to_load_from_cache
 from transformers import AutoConfig, AutoTokenizer
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
 
+_PATIENCE = 5  # seconds for the Hub to answer
 _MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm")
 
 
@@ -27,6 +33,8 @@ def read_config(model: str) -> Any:
         raise ValueError(f"{model} is no model folder: it has no config.json. Give a folder saved by transformers.")
     if not folder.exists() and (folder.is_absolute() or model.startswith(".") or model.count("/") > 1):
         raise ValueError(f"{model} does not exist. Give a local folder or a Hub id like owner/name.")
+    if not folder.exists():
+        _refuse_unreachable(model)
     try:
         return AutoConfig.from_pretrained(model, trust_remote_code=False)
     except Exception as error:
@@ -36,6 +44,29 @@ def read_config(model: str) -> Any:
             f"Model {model!r} cannot be loaded: it is neither a local folder nor a model that the Hub gave "
             f"({first_line(error)}). Check the name and the connection."
         ) from error
+
+
+def _refuse_unreachable(model: str) -> None:
+    """Say at once that the Hub cannot be asked for a model that is not kept here: its own client tries for a minute.
+
+    Raises:
+        ValueError: offline, or nothing answers.
+    """
+    with suppress(ValueError):  # no Hub id: the client says so
+        if isinstance(try_to_load_from_cache(model, "config.json"), str):
+            return
+    why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else ""
+    host = urlsplit(constants.ENDPOINT)
+    if not why and not getproxies() and host.hostname:
+        try:
+            socket.create_connection((host.hostname, host.port or 443), timeout=_PATIENCE).close()
+        except OSError as error:
+            why = f"{host.hostname} cannot be reached: {error.strerror or error}"
+    if why:
+        raise ValueError(
+            f"Model {model!r} cannot be loaded: it is neither a local folder nor kept on this machine, and {why}. "
+            "Go online, or give a local folder."
+        )
 
 
 def first_line(error: BaseException) -> str:
@@ -50,11 +81,15 @@ def architectures(config: Any) -> Sequence[str]:
 
 
 def pick_device(device: str) -> torch.device:
-    """The torch device of ``auto``, ``cpu`` or ``cuda``.
+    """The torch device of ``auto`` (cuda where there is one), ``cpu``, ``cuda`` or ``mps``.
 
     Raises:
-        UsageError: cuda where there is none.
+        UsageError: cuda or mps where there is none.
     """
+    if device == "mps":
+        if not torch.backends.mps.is_available():
+            raise UsageError("device mps: this machine has no Apple GPU that torch can use. Pass --device cpu.")
+        return torch.device("mps")
     if device == "cuda" and not torch.cuda.is_available():
         raise UsageError("device cuda: this machine has no CUDA device that torch can use. Pass --device cpu.")
     return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")

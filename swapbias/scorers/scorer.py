@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-DEVICES = ("auto", "cpu", "cuda")
+DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("float32", "bfloat16")
 VADER = "vader"
 
@@ -143,7 +143,7 @@ def check_ranges(options: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """How a model is loaded and run: device (auto, cpu, cuda), dtype, prompts per forward pass, labels.
+    """How a model is loaded and run: device (auto, cpu, cuda, mps), dtype, prompts per forward pass, labels.
 
     ``prune``: recursive masking gives up branches whose probability is below it, .01 of a prompt in all at most; 0 is
     exact. ``allow_pickle``: files that run what their maker put in them (.joblib, .pkl, .kv) are read.
@@ -151,7 +151,7 @@ class LoadOptions:
 
     key: ClassVar[str] = "load"  # in a manifest's settings
 
-    device: str = option("auto", "auto, cpu or cuda.")
+    device: str = option("auto", "auto, cpu, cuda or mps.")
     dtype: str = option("float32", "float32, or bfloat16 (faster, changes results).")
     batch_size: int = option(64, "Texts per forward pass.", least=1)
     positive_label: str | None = option(None, "The classifier's label for positive.")

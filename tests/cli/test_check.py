@@ -1,0 +1,143 @@
+"""A gate from the command line, from Python and as a GitHub Action: one verdict, its exit code, what programs read."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from swapbias.audit import Settings, check_run, start
+from swapbias.cli import app
+from tests.conftest import ROOT
+
+# Functions of texts: no gap, one on both sides of the margin, and one beyond it; and jitter, so that errors are known.
+MODELS = """
+import zlib
+def _jitter(text, size):
+    return size * ((zlib.crc32(text.encode()) % 1000) / 1000 - 0.5)
+def _male(text):
+    return bool({"he", "man", "boy", "my", "brother", "father"} & set(text.lower().split()))
+def fair(texts):
+    return [0.5 + _jitter(text, 0.02) for text in texts]
+def unclear(texts):
+    return [0.5 + 0.06 * _male(text) * (zlib.crc32(text[:9].encode()) % 3) + _jitter(text, 0.02) for text in texts]
+def biased(texts):
+    words = ("he", "man", "boy", "brother", "father", "uncle", "husband", "son", "dad", "boyfriend", "male", "guy")
+    return [0.4 + 0.3 * any(f" {word} " in f" {text.lower()} " for word in words) + _jitter(text, 0.02) for text in texts]
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gate")
+    (folder / "gated_models.py").write_text(MODELS)
+    sys.path.insert(0, str(folder))
+    for name in ("fair", "biased"):
+        settings = Settings(model=f"gated_models:{name}", studies=("occupation_sentiment:sentences",), wordings=False)
+        start(settings, folder / name, say=lambda sentence: None, bar=lambda title, total: lambda done: None)
+    yield folder
+    sys.path.remove(str(folder))
+
+
+def check(*arguments, **environment):
+    return CliRunner().invoke(app, ["check", *map(str, arguments)], env={"GITHUB_ACTIONS": "", **environment})
+
+
+@pytest.mark.parametrize(("name", "code", "outcome"), [("fair", 0, "passes"), ("biased", 1, "fails")])
+def test_the_command_says_what_python_says(runs, name, code, outcome):
+    done = check(runs / name)
+    assert done.exit_code == code == check_run(runs / name).code
+    assert f"female − male: {outcome}: " in done.output
+    assert f"The gate {outcome}" in done.output
+    assert check_run(runs / name).outcome == outcome == json.loads(check(runs / name, "--json").output)["outcome"]
+
+
+def test_a_margin_that_cuts_the_interval_is_undecided(runs):
+    gap = abs(check_run(runs / "biased").checks[0].finding.estimate.value)
+    done = check(runs / "biased", "--max-gap", gap)
+    assert done.exit_code == 3
+    assert "undecided" in done.output
+
+
+def test_a_baseline_is_read_from_its_run(runs):
+    assert check(runs / "biased", "--baseline", runs / "biased").exit_code == 0
+    assert check(runs / "fair", "--baseline", runs / "biased").exit_code == 0
+    worse = check(runs / "biased", "--baseline", runs / "fair")
+    assert worse.exit_code == 1
+    assert re.search(r"fails: .* of the baseline, a change of .* is larger by more than 0.05", worse.output)
+
+
+def test_junit_holds_a_case_for_each_check(runs, tmp_path):
+    file = tmp_path / "new" / "junit.xml"
+    assert check(runs / "biased", "--junit", file).exit_code == 1
+    suite = ElementTree.parse(file).getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "1", "0")
+    assert "is larger than the margin" in suite.find("testcase/failure").get("message")
+
+
+def test_annotations_are_for_github(runs):
+    assert "::" not in check(runs / "biased").output
+    told = check(runs / "biased", GITHUB_ACTIONS="true").output
+    assert "::error title=swapbias check::occupation_sentiment sentences" in told
+    assert "::notice" in check(runs / "fair", "--annotations").output
+
+
+def test_what_cannot_be_checked_is_refused(runs):
+    for arguments, part in (
+        ([runs / "nothing"], "holds no run"),
+        ([runs / "fair", "--study", "ocupation_sentiment"], "Did you mean occupation_sentiment?"),
+        ([runs / "fair", "--max-gap", "0"], "expected above 0"),
+    ):
+        done = check(*arguments)
+        assert isinstance(done.exception, ValueError)
+        assert part in str(done.exception)
+
+
+# --- the action ---------------------------------------------------------------------------------------
+
+
+def run_action(folder, **inputs):
+    """The composite action as a runner reads it: each step with bash, its expressions filled in; code and outputs."""
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    known = {name: one.get("default", "") for name, one in action["inputs"].items()} | {
+        name.replace("_", "-"): value for name, value in inputs.items()
+    }
+    output = folder / "github_output"
+    output.write_text("")
+    usual = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    for step in action["runs"]["steps"]:
+        filled = {
+            name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: known[found[1]], value)
+            for name, value in step["env"].items()
+        }
+        assert not [value for value in filled.values() if "${{" in value]
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            cwd=folder, env=usual | filled | {"GITHUB_OUTPUT": str(output), "GITHUB_ACTIONS": "true"},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            break
+    return done, output.read_text()
+
+
+def test_the_action_audits_and_checks(runs, tmp_path):
+    (tmp_path / "gated_models.py").write_text(MODELS)
+    done, output = run_action(
+        tmp_path, install="", model="gated_models:fair", studies="occupation_sentiment:sentences",
+        audit_options="--no-wordings --limit 400",
+    )  # fmt: skip
+    assert (done.returncode, output) == (0, "outcome=passes\n"), done.stderr
+    assert (tmp_path / "swapbias-junit.xml").is_file()
+    assert "::notice" in done.stdout
+
+
+def test_the_action_fails_where_the_command_does(runs, tmp_path):
+    done, output = run_action(tmp_path, install="", run=str(runs / "biased"))
+    assert (done.returncode, output) == (1, "outcome=fails\n")
+    assert "::error" in done.stdout
