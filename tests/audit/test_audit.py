@@ -136,13 +136,12 @@ def test_what_comes_from_outside_is_escaped(tmp_path, quiet):
 
 def test_a_model_that_does_not_fit_is_skipped_and_the_report_says_so(tmp_path, quiet):
     run, found = start(
-        Settings(model=str(tiny.save("bert", tmp_path / "model")), limit=200), tmp_path / "run", **quiet
+        Settings(model=str(tiny.save("bert", tmp_path / "model")), limit=40), tmp_path / "run", **quiet
     )
     reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
     for name in ("sentences", "control"):
         assert reasons[name] == "it needs a classifier model and model is of kind masked"
-    assert "--study gendered_stigma" in reasons["rq2"]
-    assert {one.experiment for one in found} == {"rq1", "attitude"}
+    assert {one.experiment for one in found} == {"rq1", "rq2", "attitude"}  # slow ones as well, in part
     assert "it needs a classifier model" in (run.folder / "report.html").read_text()
 
 

@@ -1,4 +1,4 @@
-"""A gate from the command line, from Python and as a GitHub Action: one verdict, its exit code, what programs read."""
+"""A gate from the command line, from Python and as a GitHub Action: one verdict, one exit code."""
 
 import json
 import os
@@ -15,20 +15,15 @@ from swapbias.audit import Settings, check_run, start
 from swapbias.cli import app
 from tests.conftest import ROOT
 
-# Functions of texts: no gap, one on both sides of the margin, and one beyond it; and jitter, so that errors are known.
+# Functions of texts: no gap, and one beyond the margin; jitter gives both an error.
 MODELS = """
 import zlib
-def _jitter(text, size):
-    return size * ((zlib.crc32(text.encode()) % 1000) / 1000 - 0.5)
-def _male(text):
-    return bool({"he", "man", "boy", "my", "brother", "father"} & set(text.lower().split()))
+MEN = ("he", "man", "boy", "brother", "father", "uncle", "husband", "son", "dad", "boyfriend", "male", "guy")
 def fair(texts):
-    return [0.5 + _jitter(text, 0.02) for text in texts]
-def unclear(texts):
-    return [0.5 + 0.06 * _male(text) * (zlib.crc32(text[:9].encode()) % 3) + _jitter(text, 0.02) for text in texts]
+    return [0.5 + 0.02 * ((zlib.crc32(text.encode()) % 1000) / 1000 - 0.5) for text in texts]
 def biased(texts):
-    words = ("he", "man", "boy", "brother", "father", "uncle", "husband", "son", "dad", "boyfriend", "male", "guy")
-    return [0.4 + 0.3 * any(f" {word} " in f" {text.lower()} " for word in words) + _jitter(text, 0.02) for text in texts]
+    male = (any(f" {word} " in f" {text.lower()} " for word in MEN) for text in texts)
+    return [score - 0.1 + 0.3 * raised for score, raised in zip(fair(texts), male)]
 """
 
 

@@ -1,11 +1,17 @@
 """The command line as a user types it: output, exit codes, one sentence for every trouble."""
 
+import json
 import os
 import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from swapbias.cli import app, terminal
+from swapbias.errors import UsageError
+from swapbias.scorers.checkpoint import pick_device, read_config
+from swapbias.studies import corpora, load_corpus, load_study, metrics
 from tests import tiny
 from tests.conftest import ROOT
 
@@ -95,7 +101,8 @@ def test_a_command_that_cannot_be_parsed_exits_with_2(arguments):
 
 def test_a_causal_model_for_a_masked_study_is_refused_before_anything_is_written(tmp_path):
     folder = tiny.save_causal(tmp_path / "gpt")
-    refused(swapbias("audit", folder, "--out", tmp_path / "run"), 2, "needs a masked model and gpt is of kind causal")
+    done = swapbias("audit", folder, "--study", "gendered_stigma", "--out", tmp_path / "run")
+    refused(done, 2, "needs a masked model and gpt is of kind causal")
     refused(swapbias("audit", folder, "--kind", "masked"), 2, "of kind causal by its config, not masked")
     assert not (tmp_path / "run").exists()
 
@@ -183,13 +190,102 @@ def test_reproduce_matches_and_names_what_is_not_at_hand(upstream):
     done = swapbias("reproduce")
     assert done.returncode == 0, done.stdout
     assert "258 of 258 numbers match" in done.stdout
-    assert "Skipped: gendered_stigma rq2 of bert-large-uncased" in done.stdout
+    lines = done.stdout.splitlines()
+    assert len(lines) == 6  # a line a study and the sum: nothing differs
+    assert "gendered_stigma: 162 of 162 numbers match, 0 explained, 0 do not; 9 sets of outputs" in lines[1]
 
 
-def test_reproduce_without_any_file_is_no_failure(tmp_path):
+def test_reproduce_prints_every_row_where_it_is_asked_to(upstream):
+    every = invoke("reproduce", "occupation_sentiment", "--all")
+    assert every.exit_code == 0
+    assert "Skipped: occupation_sentiment" in every.output
+    assert every.output.count("yes") == 14
+    assert len(json.loads(invoke("reproduce", "occupation_sentiment", "--json").output)["numbers"]) == 14
+
+
+def test_reproduce_without_any_file_says_what_to_fetch(tmp_path):
     done = swapbias("reproduce", SWAPBIAS_UPSTREAM=tmp_path)
-    assert done.returncode == 0
-    assert "0 of 0 numbers match" in done.stdout
+    refused(done, 1, "nothing was recomputed", "set SWAPBIAS_UPSTREAM")
+    assert "0 of 0" not in done.stdout
+
+
+# --- what is read, printed and asked ------------------------------------------------------------------
+
+
+def invoke(*arguments, **environment):
+    return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "80", **environment})
+
+
+def test_list_never_cuts_a_name_that_must_be_typed():
+    shown = invoke("list").output
+    for corpus in corpora():
+        assert corpus in shown
+        for config in load_corpus(corpus).configs:
+            assert f" {config.name} " in shown
+    assert json.loads(invoke("list", "--json").output)["measures"] == metrics()
+
+
+def test_a_name_that_is_nearly_right_is_suggested():
+    with pytest.raises(UsageError, match="Did you mean occupation_sentiment"):
+        load_study("ocupation_sentiment")
+    done = invoke("plan", "vader", "--study", "occupation_sentiment:contol")
+    assert "Did you mean control?" in str(done.exception)
+
+
+def test_studies_may_stand_with_commas_between_them():
+    together = invoke("plan", "vader", "--study", "occupation_sentiment:control, social_distance").output
+    apart = invoke("plan", "vader", "--study", "occupation_sentiment:control", "--study", "social_distance").output
+    assert together == apart
+    assert "social_distance sentiment" in together
+
+
+def test_options_stand_in_panels():
+    shown = invoke("audit", "--help", TERM="dumb").output
+    for panel in ("Model", "Studies", "Chat models", "Clinical notes", "Output"):
+        assert f"─ {panel} ─" in shown
+
+
+def test_a_file_says_everything_itself(tmp_path):
+    (tmp_path / "audit.toml").write_text('model = "vader"\nstudies = ["occupation_sentiment:control"]\n')
+    done = invoke("audit", tmp_path / "audit.toml", "--limit", "3")
+    assert "limit is given. Drop the others." in str(done.exception)
+    assert "20 pairs" in invoke("audit", tmp_path / "audit.toml", "--dry-run").output
+
+
+def test_progress_is_a_line_each_tenth_where_there_is_no_terminal(capsys):
+    with terminal.progress() as bar:
+        advance = bar("study", 40)
+        for _ in range(40):
+            advance(1)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 10
+    assert (lines[0], lines[-1]) == ("study: 10 % (4/40)", "study: 100 % (40/40)")
+
+
+def test_a_hub_id_offline_is_one_sentence_at_once():
+    with pytest.raises(ValueError, match="cannot be loaded: it is neither .* and HF_HUB_OFFLINE is set"):
+        read_config("owner/not-kept-here")
+
+
+def test_an_apple_gpu_is_accepted_where_there_is_one(monkeypatch):
+    with pytest.raises(UsageError, match="device mps: this machine has no Apple GPU"):
+        pick_device("mps")
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
+    assert pick_device("mps").type == "mps"
+
+
+def test_several_models_are_named_with_their_reports(tmp_path):
+    (tmp_path / "pair.py").write_text(
+        "def one(texts):\n    return [.5 + .01 * (len(text) % 7) for text in texts]\n"
+        "def other(texts):\n    return [.4 + .02 * (len(text) % 5) for text in texts]\n"
+    )
+    models = ("pair:one", "pair:nothing", "pair:other")
+    done = swapbias("audit", *models, "--study", "occupation_sentiment:control", "--out", "all", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Failed: pair:nothing: pair:nothing: AttributeError" in done.stdout
+    assert "Report: all/pair-one/report.html" in done.stdout
+    assert "Comparison: all/comparison" in done.stdout
+    assert "1 of 3 models failed. Try them again with --resume." in done.stderr
 
 
 def test_a_command_collects_garbage_rarely():

@@ -1,0 +1,148 @@
+"""Several models in one folder, settings from a file, a run repeated, and what runs where nothing is named."""
+
+import json
+
+import pytest
+
+from swapbias.audit import Settings, audit_several, read_request, resume, resume_several, start
+from swapbias.audit.plan import fingerprints, plan, told_part, told_skipped
+from swapbias.errors import UsageError
+from tests import tiny
+
+STUDIES = ("occupation_sentiment:control",)
+ONE, OTHER, BROKEN = (f"tests.audit.test_several:{name}" for name in ("one", "other", "broken"))
+mended = []
+
+
+def one(texts):
+    return [0.5 + 0.01 * (len(text) % 7) for text in texts]
+
+
+def other(texts):
+    return [0.4 + 0.02 * (len(text) % 5) for text in texts]
+
+
+def broken(texts):
+    return one(texts) if mended else [0.5]
+
+
+def test_each_model_has_a_run_and_all_have_one_comparison(tmp_path, quiet):
+    done = audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    assert not done.failed
+    assert [run.manifest()["settings"]["model"] for run in done.runs.values()] == [ONE, OTHER]
+    table = (tmp_path / "all/comparison/side_by_side.csv").read_text()
+    assert ONE in table
+    assert OTHER in table
+    alone, _ = start(Settings(model=ONE, studies=STUDIES), tmp_path / "alone", **quiet)
+    assert (done.runs[ONE].folder / "findings.csv").read_bytes() == (alone.folder / "findings.csv").read_bytes()
+
+
+def test_a_failed_model_fails_alone_and_is_tried_again(tmp_path, quiet):
+    mended.clear()
+    done = audit_several([ONE, BROKEN, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    assert list(done.runs) == [ONE, OTHER]
+    assert list(done.failed) == [BROKEN]
+    assert "returned shape" in done.failed[BROKEN]
+    finished = done.runs[ONE].manifest()["finished"]
+    refused = resume_several(tmp_path / "all", **quiet)
+    assert "Repeat with --trust" in refused.failed[BROKEN]
+    mended.append(True)
+    again = resume_several(tmp_path / "all", trust=True, **quiet)
+    assert not again.failed
+    assert again.runs[ONE].manifest()["finished"] == finished  # what is done is not done again
+    assert BROKEN in (tmp_path / "all/comparison/side_by_side.csv").read_text()
+    resume(again.runs[BROKEN].folder, trust=True, **quiet)  # each is an ordinary run
+
+
+def test_a_model_twice_is_refused_and_one_name_has_two_folders(tmp_path, quiet):
+    with pytest.raises(UsageError, match="each once"):
+        audit_several(["vader", "vader"], Settings(), tmp_path / "all", **quiet)
+    assert not (tmp_path / "all").exists()
+    for place in ("a/m", "b/m"):
+        (tmp_path / place).mkdir(parents=True)
+    models = [str(tmp_path / place) for place in ("a/m", "b/m")]
+    done = audit_several(models, Settings(), tmp_path / "all", **quiet)
+    assert "it has no config.json" in done.failed[models[0]]
+    assert list(json.loads((tmp_path / "all/models.json").read_text())["models"].values()) == ["m", "m-2"]
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def test_a_file_names_models_studies_and_settings(tmp_path):
+    (tmp_path / "mine").mkdir()
+    file = tmp_path / "audit.toml"
+    file.write_text(
+        'models = ["mine", "vader"]\nstudies = ["occupation_sentiment"]\nlimit = 40\nmargin = 1\n'
+        '[load]\nbatch_size = 8\n[chat]\nmodel = "m"\ntrials = 2\n'
+    )
+    models, settings, repeated = read_request(file)
+    assert models == [str(tmp_path / "mine"), "vader"]
+    assert (settings.studies, settings.limit, settings.margin) == (("occupation_sentiment",), 40, 1.0)
+    assert settings.load.batch_size == 8
+    assert settings.saved()["chat"]["trials"] == 2
+    assert repeated is None
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("studys = []", "Unknown setting in .*'studys'.* Did you mean studies"),
+        ("[load]\ndevise = 1", r"Unknown setting of \[load\].*Did you mean device"),
+        ('limit = "x"', "of the wrong type"),
+        ("models = 3", "expected a list of names"),
+        ("models = [", "cannot be read"),
+    ],
+)
+def test_a_file_that_says_something_else_is_refused(tmp_path, text, part):
+    (tmp_path / "audit.toml").write_text(text)
+    with pytest.raises(ValueError, match=part):
+        read_request(tmp_path / "audit.toml")
+
+
+def test_a_manifest_repeats_its_run_exactly(tmp_path, quiet):
+    first, _ = start(Settings(model=ONE, studies=STUDIES, seed=3), tmp_path / "first", **quiet)
+    models, settings, repeated = read_request(first.folder / "manifest.json")
+    assert (models, settings) == ([ONE], Settings.from_manifest(first.manifest()["settings"]))
+    again, _ = start(settings, tmp_path / "again", expected=repeated, **quiet)
+    for name in ("findings.csv", "items/occupation_sentiment.parquet"):
+        assert (again.folder / name).read_bytes() == (first.folder / name).read_bytes()
+    for name, part in (("corpora", "prompts or word lists"), ("models", "not the version")):
+        changed = json.loads(json.dumps(repeated))
+        changed[name][0]["sha256"] = "0" * 64
+        with pytest.raises(UsageError, match=part):
+            start(settings, tmp_path / name, expected=changed, **quiet)
+        assert not (tmp_path / name).exists()
+
+
+# --- what runs where nothing is named -----------------------------------------------------------------
+
+
+def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
+    settings = Settings(model=str(tiny.save_causal(tmp_path / "gpt")))
+    tasks, skipped = plan(settings)
+    assert {task.experiment.name for task in tasks} == {"odds", "antonyms"}
+    part = next(task for task in tasks if task.experiment.name == "antonyms")
+    assert 0 < part.asked < part.whole
+    assert part.asked * part.kind.readings["antonyms"].passes <= 8_000
+    assert f"social_distance antonyms ({part.asked} of {part.whole:,})" in told_part(tasks)
+    assert "Read all with --study social_distance." in told_part(tasks)
+    whole, _ = plan(Settings(model=settings.model, studies=("social_distance",)))  # as it says
+    assert [(task.asked, task.whole) for task in whole] == [(part.whole, 0)]
+    entry = next(one for one in fingerprints(tasks) if one["corpus"] == "social_distance")
+    assert (entry["rows"], entry["of"]) == (part.asked, part.whole)  # by which a card tells a part from the whole
+    told = told_skipped(skipped, {"causal"})
+    assert "3 for masked models" in told
+    assert told.count("Not run") == 1
+    assert "\n" not in told
+
+
+def test_kind_is_tested_before_cost():
+    _, skipped = plan(Settings(model="vader"))
+    assert not [one for one in skipped if "many times" in one.reason]
+    reasons = {one.experiment: one.reason for one in plan(Settings())[1]}
+    assert "trained for rq1 alone" in reasons["rq2"]  # not "name it", which would not run it
+    for one in plan(Settings())[1]:
+        if "run it with --study " in one.reason:
+            named = one.reason.partition("--study ")[2]
+            assert one.experiment in {task.experiment.name for task in plan(Settings(studies=(named,)))[0]}
