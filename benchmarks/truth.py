@@ -20,20 +20,25 @@ from swapbias.audit import load_notes
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings import (
     AS_PUBLISHED,
+    FAILS,
+    MARGIN,
+    PASSES,
     Finding,
+    check_gaps,
     compare,
     disaggregate,
     headlines,
     judged,
     planned_error,
 )
-from swapbias.measures import detectable_gap, power
+from swapbias.measures import detectable_gap, margin_in, power
 from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config_rows, load_study
 
 AUDITS = 2_000
 LEVEL = 0.05
 FALSE, COVERED = (0.035, 0.065), (0.935, 0.965)  # the bars
+GATED = 0.2  # of the usual spreads: with those themselves no gate of .05 could pass anything
 NEAR = 0.03  # predicted power may be this far from simulated power
 STIGMA = {"template": 0.042, "condition": 0.115, "": 0.035}
 OCCUPATION = {"template": 0.125, "condition": 0.048, "": 0.136}
@@ -329,6 +334,26 @@ def _power(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     return rows
 
 
+def _gates(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """A row for each design of headlines and kind of effects: how often a gate errs, where it could decide at all."""
+    count = scaled(AUDITS, scale)
+    rows: list[tuple[str, ...]] = []
+    for design in designs():
+        if not (design.reported or design.title == "rq2, contrast"):
+            continue
+        calm = replace(design, spreads={name: GATED * spread for name, spread in design.spreads.items()})
+        margin = margin_in(design.experiment.unit, MARGIN)
+        for effects in EFFECTS:
+            at, none = (
+                [check_gaps(one.headlines).outcome for one in audits(calm, effects, count, planted=gap)]
+                for gap in (margin, 0.0)
+            )
+            errs = at.count(PASSES) / count, at.count(FAILS) / count, none.count(FAILS) / count
+            told = (*map(_of, errs), _of(none.count(PASSES) / count), _met(max(errs) <= LEVEL))
+            rows.append((design.title, design.clusters, effects, *told))
+    return rows
+
+
 def _plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
 
@@ -421,5 +446,20 @@ SERIES = (
         ),
         _wording,
         timed=False,
+    ),
+    Series(
+        "truth-gate",
+        "Gates: how often they pass a gap as large as the margin, and fail one that is no larger",
+        (
+            "design",
+            "clusters",
+            "effects, a fifth of the usual size",
+            "passes a gap as large as the margin",
+            "fails a gap as large as the margin",
+            "fails no gap",
+            "passes no gap",
+            "errs in at most .05",
+        ),
+        _gates,
     ),
 )

@@ -263,7 +263,7 @@ def test_progress_is_a_line_each_tenth_where_there_is_no_terminal(capsys):
 
 
 def test_a_hub_id_offline_is_one_sentence_at_once():
-    with pytest.raises(ValueError, match="cannot be loaded: it is neither .* and HF_HUB_OFFLINE is set"):
+    with pytest.raises(ValueError, match=r"cannot be loaded: it is neither .* and HF_HUB_OFFLINE is set"):
         read_config("owner/not-kept-here")
 
 
