@@ -87,12 +87,20 @@ def distilbert() -> Any:
     return _made(DistilBertForSequenceClassification, config)
 
 
+@cache
+def gpt2() -> Any:
+    """A GPT-2 of two layers, 32 wide, whose vocabulary is as large as in the published ones."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    return _made(GPT2LMHeadModel, GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=512, **_ENDS))
+
+
 def _made(family: Any, config: Any) -> Any:
     import torch
 
     torch.manual_seed(0)
     model = family(config).eval()
-    if hasattr(model, "lm_head"):
+    if hasattr(getattr(model, "lm_head", None), "layer_norm"):
         model.lm_head.layer_norm.weight.data *= _SHARP
     return model
 

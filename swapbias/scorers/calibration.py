@@ -95,6 +95,8 @@ def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_p
     for left in folder.parent.glob(f"{folder.name}.*"):  # of a training that was killed
         shutil.rmtree(left, ignore_errors=True)
     making = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so small a model gains nothing from more, and waits for them where others work
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -108,6 +110,7 @@ def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_p
         shutil.rmtree(folder, ignore_errors=True)
         making.rename(folder)
     finally:
+        torch.set_num_threads(threads)
         shutil.rmtree(making, ignore_errors=True)
 
 
