@@ -27,6 +27,17 @@ from .gaps import (
     power as power,
     t_p as t_p,
 )
+from .groups import (
+    Contrasts as Contrasts,
+    Effect as Effect,
+    Factorial as Factorial,
+    Intersection as Intersection,
+    Omnibus as Omnibus,
+    compared as compared,
+    contrasts as contrasts,
+    factorial as factorial,
+    omnibus as omnibus,
+)
 from .intervals import expected_error as expected_error, skewed_factor as skewed_factor
 from .levels import (
     adjust as adjust,

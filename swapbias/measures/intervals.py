@@ -13,7 +13,7 @@ from swapbias.measures.estimate import Factors, Floats
 
 _CELLS = 4_000_000  # weights, or means of resamples, made at once: 32 MB
 _FLAT = 1e-12  # a spread below this share of the largest value is rounding, not variance
-_FLAT_SUMS = 1e-10  # the same for sums over clusters, which gather rounding
+FLAT_SUMS = 1e-10  # the same for sums over clusters, which gather rounding
 _SKEWED_CLUSTERS = range(5, 21)  # in so many, skewed effects are looked for
 _CLUSTERS = 5  # fewer hold too few different resamples
 _ROUNDING = 1e-14  # sums closer than this share of what was added are equal
@@ -190,7 +190,7 @@ def studentised_p(other: Floats, reference: Floats, codes: NDArray[np.intp], dra
         t = np.abs(value) / np.sqrt((sums**2).sum(axis=1))
     if not np.isfinite(t[0]):
         return math.nan
-    return float((t[np.isfinite(t)] >= t[0] * (1 - _FLAT_SUMS)).mean())
+    return float((t[np.isfinite(t)] >= t[0] * (1 - FLAT_SUMS)).mean())
 
 
 def _all_sums(pooled: Floats, dealt: int) -> Floats:
@@ -262,8 +262,11 @@ def difference_error(other: Floats, reference: Floats, factors: Factors) -> tupl
     return math.sqrt(sum(parts)), freedom
 
 
-def crossed_error(samples: tuple[Floats, ...], factors: Factors) -> tuple[float, float]:
-    """Standard error of a mean, or of a difference of two, of rows that share the random effects of their factors.
+def crossed_error(
+    samples: tuple[Floats, ...], factors: Factors, weights: Sequence[float] = (1.0, -1.0)
+) -> tuple[float, float]:
+    """Standard error of a mean, of a difference of two or of a weighted sum of means, of rows that share the random
+    effects of their factors.
 
     Each factor's cluster-robust variance is bias-reduced (CR2, Bell and McCaffrey 2002): with clusters of one size it
     is that of the cluster means over their number. Over k factors they are added, less k - 1 times the variance of
@@ -274,8 +277,9 @@ def crossed_error(samples: tuple[Floats, ...], factors: Factors) -> tuple[float,
     part that the sum is taken to be.
 
     Args:
-        samples: one or two, each shape (rows,), without NaN; the second is subtracted.
-        factors: the cluster of each row, of all samples one after another; a cluster may have rows in both.
+        samples: one or two, or one for each weight, each shape (rows,), without NaN.
+        factors: the cluster of each row, of all samples one after another; a cluster may have rows in several.
+        weights: of the samples' means, none of them 0; of two the second is subtracted.
 
     Returns:
         NaN, NaN where a factor has only one cluster in a sample and none elsewhere to compare it with, or where
@@ -283,31 +287,41 @@ def crossed_error(samples: tuple[Floats, ...], factors: Factors) -> tuple[float,
     """
     sides = np.repeat(np.arange(len(samples)), [len(sample) for sample in samples])
     influence = np.concatenate(
-        [(-1) ** side * (sample - sample.mean()) / len(sample) for side, sample in enumerate(samples)]
+        [weight * (sample - sample.mean()) / len(sample) for weight, sample in zip(weights, samples, strict=False)]
     )
-    parts = [_one_way(influence, sides, codes) for codes in factors.values()]
+    parts = [_one_way(influence, sides, codes, np.abs(weights[: len(samples)])) for codes in factors.values()]
     if any(math.isnan(variance) for variance, _ in parts) or not any(variance for variance, _ in parts):
         return math.nan, math.nan
     if len(parts) == 1:
         return _added(parts, 0.0, 1.0)
-    left, rest = _unexplained(samples, sides, factors)
-    variances = _apart([variance for variance, _ in parts], left, sides, list(factors.values()))
+    unexplained, rest = unexplained_variance(np.concatenate(samples), sides, factors)
+    left = float(unexplained) * sum(w**2 / len(sample) for w, sample in zip(weights, samples, strict=False))
+    variances = _apart([variance for variance, _ in parts], left, sides, list(factors.values()), weights)
     parts = [(variance, freedom) for variance, (_, freedom) in zip(variances, parts, strict=True)]
     return _added(parts, (len(parts) - 1) * left, rest)
 
 
-def _apart(variances: list[float], left: float, sides: NDArray[np.intp], factors: list[NDArray[np.intp]]) -> Floats:
+def _apart(
+    variances: list[float],
+    left: float,
+    sides: NDArray[np.intp],
+    factors: list[NDArray[np.intp]],
+    weights: Sequence[float],
+) -> Floats:
     """The variance of each factor without what its clusters hold of the others, by the method of moments.
 
     With clusters that hold as many rows of each of the other factor's, that is nothing.
     """
-    held, found = np.array([[_held(one, other, sides) for other in factors] for one in factors]), np.array(variances)
+    held = np.array([[_held(one, other, sides, weights) for other in factors] for one in factors])
+    found = np.array(variances)
     effects, _ = scipy.optimize.nnls(held, found - left)
     np.fill_diagonal(held, 0)
     return np.asarray(np.maximum(found - held @ effects, np.minimum(found, left)))
 
 
-def _held(one: NDArray[np.intp], other: NDArray[np.intp], sides: NDArray[np.intp]) -> float:
+def _held(
+    one: NDArray[np.intp], other: NDArray[np.intp], sides: NDArray[np.intp], weights: Sequence[float]
+) -> float:
     """What a factor's CR2 variance is expected to hold of effects of the other's clusters that have variance 1."""
     clusters, others = int(one.max()) + 1, int(other.max()) + 1
     sums = np.zeros((clusters, others))
@@ -316,12 +330,17 @@ def _held(one: NDArray[np.intp], other: NDArray[np.intp], sides: NDArray[np.intp
         cells = np.bincount(one[mine] * others + other[mine], minlength=clusters * others).reshape(clusters, others)
         shares = cells / mine.sum()
         share = shares.sum(axis=1, keepdims=True)
-        sums += (-1) ** side / np.sqrt(1 - share) * (shares - share * shares.sum(axis=0))
+        sums += weights[side] / np.sqrt(1 - share) * (shares - share * shares.sum(axis=0))
     return float((sums**2).sum())
 
 
-def _one_way(influence: Floats, sides: NDArray[np.intp], codes: NDArray[np.intp]) -> tuple[float, float]:
-    """CR2 variance of one factor and its degrees of freedom; 0, 1 where clusters differ by rounding alone."""
+def _one_way(
+    influence: Floats, sides: NDArray[np.intp], codes: NDArray[np.intp], sizes: Floats
+) -> tuple[float, float]:
+    """CR2 variance of one factor and its degrees of freedom; 0, 1 where clusters differ by rounding alone.
+
+    ``sizes`` are those of the weights of the samples' means.
+    """
     count, samples = int(codes.max()) + 1, int(sides.max()) + 1
     cells, share = codes * samples + sides, _shares(codes, sides)
     sums = np.bincount(cells, weights=influence, minlength=count * samples).reshape(count, samples)
@@ -329,9 +348,9 @@ def _one_way(influence: Floats, sides: NDArray[np.intp], codes: NDArray[np.intp]
         return math.nan, math.nan
     scale = 1 / np.sqrt(1 - share)
     totals = (sums * scale).sum(axis=1)
-    if float(np.abs(totals).max()) <= _FLAT_SUMS * float(np.abs(influence).sum()) / count:
+    if float(np.abs(totals).max()) <= FLAT_SUMS * float(np.abs(influence).sum()) / count:
         return 0.0, 1.0
-    return float(totals @ totals), _one_way_freedom(share, scale)
+    return float(totals @ totals), _one_way_freedom(share, scale * sizes)
 
 
 def _one_way_freedom(share: Floats, scale: Floats) -> float:
@@ -378,7 +397,7 @@ def expected_error(sides: NDArray[np.intp], factors: Factors, spreads: Mapping[s
         share = _shares(codes, sides)
         if share.max() == 1:
             return math.nan, math.nan
-        variance = alone + spreads[name] ** 2 * _held(codes, codes, sides)
+        variance = alone + spreads[name] ** 2 * _held(codes, codes, sides, (1.0, -1.0))
         parts.append((variance, _one_way_freedom(share, 1 / np.sqrt(1 - share))))
     rows = [(codes[:, None] == np.arange(codes.max() + 1)).astype(np.float64) for codes in (sides, *factors.values())]
     rank = np.linalg.matrix_rank(np.concatenate(rows, axis=1))
@@ -400,19 +419,21 @@ def _added(parts: Sequence[tuple[float, float]], left: float, rest: float) -> tu
     return math.sqrt(total), total**2 / (sum(part**2 / free for part, free in parts) + left**2 / rest)
 
 
-def _unexplained(samples: tuple[Floats, ...], sides: NDArray[np.intp], factors: Factors) -> tuple[float, float]:
-    """Variance of the estimate by what neither sample nor factors explain, and its degrees of freedom; 0, 1: none."""
+def unexplained_variance(values: Floats, sides: NDArray[np.intp], factors: Factors) -> tuple[Floats, float]:
+    """Variance of a row (of a matrix its covariance) by what neither sample nor factors explain, and its degrees of
+    freedom; 0, 1: none."""
     columns = [codes[:, None] == np.unique(codes) for codes in (sides, *factors.values())]
-    design, values = np.concatenate(columns, axis=1).astype(np.float64), np.concatenate(samples)
+    design = np.concatenate(columns, axis=1).astype(np.float64)
     # Through the normal equations, whose matrix is small; its rank is that of the design.
     sizes, vectors = np.linalg.eigh(design.T @ design)
     kept = sizes > _FLAT * sizes[-1]
     freedom = len(values) - int(kept.sum())
     if freedom < 1:
-        return 0.0, 1.0
+        return np.zeros(values.shape[1:] * 2), 1.0
     basis = vectors[:, kept]
-    residual = values - design @ (basis @ ((basis.T @ (design.T @ values)) / sizes[kept]))
-    return float(residual @ residual) / freedom * sum(1 / len(sample) for sample in samples), float(freedom)
+    fitted = basis @ (((basis.T @ (design.T @ values)).T / sizes[kept]).T)
+    residual = values - design @ fitted
+    return np.asarray(residual.T @ residual) / freedom, float(freedom)
 
 
 def skewed_factor(influence: Floats, factors: Factors) -> tuple[str, int]:
@@ -435,7 +456,7 @@ def skewed_factor(influence: Floats, factors: Factors) -> tuple[str, int]:
     if count not in _SKEWED_CLUSTERS:
         return "", 0
     away = sums[name] - sums[name].mean()
-    if float(np.abs(away).max()) <= _FLAT_SUMS * float(np.abs(influence).sum()):
+    if float(np.abs(away).max()) <= FLAT_SUMS * float(np.abs(influence).sum()):
         return "", 0
     skewness = float((away**3).mean() / (away**2).mean() ** 1.5)
     error = math.sqrt(6 * (count - 2) / ((count + 1) * (count + 3)))
