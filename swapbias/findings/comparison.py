@@ -38,7 +38,8 @@ def compare(studies: Mapping[str, Mapping[str, pd.DataFrame]]) -> list[Finding]:
             rows = {model: part[part["experiment"] == experiment.name] for model, part in models.items()}
             rows = {model: part for model, part in rows.items() if len(part)}
             for one, other in combinations(rows, 2):
-                found += _differences(name, experiment, (one, other), rows)
+                for gap in experiment.gaps:
+                    found += _differences(name, gap, (one, other), rows, named=bool(experiment.groups))
         found += _agreement(study, models)
     return found
 
@@ -56,8 +57,10 @@ def units(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _differences(
-    study: str, experiment: Experiment, models: tuple[str, str], rows: Mapping[str, pd.DataFrame]
+    study: str, experiment: Experiment, models: tuple[str, str], rows: Mapping[str, pd.DataFrame], *, named: bool
 ) -> Iterator[Finding]:
+    """Of two groups; ``named``: of several, so that the subset says which."""
+    gap = f"{experiment.group} - {experiment.reference_group}" if named else ""
     first, second = (units(experiment, rows[model]) for model in models)
     context = Context(study, " - ".join(models), experiment, "score")
     split = experiment.subset or ("group" if experiment.aggregate else "")
@@ -74,7 +77,7 @@ def _differences(
                         model_id=" - ".join(models),
                         measure="model_difference",
                         contrast=f"{models[0]} - {models[1]}",
-                        subset=str(subset),
+                        subset=", ".join(filter(None, (str(subset), gap))),
                         slice_by=one.name,
                         slice_value=str(value),
                         unit=experiment.unit,

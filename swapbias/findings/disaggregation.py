@@ -1,7 +1,7 @@
 """From scored prompts to the one long table of findings: overall, by subset and by slice."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from swapbias import measures
 from swapbias.findings.finding import (
+    APART,
     AS_PUBLISHED,
     FOUND,
     NONE,
@@ -21,6 +22,14 @@ from swapbias.findings.finding import (
     Context,
     Finding,
     cautioned,
+)
+from swapbias.findings.groups import (
+    EFFECTS,
+    SPREAD,
+    difference_findings,
+    factor_findings,
+    group_findings,
+    with_intersections,
 )
 from swapbias.findings.predictions import ANSWERS, RATES, bias, sentence_pairs
 from swapbias.findings.robustness import (
@@ -59,13 +68,18 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
         for one in (_ALL, *experiment.slices):
             for value, sliced in _parts(part, one.column):
                 where = {"slice_by": one.name, "slice_value": value}
-                yield from _gaps(context, sliced, subset, where)
+                for gap in context.gaps():
+                    yield from _gaps(gap, sliced, subset, where)
+                yield from group_findings(context, sliced, subset, where)
                 yield from _levels(context, sliced, subset, where)
                 yield from _rates(context, sliced, subset, where)
+        yield from factor_findings(context, part, subset, {"slice_by": "all", "slice_value": ""})
         yield from _counts(context, part, subset)
         yield from _correlations(context, part, subset)
     if experiment.contrast and set(experiment.contrast) <= set(rows[experiment.subset]):
-        yield from _contrasts(context, rows)
+        for gap in context.gaps():
+            yield from _contrasts(gap, rows)
+        yield from difference_findings(context, rows, {"slice_by": "all", "slice_value": ""})
 
 
 def _read_columns(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
@@ -74,14 +88,15 @@ def _read_columns(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
     if experiment.rates:  # these read columns of their own
         return rows
     columns = {"group", "label", "pair_id", context.score, experiment.subset, *experiment.random}
-    columns |= {*experiment.aggregate, *(one.column for one in experiment.slices)}
+    columns |= {*experiment.aggregate, *experiment.factors, *(one.column for one in experiment.slices)}
     columns |= {one.column for one in experiment.covariates}
     return rows[[name for name in rows if name in columns]]
 
 
 def _rates(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
     for name in context.experiment.rates if context.score == "score" else ():
-        yield from RATES[name](context, rows, subset, where)
+        for one in context.gaps() if name in ("flips", "ratios") else [context]:
+            yield from RATES[name](one, rows, subset, where)
 
 
 def _correlations(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
@@ -179,7 +194,7 @@ def _counts(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Findi
     units = condition_means(experiment, rows) if counted else rows.iloc[:0]
     unit = experiment.aggregate[-1] if experiment.aggregate else "row"
     for threshold in experiment.thresholds:
-        for group in (experiment.group, experiment.reference_group):
+        for group in experiment.compared:
             values = units.loc[units["group"] == group, context.score].to_numpy(dtype=float)
             if not len(values):
                 continue
@@ -342,8 +357,9 @@ def disaggregate(
     marked = _with_headlines(found, chosen.experiments)
     if robustness:
         marked = [one for each in marked for one in _held_up(each, chosen, parts, models[0], seed)]
-    marked = _disagreeing(_corrected(marked, chosen.correction))
-    return judged([_joined(finding, known) for finding in marked], margin=margin)
+    many = {one.name for one in chosen.experiments if one.groups}
+    marked = _disagreeing(_corrected(marked, chosen.correction, many))
+    return with_intersections(judged([_joined(finding, known) for finding in marked], margin=margin))
 
 
 def _joined(finding: Finding, known: Mapping[tuple[str, ...], Published]) -> Finding:
@@ -373,18 +389,30 @@ def _with_headlines(found: list[Finding], experiments: Iterable[Experiment]) -> 
         )
         for wanted in (experiment.headline, *([alone] if len(subsets) == 1 else [])):
             places = [place for place, one in mine if (one.measure, one.subset, one.slice_by) == wanted]
+            places += [place for place, one in mine if places and _beside(one, experiment, wanted)]
             for place in places:
-                marked[place] = replace(found[place], headline=True)
+                marked[place] = replace(found[place], headline=not _of_cells(found[place], experiment))
             if places:
                 break
     return marked
+
+
+def _beside(finding: Finding, experiment: Experiment, wanted: tuple[str, str, str]) -> bool:
+    """Whether a finding answers the question of several groups beside their contrasts."""
+    headlined = finding.measure == SPREAD or (finding.measure in EFFECTS and not experiment.contrast)
+    return headlined and (finding.subset, finding.slice_by) == wanted[1:]
+
+
+def _of_cells(finding: Finding, experiment: Experiment) -> bool:
+    """Whether it is a gap between two intersections: of crossed factors the effects are the answer."""
+    return bool(experiment.factors) and not experiment.contrast and finding.measure == experiment.measure
 
 
 def _held_up(
     finding: Finding, study: Study, parts: Mapping[str, pd.DataFrame], model: str, seed: int
 ) -> Iterator[Finding]:
     """A headline with what it hinges on, its bounds and findings about other wordings; any other as it is."""
-    if not finding.headline or not MEASURES[finding.measure].reach:
+    if not finding.headline or not MEASURES[finding.measure].reach or finding.measure in EFFECTS:
         yield finding
         return
     context, rows = headline_rows(finding, study, parts[finding.experiment], model, seed)
@@ -402,6 +430,8 @@ def headline_rows(
 ) -> tuple[Context, pd.DataFrame]:
     """The rows of an experiment that a headline is made of, and the context in which its units are made of them."""
     experiment = next(one for one in study.experiments if one.name == finding.experiment)
+    named = (one for one in experiment.gaps if f"{one.group} - {one.reference_group}" == finding.contrast)
+    experiment = next(named, experiment)
     contrast = experiment.contrast
     if finding.measure != "gap_difference":  # one set of conditions was audited, or there is no contrast
         contrast = None
@@ -426,12 +456,16 @@ def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
     return told
 
 
-def _corrected(found: Sequence[Finding], method: str) -> list[Finding]:
-    """p-values of slices and views within their families; those of headlines are a family of their own."""
+def _corrected(found: Sequence[Finding], method: str, many: Collection[str]) -> list[Finding]:
+    """p-values of slices and views within their families; those of headlines are a family of their own.
+
+    The contrasts of an experiment with ``many`` groups are of one family.
+    """
     families: dict[tuple[str, ...], list[int]] = {}
     for index, one in enumerate(found):
         if not math.isnan(one.estimate.p_value) and not one.headline:
-            key = (one.experiment, one.score, one.measure, one.contrast, one.view, one.slice_by)
+            contrast = "" if one.experiment in many else one.contrast
+            key = (one.experiment, one.score, one.measure, contrast, one.view, one.slice_by)
             families.setdefault(key, []).append(index)
     corrected = list(found)
     for family, members in families.items():
@@ -457,6 +491,9 @@ def judged(found: Sequence[Finding], *, margin: float = MARGIN) -> list[Finding]
 
 
 def _judged(finding: Finding, share: float) -> Finding:
+    if finding.measure == "intersection":
+        beyond = finding.estimate.p_adjusted < LEVEL and finding.estimate.value > 0
+        return replace(finding, verdict=APART if beyond else "")
     if not MEASURES[finding.measure].reach or finding.view:
         return finding
     estimate, margin = finding.estimate, margin_in(finding.unit, share)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ class Finding:
         detectable: the smallest gap that such an audit finds in four of five times, tested at .05; NaN where it is no
             gap over all rows.
         margin: a gap below it counts as none, by what was asked for; NaN for other measures.
-        verdict: of ``VERDICTS``; blank for other measures.
+        verdict: of ``VERDICTS``; of an intersection ``APART`` or blank; blank for other measures.
         lowest, highest: of a headline: the range of its value without one template, condition or word at a time.
         hinges_on: of a headline: the items without which its sign or its significance is another; blank for none.
         signs_kept: of a headline: the share of other wordings in which it has its sign; NaN where none was asked.
@@ -130,6 +130,10 @@ class Context:
         told = " and ".join(names[name] for name in crossed)
         return {names[name]: codes[name] for name in used}, f"over {told}" if told else "these rows only"
 
+    def gaps(self) -> "list[Context]":
+        """The context of each contrast of two groups."""
+        return [replace(self, experiment=one) for one in self.experiment.gaps]
+
     def finding(self, estimate: Estimate, measure: str, contrast: str, subset: str, **more: Any) -> Finding:
         """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's."""
         unit = more.pop("unit", MEASURES[measure].unit or unit_of(self.experiment, self.score))
@@ -156,6 +160,7 @@ FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS = (
     "gap found", "gap found, smaller than the margin", "gap found, but not in other wordings",
     "no gap larger than the margin", "undecided",
 )  # fmt: skip
+APART = "further from the mean than the sum of its parts"  # the verdict of an intersection that is
 _ROUNDING = 1e-6  # cosines and probabilities are kept as float32
 
 

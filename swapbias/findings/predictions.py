@@ -12,7 +12,9 @@ from swapbias.findings.finding import AS_PUBLISHED, Context, Finding
 from swapbias.measures import (
     WITHOUT_PAIR,
     Estimate,
+    Omnibus,
     answer_bias,
+    contrasts,
     difference_of_biases,
     flip_rate,
     from_cosines,
@@ -42,13 +44,15 @@ def answers(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> 
     if 0 < missing.mean() < 100:  # where all are, every other row says so
         share = _share(context, rows, missing)
         yield context.finding(share, "mean", "answers missing", subset, inference=over, **where)
-    estimate = bias(context, rows.assign(score=_column(rows, STRICT)))
-    contrast = f"{context.experiment.group} - {context.experiment.reference_group}, strict parser"
-    yield context.finding(
-        estimate, "answer_bias", contrast, subset, direction=context.experiment.direction, inference=over, **where
-    )
-    if where["slice_by"] == "all":
-        yield from _differences(context, rows, subset)
+    for one in context.gaps():
+        two = _two(one, rows)
+        estimate = bias(one, two.assign(score=_column(two, STRICT)))
+        contrast = f"{one.experiment.group} - {one.experiment.reference_group}, strict parser"
+        yield context.finding(
+            estimate, "answer_bias", contrast, subset, direction=context.experiment.direction, inference=over, **where
+        )
+        if where["slice_by"] == "all":
+            yield from _differences(one, two, subset)
 
 
 def over_trials(rows: pd.DataFrame) -> pd.DataFrame:
@@ -67,6 +71,15 @@ def bias(context: Context, rows: pd.DataFrame) -> Estimate:
         sentence_ids=rows["template"].tolist(), reference_group=context.experiment.reference_group,
         cluster_ids=context.random(rows)[0],
     ).estimate  # fmt: skip
+
+
+def every_side(context: Context, rows: pd.DataFrame) -> Omnibus:
+    """Whether right answers differ between any of several sides, over sentences."""
+    return contrasts(
+        answer_bias, _classes(rows), rows["group"].tolist(), pair_ids=_asked(rows), trial_ids=rows["trial"].tolist(),
+        sentence_ids=rows["template"].tolist(), cluster_ids=context.random(rows)[0],
+        reference_group=context.experiment.reference_group,
+    ).omnibus  # fmt: skip
 
 
 def sentence_pairs(rows: pd.DataFrame, reference: str) -> pd.DataFrame:

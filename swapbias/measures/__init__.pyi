@@ -37,6 +37,7 @@ from .groups import (
     contrasts as contrasts,
     factorial as factorial,
     omnibus as omnibus,
+    omnibus_of_rates as omnibus_of_rates,
 )
 from .intervals import expected_error as expected_error, skewed_factor as skewed_factor
 from .levels import (

@@ -222,10 +222,7 @@ def _omnibus_of(measure: Callable[..., Any], given: Mapping[str, Any], groups: N
     if measure is rate_ratio:
         asked = np.asarray(given["labels"]) == (1 if given.get("rate", "tpr") == "tpr" else 0)
         unit = clusters if clusters is not None else pairs
-        part = _some("cluster_ids", unit, asked) if unit is not None else None
-        return omnibus(
-            np.asarray(given["answers"], dtype=np.float64)[asked], groups[asked].tolist(), cluster_ids=part
-        )
+        return omnibus_of_rates(given["answers"], asked, groups.tolist(), cluster_ids=unit)
     raise ValueError(f"measure {measure!r}, expected one of two groups with an omnibus test.")
 
 
@@ -282,6 +279,25 @@ def omnibus(
     (27.0, 1.0, 1.0)
     """
     return cells(scores, groups, pair_ids=pair_ids, cluster_ids=cluster_ids, sample_ids=sample_ids).omnibus()
+
+
+def omnibus_of_rates(
+    answers: ArrayLike, asked: ArrayLike, groups: Sequence[str], *, cluster_ids: ClusterIds = None
+) -> Omnibus:
+    """Whether the share of answer 1 among the rows that are asked for differs between any of k groups.
+
+    Args:
+        answers: shape (rows,), 1 or 0; NaN where there is none.
+        asked: shape (rows,), whether a row counts: those of label 1 for true positive rates.
+        groups, cluster_ids: as in ``omnibus``; the versions of a note are of one cluster.
+
+    Returns:
+        NaN where a group has fewer than two rows.
+    """
+    answer, counted = np.asarray(answers, dtype=np.float64), np.asarray(asked, dtype=np.bool_)
+    found = omnibus(np.where(counted, answer, np.nan), groups, cluster_ids=cluster_ids)
+    lost = int((counted & np.isnan(answer)).sum())
+    return replace(found, estimate=replace(found.estimate, n_unscored=lost))
 
 
 # --- means of groups and their covariance ---------------------------------------------------------------

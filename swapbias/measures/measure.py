@@ -133,6 +133,17 @@ _RECORDS = (
         name="gap_difference", title="difference of gaps ({contrast})", prefix="gap difference ", reach=2
     ),
     Measure(
+        name="group_spread", title="spread of the means, {contrast}", prefix="spread ", signed=False,
+        unfair="grows by chance alone; the gaps that it is made of are told one by one",
+    ),
+    Measure(name="main_effect", title="main effect, {contrast}", prefix="main effect ", reach=1),
+    Measure(name="interaction", title="interaction, {contrast}", prefix="interaction ", reach=2),
+    Measure(name="interaction_of_three", title="interaction, {contrast}", prefix="interaction ", reach=4),
+    Measure(
+        name="intersection", title="beyond its parts, {contrast}", prefix="intersection ", comparison=False,
+        unfair="compares a group with what its parts add up to",
+    ),
+    Measure(
         name="bias_difference", prefix="bias minus baseline's ",
         unfair="compares a model with itself: below zero it is less biased than without adjectives",
     ),

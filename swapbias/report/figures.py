@@ -90,7 +90,7 @@ def _bias(found: Sequence[Finding]) -> Figure:
 
 
 def _classes(rows: pd.DataFrame, experiment: Experiment) -> Figure:
-    sides = (experiment.group, experiment.reference_group)
+    sides = experiment.compared
     conditions = list(dict.fromkeys(rows["condition"]))
     figure = Figure(figsize=(8.2, 1.2 + 0.27 * len(conditions)), layout="constrained")
     axes = figure.subplots(1, len(sides), squeeze=False, sharey=True)[0]

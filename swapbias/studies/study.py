@@ -1,8 +1,9 @@
 """What a leaf declares: experiments of a study, configs of a corpus, outputs that its authors released."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,10 @@ class Experiment:
         reading: how the model is read, where that is not the kind's usual way (see ``scorers.readings``).
         measure: the function of ``measures`` that compares the two groups.
         group, reference_group: the value is group minus reference_group.
+        groups: further groups, each compared with the reference as ``group`` is; all are tested at once as well.
+        every_pair: every two of the groups are compared, not each with the reference alone.
+        factors: columns of the rows whose levels cross to the groups (gender, race): main effects, interactions and
+            intersections answer the question then, and their references are the levels of ``reference_group``.
         unit: unit of the score and so of the value.
         direction: what above and below zero mean, and which is worse.
         scores: score columns, the published one first.
@@ -96,6 +101,9 @@ class Experiment:
     measure: str
     group: str
     reference_group: str
+    groups: tuple[str, ...] = ()
+    every_pair: bool = False
+    factors: tuple[str, ...] = ()
     unit: str
     direction: str
     configs: tuple[str, ...] = ()
@@ -125,6 +133,20 @@ class Experiment:
     headline_measure: str = ""
     headline_subset: str = ""
     headline_slice: str = "all"
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """All groups, the reference last."""
+        return (self.group, *self.groups, self.reference_group)
+
+    @property
+    def gaps(self) -> "tuple[Experiment, ...]":
+        """The experiment as one of two groups, once for each contrast."""
+        if not self.groups:
+            return (self,)
+        pairs = list(combinations(self.compared, 2))
+        chosen = [pair for pair in pairs if self.every_pair or pair[1] == self.reference_group]
+        return tuple(replace(self, group=one, reference_group=other, groups=()) for one, other in chosen)
 
     @property
     def headline(self) -> tuple[str, str, str]:

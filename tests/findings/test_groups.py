@@ -1,0 +1,197 @@
+"""Findings of more than two groups: a headline a contrast and one of all, crossed factors, named intersections."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings.finding import APART, FOUND, Finding
+from swapbias.measures import adjust, contrasts, factorial, paired_gap
+from swapbias.studies.prompt import PROMPT_COLUMNS
+from swapbias.studies.study import Experiment, Slice, Study
+
+CELLS = {"white man": ("man", "white"), "white woman": ("woman", "white")}
+CELLS |= {"black man": ("man", "black"), "black woman": ("woman", "black")}
+
+
+def rows(seed=0, templates=6, conditions=8, noise=0.02, **planted):
+    """Scores of every group in every template and condition; of a group what is planted in it."""
+    rng = np.random.default_rng(seed)
+    made = []
+    by = rng.normal(0, noise / 2, (templates + conditions, len(CELLS)))
+    for number in range(templates * conditions):
+        template, condition = divmod(number, conditions)
+        common = rng.normal(0.5, 0.1)
+        for place, (group, (gender, race)) in enumerate(CELLS.items()):
+            own = by[template, place] + by[templates + condition, place] + rng.normal(0, noise)
+            made.append(
+                dict.fromkeys(PROMPT_COLUMNS, "")
+                | {
+                    "pair_id": f"p{number}", "prompt_id": f"p{number}/{group}", "group": group, "gender": gender,
+                    "race": race, "template": f"t{template}", "condition": f"c{condition}", "experiment": "tiny",
+                    "label": "early" if condition % 2 else "late", "model_id": "m",
+                    "score": common + own + planted.get(group.replace(" ", "_"), 0.0),
+                }
+            )  # fmt: skip
+    return pd.DataFrame(made)
+
+
+def study(**declared):
+    usual = {"group": "white woman", "reference_group": "white man", "groups": ("black man", "black woman")}
+    experiment = Experiment(
+        name="tiny", question="?", kind="masked", unit="P(negative)", direction="above zero: worse",
+        **{"measure": "paired_gap", **usual, **declared},
+    )  # fmt: skip
+    return Study(name="tiny", title="", url="", experiments=(experiment,))
+
+
+def found(frame, *, robustness=False, **declared):
+    return disaggregate(frame, study(**declared), expected={}, robustness=robustness)
+
+
+def heads(some: list[Finding]):
+    return {(one.measure, one.contrast): one for one in some if one.headline}
+
+
+def test_each_contrast_and_the_test_of_all_are_headlines_corrected_together():
+    frame = rows(black_woman=0.1)
+    chosen = heads(found(frame))
+    assert list(chosen) == [
+        ("paired_gap", "white woman - white man"),
+        ("paired_gap", "black man - white man"),
+        ("paired_gap", "black woman - white man"),
+        ("group_spread", "all groups"),
+    ]
+    slow = contrasts(
+        paired_gap, frame["score"], frame["group"], frame["pair_id"], reference_group="white man",
+        cluster_ids={"templates": frame["template"], "conditions": frame["condition"]},
+    )  # fmt: skip
+    for (measure, name), one in chosen.items():
+        estimate = slow.each[name] if measure == "paired_gap" else slow.omnibus.estimate
+        assert (one.estimate.value, one.estimate.p_value) == pytest.approx((estimate.value, estimate.p_value))
+        assert one.inference.startswith("over templates and conditions")
+    estimates = [one.estimate for one in chosen.values()]
+    assert [one.p_adjusted for one in estimates] == pytest.approx(adjust([one.p_value for one in estimates]))
+    assert chosen["paired_gap", "black woman - white man"].verdict == FOUND
+    assert chosen["paired_gap", "black man - white man"].verdict != FOUND
+
+
+def test_contrasts_of_a_slice_are_corrected_together():
+    some = found(rows(), slices=(Slice("label", "label"),))
+    mine = [one.estimate for one in some if (one.measure, one.slice_by, one.view) == ("paired_gap", "label", "")]
+    assert len(mine) == 3 * 2
+    assert {one.family for one in mine} == {"tiny paired_gap of score by label: 6 tests, holm"}
+
+
+def test_every_pair_is_compared_where_that_is_declared():
+    names = {one.contrast for one in found(rows(), every_pair=True) if one.measure == "paired_gap"}
+    assert len(names) == 6
+    assert "black man - black woman" in names
+
+
+def test_headlines_of_several_groups_hold_up_each_on_their_own():
+    chosen = heads(found(rows(black_woman=0.1), robustness=True))
+    for name, least in (("black woman", 0.08), ("black man", -0.02)):
+        one = chosen["paired_gap", f"{name} - white man"]
+        assert least < one.lowest <= one.estimate.value <= one.highest
+
+
+def test_a_contrast_of_subsets_tests_the_gaps_of_all_groups():
+    frame = rows()
+    frame.loc[(frame["group"] == "black man") & (frame["label"] == "late"), "score"] += 0.2
+    chosen = heads(found(frame, subset="label", contrast=("late", "early")))
+    assert [measure for measure, _ in chosen] == ["gap_difference"] * 3 + ["group_spread"]
+    assert chosen["group_spread", "all groups, gaps"].estimate.p_adjusted < 0.01
+    assert chosen["gap_difference", "black man - white man"].estimate.value == pytest.approx(0.2, abs=0.03)
+
+
+def test_flips_and_rates_are_told_of_each_contrast_and_of_all_groups():
+    frame = rows().assign(predicted=lambda table: (table["score"] > 0.5).astype(float), label="positive")
+    some = found(frame, measure="", rates=("flips", "ratios"))
+    names = [(one.measure, one.contrast) for one in some]
+    assert ("flip_rate", "black man and white man") in names
+    assert ("tpr_difference", "black woman - white man") in names
+    assert ("group_spread", "all groups, true positive rate") in names
+    assert len(names) == len(set(names))
+
+
+def test_an_unpaired_experiment_of_several_groups():
+    chosen = heads(found(rows(black_man=0.2), measure="group_gap", aggregate=("condition",)))
+    assert len(chosen) == 4
+    assert chosen["group_spread", "all groups"].estimate.p_value < 0.05
+
+
+# --- crossed factors --------------------------------------------------------------------------------------------
+
+FACTORS = {"factors": ("gender", "race")}
+
+
+def test_effects_of_the_factors_are_headlines_and_cells_are_not():
+    frame = rows(black_woman=0.1)
+    some = found(frame, **FACTORS)
+    chosen = heads(some)
+    assert list(chosen) == [
+        ("group_spread", "all groups"),
+        ("main_effect", "gender: woman - man"),
+        ("main_effect", "race: black - white"),
+        ("interaction", "gender x race: (woman - man) x (black - white)"),
+    ]
+    slow = factorial(
+        frame["score"], {name: frame[name] for name in FACTORS["factors"]}, pair_ids=frame["pair_id"],
+        reference={"gender": "man", "race": "white"},
+        cluster_ids={"templates": frame["template"], "conditions": frame["condition"]},
+    )  # fmt: skip
+    for one, each in zip(list(chosen.values())[1:], slow.effects, strict=True):
+        assert one.estimate.value == pytest.approx(each.estimate.value)
+        assert one.estimate.p_value == pytest.approx(each.estimate.p_value)
+    cells = [one for one in some if one.measure == "paired_gap" and not one.view]
+    assert {one.estimate.family for one in cells} == {"tiny paired_gap of score by all: 3 tests, holm"}
+
+
+def test_an_intersection_that_is_worse_than_its_parts_is_named():
+    some = found(rows(black_woman=0.2), **FACTORS)
+    cells = {one.slice_value: one for one in some if one.measure == "intersection"}
+    # .2 in one of four cells: .15 above the mean of all, while a half of .1 each is due to being woman and black.
+    worst = cells["woman, black"]
+    assert worst.estimate.value == pytest.approx(0.05, abs=0.01)
+    assert worst.verdict == APART
+    assert cells["man, white"].verdict == ""  # nearer the mean than its parts
+    assert "woman, black beyond the sum of its parts (+0.1" in heads(some)["group_spread", "all groups"].hinges_on
+
+
+def test_nothing_is_named_where_factors_add_up():
+    some = found(rows(black_woman=0.2, black_man=0.1, white_woman=0.1), **FACTORS)
+    assert not any(one.verdict == APART for one in some)
+    assert heads(some)["main_effect", "race: black - white"].verdict == FOUND
+
+
+def test_three_factors_cross():
+    frame = rows()
+    older = frame.assign(
+        group=frame["group"] + ", old", age="old", prompt_id=frame["prompt_id"] + "o", score=frame["score"] + 0.1
+    )
+    every = pd.concat([frame.assign(age="young"), older])
+    groups = tuple(name for name in every["group"].unique() if name not in ("white man", "white woman"))
+    chosen = heads(found(every, groups=groups, factors=("gender", "race", "age")))
+    assert chosen["main_effect", "age: old - young"].estimate.value == pytest.approx(0.1)
+    measures = [measure for measure, _ in chosen]
+    assert measures.count("interaction") == 3
+    assert measures.count("interaction_of_three") == 1
+
+
+def test_a_planted_interaction_is_found_with_no_false_main_effect():
+    """In each of 20 studies: a model that is worse to black women and white men alone, by crossing gaps."""
+    for seed in range(20):
+        frame = rows(seed, black_woman=0.04, white_man=0.04, black_man=-0.04, white_woman=-0.04)
+        chosen = heads(found(frame, **FACTORS))
+        verdicts = {measure: one.verdict for (measure, _), one in chosen.items() if measure != "main_effect"}
+        assert verdicts["interaction"] == FOUND
+        assert all(one.verdict != FOUND for (measure, _), one in chosen.items() if measure == "main_effect")
+
+
+def test_where_no_group_differs_few_headlines_say_so():
+    wrong = sum(
+        any(one.estimate.p_adjusted < 0.05 for one in heads(found(rows(seed, templates=4, conditions=3))).values())
+        for seed in range(40)
+    )
+    assert wrong <= 6  # of 40 at .05; 7 or more would come by chance three times in a thousand

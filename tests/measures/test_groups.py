@@ -1,0 +1,276 @@
+"""More than two groups: each contrast is that of two, one test of all, crossed factors; nulls are kept."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from swapbias.measures import (
+    adjust,
+    answer_bias,
+    contrasts,
+    factorial,
+    flip_rate,
+    group_gap,
+    omnibus,
+    paired_gap,
+    rate_ratio,
+)
+
+
+def table(templates, conditions, groups, seed, spreads=(1.0, 0.7, 1.0)):
+    """Scores of a full table with effects of each group's own by template and condition; and its columns."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(0, spreads[2], (templates, conditions, groups)) + rng.normal(0, 2, (templates, conditions, 1))
+    scores += rng.normal(0, spreads[0], (templates, 1, groups)) + rng.normal(0, spreads[1], (1, conditions, groups))
+    template, condition, group = (each.ravel() for each in np.indices(scores.shape))
+    columns = {
+        "groups": np.array(list("abcdefghijkl"))[group].tolist(),
+        "pair_ids": [f"{one}/{other}" for one, other in zip(template, condition, strict=True)],
+    }
+    return scores, columns, {"template": template, "condition": condition}
+
+
+def close(found, slow):
+    for name in ("value", "ci_low", "ci_high", "p_value", "error", "freedom", "n", "n_unscored"):
+        assert getattr(found, name) == pytest.approx(getattr(slow, name), nan_ok=True)
+
+
+# --- values by hand -----------------------------------------------------------------------------------------
+
+
+def test_the_omnibus_of_three_groups_by_hand():
+    # Pairs (1, 2, 4) and (2, 4, 5): means 1.5, 3, 4.5; squares about their mean 1.5^2 + 0 + 1.5^2 = 4.5.
+    # The pairs differ by (1, 2, 1), about its mean (-1/3, 2/3, -1/3): squares 2/3. Variance of a difference of two
+    # rows is half of it, over two pairs half of that: 1/6. F = 4.5 / (1/6) = 27; one direction varies, one freedom.
+    found = omnibus([1.0, 2.0, 4.0, 2.0, 4.0, 5.0], list("abcabc"), pair_ids=list("ppprrr"))
+    assert (found.statistic, found.between, found.within) == pytest.approx((27, 1, 1))
+    assert found.estimate.value == pytest.approx(math.sqrt(4.5 / 3))
+    assert found.estimate.p_value == pytest.approx(stats.f.sf(27, 1, 1))
+    assert found.means == {"a": 1.5, "b": 3.0, "c": 4.5}
+
+
+def test_paired_groups_without_clusters_are_a_repeated_measures_anova():
+    scores, columns, _ = table(6, 2, 4, seed=2)
+    rows = scores.reshape(-1, 4)
+    left = rows - rows.mean(axis=1, keepdims=True) - rows.mean(axis=0) + rows.mean()
+    slow = len(rows) * rows.mean(axis=0).var() * 4 / 3 / ((left**2).sum() / (3 * (len(rows) - 1)))
+    found = omnibus(scores.ravel(), columns["groups"], pair_ids=columns["pair_ids"])
+    assert found.statistic == pytest.approx(slow)
+    # Greenhouse and Geisser's epsilon, from the covariance of the groups about their mean.
+    centred = np.eye(4) - 1 / 4
+    covariance = centred @ np.cov(rows.T) @ centred
+    epsilon = np.trace(covariance) ** 2 / (3 * np.trace(covariance @ covariance))
+    assert (found.between, found.within) == pytest.approx((3 * epsilon, 3 * epsilon * (len(rows) - 1)))
+
+
+#          b     w        Cells over three pairs: f b .9 .8 1.0, f w .5 .4 .6, m b .5 .6 .4, m w .5 .5 .5.
+#   f     .9    .5        Means .9 .5 .5 .5, all .6. Gender f - m: .7 - .5 = .2; race b - w the same; interaction
+#   m     .5    .5        (.9 - .5) - (.5 - .5) = .4.
+GENDER, RACE = list("ffmm") * 3, list("bwbw") * 3
+BY_PAIR = [0.9, 0.5, 0.5, 0.5, 0.8, 0.4, 0.6, 0.5, 1.0, 0.6, 0.4, 0.5]
+CROSSED = {"gender": GENDER, "race": RACE}
+REFERENCE = {"gender": "m", "race": "w"}
+
+
+def test_two_factors_by_hand():
+    found = factorial(BY_PAIR, CROSSED, reference=REFERENCE, pair_ids=list("ppppqqqqrrrr"))
+    gender, race, both = found.effects
+    assert [one.name for one in found.effects] == ["f - m", "b - w", "(f - m) x (b - w)"]
+    assert [one.estimate.value for one in found.effects] == pytest.approx([0.2, 0.2, 0.4])
+    # Gender by pair: .7 - .5 = .2, .6 - .55 = .05, .8 - .45 = .35: SD .15, error .15 / sqrt 3.
+    assert gender.estimate.error == pytest.approx(0.15 / math.sqrt(3))
+    # Race by pair: .7 - .5, .7 - .45, .7 - .55: SD .05.
+    assert race.estimate.error == pytest.approx(0.05 / math.sqrt(3))
+    assert [one.estimate.p_adjusted for one in found.effects] == pytest.approx(
+        adjust([one.estimate.p_value for one in found.effects])
+    )
+    # Of one contrast the term's test is its t, squared.
+    assert found.terms["gender x race"].estimate.p_value == pytest.approx(both.estimate.p_value)
+
+
+def test_an_intersection_beside_its_parts_by_hand():
+    found = factorial(BY_PAIR, CROSSED, reference=REFERENCE, pair_ids=list("ppppqqqqrrrr"))
+    cells = {one.name: one for one in found.intersections}
+    # f b lies .3 above the mean; its parts are .1 each: .1 beyond. f w lies .1 below, its parts cancel: .1 beyond.
+    # m w lies .1 below, its parts add up to -.2: .1 nearer.
+    assert [cells["f, b"].gap, cells["f, b"].parts, cells["f, b"].estimate.value] == pytest.approx([0.3, 0.2, 0.1])
+    assert [cells["f, w"].gap, cells["f, w"].parts, cells["f, w"].estimate.value] == pytest.approx([-0.1, 0, 0.1])
+    assert [cells["m, w"].gap, cells["m, w"].parts, cells["m, w"].estimate.value] == pytest.approx([-0.1, -0.2, -0.1])
+
+
+# --- each contrast is the measure of two groups ---------------------------------------------------------------
+
+
+def two(scores, columns, clusters, names):
+    chosen = np.isin(columns["groups"], names)
+    part = {name: np.array(column)[chosen].tolist() for name, column in columns.items()}
+    return scores.ravel()[chosen], part, {name: codes[chosen] for name, codes in clusters.items()}
+
+
+def test_a_contrast_is_the_gap_of_its_two_groups_alone():
+    scores, columns, clusters = table(5, 4, 3, seed=1)
+    scores[0, 0, 2] = math.nan  # of the third group: the first two do not lose the pair
+    for reference, names in (("b", ["a - b", "c - b"]), (None, ["a - b", "a - c", "b - c"])):
+        found = contrasts(paired_gap, scores.ravel(), **columns, reference_group=reference, cluster_ids=clusters)
+        assert list(found.each) == names
+        for name, one in found.each.items():
+            values, part, own = two(scores, columns, clusters, name.split(" - "))
+            close(one, paired_gap(values, **part, reference_group=name[-1], cluster_ids=own))
+        assert found.omnibus.estimate.n_unscored == 1
+        corrected = [one.p_adjusted for one in found.each.values()]
+        assert corrected == pytest.approx(adjust([one.p_value for one in found.each.values()]))
+
+
+def test_other_measures_take_several_groups_too():
+    scores, columns, clusters = table(5, 4, 3, seed=3)
+    answers, labels = (scores.ravel() > 0).astype(int), clusters["condition"] % 2
+    both = {"pair_ids": columns["pair_ids"], "reference_group": "a"}
+    values, part, _ = two(answers, columns, {}, ["a", "c"])
+    flips = contrasts(flip_rate, answers, columns["groups"], **both)
+    close(flips.each["c - a"].estimate, flip_rate(values, **part, reference_group="a").estimate)
+    gaps = contrasts(group_gap, scores.ravel(), columns["groups"], reference_group="a", cluster_ids=clusters)
+    assert list(gaps.each) == ["b - a", "c - a"]
+    rates = contrasts(rate_ratio, answers, labels, columns["groups"], **both)
+    chosen = np.isin(columns["groups"], ["a", "c"])
+    slow = rate_ratio(values, labels[chosen], part["groups"], pair_ids=part["pair_ids"], reference_group="a")
+    close(rates.each["c - a"].difference, slow.difference)
+    differences = [one.difference for one in rates.each.values()]
+    assert [one.p_adjusted for one in differences] == pytest.approx(adjust([one.p_value for one in differences]))
+    right = np.where(answers, "correct", "incorrect").tolist()
+    found = contrasts(answer_bias, right, columns["groups"], **both, sentence_ids=clusters["template"].astype(str))
+    assert found.omnibus.means["b"] == pytest.approx(100 * answers[np.array(columns["groups"]) == "b"].mean())
+
+
+@pytest.mark.parametrize("factors", [(), ("template",), ("template", "condition")])
+@pytest.mark.parametrize("measure", [paired_gap, group_gap])
+def test_the_omnibus_of_two_groups_is_their_t_test(measure, factors):
+    scores, columns, clusters = table(5, 4, 2, seed=4)
+    own = {name: clusters[name] for name in factors} or None
+    if measure is group_gap:
+        del columns["pair_ids"]
+    found = contrasts(measure, scores.ravel(), **columns, reference_group="b", cluster_ids=own)
+    (one,) = found.each.values()
+    assert found.omnibus.estimate.p_value == pytest.approx(one.p_value)
+    assert found.omnibus.within == pytest.approx(one.freedom)
+
+
+def test_the_omnibus_of_two_samples_of_pairs_is_the_t_test_of_their_gaps():
+    scores, columns, clusters = table(6, 3, 2, seed=5)
+    sample = np.where(clusters["condition"] == 0, "first", "second")
+    found = omnibus(scores.ravel(), **columns, cluster_ids={"t": clusters["template"]}, sample_ids=sample)
+    gaps, first = scores[..., 0].ravel() - scores[..., 1].ravel(), np.array(columns["groups"]) == "a"
+    own = {"t": clusters["template"][first]}
+    slow = group_gap(gaps, sample[first], reference_group="second", cluster_ids=own)
+    assert found.estimate.p_value == pytest.approx(slow.p_value)
+
+
+# --- invariances ----------------------------------------------------------------------------------------------
+
+
+def test_neither_names_nor_order_nor_reference_change_the_omnibus():
+    scores, columns, clusters = table(5, 4, 4, seed=6)
+    whole = omnibus(scores.ravel(), **columns, cluster_ids=clusters)
+    order = np.random.default_rng(0).permutation(scores.size)
+    names = [dict(zip("abcd", "zkxb", strict=True))[columns["groups"][place]] for place in order]
+    again = omnibus(
+        scores.ravel()[order], names, pair_ids=np.array(columns["pair_ids"])[order].tolist(),
+        cluster_ids={name: codes[order] for name, codes in clusters.items()},
+    )  # fmt: skip
+    close(again.estimate, whole.estimate)
+    for reference in ("a", "c", None):
+        found = contrasts(paired_gap, scores.ravel(), **columns, reference_group=reference, cluster_ids=clusters)
+        close(found.omnibus.estimate, whole.estimate)
+
+
+def test_another_reference_level_turns_the_sign_and_keeps_the_tests():
+    scores, columns, clusters = table(5, 4, 4, seed=7)
+    levels = {"gender": np.tile(list("ffmm"), 20).tolist(), "race": np.tile(list("bwbw"), 20).tolist()}
+    made = [
+        factorial(scores.ravel(), levels, reference=one, pair_ids=columns["pair_ids"], cluster_ids=clusters)
+        for one in ({"gender": "m", "race": "w"}, {"gender": "f", "race": "w"})
+    ]
+    first, second = ([each.estimate for each in one.effects] for one in made)
+    assert [one.value for one in second] == pytest.approx([-first[0].value, first[1].value, -first[2].value])
+    assert [one.p_value for one in second] == pytest.approx([one.p_value for one in first])
+
+
+def test_what_does_not_vary_is_not_tested():
+    alike = omnibus([0.1, 0.2, 0.3] * 4, list("abc") * 4, pair_ids=np.repeat(list("pqrs"), 3).tolist())
+    assert math.isnan(alike.estimate.p_value)
+    assert alike.estimate.value == pytest.approx(math.sqrt(0.02 / 3))
+    one = omnibus([0.1, 0.2, 0.4] * 2, list("abc") * 2, pair_ids=list("pppqqq"), cluster_ids=["t"] * 6)
+    assert math.isnan(one.estimate.p_value)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: contrasts(group_gap, [1.0], ["a"], reference_group="a"), "expected at least two"),
+        (lambda: contrasts(group_gap, [1.0, 2.0], ["a", "b"], reference_group="c"), "'c' as reference_group"),
+        (lambda: omnibus([1.0, 2.0, 3.0], list("abc"), pair_ids=list("ppq")), "pair p has 0 rows of 'c'"),
+        (lambda: factorial([1.0] * 3, {"x": "aab", "y": "cdc"}, reference={"x": "a", "y": "c"}), "no row of b, d"),
+        (lambda: factorial([1.0] * 2, {"x": "ab"}, reference={"x": "a"}), "expected two or more"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_in_one_sentence(call, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        call()
+
+
+# --- nulls and planted effects ----------------------------------------------------------------------------------
+
+RUNS = 250
+MOST = stats.binom.isf(0.001, RUNS, 0.05) / RUNS  # .096: more are hardly the work of chance at .05
+
+
+@pytest.mark.parametrize("unlike", [1.0, 4.0])  # how much more one group varies than the others
+@pytest.mark.parametrize(("templates", "conditions", "groups"), [(4, 1, 4), (4, 8, 3), (10, 3, 5)])
+def test_where_no_group_differs_few_tests_say_so(templates, conditions, groups, unlike):
+    tests = {"omnibus": 0, "contrasts": 0}
+    for run in range(RUNS):
+        scores, columns, clusters = table(templates, conditions, groups, seed=run)
+        scores[..., 0] += (unlike - 1) * np.random.default_rng(10_000 + run).normal(0, 1, (templates, 1))
+        own = clusters if conditions > 1 else {"template": clusters["template"]}
+        found = contrasts(paired_gap, scores.ravel(), **columns, reference_group="b", cluster_ids=own)
+        tests["omnibus"] += found.omnibus.estimate.p_value < 0.05
+        tests["contrasts"] += any(one.p_adjusted < 0.05 for one in found.each.values())
+    assert max(tests.values()) / RUNS < MOST
+
+
+def test_names_that_lie_in_their_group_are_a_sample_too():
+    """Rows not paired: 4, 6 and 9 names a group, each in five templates."""
+    rejected = 0
+    for run in range(RUNS):
+        rng = np.random.default_rng(run)
+        group = np.repeat(list("abc"), [4, 6, 9])
+        scores = rng.normal(size=(19, 1)) + rng.normal(size=(1, 5)) + rng.normal(size=(19, 5))
+        name, template = (each.ravel() for each in np.indices(scores.shape))
+        found = omnibus(scores.ravel(), group[name].tolist(), cluster_ids={"name": name, "template": template})
+        rejected += found.estimate.p_value < 0.05
+    assert rejected / RUNS < MOST
+
+
+def test_a_group_that_differs_is_found():
+    found = 0
+    for run in range(50):
+        scores, columns, clusters = table(10, 4, 4, seed=run)
+        scores[..., 2] += 2.5
+        found += omnibus(scores.ravel(), **columns, cluster_ids=clusters).estimate.p_value < 0.05
+    assert found >= 45
+
+
+def test_a_planted_interaction_is_found_and_main_effects_are_not():
+    found, false = 0, 0
+    for run in range(100):
+        scores, columns, clusters = table(8, 5, 4, seed=run)
+        scores += np.array([1, -1, -1, 1]) * 1.6
+        levels = {"gender": np.tile(list("ffmm"), 40).tolist(), "race": np.tile(list("bwbw"), 40).tolist()}
+        one = factorial(
+            scores.ravel(), levels, reference=REFERENCE, pair_ids=columns["pair_ids"], cluster_ids=clusters
+        )
+        found += one.effects[2].estimate.p_adjusted < 0.05
+        false += any(each.estimate.p_adjusted < 0.05 for each in one.effects[:2])
+    assert found >= 95
+    assert false <= stats.binom.isf(0.001, 100, 0.05)
