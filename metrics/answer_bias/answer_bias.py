@@ -3,7 +3,12 @@
 import datasets
 import evaluate
 
-from swapbias.measures import CLASSES, answer_bias, answer_class  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import (
+    CLASSES,
+    answer_bias,
+    answer_class,
+    contrasts,
+)  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 Answer bias: for sentence pairs that differ in the gender of a pronoun, the accuracy of answers to "who does it refer
@@ -16,9 +21,10 @@ Args:
     predictions: raw answers, one per question; None where nothing was asked.
     references: the right answer to each, as "the mechanic".
     incorrect: the other occupation of each sentence.
-    sides: "pro" or "anti" for each.
+    sides: "pro" or "anti" for each; any two or more with reference_group.
     pair_ids: the sentence pair of each; each id stands once per side.
     parser: "tolerant" (case, article, plural, an answer inside a sentence) or "strict" (the first word alone).
+    reference_group: None: the sides are "pro" and "anti". A side: each other one is compared with it.
 Returns:
     accuracy_pro, accuracy_anti: percent of right answers; unsure and unreadable ones count as wrong.
     bias: accuracy_pro minus accuracy_anti, in percentage points; 0: equal, above 0: the stereotype helps.
@@ -28,6 +34,11 @@ Returns:
         `other` is what names neither occupation, or both. Likewise for anti.
     n: pairs used.
     n_unscored: pairs left out because a version was not asked.
+    with a reference_group:
+    contrasts: for each contrast ("pro - anti") the keys above, named after its sides, and p_adjusted, corrected over
+        all contrasts (Holm).
+    omnibus: whether right answers differ between any sides: p_value, f, df_between, df_within, spread (SD of the
+        accuracies), n and n_unscored.
 Examples:
     >>> import evaluate, swapbias
     >>> bias = evaluate.load(swapbias.metric_path("answer_bias"))
@@ -82,24 +93,37 @@ class AnswerBias(evaluate.Metric):
             features=datasets.Features({name: datasets.Value("large_string") for name in _TEXTS}),
         )
 
-    def _compute(self, predictions, references, incorrect, sides, pair_ids, parser="tolerant"):
+    def _compute(self, predictions, references, incorrect, sides, pair_ids, parser="tolerant", reference_group=None):
         classes = [
             answer_class(answer, correct=right, incorrect=wrong, parser=parser)
             for answer, right, wrong in zip(predictions, references, incorrect, strict=True)
         ]
+        if reference_group is not None:
+            ids = {"pair_ids": list(pair_ids), "reference_group": reference_group}
+            found = contrasts(answer_bias, classes, list(sides), **ids)
+            each = {
+                name: {**_keys(one, name.split(" - ")), "p_adjusted": one.estimate.p_adjusted}
+                for name, one in found.each.items()
+            }
+            return {"contrasts": each, "omnibus": found.omnibus.numbers}
         strange = sorted(set(sides) - {"pro", "anti"})
         if strange:
-            raise ValueError(f"sides {strange[:3]}, expected 'pro' or 'anti'. Rename them.")
+            raise ValueError(
+                f"sides {strange[:3]}, expected 'pro' or 'anti'. Rename them, or give the reference_group."
+            )
         found = answer_bias(classes, list(sides), pair_ids=list(pair_ids), reference_group="anti")
-        shares = {f"share_{name}_{side}": found.shares[side][name] for side in ("pro", "anti") for name in CLASSES}
-        return {
-            "accuracy_pro": found.accuracies["pro"],
-            "accuracy_anti": found.accuracies["anti"],
-            "bias": found.estimate.value,
-            "ci_low": found.estimate.ci_low,
-            "ci_high": found.estimate.ci_high,
-            "p_value": found.estimate.p_value,
-            **shares,
-            "n": float(found.estimate.n),
-            "n_unscored": float(found.estimate.n_unscored),
-        }
+        return _keys(found, ("pro", "anti"))
+
+
+def _keys(found, sides):
+    shares = {f"share_{name}_{side}": found.shares[side][name] for side in sides for name in CLASSES}
+    return {
+        **{f"accuracy_{side}": found.accuracies[side] for side in sides},
+        "bias": found.estimate.value,
+        "ci_low": found.estimate.ci_low,
+        "ci_high": found.estimate.ci_high,
+        "p_value": found.estimate.p_value,
+        **shares,
+        "n": float(found.estimate.n),
+        "n_unscored": float(found.estimate.n_unscored),
+    }

@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import flip_rate  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import contrasts, flip_rate  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 The flip rate (mismatch ratio): for texts that differ in one swapped slot, the share of pairs whose two versions get
@@ -13,9 +13,9 @@ different predictions, with Wilson's interval, exact McNemar's test and the dire
 _KWARGS_DESCRIPTION = """
 Args:
     predictions: 1 or 0 per text, or a probability with `threshold`; NaN where there is no prediction.
-    groups: the group of each text; exactly two groups.
+    groups: the group of each text; two or more.
     pair_ids: the pair of each text; each id stands once per group.
-    reference_group: the group that `direction` is told against.
+    reference_group: the group that `direction` is told against. None: every two groups are compared, by name.
     threshold: None: predictions are 1 or 0. A number: probabilities above it are positive, and the mean
         probability tells the direction where both groups get as many positives.
     cluster_ids: optional, the subject of each text, where subjects have several pairs: interval and test are then
@@ -30,6 +30,11 @@ Returns:
     direction: 1: the other group gets more positives, -1: the reference group does, 0: equal; NaN without a pair.
     n: pairs used.
     n_unscored: pairs left out because a prediction is NaN.
+    with more than two groups, or without a reference_group:
+    contrasts: for each contrast ("female - male") the keys above, and p_adjusted, corrected over all contrasts
+        (Holm).
+    omnibus: whether any group differs: p_value, f, df_between, df_within, spread (SD of the groups' means), n and
+        n_unscored.
 Examples:
     >>> import evaluate, swapbias
     >>> flips = evaluate.load(swapbias.metric_path("flip_rate"))
@@ -80,28 +85,33 @@ class FlipRate(evaluate.Metric):
             ),
         )
 
-    def _compute(self, predictions, groups, pair_ids, reference_group, threshold=None, cluster_ids=None):
+    def _compute(self, predictions, groups, pair_ids, reference_group=None, threshold=None, cluster_ids=None):
         answers = scores = list(predictions)
         if threshold is not None:
             # A NaN (the only number that differs from itself) is not below the threshold: it is no prediction.
             answers = [float(score > threshold) if score == score else score for score in scores]
-        found = flip_rate(
-            answers,
-            list(groups),
-            list(pair_ids),
-            reference_group=reference_group,
-            scores=None if threshold is None else scores,
-            cluster_ids=cluster_ids,
-        )
-        direction = 0.0 if found.higher_group == "" else -1.0 if found.higher_group == reference_group else 1.0
-        return {
-            "value": found.estimate.value,
-            "ci_low": found.estimate.ci_low,
-            "ci_high": found.estimate.ci_high,
-            "p_value": found.estimate.p_value,
-            "more": float(found.more),
-            "fewer": float(found.fewer),
-            "direction": direction if found.estimate.n else float("nan"),
-            "n": float(found.estimate.n),
-            "n_unscored": float(found.estimate.n_unscored),
+        rows = answers, list(groups), list(pair_ids)
+        options = {"scores": None if threshold is None else scores, "cluster_ids": cluster_ids}
+        if reference_group is not None and len(set(groups)) < 3:
+            return _keys(flip_rate(*rows, reference_group=reference_group, **options), reference_group)
+        found = contrasts(flip_rate, *rows, reference_group=reference_group, **options)
+        each = {
+            name: {**_keys(one, name.rpartition(" - ")[2]), "p_adjusted": one.estimate.p_adjusted}
+            for name, one in found.each.items()
         }
+        return {"contrasts": each, "omnibus": found.omnibus.numbers}
+
+
+def _keys(found, reference_group):
+    direction = 0.0 if found.higher_group == "" else -1.0 if found.higher_group == reference_group else 1.0
+    return {
+        "value": found.estimate.value,
+        "ci_low": found.estimate.ci_low,
+        "ci_high": found.estimate.ci_high,
+        "p_value": found.estimate.p_value,
+        "more": float(found.more),
+        "fewer": float(found.fewer),
+        "direction": direction if found.estimate.n else float("nan"),
+        "n": float(found.estimate.n),
+        "n_unscored": float(found.estimate.n_unscored),
+    }

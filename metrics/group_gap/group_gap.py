@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import group_gap  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import contrasts, group_gap  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 The group gap: for texts that are not paired, the mean prediction of the other group minus that of the reference
@@ -13,8 +13,8 @@ group, with Welch's t interval and test.
 _KWARGS_DESCRIPTION = """
 Args:
     predictions: one number per text (a probability, say); NaN where a text could not be scored.
-    groups: the group of each text; exactly two groups.
-    reference_group: the group that is subtracted.
+    groups: the group of each text; two or more.
+    reference_group: the group that is subtracted. None: every two groups are compared, by name.
     cluster_ids: optional, the cluster of each text (its template, say), or a mapping of several that cross, name ->
         cluster of each text: interval and p-value then hold over clusters, as those of audits do.
 Returns:
@@ -24,6 +24,11 @@ Returns:
     p_value: Welch's t test, two-sided.
     n: texts used.
     n_unscored: texts left out because the prediction is NaN.
+    with more than two groups, or without a reference_group:
+    contrasts: for each contrast ("female - male") the keys above, and p_adjusted, corrected over all contrasts
+        (Holm).
+    omnibus: whether any group differs: p_value, f, df_between, df_within, spread (SD of the groups' means), n and
+        n_unscored.
 Examples:
     >>> import evaluate, swapbias
     >>> gap = evaluate.load(swapbias.metric_path("group_gap"))
@@ -72,14 +77,22 @@ class GroupGap(evaluate.Metric):
             ),
         )
 
-    def _compute(self, predictions, groups, reference_group, cluster_ids=None):
-        found = group_gap(predictions, groups, reference_group=reference_group, cluster_ids=cluster_ids)
-        return {
-            "value": found.value,
-            "ci_low": found.ci_low,
-            "ci_high": found.ci_high,
-            "effect_size": found.effect_size,
-            "p_value": found.p_value,
-            "n": float(found.n),
-            "n_unscored": float(found.n_unscored),
-        }
+    def _compute(self, predictions, groups, reference_group=None, cluster_ids=None):
+        rows, options = (predictions, groups), {"reference_group": reference_group, "cluster_ids": cluster_ids}
+        if reference_group is not None and len(set(groups)) < 3:
+            return _keys(group_gap(*rows, **options))
+        found = contrasts(group_gap, *rows, **options)
+        each = {name: {**_keys(one), "p_adjusted": one.p_adjusted} for name, one in found.each.items()}
+        return {"contrasts": each, "omnibus": found.omnibus.numbers}
+
+
+def _keys(found):
+    return {
+        "value": found.value,
+        "ci_low": found.ci_low,
+        "ci_high": found.ci_high,
+        "effect_size": found.effect_size,
+        "p_value": found.p_value,
+        "n": float(found.n),
+        "n_unscored": float(found.n_unscored),
+    }

@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import paired_gap  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import contrasts, paired_gap  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 The paired gap: for texts that differ in one swapped slot, the mean over pairs of the other group's prediction
@@ -13,9 +13,9 @@ minus the reference group's, with its paired t interval and test.
 _KWARGS_DESCRIPTION = """
 Args:
     predictions: one number per text (a probability, say); NaN where a text could not be scored.
-    groups: the group of each text; exactly two groups.
+    groups: the group of each text; two or more.
     pair_ids: the pair of each text; each id stands once per group.
-    reference_group: the group that is subtracted.
+    reference_group: the group that is subtracted. None: every two groups are compared, by name.
     cluster_ids: optional, the cluster of each text (its template, say), or a mapping of several that cross, name ->
         cluster of each text: interval and p-value then hold over clusters, as those of audits do.
 Returns:
@@ -26,6 +26,11 @@ Returns:
     p_value: paired t test, two-sided.
     n: pairs used.
     n_unscored: pairs left out because a prediction is NaN.
+    with more than two groups, or without a reference_group:
+    contrasts: for each contrast ("female - male") the keys above, and p_adjusted, corrected over all contrasts
+        (Holm).
+    omnibus: whether any group differs: p_value, f, df_between, df_within, spread (SD of the groups' means), n and
+        n_unscored.
 Examples:
     >>> import evaluate, swapbias
     >>> gap = evaluate.load(swapbias.metric_path("paired_gap"))
@@ -85,15 +90,26 @@ class PairedGap(evaluate.Metric):
             ),
         )
 
-    def _compute(self, predictions, groups, pair_ids, reference_group, cluster_ids=None):
-        found = paired_gap(predictions, groups, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids)
-        return {
-            "value": found.value,
-            "ci_low": found.ci_low,
-            "ci_high": found.ci_high,
-            "effect_size": found.effect_size,
-            "effect_size_z": found.effect_size_z,
-            "p_value": found.p_value,
-            "n": float(found.n),
-            "n_unscored": float(found.n_unscored),
-        }
+    def _compute(self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None):
+        rows, options = (
+            (predictions, groups, pair_ids),
+            {"reference_group": reference_group, "cluster_ids": cluster_ids},
+        )
+        if reference_group is not None and len(set(groups)) < 3:
+            return _keys(paired_gap(*rows, **options))
+        found = contrasts(paired_gap, *rows, **options)
+        each = {name: {**_keys(one), "p_adjusted": one.p_adjusted} for name, one in found.each.items()}
+        return {"contrasts": each, "omnibus": found.omnibus.numbers}
+
+
+def _keys(found):
+    return {
+        "value": found.value,
+        "ci_low": found.ci_low,
+        "ci_high": found.ci_high,
+        "effect_size": found.effect_size,
+        "effect_size_z": found.effect_size_z,
+        "p_value": found.p_value,
+        "n": float(found.n),
+        "n_unscored": float(found.n_unscored),
+    }

@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import rate_ratio  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import contrasts, rate_ratio  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 The true and the false positive rates of two groups: their difference and the log of their ratio, each with interval
@@ -14,9 +14,10 @@ _KWARGS_DESCRIPTION = """
 Args:
     predictions: 1 or 0 per text; NaN where there is no prediction.
     references: the true label of each text, 1 or 0.
-    groups: the group of each text; exactly two groups.
+    groups: the group of each text; two or more.
     pair_ids: the pair (note) of each text; its texts are dependent.
-    reference_group: the group that is subtracted, divided by, and that the directions are told against.
+    reference_group: the group that is subtracted, divided by, and that the directions are told against. None: every
+        two groups are compared, by name.
     cluster_ids: optional, the subject of each text, where subjects have several notes.
 Returns:
     tpr_difference, fpr_difference: the other group's rate minus the reference group's; 0: equal. NaN where a group
@@ -33,6 +34,11 @@ Returns:
     tpr_GROUP, fpr_GROUP: each group's rate.
     tprr_n, fprr_n: texts of label 1 and of label 0 used; tprr_n_unscored, fprr_n_unscored: those left out.
     n_undefined: how many of the two ratios are undefined.
+    with more than two groups, or without a reference_group:
+    contrasts: for each contrast ("female - male") the keys above, with _p_adjusted beside each _p_value, corrected
+        over all contrasts (Holm).
+    omnibus: for tpr and fpr whether any group's rate differs: p_value, f, df_between, df_within, spread (SD of the
+        groups' rates), n and n_unscored.
 Examples:
     >>> import evaluate, swapbias
     >>> ratios = evaluate.load(swapbias.metric_path("rate_ratio"))
@@ -85,21 +91,37 @@ class RateRatio(evaluate.Metric):
             ),
         )
 
-    def _compute(self, predictions, references, groups, pair_ids, reference_group, cluster_ids=None):
+    def _compute(self, predictions, references, groups, pair_ids, reference_group=None, cluster_ids=None):
         rows = list(predictions), list(references), list(groups)
-        ids = {"pair_ids": list(pair_ids), "cluster_ids": cluster_ids}
-        found, undefined = {}, 0
-        for rate in ("tpr", "fpr"):
-            one = rate_ratio(*rows, reference_group=reference_group, rate=rate, **ids)
-            direction = 0.0 if one.higher_group == "" else -1.0 if one.higher_group == reference_group else 1.0
-            known = one.estimate.value == one.estimate.value  # only NaN differs from itself
-            undefined += one.estimate.value != one.estimate.value
-            for name, each in ((f"{rate}_difference", one.difference), (f"log_{rate}r", one.log_ratio)):
-                found[name], found[f"{name}_p_value"] = each.value, each.p_value
-                found[f"{name}_ci_low"], found[f"{name}_ci_high"] = each.ci_low, each.ci_high
-            found[f"{rate}r"] = one.estimate.value
-            found[f"{rate}r_ci_low"], found[f"{rate}r_ci_high"] = one.estimate.ci_low, one.estimate.ci_high
-            found[f"{rate}r_direction"] = direction if known else float("nan")
-            found[f"{rate}r_n"], found[f"{rate}r_n_unscored"] = float(one.estimate.n), float(one.estimate.n_unscored)
-            found.update({f"{rate}_{group}": value for group, value in one.rates.items()})
-        return {**found, "n_undefined": float(undefined)}
+        options = {"reference_group": reference_group, "pair_ids": list(pair_ids), "cluster_ids": cluster_ids}
+        if reference_group is not None and len(set(groups)) < 3:
+            return _keys({rate: rate_ratio(*rows, rate=rate, **options) for rate in RATES}, reference_group)
+        found = {rate: contrasts(rate_ratio, *rows, rate=rate, **options) for rate in RATES}
+        each = {}
+        for name in found["tpr"].each:
+            one = {rate: found[rate].each[name] for rate in RATES}
+            each[name] = _keys(one, name.rpartition(" - ")[2])
+            for rate in RATES:
+                each[name][f"{rate}_difference_p_adjusted"] = one[rate].difference.p_adjusted
+                each[name][f"log_{rate}r_p_adjusted"] = one[rate].log_ratio.p_adjusted
+        return {"contrasts": each, "omnibus": {rate: found[rate].omnibus.numbers for rate in RATES}}
+
+
+RATES = ("tpr", "fpr")
+
+
+def _keys(rates, reference_group):
+    found, undefined = {}, 0
+    for rate, one in rates.items():
+        direction = 0.0 if one.higher_group == "" else -1.0 if one.higher_group == reference_group else 1.0
+        known = one.estimate.value == one.estimate.value  # only NaN differs from itself
+        undefined += one.estimate.value != one.estimate.value
+        for name, each in ((f"{rate}_difference", one.difference), (f"log_{rate}r", one.log_ratio)):
+            found[name], found[f"{name}_p_value"] = each.value, each.p_value
+            found[f"{name}_ci_low"], found[f"{name}_ci_high"] = each.ci_low, each.ci_high
+        found[f"{rate}r"] = one.estimate.value
+        found[f"{rate}r_ci_low"], found[f"{rate}r_ci_high"] = one.estimate.ci_low, one.estimate.ci_high
+        found[f"{rate}r_direction"] = direction if known else float("nan")
+        found[f"{rate}r_n"], found[f"{rate}r_n_unscored"] = float(one.estimate.n), float(one.estimate.n_unscored)
+        found.update({f"{rate}_{group}": value for group, value in one.rates.items()})
+    return {**found, "n_undefined": float(undefined)}

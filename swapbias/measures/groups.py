@@ -54,6 +54,15 @@ class Omnibus:
     within: float
     means: Mapping[str, float]
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """What the `evaluate` modules return of it."""
+        found = self.estimate
+        return {
+            "spread": found.value, "p_value": found.p_value, "f": self.statistic, "df_between": self.between,
+            "df_within": self.within, "n": float(found.n), "n_unscored": float(found.n_unscored),
+        }  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Contrasts(Generic[T]):

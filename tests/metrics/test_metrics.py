@@ -50,11 +50,25 @@ def test_the_modules_say_what_the_library_says():
     assert found["p_value"] == group_gap(scores, groups, reference_group="f").p_value
 
 
-def test_a_third_group_is_refused():
-    with pytest.raises(ValueError, match="exactly two"):
-        evaluate.load(studies.metric_path("group_gap")).compute(
-            predictions=[1.0, 2.0, 3.0], groups=["a", "b", "c"], reference_group="a"
-        )
+def test_a_third_group_gives_contrasts_and_an_omnibus_as_native_floats():
+    module = evaluate.load(studies.metric_path("group_gap"))
+    rows = {"predictions": [1.0, 2.0, 3.0, 5.0, 9.0, 7.0], "groups": ["a", "a", "b", "b", "c", "c"]}
+    found = module.compute(**rows, reference_group="a")
+    # By hand: means 1.5, 4 and 8.
+    assert {name: one["value"] for name, one in found["contrasts"].items()} == {"b - a": 2.5, "c - a": 6.5}
+    assert list(module.compute(**rows)["contrasts"]) == ["a - b", "a - c", "b - c"]
+    assert {type(value) for one in (*found["contrasts"].values(), found["omnibus"]) for value in one.values()} == {
+        float
+    }
+    with pytest.raises(ValueError, match="'x' as reference_group"):
+        module.compute(**rows, reference_group="x")
+
+
+def test_two_groups_with_a_reference_give_the_keys_of_two_groups():
+    """Also where other groups' names are known: what two groups returned, they return."""
+    module = evaluate.load(studies.metric_path("paired_gap"))
+    assert list(module.compute(**ROWS, reference_group="male")) == KEYS
+    assert list(module.compute(**ROWS)) == ["contrasts", "omnibus"]
 
 
 @pytest.mark.parametrize("name", studies.metrics())

@@ -230,6 +230,96 @@ def audit_levels():
     return Study(name="tiny", title="", url="", experiments=(experiment,))
 
 
+# --- more than two groups ------------------------------------------------------------------------------------
+
+THIRD = ROWS.iloc[::2].assign(group="x", score=RNG.uniform(size=PAIRS))
+SEVERAL = pd.concat([ROWS, THIRD.assign(predicted=(THIRD["score"] > 0.5).astype(float))], ignore_index=True)
+MORE = {"groups": SEVERAL["group"].tolist(), "reference_group": "m"}
+
+
+def several(found, measure):
+    """The design's numbers of each contrast, or of the omnibus."""
+    mine = [one for one in found if one.measure == measure and one.slice_by == "all" and not one.view]
+    return {one.contrast: numbers([one], measure) for one in mine}
+
+
+def spread(found):
+    return [found[name] for name in ("spread", "p_value", "n", "n_unscored")]
+
+
+def gaps_of_several(name):
+    clusters = {"conditions": SEVERAL["condition"].tolist()}
+    pairs = {"pair_ids": SEVERAL["pair_id"].tolist()} if name == "paired_gap" else {}
+    mine = module(name, predictions=SEVERAL["score"].tolist(), cluster_ids=clusters, **pairs, **MORE)
+    found = audit(SEVERAL, measure=name, groups=("x",), random={"condition": "conditions"})
+    audited = several(found, name)
+    for contrast, one in mine["contrasts"].items():
+        yield keys(one), audited[contrast]
+    value, _, _, *rest = several(found, "group_spread")["all groups"]
+    yield spread(mine["omnibus"]), [value, *rest]
+
+
+def flips_of_several():
+    mine = module(
+        "flip_rate",
+        predictions=SEVERAL["score"].tolist(),
+        pair_ids=SEVERAL["pair_id"].tolist(),
+        threshold=0.5,
+        **MORE,
+    )
+    audited = several(audit(SEVERAL, rates=("flips",), groups=("x",)), "flip_rate")
+    for contrast, one in mine["contrasts"].items():
+        yield keys(one), audited[contrast.replace(" - ", " and ")]
+
+
+def rates_of_several():
+    labels = (SEVERAL["label"] == "positive").astype(int).tolist()
+    pairs = SEVERAL["pair_id"].tolist()
+    mine = module("rate_ratio", predictions=SEVERAL["predicted"].tolist(), references=labels, pair_ids=pairs, **MORE)
+    found = audit(SEVERAL, rates=("ratios",), groups=("x",))
+    for rate, name in (("tpr", "true positive rate"), ("fpr", "false positive rate")):
+        audited = several(found, f"{rate}_difference")
+        for contrast, one in mine["contrasts"].items():
+            value, low, high, p_value, *_ = audited[contrast]
+            ends = (f"{rate}_difference{end}" for end in ("", "_ci_low", "_ci_high", "_p_value"))
+            yield [one[key] for key in ends], [value, low, high, p_value]
+        value, _, _, *rest = several(found, "group_spread")[f"all groups, {name}"]
+        yield spread(mine["omnibus"][rate]), [value, *rest]
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        lambda: gaps_of_several("paired_gap"),
+        lambda: gaps_of_several("group_gap"),
+        flips_of_several,
+        rates_of_several,
+    ],
+    ids=["paired_gap", "group_gap", "flip_rate", "rate_ratio"],
+)
+def test_of_several_groups_a_module_gives_what_an_audit_reports(cases):
+    for mine, audited in cases():
+        np.testing.assert_allclose(np.array(mine, dtype=float), np.array(audited, dtype=float), rtol=0)
+        assert math.isfinite(mine[0])
+
+
+def test_several_sides_of_answers_are_compared_with_a_reference():
+    sentences = [f"s{number}" for number in range(8)]
+    columns = {
+        "sides": [side for side in ("pro", "anti", "plain") for _ in sentences],
+        "references": ["the clerk"] * 24, "incorrect": ["the mechanic"] * 24, "pair_ids": sentences * 3,
+        "predictions": ["clerk"] * 8 + ["clerk", "mechanic"] * 4 + ["clerk"] * 6 + ["unsure"] * 2,
+    }  # fmt: skip
+    found = module("answer_bias", **columns, reference_group="plain")
+    # Right: 8 of 8, 4 of 8 and 6 of 8.
+    assert {name: one["bias"] for name, one in found["contrasts"].items()} == {"anti - plain": -25, "pro - plain": 25}
+    assert found["contrasts"]["anti - plain"]["accuracy_anti"] == 50
+    assert found["omnibus"]["spread"] == pytest.approx(50 / math.sqrt(6))
+    two = {name: column[:16] for name, column in columns.items()}
+    plain, named = module("answer_bias", **two), module("answer_bias", **two, reference_group="anti")
+    assert {**plain, "p_adjusted": plain["p_value"]} == named["contrasts"]["pro - anti"]
+
+
 @pytest.mark.parametrize("name", metrics())
 def test_a_module_gives_what_an_audit_reports(name, tmp_path):
     case = globals()[name]  # a new module needs a case of its own here
