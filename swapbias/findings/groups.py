@@ -7,7 +7,7 @@ import pandas as pd
 
 from swapbias import measures
 from swapbias.findings.finding import APART, Context, Finding
-from swapbias.findings.predictions import ANSWERS, POSITIVE, every_side
+from swapbias.findings.predictions import ANSWERS, POSITIVE, every_side, subjects, told_of
 from swapbias.findings.robustness import condition_means
 from swapbias.measures import Effect, Omnibus
 
@@ -25,24 +25,22 @@ def group_findings(context: Context, rows: pd.DataFrame, subset: str, where: Map
     if experiment.measure:
         over = context.random(chosen)[1]
         yield _spread(context, _omnibus(context, chosen), ALL, subset, over, where)
-    if context.score != "score" or not {"flips", "ratios"} & set(experiment.rates):
-        return
-    known, over = chosen.get("subject_id"), "over notes"
-    clusters = chosen["pair_id"].tolist()
-    if known is not None and known.astype(bool).all():
-        clusters, over = known.astype(str).tolist(), "over subjects"
-    shares = {"share of positives": pd.Series(data=True, index=chosen.index)}
-    if "ratios" in experiment.rates:
-        positive = chosen["label"] == POSITIVE
-        shares |= {"true positive rate": positive, "false positive rate": ~positive}
-    for name, asked in shares.items():
-        found = measures.omnibus_of_rates(
-            chosen["predicted"].to_numpy(dtype=float),
-            asked.to_numpy(),
-            chosen["group"].tolist(),
-            cluster_ids=clusters,
-        )
-        yield _spread(context, found, f"{ALL}, {name}", subset, over, where, unit=name)
+    if context.score == "score" and {"flips", "ratios"} & set(experiment.rates):
+        yield from _of_predictions(context, chosen, subset, where)
+
+
+def _of_predictions(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether the share of positives differs between any groups: of all notes, of positive and of negative ones."""
+    answers, groups, pairs = rows["predicted"].to_numpy(dtype=float), rows["group"].tolist(), rows["pair_id"].tolist()
+    clusters, over = subjects(rows), told_of(rows)
+    if "flips" in context.experiment.rates:
+        found = measures.omnibus(answers, groups, pair_ids=pairs, cluster_ids=clusters)
+        yield _spread(context, found, f"{ALL}, positives", subset, over, where, unit="share of positives")
+    if "ratios" in context.experiment.rates:
+        positive = (rows["label"] == POSITIVE).to_numpy()
+        for name, asked in (("true positive rate", positive), ("false positive rate", ~positive)):
+            found = measures.omnibus_of_rates(answers, asked, groups, cluster_ids=clusters or pairs)
+            yield _spread(context, found, f"{ALL}, {name}", subset, over, where, unit=name)
 
 
 def _omnibus(context: Context, rows: pd.DataFrame) -> Omnibus:

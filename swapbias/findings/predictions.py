@@ -186,7 +186,7 @@ def flips(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> It
         return
     found = flip_rate(
         two["predicted"].to_numpy(dtype=float), two["group"].to_numpy(), two["pair_id"].to_numpy(),
-        reference_group=reference, scores=two["score"].to_numpy(dtype=float), cluster_ids=_subjects(two),
+        reference_group=reference, scores=two["score"].to_numpy(dtype=float), cluster_ids=subjects(two),
         seed=context.seed,
     )  # fmt: skip
     counts = f"positive in the {context.experiment.group} version alone: {found.more}, {reference}: {found.fewer}"
@@ -196,7 +196,7 @@ def flips(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> It
         _pair(context),
         subset,
         **_higher(found.higher_group if found.more != found.fewer else "", counts, found.estimate.value),
-        inference=_over(rows),
+        inference=told_of(rows),
         **where,
     )
 
@@ -210,7 +210,7 @@ def ratios(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> I
         found = rate_ratio(
             two["predicted"].to_numpy(dtype=float), (two["label"] == POSITIVE).to_numpy(), two["group"].to_numpy(),
             reference_group=context.experiment.reference_group, pair_ids=two["pair_id"].to_numpy(),
-            cluster_ids=_subjects(two), rate=rate, seed=context.seed,
+            cluster_ids=subjects(two), rate=rate, seed=context.seed,
         )  # fmt: skip
         rates = ", ".join(f"{group} {value:.3f}" for group, value in found.rates.items())
         apart = f"{context.experiment.group} - {context.experiment.reference_group}"
@@ -220,7 +220,7 @@ def ratios(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> I
             (f"{rate}r", found.estimate, _pair(context)),
         ):
             told = _higher(found.higher_group, rates, estimate.value)
-            over = AS_PUBLISHED if measure == f"{rate}r" else _over(two)
+            over = AS_PUBLISHED if measure == f"{rate}r" else told_of(two)
             yield context.finding(estimate, measure, contrast, subset, inference=over, **told, **where)
 
 
@@ -230,16 +230,16 @@ def f1(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Itera
         rows["predicted"].to_numpy(dtype=float),
         (rows["label"] == POSITIVE).to_numpy(),
         pair_ids=rows["pair_id"].to_numpy(),
-        cluster_ids=_subjects(rows),
+        cluster_ids=subjects(rows),
     )
-    yield context.finding(estimate, "macro_f1", "all", subset, inference=_over(rows), **where)
+    yield context.finding(estimate, "macro_f1", "all", subset, inference=told_of(rows), **where)
 
 
 def leakage(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
     """How well the gender is told from the notes: unweighted average recall, one half by chance."""
     estimate = uar(
         rows["answer"].tolist(), rows["group"].tolist(), note_ids=rows["pair_id"].tolist(),
-        cluster_ids=_subjects(rows),
+        cluster_ids=subjects(rows),
     )  # fmt: skip
     yield context.finding(
         estimate,
@@ -247,7 +247,7 @@ def leakage(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> 
         "gender",
         subset,
         direction="0.5 is chance; 1 means that every note tells the gender",
-        inference=_over(rows),
+        inference=told_of(rows),
         **where,
     )
 
@@ -299,14 +299,14 @@ def _null(rows: pd.DataFrame) -> NDArray[np.float64] | None:
     return np.array([row if len(row) == width else [math.nan] * width for row in drawn], dtype=np.float64)
 
 
-def _subjects(rows: pd.DataFrame) -> list[str] | None:
+def subjects(rows: pd.DataFrame) -> list[str] | None:
     """The subject of each row, whose notes are not independent; None where the rows do not tell."""
     known = rows.get("subject_id")
     return None if known is None or not known.astype(bool).all() else known.astype(str).tolist()
 
 
-def _over(rows: pd.DataFrame) -> str:
-    return "over notes" if _subjects(rows) is None else "over subjects"
+def told_of(rows: pd.DataFrame) -> str:
+    return "over notes" if subjects(rows) is None else "over subjects"
 
 
 def _pair(context: Context) -> str:

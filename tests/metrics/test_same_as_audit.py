@@ -267,9 +267,11 @@ def flips_of_several():
         threshold=0.5,
         **MORE,
     )
-    audited = several(audit(SEVERAL, rates=("flips",), groups=("x",)), "flip_rate")
+    found = audit(SEVERAL, rates=("flips",), groups=("x",))
     for contrast, one in mine["contrasts"].items():
-        yield keys(one), audited[contrast.replace(" - ", " and ")]
+        yield keys(one), several(found, "flip_rate")[contrast.replace(" - ", " and ")]
+    value, _, _, *rest = several(found, "group_spread")["all groups, positives"]
+    yield spread(mine["omnibus"]), [value, *rest]
 
 
 def rates_of_several():
