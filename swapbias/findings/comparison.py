@@ -38,8 +38,9 @@ def compare(studies: Mapping[str, Mapping[str, pd.DataFrame]]) -> list[Finding]:
             rows = {model: part[part["experiment"] == experiment.name] for model, part in models.items()}
             rows = {model: part for model, part in rows.items() if len(part)}
             for one, other in combinations(rows, 2):
-                for gap in experiment.gaps:
-                    found += _differences(name, gap, (one, other), rows, named=bool(experiment.groups))
+                for each in experiment.gaps:
+                    gap = f"{each.group} - {each.reference_group}" if experiment.groups else ""
+                    found += _differences(name, each, (one, other), rows, gap=gap)
         found += _agreement(study, models)
     return found
 
@@ -57,10 +58,14 @@ def units(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _differences(
-    study: str, experiment: Experiment, models: tuple[str, str], rows: Mapping[str, pd.DataFrame], *, named: bool
+    study: str,
+    experiment: Experiment,
+    models: tuple[str, str],
+    rows: Mapping[str, pd.DataFrame],
+    *,
+    gap: str = "",
 ) -> Iterator[Finding]:
-    """Of two groups; ``named``: of several, so that the subset says which."""
-    gap = f"{experiment.group} - {experiment.reference_group}" if named else ""
+    """Of two groups; ``gap`` says which in the subset, where an experiment has more."""
     first, second = (units(experiment, rows[model]) for model in models)
     context = Context(study, " - ".join(models), experiment, "score")
     split = experiment.subset or ("group" if experiment.aggregate else "")
