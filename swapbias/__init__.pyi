@@ -8,6 +8,7 @@ from .studies import (
     load_prompts as load_prompts,
     load_study as load_study,
     metric_path as metric_path,
+    open_study as open_study,
 )
 
 __version__: str

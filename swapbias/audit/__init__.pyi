@@ -38,3 +38,4 @@ from .several import (
     is_several as is_several,
     resume_several as resume_several,
 )
+from .soundness import Soundness as Soundness, check_study as check_study

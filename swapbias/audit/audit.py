@@ -63,7 +63,10 @@ def start(
     }
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
-        return _work(Run.create(folder, manifest), settings, tasks, readers, say, bar, kept)
+        run = Run.create(folder, manifest)
+        if own := run.keep_studies(list(dict.fromkeys(task.study.name for task in tasks))):
+            run.write_manifest({**manifest, "own_studies": own})
+        return _work(run, settings, tasks, readers, say, bar, kept)
 
 
 def resume(

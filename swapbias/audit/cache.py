@@ -22,7 +22,7 @@ from swapbias import __version__
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import cache_dir, file_sha256, write_whole
 from swapbias.scorers import LoadOptions, Progress, Scored, Scorer, model_kinds
-from swapbias.studies import Prompt, corpora, fingerprint, load_corpus, load_lexicon
+from swapbias.studies import Prompt, corpora, fingerprint, load_corpus, load_lexicon, own_studies
 
 LIMIT = "SWAPBIAS_CACHE_LIMIT"
 # What can be had again, by folder; labels that the user imported cannot, and stay.
@@ -219,7 +219,7 @@ def _version(name: str) -> str:
 
 def _corpora_of(prompts: Sequence[Prompt]) -> list[str]:
     """The corpora whose word lists prompts name; two answers to choose from name none."""
-    return sorted({prompt.candidates.partition("/")[0] for prompt in prompts} & set(corpora()))
+    return sorted({prompt.candidates.partition("/")[0] for prompt in prompts} & {*corpora(), *own_studies()})
 
 
 def _lexicon_sha256(name: str) -> str:

@@ -11,10 +11,11 @@ from swapbias.audit.results import Results, write_results
 from swapbias.audit.run import Run, now
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, disaggregate, judged
+from swapbias.measures import SPANS
 from swapbias.notes import Notes
 from swapbias.scorers import Say, Scorer
 from swapbias.scorers.notes import Explained, explain_pair
-from swapbias.studies import Published, load_lexicon, published_for
+from swapbias.studies import Published, load_lexicon, own_studies, published_for
 
 PLANTED_LEAK = "planted leak"  # the source of a number that was planted in synthetic notes
 
@@ -67,7 +68,7 @@ def conclude(
     items: Mapping[str, pd.DataFrame],
     *,
     seed: int,
-    margin: float,
+    margin: float | None,
     say: Say,
 ) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete.
@@ -152,7 +153,7 @@ def _given_up(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
 def _with_units(found: list[Finding], tasks: Sequence[Task], readers: Sequence[Scorer]) -> list[Finding]:
     """Findings in the unit of the scorer, which may differ from the study's (VADER gives no probability)."""
     units = {
-        (task.study.name, task.experiment.name): (task.experiment.unit, reader.unit)
+        (task.study.name, task.experiment.name): (task.experiment.unit, _unit(task, reader))
         for task, reader in zip(tasks, readers, strict=True)
     }
     return [
@@ -160,6 +161,12 @@ def _with_units(found: list[Finding], tasks: Sequence[Task], readers: Sequence[S
         for one in found
         for declared, read in [units[one.study, one.experiment]]
     ]
+
+
+def _unit(task: Task, reader: Scorer) -> str:
+    """That of the scorer; of a study of the user's own the one that it names, where it is no unit of the package."""
+    named = task.study.name in own_studies() and task.experiment.unit not in SPANS
+    return task.experiment.unit if named else reader.unit
 
 
 def _coverage(tasks: Sequence[Task], readers: Sequence[Scorer]) -> pd.DataFrame:

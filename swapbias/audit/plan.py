@@ -25,6 +25,7 @@ from swapbias.studies import (
     load_lexicon,
     load_study,
     meant,
+    own_studies,
     studies,
     unknown,
 )
@@ -41,13 +42,14 @@ class Settings(Request):
     """What to audit and how; stands in the manifest, so that a run can be resumed or repeated.
 
     ``studies`` holds ``name`` or ``name:config``; empty means all. ``limit`` is the most rows per config; a gap
-    below ``margin`` (a share of the range of its unit) counts as none. ``wordings``: read prompts in other wordings
+    below ``margin`` (a share of the range of its unit; None: as its study says, else .05) counts as none.
+    ``wordings``: read prompts in other wordings
     too; None: of experiments that are not run on request alone, where nothing is limited.
     """
 
     studies: tuple[str, ...] = ()
     limit: int | None = None
-    margin: float = 0.05
+    margin: float | None = None
     wordings: bool | None = None
 
     def saved(self) -> dict[str, Any]:
@@ -70,7 +72,7 @@ class Settings(Request):
             found = cls(**{**rest, "studies": tuple(rest["studies"]), "load": load, "options": options})
             if not isinstance(found.limit, int | None) or not isinstance(found.seed, int):
                 raise TypeError(f"limit {found.limit!r}, seed {found.seed!r}")
-            if not isinstance(found.margin, float) or not isinstance(found.wordings, bool | None):
+            if not isinstance(found.margin, float | None) or not isinstance(found.wordings, bool | None):
                 raise TypeError(f"margin {found.margin!r}, wordings {found.wordings!r}")
             return found
         except (TypeError, KeyError) as error:
@@ -210,6 +212,7 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
             found, left = _tasks(study, experiment, configs, settings, kind, notes, bounded=unasked)
             tasks += found
             skipped += left
+    skipped = [one for one in skipped if not _read_otherwise(one, tasks)]
     if not tasks:
         reasons = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
         raise UsageError(f"Nothing to audit: {reasons}. Choose another model or --study.")
@@ -217,6 +220,13 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
         if one.given(settings) and not any(task.kind is one for task in tasks):
             raise UsageError(f"{one.unheard(settings, ' and '.join(_studies_of(one)))} Name it as well.")
     return tasks, skipped
+
+
+def _read_otherwise(left: Skipped, tasks: Sequence[Task]) -> bool:
+    """Whether a study of the user's own has the same prompts read by the kind of model that there is."""
+    read = {name for task in tasks if task.study.name == left.study for name in task.configs}
+    named = load_study(left.study).experiments if left.study in own_studies() else ()
+    return any(one.name == left.experiment and set(one.configs) <= read for one in named)
 
 
 def _studies_of(kind: Kind) -> list[str]:
@@ -479,11 +489,11 @@ def told_plan(settings: Settings) -> Iterator[str]:
         beside = f" and {len(task.rows) - task.asked} beside them" if len(task.rows) > task.asked else ""
         told = f"{task.study.name} {task.experiment.name}: {task.asked} prompts{beside} for {task.model}"
         yield "; ".join(filter(None, (told, task.kind.announce(task.rows, settings))))
-        yield "; ".join(filter(None, (_told_design(task), task.kind.calls(task.experiment, task.rows)))) + "."
+        yield "; ".join(filter(None, (told_design(task), task.kind.calls(task.experiment, task.rows)))) + "."
     yield from filter(None, (told_part(tasks), told_skipped(skipped, (task.kind.name for task in tasks))))
 
 
-def _told_design(task: Task) -> str:
+def told_design(task: Task) -> str:
     """What a planned gap is over, and how large one must be to be found; blank where there is none."""
     from swapbias.findings import ANSWERS, planned_error, planned_units
     from swapbias.measures import detectable_gap
@@ -500,4 +510,5 @@ def _told_design(task: Task) -> str:
     if not math.isnan(gap):
         spread = "where effects spread as in released outputs"
         found = f"a gap of {gap:.2g} ({experiment.unit}) would be found in 4 of 5 audits, {spread}"
-    return f"{len(sides):,} {what}, {over}; {found}"
+    told = f"{len(sides):,} {what}{'' if list(clusters) == [what] else f', {over}'}"
+    return f"{told}; {found}"

@@ -16,7 +16,7 @@ from swapbias.findings import Finding, findings_table
 from swapbias.measures import MEASURES, Estimate
 from swapbias.privacy import own_data, public_manifest, public_model
 from swapbias.scorers.notes import Explained
-from swapbias.studies import Published, load_study, studies
+from swapbias.studies import Published, load_study, own_studies, studies
 
 MOST_BYTES = 64 * 2**20
 MOST_MANIFEST_BYTES = 2 * 2**20
@@ -63,7 +63,7 @@ def parse_results(content: bytes, where: str, *, own_names: bool = False) -> lis
         raise ValueError(f"{where}: 'findings' is no list. {_FAULTY}")
     if len(rows) > MOST_FINDINGS:
         raise ValueError(f"{where}: {len(rows)} findings, expected at most {MOST_FINDINGS}. {_FAULTY}")
-    known = frozenset(studies())
+    known = frozenset([*studies(), *own_studies()])
     numbered = enumerate(rows, start=1)
     return [_finding(row, f"{where}: finding {number}", known, own_names) for number, row in numbered]
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from swapbias.errors import UsageError
 from swapbias.files import LOCK, TEMPORARY, as_json, write_whole
 from swapbias.scorers import Progress, Scorer
-from swapbias.studies import as_prompts
+from swapbias.studies import as_prompts, load_corpus, open_study, own_studies
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from swapbias.audit.cache import ScoreCache
 
 MANIFEST = "manifest.json"
+STUDIES = "studies"  # folder of a run that holds the files of the user's own studies
 REQUIRED = ("swapbias", "status", "settings", "corpora", "skipped", "versions")
 
 
@@ -74,7 +75,36 @@ class Run:
         """
         if not (folder / MANIFEST).is_file():
             raise UsageError(f"{folder} holds no run: it has no {MANIFEST}. Give the folder of a run.")
-        return cls(folder)
+        run = cls(folder)
+        run.open_studies()
+        return run
+
+    def keep_studies(self, names: Sequence[str]) -> dict[str, str]:
+        """Copy the files of the user's own studies into the run, so that it is whole without them.
+
+        Returns:
+            By name where each comes from: OWNER/NAME@commit, or ``local``.
+        """
+        own = [load_corpus(name) for name in names if name in own_studies()]
+        for corpus in own:
+            for name, content in corpus.own.items():
+                self.write(f"{STUDIES}/{corpus.name}/{name}", content)
+        return {corpus.name: corpus.origin or "local" for corpus in own}
+
+    def open_studies(self) -> None:
+        """Make the user's own studies known as this run read them.
+
+        Raises:
+            ValueError: a copy that was edited and is no study any more.
+        """
+        kept = self.folder / STUDIES
+        origins = self.manifest().get("own_studies") if kept.is_dir() else None
+        if not isinstance(origins, dict):
+            return
+        for place in sorted(kept.iterdir()):
+            if place.name in origins:
+                origin = str(origins[place.name])
+                open_study(place, origin="" if origin == "local" else origin)
 
     def sweep(self) -> None:
         """Remove what a killed process left behind: temporary files, and parts of studies that are complete."""

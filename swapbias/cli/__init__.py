@@ -19,6 +19,7 @@ from swapbias.cli.check import check
 from swapbias.cli.compare import compare
 from swapbias.cli.lexicon import lexicon
 from swapbias.cli.share import report, share
+from swapbias.cli.study import study
 from swapbias.cli.swap import swap
 from swapbias.cli.terminal import AsJson, err, out, print_json, print_reproduced
 from swapbias.cli.train import train
@@ -31,6 +32,7 @@ app = typer.Typer(
     help="Measure social bias in language models by swapping one slot of a text.",
 )
 app.add_typer(lexicon, name="lexicon")
+app.add_typer(study, name="study")
 app.command("audit")(audit)
 app.command("plan")(plan)
 app.command("check")(check)

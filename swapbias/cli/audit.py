@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 import typer
 
+from swapbias.cli.study import study_name
 from swapbias.cli.terminal import AsJson, out, print_json, progress, say, split_commas
 from swapbias.errors import UsageError
 from swapbias.scorers import VADER, LoadOptions, kinds, model_kinds
@@ -33,7 +34,32 @@ Model = Annotated[
 Studies = Annotated[
     list[str] | None,
     typer.Option(
-        "--study", help="NAME or NAME:CONFIG, several with commas; may be repeated.", rich_help_panel=_STUDIES
+        "--study",
+        help="NAME, NAME:CONFIG, your folder, or OWNER/NAME[@REVISION] on the Hub; several with commas or repeated.",
+        rich_help_panel=_STUDIES,
+    ),
+]
+Prompts = Annotated[
+    Path | None,
+    typer.Option(
+        "--prompts", help="Your own prompts: a CSV file with columns text, group, pair.", rich_help_panel=_STUDIES
+    ),
+]
+Reference = Annotated[
+    str, typer.Option("--reference", help="Of own prompts: the group that is subtracted.", rich_help_panel=_STUDIES)
+]
+Group = Annotated[
+    str,
+    typer.Option(
+        "--group", help="Of own prompts: the group compared with it [default: each].", rich_help_panel=_STUDIES
+    ),
+]
+Words = Annotated[
+    Path | None,
+    typer.Option(
+        "--lexicon",
+        help="Of own prompts: words (columns word, group) counted at <mask>.",
+        rich_help_panel=_STUDIES,
     ),
 ]
 KindName = Annotated[
@@ -104,15 +130,19 @@ def audit(
     limit: Limit = None,
     seed: Seed = 0,
     margin: Annotated[
-        float,
+        float | None,
         typer.Option(
             min=0,
             max=1,
-            help="Largest gap that counts as none: a share of its unit's range.",
+            help="Largest gap that counts as none: a share of its unit's range [default: .05].",
             rich_help_panel=_STUDIES,
         ),
-    ] = 0.05,
+    ] = None,
     wordings: Wordings = None,
+    prompts: Prompts = None,
+    reference: Reference = "",
+    group: Group = "",
+    lexicon: Words = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -165,7 +195,8 @@ def audit(
     if settings is None:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
         named = [_absolute(one, (VADER,)) for one in models or ()]
-        settings = _settings(named[0] if named else None, study, options, **more)
+        asked = _asked(study, prompts, reference, group, lexicon)
+        settings = _settings(named[0] if named else None, asked, options, **more)
     if dry_run:
         for one in named or (None,):
             _tell(replace(settings, model=one))
@@ -281,20 +312,39 @@ def plan(
     limit: Limit = None,
     seed: Seed = 0,
     wordings: Wordings = None,
+    prompts: Prompts = None,
+    reference: Reference = "",
+    group: Group = "",
+    lexicon: Words = None,
     **options: Any,
 ) -> None:
     """Say what an audit would take and how large a gap must be to be found; load and send nothing."""
+    asked = _asked(study, prompts, reference, group, lexicon)
     for one in models or (None,):
         named = _absolute(one, (VADER,)) if one else None
-        _tell(_settings(named, study, options, kind=kind, limit=limit, seed=seed, wordings=wordings))
+        _tell(_settings(named, asked, options, kind=kind, limit=limit, seed=seed, wordings=wordings))
 
 
-def _settings(model: str | None, study: list[str] | None, options: Mapping[str, Any], **more: Any) -> "Settings":
+def _asked(
+    study: list[str] | None, prompts: Path | None, reference: str, group: str, lexicon: Path | None
+) -> list[str]:
+    """The names of the studies that are asked for; those of the user's own are opened."""
+    from swapbias.studies import open_study
+
+    named = [study_name(one) for one in split_commas(study)]
+    if prompts is None:
+        if reference or group or lexicon:
+            raise UsageError("--reference, --group and --lexicon are about own prompts. Add --prompts.")
+        return named
+    return [*named, open_study(prompts, reference=reference, group=group, lexicon=lexicon).name]
+
+
+def _settings(model: str | None, study: Sequence[str], options: Mapping[str, Any], **more: Any) -> "Settings":
     from swapbias.audit import Settings
 
     return Settings(
         model=model,
-        studies=split_commas(study),
+        studies=tuple(study),
         load=_filled(LoadOptions, options),
         options=tuple(_filled(one.options, options) for one in kinds() if one.options),
         **more,

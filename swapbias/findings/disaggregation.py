@@ -22,6 +22,7 @@ from swapbias.findings.finding import (
     Context,
     Finding,
     cautioned,
+    experiment_of,
 )
 from swapbias.findings.groups import (
     EFFECTS,
@@ -313,7 +314,7 @@ def disaggregate(
     *,
     expected: Mapping[tuple[str, ...], Published] | None = None,
     seed: int = 0,
-    margin: float = MARGIN,
+    margin: float | None = None,
     robustness: bool = True,
 ) -> list[Finding]:
     """Every finding of a study from scored prompts: overall, by subset and by slice.
@@ -475,28 +476,41 @@ def _corrected(found: Sequence[Finding], method: str, many: Collection[str]) -> 
     return corrected
 
 
-def judged(found: Sequence[Finding], *, margin: float = MARGIN) -> list[Finding]:
+def judged(found: Sequence[Finding], *, margin: float | None = None) -> list[Finding]:
     """The findings of one report, each gap with its verdict.
 
     The p-values of the headlines are corrected together, by Holm: they are the primary family of the report.
 
     Args:
         found: of any studies and models.
-        margin: what counts as no gap, as a share of the range of its unit (``measures.margin_in``).
+        margin: what counts as no gap, as a share of the range of its unit (``measures.margin_in``); None: as the
+            experiment declares it, else ``MARGIN``.
     """
     corrected = list(found)
     members = [index for index, one in enumerate(found) if one.headline and not math.isnan(one.estimate.p_value)]
     _correct(corrected, members, "headlines", "holm")
-    return [_judged(one, margin) for one in corrected]
+    declared = _margins(corrected) if margin is None else {}
+    return [_judged(one, declared.get((one.study, one.experiment), margin)) for one in corrected]
 
 
-def _judged(finding: Finding, share: float) -> Finding:
+def _margins(found: Iterable[Finding]) -> dict[tuple[str, str], float]:
+    """What counts as no gap in each experiment, by its study and name, where nothing is asked for."""
+    margins: dict[tuple[str, str], float] = {}
+    for one in found:
+        if (one.study, one.experiment) not in margins:
+            experiment = experiment_of(one)
+            own = experiment.margin if experiment else None
+            margins[one.study, one.experiment] = MARGIN if own is None else own
+    return margins
+
+
+def _judged(finding: Finding, share: float | None) -> Finding:
     if finding.measure == "intersection":
         beyond = finding.estimate.p_adjusted < LEVEL and finding.estimate.value > 0
         return replace(finding, verdict=APART if beyond else "")
     if not MEASURES[finding.measure].reach or finding.view:
         return finding
-    estimate, margin = finding.estimate, margin_in(finding.unit, share)
+    estimate, margin = finding.estimate, margin_in(finding.unit, MARGIN if share is None else share)
     error, freedom = estimate.error, estimate.freedom
     over_all = finding.headline or finding.slice_by == "all"
     return replace(

@@ -7,7 +7,7 @@ from .client import (
     State as State,
     difference as difference,
 )
-from .corpora import push_dataset as push_dataset
+from .corpora import pull_study as pull_study, push_dataset as push_dataset, push_study as push_study
 from .proposals import COMMIT as COMMIT, PULL_REQUEST as PULL_REQUEST
 from .pull import (
     DATASET as DATASET,

@@ -193,6 +193,11 @@ def pack(
     """
     credentialed.refuse(run.folder, "shared")
     manifest = run.manifest()
+    if own := manifest.get("own_studies"):
+        raise UsageError(
+            f"{run.folder} was audited with your own {', '.join(own)}, and results repositories hold studies of the "
+            "package. Publish it with swapbias study push, so that others can run it."
+        )
     data = own_data(manifest)
     if data:
         _refuse_mimic(data)

@@ -29,7 +29,18 @@ from swapbias.hub.dataset_card import (
 )
 from swapbias.hub.push import Pushed, Say, push_repo
 from swapbias.privacy import credentialed
-from swapbias.studies import Config, Corpus, checked_rows, load_corpus, local_corpus
+from swapbias.studies import (
+    STUDY_FILES,
+    Config,
+    Corpus,
+    Study,
+    checked_rows,
+    load_corpus,
+    local_corpus,
+    open_study,
+    own_corpus,
+    study_files,
+)
 
 MARKER = ".swapbias-corpus"  # tells a folder that may be replaced from a user's own
 LOCAL = "own"  # in the mark of a corpus that was made from a folder of the user's
@@ -311,3 +322,62 @@ def packed(folder: Path) -> dict[str, bytes | Path]:
         raise UsageError(f"{folder} was made from a folder of one's own, which is not published. Keep it here.")
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MARKER)
     return {path.relative_to(folder).as_posix(): path for path in paths}
+
+
+# --- studies of the user's own --------------------------------------------------------------------------
+
+
+def push_study(
+    hub: Hub, folder: Path, repo_name: str, *, private: bool = True, dry_run: bool = False, say: Say
+) -> Pushed:
+    """Publish a study's folder as a dataset, tagged with its version: its tables, its prompts as Parquet, a card.
+
+    Raises:
+        UsageError, HubError: as ``push_repo``. ValueError: a broken study, or a README with a header of its own.
+    """
+    credentialed.refuse(folder, "published")
+    tables = study_files(folder)
+    corpus = own_corpus(tables)
+    with tempfile.TemporaryDirectory(prefix="swapbias-push-") as scratch:
+        written = {one.name: write_config(Path(scratch) / one.name, corpus, one) for one in corpus.configs}
+        parquet = {path.relative_to(scratch).as_posix(): path for path in sorted(Path(scratch).rglob("*.parquet"))}
+        card = local_card(corpus, written, credentialed=False) + _how_to_run(repo_name, folder)
+        return push_repo(
+            hub,
+            Repo("dataset", repo_name),
+            {**tables, **parquet, "README.md": card.encode()},
+            tag=f"v{corpus.version}",
+            message=f"{corpus.name} {corpus.version}",
+            private=private,
+            raise_hint=f"raise version in study.toml (now {corpus.version})",
+            dry_run=dry_run,
+            say=say,
+        )
+
+
+def _how_to_run(repo_name: str, folder: Path) -> str:
+    """What stands below the configs on the card: the command, and the folder's README."""
+    readme = folder / "README.md"
+    own = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+    if own.startswith("---"):
+        raise ValueError(f"{readme} begins with a header of its own, expected text. The push writes one: remove it.")
+    return f"\nRun it: `swapbias audit MODEL --study {repo_name}`\n\n{own}"
+
+
+def pull_study(hub: Hub, repo_name: str, *, revision: str = "main") -> Study:
+    """A study that somebody pushed, opened from its tables at one commit; nothing else of it is fetched.
+
+    Raises:
+        UsageError: no such dataset, or none that holds a study. HubError: the Hub refuses or is out of reach.
+        ValueError: a broken study.
+    """
+    state = hub.state(Repo("dataset", repo_name), revision=revision)
+    if state is None:
+        raise UsageError(f"{repo_name} is not there, or cannot be seen with this token. Check its name, or log in.")
+    if STUDY_FILES[0] not in state.files:
+        raise UsageError(f"{repo_name} holds no study: it has no {STUDY_FILES[0]}. Check its name.")
+    with tempfile.TemporaryDirectory(prefix="swapbias-study-") as folder:
+        for name in STUDY_FILES:
+            if name in state.files:
+                (Path(folder) / name).write_bytes(hub.content(state, name))
+        return open_study(folder, origin=f"{repo_name}@{state.commit}")

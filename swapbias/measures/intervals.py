@@ -319,9 +319,7 @@ def _apart(
     return np.asarray(np.maximum(found - held @ effects, np.minimum(found, left)))
 
 
-def _held(
-    one: NDArray[np.intp], other: NDArray[np.intp], sides: NDArray[np.intp], weights: Sequence[float]
-) -> float:
+def _held(one: NDArray[np.intp], other: NDArray[np.intp], sides: NDArray[np.intp], weights: Sequence[float]) -> float:
     """What a factor's CR2 variance is expected to hold of effects of the other's clusters that have variance 1."""
     clusters, others = int(one.max()) + 1, int(other.max()) + 1
     sums = np.zeros((clusters, others))

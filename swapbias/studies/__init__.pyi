@@ -11,8 +11,23 @@ from .catalogue import (
     local_corpus as local_corpus,
     metric_path as metric_path,
     metrics as metrics,
+    own_studies as own_studies,
     row_count as row_count,
     studies as studies,
+)
+from .own import (
+    MOST_BYTES as MOST_BYTES,
+    STUDY_FILES as STUDY_FILES,
+    Draft as Draft,
+    Line as Line,
+    as_named as as_named,
+    faults as faults,
+    lines as lines,
+    new_study as new_study,
+    open_study as open_study,
+    own_corpus as own_corpus,
+    read_draft as read_draft,
+    study_files as study_files,
 )
 from .prompt import (
     MASK as MASK,

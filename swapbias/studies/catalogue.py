@@ -28,14 +28,34 @@ def corpora() -> list[str]:
 
 
 @cache
+def _registered() -> dict[str, Corpus]:
+    return {}
+
+
+def own_studies() -> list[str]:
+    """Names of the user's own studies that were opened in this process (``open_study``)."""
+    return list(_registered())
+
+
+def register(corpus: Corpus) -> None:
+    """Make a corpus of the user's own known by its name; it takes the place of an earlier one."""
+    _registered()[corpus.name] = corpus
+    load_lexicon.cache_clear()
+
+
 def load_corpus(name: str) -> Corpus:
-    """The corpus of that name.
+    """The corpus of that name, of the package or of the user's own.
 
     Raises:
         UsageError: naming the corpora there are.
     """
+    return _registered().get(name) or _packaged(name)
+
+
+@cache
+def _packaged(name: str) -> Corpus:
     if name not in corpora():
-        raise unknown("corpus", name, corpora())
+        raise unknown("corpus", name, [*corpora(), *own_studies()])
     corpus: Corpus = import_module(f"swapbias.builders.{name}").CORPUS
     return corpus
 
@@ -51,9 +71,9 @@ def load_study(name: str) -> Study:
     Raises:
         UsageError: naming the studies there are.
     """
-    study = load_corpus(name).study if name in corpora() else None
+    study = load_corpus(name).study if name in (*corpora(), *own_studies()) else None
     if study is None:
-        raise unknown("study", name, studies())
+        raise unknown("study", name, [*studies(), *own_studies()])
     return study
 
 

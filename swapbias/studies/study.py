@@ -93,6 +93,7 @@ class Experiment:
         headline_measure, headline_subset: what answers the question where that is neither the contrast nor
             ``measure`` over all rows.
         headline_slice: the answer is one for each value of this slice: they may cancel and are never pooled.
+        margin: a gap below this share of the range of its unit counts as none, where a user asks for no other.
     """
 
     name: str
@@ -133,6 +134,7 @@ class Experiment:
     headline_measure: str = ""
     headline_subset: str = ""
     headline_slice: str = "all"
+    margin: float | None = None
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -238,7 +240,8 @@ class Released:
 class Corpus:
     """A leaf: tables that are published together, and the study that reads them, if one does.
 
-    ``local`` makes configs from a folder of the user's (MIMIC, own notes).
+    ``local`` makes configs from a folder of the user's (MIMIC, own notes). Of a study of the user's own, ``own`` are
+    its files by name, and ``origin`` says where on the Hub they were read (``OWNER/NAME@commit``).
     """
 
     name: str
@@ -250,6 +253,8 @@ class Corpus:
     lexicons: Mapping[str, Callable[[], Lexicon]] = field(default_factory=dict)
     released: tuple[Released, ...] = ()
     local: Callable[[Path], tuple[Config, ...]] | None = None
+    own: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    origin: str = ""
 
     def config(self, name: str) -> Config:
         """The config of that name.

@@ -1,0 +1,178 @@
+"""Whether a study of one's own asks what it means to: faults, advice, and how large a gap it could find."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from swapbias.audit.plan import Task, told_design
+from swapbias.scorers import Scorer
+from swapbias.studies import (
+    MASK,
+    Corpus,
+    Draft,
+    Line,
+    as_named,
+    checked_rows,
+    faults,
+    lines,
+    own_corpus,
+    read_draft,
+    study_files,
+)
+
+WORDINGS_WANTED = 5  # of each template, as in the studies of the package
+_ARTICLE = re.compile(r"\b([Aa]n?) ([A-Za-z][\w'-]*)")
+_AN = re.compile(r"[aeio]|u(?!ni|s[aeiu]|t[aei]|r[aeiou]|k|rani)|hour|honest|honou?r|heir", re.IGNORECASE)
+_A_AFTER_ALL = re.compile(r"(one|once|eu|ewe|uni(?!n|m))", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Soundness:
+    """What a check tells, a sentence each.
+
+    Attributes:
+        faults: what an audit would refuse, with file and line.
+        advice: what it would not, and what may bend the numbers.
+        told: of each experiment its design and the smallest gap that it could find; none where there are faults.
+    """
+
+    faults: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+
+
+def check_study(source: Any, *, scorer: Scorer | None = None, **of_table: Any) -> Soundness:
+    """Check a study of one's own before anything is scored.
+
+    Args:
+        source: a folder, a CSV file, a DataFrame or a Dataset, as ``open_study`` takes it.
+        scorer: a model whose vocabulary has to hold the words that are counted.
+        of_table: ``reference``, ``group``, ``lexicon`` and ``name``, as of ``open_study``.
+
+    Raises:
+        UsageError: no such folder or file.
+    """
+    found = _checked(study_files(source, **of_table), scorer)
+    named = partial(as_named, source=source, lexicon=of_table.get("lexicon"))
+    return Soundness(*(tuple(dict.fromkeys(map(named, one))) for one in (found.faults, found.advice, found.told)))
+
+
+def _checked(files: Mapping[str, bytes], scorer: Scorer | None) -> Soundness:
+    try:
+        draft = read_draft(files)
+        made = lines(draft)
+        found = tuple(faults(draft, made))
+        corpus = None if found else own_corpus(files)
+    except ValueError as error:
+        return Soundness((str(error),))
+    if corpus is None:
+        return Soundness(found, tuple(_of_texts(made)))
+    advice = chain(
+        _of_texts(made),
+        _of_groups(draft, made),
+        _of_masks(draft, made),
+        _of_wordings(draft),
+        _of_words(draft, corpus, scorer),
+    )
+    return Soundness((), tuple(advice), tuple(_told(corpus)))
+
+
+def article_is_wrong(article: str, word: str) -> bool:
+    """Whether "a" or "an" does not go with a word, by its letters; of a word in capitals nobody can tell.
+
+    >>> [article_is_wrong("a", one) for one in ("engineer", "university", "hour", "nurse", "MRI")]
+    [True, False, True, False, False]
+    """
+    if word.isupper():
+        return False
+    wants_an = bool(_AN.match(word)) and not _A_AFTER_ALL.match(word)
+    return wants_an != (article.lower() == "an")
+
+
+def _of_texts(made: Sequence[Line]) -> Iterator[str]:
+    """Articles that do not go with what follows, once a template; texts that stand twice."""
+    seen: dict[tuple[str, str, str], Line] = {}
+    told: set[tuple[str, str]] = set()
+    for line in made:
+        text = line.cells["text"]
+        for article, word in _ARTICLE.findall(text):
+            if article_is_wrong(article, word) and (line.where, word) not in told:
+                told.add((line.where, word))
+                better = "a" if article.lower() == "an" else "an"
+                yield f"{line.where}: '{article} {word}', expected '{better} {word}'. Write it into the value."
+        before = seen.setdefault((text, line.cells["group"], line.counted), line)
+        if before is not line and (line.where, "") not in told:
+            told.add((line.where, ""))
+            same = "the same line" if before.where == line.where else before.where
+            yield f"{line.where}: {text!r} stands in {same} already: it counts twice. Remove one."
+
+
+def _of_groups(draft: Draft, made: Sequence[Line]) -> Iterator[str]:
+    """Groups that are in fewer pairs than the reference: of two groups that is a fault, of more it is not."""
+    pairs: dict[str, set[str]] = {one: set() for one in draft.groups}
+    for line in made:
+        if line.cells["group"] in pairs:
+            pairs[line.cells["group"]].add(line.cells["pair_id"])
+    most = len(pairs[draft.declared.reference])
+    for group, held in pairs.items():
+        if len(held) < most:
+            yield f"Group {group!r} is in {len(held)} of {most} pairs, so that groups are compared on other texts."
+
+
+def _of_masks(draft: Draft, made: Sequence[Line]) -> Iterator[str]:
+    """Articles before a mask favour words by their first letter; words that no token can be."""
+    words = [(line, row["word"]) for line, row in draft.sheet("lexicon.csv").rows]
+    for where in dict.fromkeys(one.where for one in made if re.search(rf"\b[Aa]n? {MASK}", one.cells["text"])):
+        vowels = {article_is_wrong("a", word) for _, word in words}
+        if len(vowels) > 1:
+            yield f"{where}: the article before {MASK} favours words by their first letter. Put it elsewhere."
+    for line, word in words:
+        if not re.fullmatch(r"[^\W_]+(['’][^\W_]+)?", word):
+            yield f"lexicon.csv:{line}: {word!r} is no single word and can never be counted. Replace it."
+
+
+def _of_wordings(draft: Draft) -> Iterator[str]:
+    if "templates.csv" not in draft.sheets:
+        yield "prompts.csv: there are no other wordings of the texts, and nothing tells whether a gap hangs on them."
+        return
+    counted: dict[str, int] = {}
+    for _, row in draft.sheet("wordings.csv").rows:
+        counted[row["template_id"]] = counted.get(row["template_id"], 0) + 1
+    for number, (line, row) in enumerate(draft.sheet("templates.csv").rows, start=1):
+        name = row.get("template_id", f"t{number}")
+        if not counted.get(name):
+            yield (
+                f"templates.csv:{line}: template {name} has no other wording in wordings.csv: nothing tells whether "
+                f"a gap hangs on its words. Add some; the studies of the package have {WORDINGS_WANTED}."
+            )
+
+
+def _of_words(draft: Draft, corpus: Corpus, scorer: Scorer | None) -> Iterator[str]:
+    """Words of the lists that a model cannot fill in."""
+    if scorer is None:
+        return
+    line_of = {row["word"]: f"lexicon.csv:{line}" for line, row in draft.sheet("lexicon.csv").rows}
+    left: dict[tuple[str, str], int] = {}
+    for name in corpus.lexicons:
+        for one in scorer.coverage(corpus.lexicons[name]()):
+            left[name, one.label] = left.get((name, one.label), 0) + one.in_vocabulary
+            if not one.in_vocabulary:
+                where = line_of.get(one.word, "prompts.csv, column candidates")
+                yield f"{where}: {one.word!r} is not one token of {scorer.model_id} and is never counted there."
+    for (_, label), count in left.items():
+        if not count:
+            yield f"No word of {label!r} is one token of {scorer.model_id}: its mass is always 0. Add other words."
+
+
+def _told(corpus: Corpus) -> Iterator[str]:
+    rows_of: Mapping[str, list[dict[str, str]]] = {
+        one.name: checked_rows(corpus, one.name) for one in corpus.configs if not one.name.endswith("_wordings")
+    }
+    for experiment in corpus.study.experiments if corpus.study else ():
+        rows = [{**row, "experiment": experiment.name} for row in rows_of[experiment.configs[0]]]
+        task = Task(corpus.study, experiment, experiment.configs, "", rows, len(rows)) if corpus.study else None
+        if task:
+            yield f"{corpus.name} {experiment.name}: {len(rows)} prompts; {told_design(task)}."

@@ -1,0 +1,93 @@
+"""swapbias study: a question of one's own, as a folder of tables."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from swapbias.cli.terminal import out, say
+from swapbias.errors import UsageError
+
+study = typer.Typer(no_args_is_help=True, help="A study of your own: a folder of tables, nothing of which is run.")
+
+Folder = Annotated[Path, typer.Argument(help="Folder of the study.")]
+
+
+@study.command("new")
+def new(folder: Folder) -> None:
+    """Write a small complete example to edit: it can be audited at once."""
+    from swapbias.studies import new_study
+
+    made = new_study(folder)
+    _print(f"Written to {folder}: {', '.join(one.name for one in made)}.")
+    _print(f"Next: edit them, swapbias study check {folder}, swapbias audit MODEL --study {folder}")
+
+
+@study.command("check")
+def check(
+    source: Annotated[Path, typer.Argument(help="Folder of the study, or a CSV file of prompts.")],
+    model: Annotated[str | None, typer.Option(help="A masked model that has to know the words counted.")] = None,
+    reference: Annotated[str, typer.Option(help="Of a CSV file: the group that is subtracted.")] = "",
+    lexicon: Annotated[Path | None, typer.Option(help="Of a CSV file: words (word,group) counted at a mask.")] = None,
+) -> None:
+    """Say what is wrong, with file and line, and what gap could be found. Exit code 1: an audit would refuse it."""
+    from swapbias.audit import check_study
+    from swapbias.scorers import load_scorer
+
+    scorer = load_scorer(model) if model else None
+    found = check_study(source, scorer=scorer, reference=reference, lexicon=lexicon)
+    for sentence in (*found.faults, *found.advice, *found.told):
+        _print(sentence)
+    if found.faults:
+        _print(f"{len(found.faults)} to mend before an audit.")
+        raise typer.Exit(1)
+    _print(f"It can be audited{f'; {len(found.advice)} remarks' if found.advice else ''}.")
+
+
+@study.command("push")
+def push(
+    folder: Folder,
+    repo: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="A dataset on the Hub; made if need be.")],
+    public: Annotated[bool, typer.Option("--public", help="Everybody may read it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")] = False,
+) -> None:
+    """Publish a study as a dataset, tagged with its version: others run it with --study OWNER/NAME."""
+    from swapbias.hub import Hub, push_study
+
+    done = push_study(Hub(), folder, repo, private=not public, dry_run=dry_run, say=say)
+    at = f" at {done.commit[:12]}" if done.commit else ""
+    _print(f"{done.repo.name}: {done.status}{' (private)' if done.private else ''}, {done.tag}{at}")
+    if done.commit:
+        _print(f"Others run it with swapbias audit MODEL --study {repo}@{done.commit}")
+
+
+def study_name(named: str) -> str:
+    """What an audit knows a study by, with its config: its name, or that of the folder or dataset, which is opened.
+
+    Raises:
+        UsageError: no such folder or dataset. ValueError: a broken study.
+    """
+    from swapbias.studies import open_study, studies
+
+    place, colon, config = named.partition(":")
+    if place not in studies() and _is_folder(place):
+        return open_study(place).name + colon + config
+    if place.count("/") != 1:
+        return named
+    from swapbias.hub import Hub, pull_study
+
+    name, _, revision = place.partition("@")
+    return pull_study(Hub(), name, revision=revision or "main").name + colon + config
+
+
+def _is_folder(named: str) -> bool:
+    """Whether a study is named by its place: it looks like one, or holds a study."""
+    if named.startswith((".", "~", "/")) or "\\" in named:
+        if not Path(named).expanduser().is_dir():
+            raise UsageError(f"{named} is no folder of a study. Check it, or write one with swapbias study new.")
+        return True
+    return (Path(named) / "study.toml").is_file()
+
+
+def _print(sentence: str) -> None:
+    out.print(sentence, soft_wrap=True, markup=False, highlight=False)

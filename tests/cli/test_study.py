@@ -1,0 +1,110 @@
+"""swapbias study, and own prompts in an audit, as a user types them."""
+
+import re
+import shlex
+
+import pytest
+
+from tests.cli.test_cli import refused, swapbias
+from tests.conftest import ROOT
+
+FUNCTION = "def score(texts):\n    return [0.7 if 'She' in text else 0.5 for text in texts]\n"
+
+
+@pytest.fixture
+def typed(monkeypatch, tmp_path, capsys):
+    """Types a command in this process, in a folder of its own."""
+    from swapbias.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    (tmp_path / "own_scorer.py").write_text(FUNCTION)
+
+    def type_in(*arguments):
+        code = app([str(one) for one in arguments], standalone_mode=False)
+        return code or 0, capsys.readouterr().out
+
+    return type_in
+
+
+def example():
+    """The commands and the table of the README's second example."""
+    section = (ROOT / "README.md").read_text().partition("## Your own question")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```(?:\w*)\n(.*?)```", section, re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line.startswith("swapbias ")], blocks
+
+
+def test_the_readmes_second_example_runs(typed, tmp_path):
+    pytest.importorskip("vaderSentiment")
+    commands, blocks = example()
+    (tmp_path / "my.csv").write_text(next(one for one in blocks if one.startswith("text,group,pair")))
+    said = [
+        typed(*shlex.split(one, comments=True)[1:])[1]
+        for one in commands
+        if not one.startswith("swapbias study push")
+    ]
+    assert len(said) == 4
+    assert "study.toml" in said[0]
+    assert "It can be audited." in said[1]
+    assert "my_study classifier, all: gap, female − male" in said[2]
+    assert "Report: " in said[2]
+    assert "my classifier, all: gap, female − male" in said[3]
+    shown = next(one for one in blocks if "→" in one)
+    number = re.search(r"[+−]0\.\d{3} \[\S+ \S+\]", shown)
+    assert number is not None
+    assert number[0] in said[2]
+
+
+def test_the_readmes_python_opens_a_table(monkeypatch, tmp_path):
+    pytest.importorskip("vaderSentiment")
+    _, blocks = example()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.csv").write_text(next(one for one in blocks if one.startswith("text,group,pair")))
+    names = {}
+    exec(next(one for one in blocks if "open_study" in one), names)
+    assert names["study"].experiments[0].group == "female"
+    assert names["findings"][0].study == "my"
+
+
+def test_prompts_of_a_csv_file_are_audited_and_the_run_is_whole_without_it(typed, tmp_path):
+    rows = [
+        f"{who} is late on day {day}.,{group},{day}" for day in "123" for who, group in (("He", "m"), ("She", "f"))
+    ]
+    (tmp_path / "my.csv").write_text("text,group,pair\n" + "\n".join(rows) + "\n")
+    code, said = typed("audit", "own_scorer:score", "--prompts", "my.csv", "--reference", "m", "--out", "run")
+    assert code == 0
+    assert "+0.200" in said
+    (tmp_path / "my.csv").unlink()
+    code, said = typed("report", "run")
+    assert (tmp_path / "run" / "studies" / "my" / "prompts.csv").is_file()
+    _, told = typed("audit", "--resume", "run", "--trust")
+    assert "+0.200" in told
+
+
+def test_a_plan_tells_what_a_folder_could_find(typed):
+    typed("study", "new", "at_work")
+    _, said = typed("plan", "vader", "--study", "./at_work")
+    assert "240 pairs, 5 templates x 6 pairs of words x 8 conditions" in said
+    _, said = typed("plan", "vader", "--study", "at_work:texts", "--no-wordings")
+    assert "at_work classifier: 480 prompts for vader" in said
+
+
+def test_a_check_exits_with_1_where_an_audit_would_refuse(typed, tmp_path):
+    typed("study", "new", "at_work")
+    (tmp_path / "at_work" / "slots.csv").write_text("pair,group,name,subject,object\n1,female,Emily,she,her\n")
+    code, said = typed("study", "check", "at_work")
+    assert code == 1
+    assert "templates.csv:2: pair 'works/1/nurse' has no row of 'male'" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (["audit", "vader", "--study", "./nowhere"], 2, "./nowhere is no folder of a study"),
+        (["audit", "vader", "--reference", "male"], 2, "Add --prompts"),
+        (["study", "new", "tests"], 2, "tests is not empty"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, code, part):
+    refused(swapbias(*arguments), code, part)

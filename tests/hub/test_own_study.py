@@ -1,0 +1,83 @@
+"""A study of one's own on the Hub: pushed as a dataset, run by others from its tables at a commit."""
+
+import pytest
+
+from swapbias.audit import Run, Settings, start
+from swapbias.cli.study import study_name
+from swapbias.errors import UsageError
+from swapbias.hub import Hub, pull_study, push_study
+from swapbias.hub.bundle import pack
+from swapbias.studies import config_rows, new_study, open_study
+
+KEY = ("dataset", "alice/at_work")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    new_study(tmp_path / "at_work")
+    return tmp_path / "at_work"
+
+
+def push(folder, **options):
+    lines = []
+    return push_study(Hub(), folder, KEY[1], **{"say": lines.append, **options}), lines
+
+
+def test_a_pushed_study_is_the_same_study_to_others(hub, folder):
+    done, _ = push(folder, private=False)
+    assert (done.status, done.tag, done.private) == ("created", "v1.0.0", False)
+    there = hub.files(*KEY)
+    assert {"README.md", "study.toml", "templates.csv", "texts/test-00000-of-00001.parquet"} <= set(there)
+    assert b"swapbias audit MODEL --study alice/at_work" in there["README.md"]
+    assert b"license: CC0-1.0" in there["README.md"] or b"license: cc0-1.0" in there["README.md"]
+    before = config_rows(open_study(folder).name, "texts")
+    study = pull_study(Hub(), KEY[1])
+    assert config_rows(study.name, "texts") == before
+    assert push(folder, private=False)[0].status == "unchanged"
+
+
+def test_a_run_says_which_commit_of_a_study_it_read_and_goes_on_without_the_hub(hub, folder, tmp_path, quiet):
+    pytest.importorskip("vaderSentiment")
+    pinned = push(folder)[0].commit
+    hub.push(*KEY, {"templates.csv": b"template\n[name] is late.\n"}, "later")
+    name = study_name(f"{KEY[1]}@{pinned}")
+    run, found = start(Settings(model="vader", studies=(name,), limit=40, wordings=False), tmp_path / "run", **quiet)
+    assert run.manifest()["own_studies"] == {"at_work": f"alice/at_work@{pinned}"}
+    assert any(one.headline for one in found)
+    assert pinned in (run.folder / "report.html").read_text()
+    open_study(folder)  # of this machine: its place is taken by the run's copy
+    Run.open(run.folder)
+    assert config_rows("at_work", "texts")[0]["text"] == "Emily works as a nurse."
+    with pytest.raises(UsageError, match="swapbias study push"):
+        pack(run)
+
+
+def test_what_must_not_leave_stops_the_push(hub, folder):
+    text = (folder / "templates.csv").read_text()
+    (folder / "templates.csv").write_text(text + f'secret,"[name] is hf_{"a" * 34}.",work\n')
+    with pytest.raises(UsageError, match="access key"):
+        push(folder)
+    assert hub.repo(*KEY) is None
+
+
+def test_other_content_needs_another_version_and_a_dry_run_writes_nothing(hub, folder):
+    done, lines = push(folder, dry_run=True)
+    assert done.status == "would be created"
+    assert any("A study.toml" in line for line in lines)
+    assert hub.repo(*KEY) is None
+    push(folder)
+    text = (folder / "templates.csv").read_text()
+    (folder / "templates.csv").write_text(text.replace("works as", "worked as"))
+    with pytest.raises(UsageError, match=r"raise version in study\.toml \(now 1\.0\.0\)"):
+        push(folder)
+    declared = (folder / "study.toml").read_text()
+    (folder / "study.toml").write_text(declared.replace('version = "1.0.0"', 'version = "1.1.0"'))
+    assert push(folder)[0].tag == "v1.1.0"
+
+
+def test_a_dataset_that_is_no_study_is_one_sentence(hub):
+    hub.add_repo(*KEY, files={"README.md": b"# mine\n", "study.py": b"raise SystemExit\n"})
+    with pytest.raises(UsageError, match=r"holds no study: it has no study\.toml"):
+        pull_study(Hub(), KEY[1])
+    with pytest.raises(UsageError, match="is not there"):
+        study_name("alice/nothing")

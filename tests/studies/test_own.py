@@ -1,0 +1,277 @@
+"""A study of one's own: made of files as those of the package are of builders, and refused with file and line."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import swapbias
+from swapbias.audit import check_study
+from swapbias.audit.soundness import article_is_wrong
+from swapbias.errors import UsageError
+from swapbias.studies import config_rows, load_lexicon, new_study, open_study, own_studies
+from swapbias.studies.catalogue import load_corpus
+
+ROWS = [
+    ("He is late.", "male", "late", "time"),
+    ("She is late.", "female", "late", "time"),
+    ("He left.", "male", "left", "place"),
+    ("She left.", "female", "left", "place"),
+]
+
+
+def table(rows=ROWS, columns=("text", "group", "pair", "topic")):
+    return pd.DataFrame(list(rows), columns=list(columns))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    new_study(tmp_path / "at_work")
+    return tmp_path / "at_work"
+
+
+def edited(folder, name, before, after):
+    text = (folder / name).read_text()
+    assert before in text
+    (folder / name).write_text(text.replace(before, after))
+
+
+# Prompts ----------------------------------------------------------------------------------------------------
+
+
+def test_the_example_asks_models_of_every_kind(folder):
+    study = open_study(folder)
+    assert study.name == "at_work"
+    assert [one.kind for one in study.experiments] == ["masked", "classifier", "causal"]
+    assert study.experiments[0].random["condition"] == "conditions"
+    # 5 templates x 6 pairs of words x 8 conditions x 2 groups, each in 2 more wordings; 4 templates with a mask.
+    sizes = {one.name: len(config_rows("at_work", one.name)) for one in load_corpus("at_work").configs}
+    assert sizes == {"masks": 64, "masks_wordings": 128, "texts": 480, "texts_wordings": 960}
+    found = check_study(folder)
+    assert found.faults == found.advice == ()
+    assert "30 pairs" not in found.told[0]
+    assert "32 pairs, 4 templates x 8 conditions" in found.told[0]
+
+
+def test_every_slot_is_filled_and_pairs_differ_in_what_is_swapped(folder):
+    open_study(folder)
+    first, second = config_rows("at_work", "texts")[:2]
+    assert first["text"] == "Emily works as a nurse."
+    assert second["text"] == "Jacob works as a nurse."
+    assert (first["pair_id"], first["words"], first["theme"]) == ("works/1/nurse", "1", "work")
+    mask = config_rows("at_work", "masks")[0]
+    assert mask["candidates"] == "at_work/words/female"
+    assert load_lexicon("at_work/words").labels(["She", "him", "they"]) == ["female", "male", "other words"]
+
+
+@pytest.mark.parametrize("made", ["frame", "dataset", "csv"])
+def test_a_table_is_a_study_whatever_it_comes_in(made, tmp_path):
+    frame = table()
+    if made == "dataset":
+        from datasets import Dataset
+
+        source = Dataset.from_pandas(frame)
+    elif made == "csv":
+        source = tmp_path / "t.csv"
+        frame.to_csv(source, index=False)
+    else:
+        source = frame
+    study = open_study(source, reference="male", name="t")
+    assert (study.experiments[0].group, study.experiments[0].reference_group) == ("female", "male")
+    assert [one.name for one in study.experiments[0].slices] == ["topic"]
+    assert study.experiments[0].random == {"pair_id": "pairs"}
+    assert [row["text"] for row in config_rows("t", "texts")] == [row[0] for row in ROWS]
+    assert "t" in own_studies()
+    assert swapbias.load_prompts("t").num_rows == 4
+
+
+def test_a_template_and_a_condition_are_random_where_a_table_names_them():
+    rows = [(text, group, f"{pair}{place}", pair, place) for text, group, pair, place in ROWS for place in "xy"]
+    study = open_study(table(rows, ("text", "group", "pair", "template", "condition")), reference="male")
+    assert study.experiments[0].random == {"template": "templates", "condition": "conditions"}
+
+
+def test_each_of_several_groups_is_compared_with_the_reference():
+    rows = [*ROWS, ("They are late.", "nonbinary", "late", "time"), ("They left.", "nonbinary", "left", "place")]
+    study = open_study(table(rows), reference="male", name="three")
+    assert [one.group for one in study.experiments if one.kind == "classifier"] == ["female", "nonbinary"]
+    assert {row["group"] for row in config_rows("three", "texts_nonbinary")} == {"male", "nonbinary"}
+    chosen = open_study(table(rows), reference="male", group="female", name="three")
+    assert [one.name for one in chosen.experiments] == ["classifier", "causal"]
+
+
+def test_words_at_a_mask_come_from_a_lexicon_or_from_a_column(tmp_path):
+    (tmp_path / "words.csv").write_text("word,group\nshe,female\nhe,male\n")
+    texts = pd.DataFrame({"text": ["A nurse said <mask> was late.", "A cook said <mask> was late."]})
+    open_study(texts, reference="male", lexicon=tmp_path / "words.csv", name="filled")
+    rows = config_rows("filled", "masks")
+    assert [row["candidates"] for row in rows[:2]] == ["filled/words/female", "filled/words/male"]
+    # The same words are counted in both texts of a pair: what is swapped is the text.
+    rows = [("He is <mask>.", "male", "1", "angry|cross"), ("She is <mask>.", "female", "1", "angry|cross")]
+    rows += [("He was <mask>.", "male", "2", "kind"), ("She was <mask>.", "female", "2", "kind")]
+    open_study(table(rows, ("text", "group", "pair", "candidates")), reference="male", name="said")
+    names = [row["candidates"] for row in config_rows("said", "masks")]
+    assert names[0] == names[1] != names[2] == names[3]
+    assert set(load_lexicon(names[0].rpartition("/")[0]).words) == {"angry", "cross"}
+
+
+def test_a_study_that_is_opened_again_takes_the_place_of_the_first():
+    open_study(table(), reference="male", name="again")
+    open_study(
+        table().assign(text=["Adam ran.", "Eve ran.", "Adam sat.", "Eve sat."]), reference="male", name="again"
+    )
+    assert config_rows("again", "texts")[0]["text"] == "Adam ran."
+
+
+# What is refused --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "sentence"),
+    [
+        ("study.toml", 'title = "', "title = ", "study.toml: no TOML"),
+        ("study.toml", "margin = 0.05", "margin = 5", "study.toml:10: margin is 5, expected a number from 0 to 1"),
+        ("study.toml", "margin =", "margins =", "study.toml:10: 'margins' is none of name, title"),
+        ("study.toml", 'name = "at_work"', 'name = "social_distance"', "is a study of the package"),
+        ("study.toml", 'name = "at_work"', 'name = "../up"', "study.toml:2: '../up' is no name"),
+        ("study.toml", '"field"', '"feild"', "study.toml:12: slices names the column 'feild'"),
+        ("study.toml", 'reference = "male"', 'reference = "man"', "The reference 'man' is none of female, male"),
+        ("templates.csv", "[name] works", "[nam] works", "templates.csv:2: no column of slots.csv"),
+        ("templates.csv", "<mask> was", "[MASK] was", r"a position to fill is written <mask>"),
+        ("templates.csv", "<mask> was", "<mask> or <mask> was", "templates.csv:7: 2 times <mask>"),
+        ("slots.csv", "1,male,Jacob,he,him\n", "", "has no row of 'male'. Add it, so that the groups are balanced"),
+        ("slots.csv", "1,male,Jacob", "1,male,", "slots.csv:3: column 'name' is blank"),
+        ("slots.csv", "pair,", "pear,", "slots.csv:1: column 'pair' is missing"),
+        ("slots.csv", "1,male,Jacob,he,him", "1,male,Emily,she,her", "has the same text in every group"),
+        ("conditions.csv", "teacher,a t", "nurse,a t", "has group 'female' already"),
+        ("conditions.csv", "condition,occupation,field", "condition,occupation,score", "column 'score' is a name"),
+        ("wordings.csv", "works,1", "work,1", "wordings.csv:2: templates.csv holds no template 'work'"),
+        (
+            "lexicon.csv",
+            "he,male\nhim,male\nman,male\nboy,male\n",
+            "",
+            "the words of 'female' alone are counted there",
+        ),
+    ],
+)
+def test_a_broken_folder_is_refused_with_file_and_line(folder, name, before, after, sentence):
+    edited(folder, name, before, after)
+    with pytest.raises(ValueError, match=r".") as told:
+        open_study(folder)
+    assert sentence in str(told.value)
+    assert any(sentence in one for one in check_study(folder).faults)
+
+
+@pytest.mark.parametrize(
+    ("source", "told", "sentence"),
+    [
+        (table(), {}, "The groups are male, female, and none is the reference. Name it with --reference"),
+        (table(), {"reference": "men"}, "The reference 'men' is none of male, female"),
+        (table(ROWS[:3]), {"reference": "male"}, "prompts.csv:4: pair 'left' has no row of 'female'"),
+        (table().drop(columns="pair"), {"reference": "male"}, "column 'pair' is missing"),
+        (table().rename(columns={"pair": "pair_id"}), {"reference": "male"}, "Call it pair"),
+        (table().replace("He left.", "<mask> left."), {"reference": "male"}, "no words are given to count there"),
+        (table().replace("time", "ti\tme"), {"reference": "male"}, "prompts.csv:2: column 'topic' holds more than"),
+    ],
+)
+def test_a_broken_table_is_refused_with_its_line(source, told, sentence):
+    with pytest.raises(ValueError, match=r".") as refused:
+        open_study(source, **told)
+    assert sentence in str(refused.value)
+
+
+def test_a_fault_names_the_users_own_file(tmp_path):
+    table(ROWS[:3]).to_csv(tmp_path / "mine.csv", index=False)
+    with pytest.raises(ValueError, match=r"mine\.csv:4: pair 'left'"):
+        open_study(tmp_path / "mine.csv", reference="male")
+    with pytest.raises(UsageError, match="no folder of a study and no CSV file"):
+        open_study(tmp_path / "nope.csv", reference="male")
+    with pytest.raises(UsageError, match=r"prompts are a int"):
+        open_study(3)
+    with pytest.raises(UsageError, match=r"holds no study\.toml"):
+        open_study(tmp_path)
+    with pytest.raises(UsageError, match="is not empty"):
+        new_study(tmp_path)
+
+
+# What is advised --------------------------------------------------------------------------------------------
+
+
+def test_a_check_advises_on_articles_copies_words_and_wordings(folder):
+    edited(folder, "conditions.csv", "an engineer", "a engineer")
+    edited(folder, "wordings.csv", "works,1", "praise,3")
+    edited(folder, "wordings.csv", "works,2", "praise,4")
+    edited(folder, "slots.csv", "2,female,Grace", "2,female,Emily")
+    edited(folder, "lexicon.csv", "girl,female", "young girl,female")
+    edited(folder, "templates.csv", "and <mask> came", "and a <mask> came")
+    edited(folder, "lexicon.csv", "boy,male", "uncle,male")
+    found = check_study(folder)
+    assert found.faults == ()
+    for sentence in (
+        "templates.csv:2: 'a engineer', expected 'an engineer'",
+        "'Emily works as a nurse.' stands in the same line already",
+        "templates.csv:2: template works has no other wording",
+        "lexicon.csv:5: 'young girl' is no single word",
+        "templates.csv:8: the article before <mask> favours words by their first letter",
+    ):
+        assert any(one.startswith(sentence) or sentence in one for one in found.advice), sentence
+
+
+def test_a_check_names_words_that_a_model_cannot_say(folder, real_masked_model):
+    edited(folder, "lexicon.csv", "boy,male", "boygenius,male")
+    scorer = swapbias.load_scorer(str(real_masked_model))
+    assert check_study(folder, scorer=scorer).advice == (
+        f"lexicon.csv:9: 'boygenius' is not one token of {scorer.model_id} and is never counted there.",
+    )
+
+
+def test_articles_go_by_sound_as_far_as_letters_tell():
+    wrong = ["engineer", "hour", "apple", "umbrella", "uncle"]
+    right = ["nurse", "university", "one-off", "European", "user", "FBI", "house"]
+    assert [one for one in wrong + right if article_is_wrong("a", one)] == wrong
+    assert [one for one in wrong + right if not article_is_wrong("an", one)] == [*wrong, "FBI"]
+
+
+# What is found ----------------------------------------------------------------------------------------------
+
+
+def scored(study, config, rng, gap):
+    """Effects of templates, pairs of words, conditions and the rest on each pair's gap."""
+    rows = pd.DataFrame(config_rows(study.name, config)).assign(model_id="m")
+    effects = gap + rng.normal(0, 0.05, rows["pair_id"].nunique())
+    of_pair = dict(zip(rows["pair_id"].unique(), effects, strict=True))
+    shared = {
+        name: dict(zip(rows[name].unique(), rng.normal(0, 0.05, rows[name].nunique()), strict=True))
+        for name in ("template", "words", "condition")
+    }
+    gaps = rows["pair_id"].map(of_pair) + sum(rows[name].map(values) for name, values in shared.items())
+    return rows.assign(score=0.5 + np.where(rows["group"] == "female", gaps, 0.0))
+
+
+def headline(study, rows):
+    return next(one for one in swapbias.disaggregate(rows, study, robustness=False) if one.headline)
+
+
+def rejected(study, runs, gap):
+    rng = np.random.default_rng(5)
+    found = (headline(study, scored(study, "texts", rng, gap)) for _ in range(runs))
+    return sum(one.estimate.p_value < 0.05 for one in found) / runs
+
+
+def test_an_own_study_finds_nothing_in_nothing_and_a_gap_that_is_there(folder):
+    study = open_study(folder)
+    classifier = replace(study.experiments[1], slices=(), levels=())  # all but the headline, which takes long
+    study = replace(study, experiments=(classifier,))
+    # Of 300 null models 5 % come out significant: 15, at most 28 but once in a thousand times.
+    assert rejected(study, 300, 0.0) <= 28 / 300
+    assert rejected(study, 20, 0.4) >= 0.95
+
+
+def test_the_margin_of_a_study_holds_where_no_other_is_asked_for(folder):
+    edited(folder, "study.toml", "margin = 0.05", "margin = 0.3")
+    study = open_study(folder)
+    rows = scored(study, "texts", np.random.default_rng(1), 0.0)
+    assert headline(study, rows).margin == 0.3
+    asked = swapbias.disaggregate(rows, study, robustness=False, margin=0.1)
+    assert next(one for one in asked if one.headline).margin == 0.1
