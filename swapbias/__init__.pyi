@@ -1,4 +1,5 @@
 from .audit import score_prompts as score_prompts
+from .audit.outcome import Audit as Audit, audit as audit
 from .findings import Finding as Finding, disaggregate as disaggregate
 from .measures import Estimate as Estimate, adjust as adjust, group_gap as group_gap, paired_gap as paired_gap
 from .scorers import load_scorer as load_scorer

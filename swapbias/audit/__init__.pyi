@@ -13,12 +13,14 @@ from .compare import (
     side_by_side as side_by_side,
     write_comparison as write_comparison,
 )
+from .outcome import Audit as Audit
 from .plan import (
     Settings as Settings,
     Skipped as Skipped,
     default_folder as default_folder,
     load_notes as load_notes,
     read_request as read_request,
+    settings_of as settings_of,
     told_plan as told_plan,
     told_skipped as told_skipped,
 )

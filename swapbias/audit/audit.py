@@ -32,20 +32,24 @@ def start(
     bar: Bar,
     cache: bool = False,
     expected: Mapping[str, Any] | None = None,
+    scorer: Scorer | None = None,
+    draw: bool = True,
 ) -> "tuple[Run, list[Finding]]":
     """Run an audit into a new folder; with ``cache``, what an earlier one scored is not scored again.
 
-    ``expected`` is the manifest of a run that is to be repeated, with the same prompts and models.
+    ``expected`` is the manifest of a run that is to be repeated, with the same prompts and models. ``scorer`` reads
+    the model that the settings name, which is then not loaded. Without ``draw`` figures and report are left to
+    ``rebuild_report``.
 
     Raises:
         UsageError, ValueError, OSError: each with one sentence; nothing half is left.
     """
-    tasks, skipped = plan(settings)
+    tasks, skipped = plan(settings, kind=scorer.kind if scorer else None)
     Run.check_new(folder)
     if expected is not None and expected["corpora"] != fingerprints(tasks):
         raise UsageError("The prompts or word lists are not those of the run that is to be repeated. Audit anew.")
     kept = ScoreCache(settings.load) if cache else None
-    readers = load_readers(settings, tasks, say=say, bar=bar)  # before anything is written
+    readers = load_readers(settings, tasks, say=say, bar=bar, scorer=scorer)  # before anything is written
     pinned = as_json(identities(readers))
     if expected is not None and expected.get("models", pinned) != pinned:
         raise UsageError("A model is not the version of the run that is to be repeated. Audit anew.")
@@ -66,7 +70,7 @@ def start(
         run = Run.create(folder, manifest)
         if own := run.keep_studies(list(dict.fromkeys(task.study.name for task in tasks))):
             run.write_manifest({**manifest, "own_studies": own})
-        return _work(run, settings, tasks, readers, say, bar, kept)
+        return _work(run, settings, tasks, readers, say, bar, kept, draw=draw)
 
 
 def resume(
@@ -112,6 +116,8 @@ def _work(
     say: Say,
     bar: Bar,
     cache: ScoreCache | None,
+    *,
+    draw: bool = True,
 ) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
     pinned = as_json(identities(readers))
@@ -135,7 +141,8 @@ def _work(
             say(note)
     from swapbias.audit.conclusion import conclude  # statistics take long to import: the model does not wait for them
 
-    return run, conclude(run, manifest, tasks, readers, items, seed=settings.seed, margin=settings.margin, say=say)
+    seed, margin = settings.seed, settings.margin
+    return run, conclude(run, manifest, tasks, readers, items, seed=seed, margin=margin, say=say, draw=draw)
 
 
 def _score_all(
@@ -168,15 +175,17 @@ def _without_held_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "text": ""} if row.get("credentialed") == "True" else row for row in rows]
 
 
-def load_readers(settings: Settings, tasks: Sequence[Task], *, say: Say, bar: Bar) -> list[Scorer]:
-    """For each task the scorer that reads its model; each model is loaded once.
+def load_readers(
+    settings: Settings, tasks: Sequence[Task], *, say: Say, bar: Bar, scorer: Scorer | None = None
+) -> list[Scorer]:
+    """For each task the scorer that reads its model; each model is loaded once, that of ``scorer`` never.
 
     Raises:
         UsageError: a model that sends texts away would read credentialed notes, or one that does not fit.
         ValueError: a model that cannot be loaded.
     """
     check_load(settings.load)
-    loaded: dict[tuple[str, str], Any] = {}
+    loaded: dict[tuple[str, str], Any] = {(settings.model or "", scorer.kind): scorer} if scorer else {}
     readers = []
     for task in tasks:
         key = (task.model, task.kind.name)

@@ -70,6 +70,7 @@ def conclude(
     seed: int,
     margin: float | None,
     say: Say,
+    draw: bool = True,
 ) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete.
 
@@ -82,6 +83,7 @@ def conclude(
         seed: of resampled intervals and permutation tests.
         margin: what counts as no gap, as in ``findings.judged``.
         say: told what pruning gave up and what could not be explained.
+        draw: figures and report as well.
 
     Returns:
         Findings in the order of the studies.
@@ -93,7 +95,7 @@ def conclude(
         for note in notes:
             say(note)
     manifest |= {"status": "complete", "finished": now()}
-    write_results(run, Results(manifest, found, items, _coverage(tasks, readers), explained))
+    write_results(run, Results(manifest, found, items, _coverage(tasks, readers), explained), draw=draw)
     run.write_manifest(manifest)  # last: a run that says complete has all its files
     return found
 

@@ -8,14 +8,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 from swapbias.errors import UsageError
 from swapbias.notes import NAME, PHENOTYPES, Notes, kind_of_folder, local_notes, with_genders
 from swapbias.privacy import is_credentialed
-from swapbias.scorers import PROMPTS, VERSIONS, Kind, LoadOptions, Request, kind_of, kinds, model_kind, short_name
+from swapbias.scorers import (
+    PROMPTS,
+    VADER,
+    VERSIONS,
+    Kind,
+    LoadOptions,
+    Request,
+    kind_of,
+    kinds,
+    model_kind,
+    settable,
+    short_name,
+)
 from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import (
     Experiment,
@@ -127,6 +140,56 @@ def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None
 def _known(path: Path, name: str, known: Sequence[str], where: str = "") -> None:
     if name not in known:
         raise unknown(f"setting{where} in {path}", name, known)
+
+
+def settings_of(model: str | None, studies: Sequence[str], given: Mapping[str, Any], **more: Any) -> Settings:
+    """Settings from what a user gave.
+
+    Args:
+        model: as a user names it; places of this machine become absolute, so that a run can go on from anywhere.
+        studies: ``name`` or ``name:config``.
+        given: options of loading and of kinds, by the names that the command line has; what is not given is default.
+        more: further fields of ``Settings``.
+
+    Raises:
+        UsageError: an option that no kind has.
+    """
+    made = (LoadOptions, *(one.options for one in kinds() if one.options))
+    known = [one.metadata.get("name", one.name) for own in made for one, _ in settable(own)]
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"Expected one of {', '.join(sorted(known))}."
+            raise UsageError(f"Unknown option {name!r}. {hint}")
+    load, *options = (_filled(own, given) for own in made)
+    named = _absolute(model, (VADER,)) if model else None
+    return Settings(model=named, studies=tuple(studies), load=load, options=tuple(options), **more)
+
+
+def _filled(made: Any, given: Mapping[str, Any]) -> Any:
+    """Options of this class with what was given."""
+    values = {}
+    for one, hint in settable(made):
+        many = get_origin(hint) is tuple
+        value = given.get(one.metadata.get("name", one.name), None if many else one.default)
+        listed = tuple([value] if isinstance(value, str) else value or ()) if many else (value,)
+        if one.metadata.get("place"):
+            listed = tuple(item and _absolute(item, one.metadata.get("words", ())) for item in listed)
+        values[one.name] = listed if many else listed[0]
+    return made(**values)
+
+
+def _absolute(model: str, words: Sequence[str]) -> str:
+    """A model, or NAME=PATH, with the path of a local file or folder made absolute, so that a run can go on."""
+    if model in words:  # a folder of that name does not matter
+        return model
+    name, equals, path = model.rpartition("=")
+    place = Path(path) if equals and not Path(model).exists() else Path(model)
+    return f"{name}{equals}{place.resolve()}" if equals and place.exists() else _resolved(model)
+
+
+def _resolved(model: str) -> str:
+    return str(Path(model).resolve()) if Path(model).exists() else model
 
 
 def _saved(options: Any) -> dict[str, Any]:

@@ -252,8 +252,11 @@ class Results:
     explained: Sequence[Explained] = ()
 
 
-def write_results(run: Run, results: Results) -> None:
-    """Write findings, phrases, coverage, explanations, figures and report; the scored rows stand there already."""
+def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
+    """Write findings, phrases, coverage, explanations, figures and report; the scored rows stand there already.
+
+    Without ``draw`` figures and report are left to ``rebuild_report``.
+    """
     table = findings_table(results.found)
     run.write_csv(FINDINGS_CSV, table)
     findings = {"swapbias": results.manifest["swapbias"], "findings": table.to_dict("records")}
@@ -264,7 +267,8 @@ def write_results(run: Run, results: Results) -> None:
         run.write_csv(COVERAGE, results.coverage)
     if results.explained:
         run.write_json(EXPLAINED, [asdict(one) for one in results.explained])
-    write_report(run, results)
+    if draw:
+        write_report(run, results)
 
 
 def write_report(run: Run, results: Results) -> None:

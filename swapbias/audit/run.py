@@ -226,6 +226,11 @@ def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress |
 
     Rows keep their order and number; NaN marks what could not be scored. Where the model gave NaN or an infinite
     number for a row, there is a further column ``non_finite``, 1 for such rows and else 0.
+
+    >>> from swapbias import load_prompts, load_scorer
+    >>> scorer = load_scorer(lambda texts: [0.9 if "He" in text else 0.8 for text in texts], name="toy")
+    >>> score_prompts(load_prompts("occupation_sentiment", "sentences"), scorer)["score"][:2]
+    [0.9, 0.8]
     """
     from datasets import Dataset
 

@@ -1,17 +1,17 @@
 """swapbias audit: from a model to a report."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import Field, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
 import typer
 
 from swapbias.cli.study import study_name
 from swapbias.cli.terminal import AsJson, out, print_json, progress, say, split_commas
 from swapbias.errors import UsageError
-from swapbias.scorers import VADER, LoadOptions, kinds, model_kinds
+from swapbias.scorers import LoadOptions, kinds, model_kinds, settable
 
 if TYPE_CHECKING:
     from swapbias.audit import Run, Settings, Several
@@ -88,12 +88,6 @@ Seed = Annotated[
 ]
 
 
-def _settable(made: Any) -> Iterator[tuple[Field[Any], Any]]:
-    """The fields of an options dataclass that a user sets, with their types."""
-    hints = get_type_hints(made)
-    return ((one, hints[one.name]) for one in fields(made) if "help" in one.metadata)
-
-
 def _parameter(one: Field[Any], hint: Any, panel: str) -> inspect.Parameter:
     """The option of the command line that sets a field."""
     name, more = one.metadata.get("name", one.name), one.metadata
@@ -113,7 +107,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """A command with an option for each that models take, in place of its ``**options``."""
     *plain, _ = inspect.signature(command).parameters.values()
     made: list[Any] = [LoadOptions, *(one.options for one in kinds() if one.options)]
-    more = [_parameter(*field, _PANELS.get(one.key, one.key)) for one in made for field in _settable(one)]
+    more = [_parameter(*field, _PANELS.get(one.key, one.key)) for one in made for field in settable(one)]
     command.__signature__ = inspect.Signature([*plain, *more])  # type: ignore[attr-defined]
     return command
 
@@ -176,6 +170,8 @@ def audit(
     Several models are audited into one folder, a run for each and one comparison. audit.toml names models, studies
     and settings; the manifest.json of a run repeats it.
     """
+    from swapbias.audit import settings_of
+
     given = [name for name in context.params if _was_given(context, name)]
     if resume:
         _check_alone(given, _WITH_RESUME, "--resume takes everything from the run")
@@ -194,9 +190,9 @@ def audit(
         raise UsageError("--trust is for the code that a run names, and no --resume or manifest is given. Drop it.")
     if settings is None:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
-        named = [_absolute(one, (VADER,)) for one in models or ()]
         asked = _asked(study, prompts, reference, group, lexicon)
-        settings = _settings(named[0] if named else None, asked, options, **more)
+        each = [settings_of(one, asked, options, **more) for one in models or (None,)]
+        named, settings = [one.model for one in each if one.model], each[0]
     if dry_run:
         for one in named or (None,):
             _tell(replace(settings, model=one))
@@ -222,37 +218,37 @@ def _audit_one(
     repeated: Mapping[str, Any] | None,
     trust: bool,
 ) -> None:
-    from swapbias import audit as auditing
+    from swapbias.audit import check_code, default_folder, start
 
     if repeated is not None:
-        auditing.check_code("The manifest", settings, repeated.get("models"), trust=trust)
-    place = folder or auditing.default_folder(settings)
+        check_code("The manifest", settings, repeated.get("models"), trust=trust)
+    place = folder or default_folder(settings)
     with progress() as bar:
-        run, found = auditing.start(settings, place, say=say, bar=bar, cache=cache, expected=repeated)
+        run, found = start(settings, place, say=say, bar=bar, cache=cache, expected=repeated)
     _show(run, found, as_json)
 
 
 def _audit_several(
     models: Sequence[str], settings: "Settings", folder: Path | None, as_json: bool, *, cache: bool
 ) -> None:
-    from swapbias import audit as auditing
+    from swapbias.audit import audit_several, default_folder
 
-    place = folder or auditing.default_folder(replace(settings, model=f"{len(models)}-models"))
+    place = folder or default_folder(replace(settings, model=f"{len(models)}-models"))
     with progress() as bar:
-        done = auditing.audit_several(models, settings, place, say=say, bar=bar, cache=cache)
+        done = audit_several(models, settings, place, say=say, bar=bar, cache=cache)
     _show_several(done, as_json)
 
 
 def _go_on(folder: Path, as_json: bool, *, cache: bool, trust: bool, allow_pickle: bool) -> None:
-    from swapbias import audit as auditing
+    from swapbias.audit import is_several, resume as go_on, resume_several
 
     allowed = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle}
     with progress() as bar:
-        if auditing.is_several(folder):
-            done = auditing.resume_several(folder, say=say, bar=bar, **allowed)
+        if is_several(folder):
+            done = resume_several(folder, say=say, bar=bar, **allowed)
         else:
-            run, found = auditing.resume(folder, say=say, bar=bar, **allowed)
-    if auditing.is_several(folder):
+            run, found = go_on(folder, say=say, bar=bar, **allowed)
+    if is_several(folder):
         _show_several(done, as_json)
     else:
         _show(run, found, as_json)
@@ -319,10 +315,11 @@ def plan(
     **options: Any,
 ) -> None:
     """Say what an audit would take and how large a gap must be to be found; load and send nothing."""
+    from swapbias.audit import settings_of
+
     asked = _asked(study, prompts, reference, group, lexicon)
     for one in models or (None,):
-        named = _absolute(one, (VADER,)) if one else None
-        _tell(_settings(named, asked, options, kind=kind, limit=limit, seed=seed, wordings=wordings))
+        _tell(settings_of(one, asked, options, kind=kind, limit=limit, seed=seed, wordings=wordings))
 
 
 def _asked(
@@ -339,49 +336,12 @@ def _asked(
     return [*named, open_study(prompts, reference=reference, group=group, lexicon=lexicon).name]
 
 
-def _settings(model: str | None, study: Sequence[str], options: Mapping[str, Any], **more: Any) -> "Settings":
-    from swapbias.audit import Settings
-
-    return Settings(
-        model=model,
-        studies=tuple(study),
-        load=_filled(LoadOptions, options),
-        options=tuple(_filled(one.options, options) for one in kinds() if one.options),
-        **more,
-    )
-
-
 def _tell(settings: "Settings") -> None:
     from swapbias.audit import told_plan
 
     for sentence in told_plan(settings):
         out.print(sentence, soft_wrap=True, markup=False)
     out.print("A plan: nothing was loaded and nothing was sent.")
-
-
-def _filled(made: Any, given: Mapping[str, Any]) -> Any:
-    """Options of this class with what was given on the command line."""
-    values = {}
-    for one, hint in _settable(made):
-        value = given[one.metadata.get("name", one.name)]
-        listed = tuple(value or ()) if get_origin(hint) is tuple else (value,)
-        if one.metadata.get("place"):
-            listed = tuple(item and _absolute(item, one.metadata.get("words", ())) for item in listed)
-        values[one.name] = listed if get_origin(hint) is tuple else listed[0]
-    return made(**values)
-
-
-def _absolute(model: str, words: Sequence[str]) -> str:
-    """A model, or NAME=PATH, with the path of a local file or folder made absolute, so that a run can go on."""
-    if model in words:  # a folder of that name does not matter
-        return model
-    name, equals, path = model.rpartition("=")
-    place = Path(path) if equals and not Path(model).exists() else Path(model)
-    return f"{name}{equals}{place.resolve()}" if equals and place.exists() else _resolved(model)
-
-
-def _resolved(model: str) -> str:
-    return str(Path(model).resolve()) if Path(model).exists() else model
 
 
 def _was_given(context: typer.Context, name: str) -> bool:

@@ -6,16 +6,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from swapbias.files import as_json as plain_json
 
 if TYPE_CHECKING:
     from swapbias.findings import Finding, NotAtHand, Reproduced
-    from swapbias.report import words
 
 out = Console()
 err = Console(stderr=True, highlight=False)
@@ -80,61 +77,17 @@ def _progress_lines(title: str, total: int) -> Callable[[float], None]:
 
 def print_headlines(out: Console, found: "list[Finding]") -> None:
     """The comparisons over all rows, headlines first."""
-    from swapbias.findings import comparisons  # here: most commands print no findings, and these need numpy
-    from swapbias.report import words
+    from swapbias.report import headline_tables  # here: most commands print no findings, and these need numpy
 
-    # The papers' own statistics, effect sizes and the other scores stand in the report.
-    print_findings(out, "Headline findings", comparisons(found))
-    for grid in words.rate_grids(found):
-        _print_grid(out, grid)
-
-
-def _print_grid(out: Console, grid: "words.Grid") -> None:
-    """Rates of one model: phenotypes by regimes; f and m mark the group with more positives."""
-    from swapbias.report import words
-
-    table = Table(title=grid.model_id, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("phenotype", no_wrap=True)
-    table.add_column("regime", no_wrap=True)
-    for name in grid.names:
-        table.add_column(name, justify="right", no_wrap=True)
-    for phenotype, regime, cells in grid.rows:
-        shown = [f"{words.value_of(one)} {one.higher_group[:1]:1}" if one else "–" for one in cells]
-        table.add_row(words.plain(phenotype), words.plain(regime), *shown)
-    out.print(table)
+    for table in headline_tables(found):
+        out.print(table)
 
 
 def print_findings(out: Console, title: str, found: "list[Finding]") -> None:
-    """Findings as a table, one row each. Names may be strangers': they are printed without markup."""
-    from swapbias.report import words
+    """Findings as a table, one row each."""
+    from swapbias.report import terminal_table
 
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("finding", min_width=30)
-    for name in ("value, 95 % interval", "p", "n"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for one in found:
-        estimate, signed, known = one.estimate, words.is_signed(one), one.published
-        what = f"{words.where(one)}: {words.quantity(one)}"
-        table.add_row(
-            Text(words.shown(f"{one.study} {one.experiment}, {what}, {one.inference}", 500) + _concluded(one)),
-            f"{words.value_of(one)} {words.interval(estimate, signed=signed)}"
-            + (f"\n{known.source} {known.value}" if known and known.value else ""),
-            words.tested(estimate),
-            words.counted(estimate),
-        )
-    out.print(table)
-
-
-def _concluded(finding: "Finding") -> str:
-    """The verdict, and of a headline what the audit could find, on lines of their own."""
-    from swapbias.report import words
-
-    verdict = f"\n→ {words.verdict(finding)}" if finding.verdict else ""
-    detectable = (
-        f" (detects {words.number(finding.detectable)})" if finding.headline and finding.detectable > 0 else ""
-    )
-    steady = words.robustness(finding)
-    return verdict + detectable + (f"\n  {steady}" if steady else "")
+    out.print(terminal_table(title, found))
 
 
 def print_reproduced(

@@ -9,6 +9,9 @@ from .disaggregation import (
 )
 from .finding import (
     AS_PUBLISHED as AS_PUBLISHED,
+    NONE as NONE,
+    SMALL as SMALL,
+    UNDECIDED as UNDECIDED,
     Finding as Finding,
     Oriented as Oriented,
     comparisons as comparisons,

@@ -319,6 +319,13 @@ def disaggregate(
 ) -> list[Finding]:
     """Every finding of a study from scored prompts: overall, by subset and by slice.
 
+    >>> from swapbias.studies import config_rows
+    >>> scores = pd.DataFrame(config_rows("occupation_sentiment", "control")).assign(experiment="control")
+    >>> scores = scores.assign(model_id="toy", score=[0.8 if one == "male" else 0.7 for one in scores["group"]])
+    >>> first = disaggregate(scores, "occupation_sentiment")[0]
+    >>> first.contrast, round(first.estimate.value, 3), first.verdict
+    ('female - male', -0.1, 'undecided')
+
     Args:
         scores: rows of ``score_prompts`` (prompt columns, ``model_id`` and at least one score column).
         study: the study or its name.

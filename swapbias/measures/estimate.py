@@ -18,6 +18,10 @@ Factors = Mapping[str, NDArray[np.intp]]  # the cluster of each row in each rand
 class Estimate:
     """One number and how sure it is.
 
+    >>> one = Estimate(0.02, ci_low=-0.01, ci_high=0.05, p_value=0.19, n=40)
+    >>> one.ci_low < 0 < one.ci_high, one.n, one.effect_size  # what is not known is NaN
+    (True, 40, nan)
+
     Attributes:
         value: the quantity, in the unit of the scores. For gaps: the other group minus the reference group.
         ci_low, ci_high: ends of the interval (95 % by default).

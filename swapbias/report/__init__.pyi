@@ -2,6 +2,8 @@ from .figures import (
     comparison_figures as comparison_figures,
     draw_figures as draw_figures,
     explanation_figures as explanation_figures,
+    headline_figure as headline_figure,
 )
-from .page import Page as Page, environment as environment, render as render
+from .page import Page as Page, environment as environment, render as render, render_summary as render_summary
+from .tables import headline_tables as headline_tables, terminal_table as terminal_table
 from .words import checked as checked, gated as gated, inert as inert, p_value as p_value, shown as shown

@@ -337,6 +337,32 @@ def draw_figures(found: Sequence[Finding], items: Mapping[str, pd.DataFrame] | N
     return figures
 
 
+def headline_figure(found: Sequence[Finding]) -> Drawn | None:
+    """Each headline gap in margins, with its interval: what lies in the band counts as none; None without any."""
+    gaps = [one for one in found if one.headline and one.margin > 0 and not math.isnan(one.estimate.value)]
+    if not gaps:
+        return None
+    several = len({one.model_id for one in gaps}) > 1
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(6.6, 1.0 + 0.32 * len(gaps)), layout="constrained")
+        axis = figure.subplots()
+        axis.axvspan(-1, 1, color=COLOURS[2], alpha=0.18, linewidth=0)
+        axis.axvline(0, color="#999999", linewidth=0.8)
+        for row, one in enumerate(gaps):
+            low, value, high = (
+                at / one.margin for at in (one.estimate.ci_low, one.estimate.value, one.estimate.ci_high)
+            )
+            axis.hlines(row, low, high, color=COLOURS[1], linewidth=1.3)
+            axis.plot(value, row, "o", markersize=4.5, color=COLOURS[1])
+        names = [(one.model_id, one.study, one.experiment, plain(one.slice_value)) for one in gaps]
+        _label_rows(axis, [" ".join(filter(None, name[0 if several else 1 :])) for name in names])
+        axis.set_xlabel("gap, as a multiple of its margin")
+        caption = (
+            "Headline gaps with 95 % intervals, as multiples of their margins; in the band a gap counts as none."
+        )
+        return saved("headlines", gaps[0].study, caption, figure)
+
+
 def _of_experiment(study: str, experiment: Experiment, found: list[Finding]) -> Iterator[Drawn]:
     unit = found[0].unit
     for slice_ in experiment.slices:

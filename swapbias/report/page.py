@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from swapbias.findings import ANSWERS, AS_PUBLISHED, Finding, comparisons
 from swapbias.privacy import public_manifest
 from swapbias.report import words
-from swapbias.report.figures import Drawn
+from swapbias.report.figures import Drawn, headline_figure
 from swapbias.studies import Experiment, load_study
 
 
@@ -62,12 +62,7 @@ def render(page: Page) -> str:
     Without items it shows no texts.
     """
     manifest = public_manifest(page.manifest)
-    templates = environment()
-    templates.globals |= {
-        "words": words,
-        "data_uri": lambda svg: "data:image/svg+xml;base64," + base64.b64encode(svg).decode(),
-    }
-    return templates.get_template("page.html.j2").render(
+    return _template("page.html.j2").render(
         manifest=manifest,
         models=manifest["models"],
         headlines=comparisons(page.found, views=True),
@@ -80,6 +75,22 @@ def render(page: Page) -> str:
         with_items=bool(page.items),
         coverage=_coverage(page.coverage),
     )
+
+
+def render_summary(found: Sequence[Finding]) -> str:
+    """What a notebook shows of a run, as HTML without any reference: headlines with verdicts, and their figure."""
+    told = comparisons(found)
+    several = len({one.model_id for one in told}) > 1
+    return _template("summary.html.j2").render(found=told, several=several, figure=headline_figure(found))
+
+
+def _template(name: str) -> Template:
+    templates = environment()
+    templates.globals |= {
+        "words": words,
+        "data_uri": lambda svg: "data:image/svg+xml;base64," + base64.b64encode(svg).decode(),
+    }
+    return templates.get_template(name)
 
 
 def _planted(found: Sequence[Finding], source: str) -> list[Finding]:

@@ -21,4 +21,5 @@ from .scorer import (
     Scored as Scored,
     Scorer as Scorer,
     is_callable as is_callable,
+    settable as settable,
 )

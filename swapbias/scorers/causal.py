@@ -14,7 +14,8 @@ from torch.nn import functional
 from transformers import AutoModelForCausalLM, DynamicCache
 
 from swapbias.scorers.chat.local import open_ids
-from swapbias.scorers.checkpoint import length_batches, length_limit, load_model, model_name
+from swapbias.scorers.checkpoint import length_batches, length_limit, load_model, loaded_pin, model_name
+from swapbias.scorers.engine.encoder import twin
 from swapbias.scorers.scorer import LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.studies import MASK, Prompt, load_lexicon
 
@@ -45,6 +46,12 @@ class CausalScorer(Scorer):
         """
         loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, device=options.device, dtype=options.dtype)
         return cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=pin)
+
+    @classmethod
+    def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions) -> Self:
+        """From a loaded model, which stays as it is; it is read on its device and in its own type."""
+        pin = loaded_pin(model)
+        return cls(twin(model), tokenizer, model_id=model_id, batch_size=options.batch_size, identity=pin)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt."""

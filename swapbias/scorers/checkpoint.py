@@ -156,6 +156,21 @@ def _pin(model: str, config: Any) -> dict[str, Any]:
     return {"architecture": architecture, "sha256": digest.hexdigest()}
 
 
+def loaded_pin(model: Any) -> dict[str, Any]:
+    """What pins a model in memory down: its class, and the sha256 of its weights."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    dtype = str(model.dtype).removeprefix("torch.")
+    return {
+        "architecture": type(model).__name__,
+        "sha256": digest.hexdigest(),
+        "device": model.device.type,
+        "dtype": dtype,
+    }
+
+
 def model_name(model: str) -> str:
     """The name findings carry: the Hub id, or the last part of a folder's path (never a path of this machine)."""
     return Path(model).resolve().name if Path(model).exists() else model

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from swapbias.scorers.engine.encoder import Rounding
 
+_ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
 POSITIVE_NAMES = ("positive", "pos")
 
 
@@ -89,6 +90,24 @@ class TextClassifierScorer(Scorer):
         scorer.rounding = Rounding(scorer.engine, options.dtype)
         return scorer
 
+    @classmethod
+    def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions) -> Self:
+        """From a loaded model, which stays as it is; it is read on its device and in its own type."""
+        from swapbias.scorers.checkpoint import loaded_pin
+        from swapbias.scorers.engine.encoder import is_plain, twin
+
+        scorer = cls(
+            twin(model),
+            tokenizer,
+            model_id=model_id,
+            identity=loaded_pin(model),
+            batch_size=options.batch_size,
+            positive_label=options.positive_label,
+            negative_label=options.negative_label,
+        )
+        scorer.engine.prepack() if is_plain(model) else scorer.engine.read_plainly()
+        return scorer
+
     @property
     def error_note(self) -> str:
         """What bfloat16 did to the probabilities of a sample, once texts were read; else blank."""
@@ -125,6 +144,69 @@ class TextClassifierScorer(Scorer):
         if not np.isfinite(probabilities).all():
             return not_finite()
         order = np.argsort(-probabilities)
+        names = [self._labels[index] for index in order]
+        return Scored(float(probabilities[self._positive]), names[0], ranked(names, probabilities[order].tolist()))
+
+
+class ProbabilityScorer(Scorer):
+    """Score: probability (0..1) that ``predict_proba`` of scikit-learn gives to the positive class of a text.
+
+    The positive class is named so, or the second of two (0 and 1); NaN where a probability is none.
+    """
+
+    kind = "classifier"
+    unit = "probability of positive sentiment"
+
+    def __init__(self, model: Any, *, model_id: str, options: LoadOptions) -> None:
+        """Wrap a fitted pipeline or classifier of texts, which stays as it is.
+
+        Raises:
+            UsageError: it is not fitted, or its classes do not tell which one is positive.
+        """
+        try:
+            self._labels = [str(label) for label in model.classes_]
+        except AttributeError as error:
+            raise UsageError(f"{model_id} has no classes_: it is not fitted. Fit it on texts first.") from error
+        numbered = options.positive_label is None and self._labels in (["0", "1"], ["-1", "1"], ["False", "True"])
+        self._positive = 1 if numbered else positive_index(self._labels, options.positive_label)
+        self.negative_label = find_negative(self._labels, self._positive, options.negative_label)
+        self.model, self.model_id, self.batch_size = model, model_id, options.batch_size
+        self.identity: Mapping[str, Any] = {"kind": self.kind, "positive_label": self._labels[self._positive]}
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt.
+
+        Raises:
+            ValueError: the model failed, or returned another shape or numbers outside 0..1.
+        """
+        results: list[Scored] = []
+        for start in range(0, len(prompts), self.batch_size):
+            texts = [prompt.text for prompt in prompts[start : start + self.batch_size]]
+            results += map(self._scored, self._probabilities(texts))
+            if on_progress:
+                on_progress(len(texts))
+        return results
+
+    def _probabilities(self, texts: list[str]) -> NDArray[np.float64]:
+        try:
+            found = np.asarray(self.model.predict_proba(texts), dtype=np.float64)
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise ValueError(
+                f"{self.model_id} cannot read texts ({what}). Give a pipeline with its vectorizer."
+            ) from error
+        wanted = (len(texts), len(self._labels))
+        if found.shape != wanted or np.any((found < -_ROUNDING) | (found > 1 + _ROUNDING)):
+            raise ValueError(
+                f"{self.model_id} returned shape {found.shape} or numbers outside 0 to 1, expected probabilities of "
+                f"shape {wanted}. Check its predict_proba."
+            )
+        return found
+
+    def _scored(self, probabilities: NDArray[np.float64]) -> Scored:
+        if not np.isfinite(probabilities).all():
+            return not_finite()
+        order = np.argsort(-probabilities, kind="stable")
         names = [self._labels[index] for index in order]
         return Scored(float(probabilities[self._positive]), names[0], ranked(names, probabilities[order].tolist()))
 

@@ -145,6 +145,14 @@ class Kind(Protocol):
         """A model that is to score these rows."""
         ...
 
+    def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
+        """The scorer of a transformers model that the caller holds, which stays as it is.
+
+        Raises:
+            UsageError: this kind reads no such models.
+        """
+        raise UsageError(f"{type(model).__name__} cannot be read from memory. Save it and name its folder.")
+
     def read(
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
-from swapbias.scorers.checkpoint import length_limit, load_model, model_name
-from swapbias.scorers.engine.encoder import Engine, Rounding
+from swapbias.scorers.checkpoint import length_limit, load_model, loaded_pin, model_name
+from swapbias.scorers.engine.encoder import Engine, Rounding, is_plain, twin
 from swapbias.scorers.scorer import Coverage, LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
@@ -65,6 +65,14 @@ class MaskedScorer(Scorer):
         identity = {**pin, "dtype": options.dtype, "kind": cls.kind, "top_k": TOP_K, "threshold": THRESHOLD}
         scorer = cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=identity)
         scorer.rounding = Rounding(scorer.engine, options.dtype)
+        return scorer
+
+    @classmethod
+    def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions) -> Self:
+        """From a loaded model, which stays as it is; it is read on its device and in its own type."""
+        identity = {**loaded_pin(model), "kind": cls.kind, "top_k": TOP_K, "threshold": THRESHOLD}
+        scorer = cls(twin(model), tokenizer, model_id=model_id, batch_size=options.batch_size, identity=identity)
+        scorer.engine.prepack() if is_plain(model) else scorer.engine.read_plainly()
         return scorer
 
     @property

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.scorers.kind import Column, Fit, Kind, Reading, Request
-from swapbias.scorers.scorer import VADER, Bar, Say, is_callable
+from swapbias.scorers.scorer import VADER, Bar, LoadOptions, Say, Scorer, is_callable
 from swapbias.studies import Experiment, calibrated
 
 CALIBRATION = "calibration"
@@ -63,6 +63,13 @@ class Masked(Kind):
         permuted = read_config(model).model_type in self.model_types
         return (PermutationScorer if permuted else MaskedScorer).load(model, request.load)
 
+    def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
+        """A model that fills a mask."""
+        from swapbias.scorers.masked import MaskedScorer, PermutationScorer
+
+        permuted = model.config.model_type in self.model_types
+        return (PermutationScorer if permuted else MaskedScorer).wrap(model, tokenizer, model_id, load)
+
 
 class Classifier(Kind):
     """Sentiment systems: text classifiers of transformers, models trained here, VADER, Python functions."""
@@ -100,6 +107,12 @@ class Classifier(Kind):
             return classifier.CallableScorer.load(model, batch_size=load.batch_size)
         return classifier.TextClassifierScorer.load(model, load)
 
+    def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
+        """A text classifier."""
+        from swapbias.scorers.classifier import TextClassifierScorer
+
+        return TextClassifierScorer.wrap(model, tokenizer, model_id, load)
+
 
 class Causal(Kind):
     """Models that continue a text."""
@@ -127,6 +140,12 @@ class Causal(Kind):
         from swapbias.scorers.causal import CausalScorer
 
         return CausalScorer.load(model, request.load)
+
+    def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
+        """A model that continues a text."""
+        from swapbias.scorers.causal import CausalScorer
+
+        return CausalScorer.wrap(model, tokenizer, model_id, load)
 
 
 def is_trained_here(model: str) -> bool:

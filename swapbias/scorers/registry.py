@@ -1,9 +1,13 @@
 """The kinds of models, and which of them reads a model: told by its name or config, loaded by its kind."""
 
+import os
+import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
@@ -46,13 +50,27 @@ def model_kinds() -> tuple[str, ...]:
 
 
 def load_scorer(
-    model: str, *, kind: str | None = None, options: LoadOptions | None = None, say: Say | None = None
+    model: Any,
+    *,
+    tokenizer: Any = None,
+    name: str | None = None,
+    kind: str | None = None,
+    options: LoadOptions | None = None,
+    say: Say | None = None,
 ) -> Scorer:
     """A scorer for a model.
 
+    >>> scorer = load_scorer(lambda texts: [0.9 if "She" in text else 0.8 for text in texts], name="toy")
+    >>> scorer.model_id, scorer.kind
+    ('toy', 'classifier')
+
     Args:
         model: a Hub id or local folder (transformers), ``vader``, or ``module:function`` (texts ->
-            probabilities of positive sentiment).
+            probabilities of positive sentiment); or in memory: a transformers model or pipeline, a scikit-learn
+            pipeline of texts, a function, a scorer. A model in memory stays as it is (its hooks count), and is read
+            on its device and in its own type.
+        tokenizer: of a transformers model in memory.
+        name: findings carry it, of a model in memory; its own name where None.
         kind: ``masked``, ``classifier`` or ``causal``; found from the model's config where None.
         options: device, dtype and batch size, and whether a pickle may be read.
         say: is told that reading a pickle runs what its maker put in it.
@@ -64,11 +82,66 @@ def load_scorer(
     """
     chosen = options or LoadOptions()
     check_load(chosen)
-    request = Request(model=model, kind=kind, load=chosen)
-    found: Scorer = kind_of(model_kind(model, kind)).load(
-        model, request, (), say=say or (lambda sentence: None), bar=lambda title, total: lambda done: None
+    if not isinstance(model, str | os.PathLike):
+        return _in_memory(model, tokenizer, name, kind, chosen)
+    if tokenizer is not None or name is not None:
+        raise UsageError(f"tokenizer and name are of models in memory, and {str(model)!r} is loaded here. Drop them.")
+    place = str(model)
+    request = Request(model=place, kind=kind, load=chosen)
+    found: Scorer = kind_of(model_kind(place, kind)).load(
+        place, request, (), say=say or (lambda sentence: None), bar=lambda title, total: lambda done: None
     )
     return found
+
+
+def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
+    """The scorer of an object, by what it is."""
+    from swapbias.scorers.classifier import CallableScorer, ProbabilityScorer
+
+    transformers, torch = sys.modules.get("transformers"), sys.modules.get("torch")
+    if transformers and isinstance(model, transformers.Pipeline):
+        return _in_memory(model.model, tokenizer or model.tokenizer, name, kind, options)
+    if transformers and isinstance(model, transformers.PreTrainedModel):
+        return _of_transformers(model, tokenizer, name, kind, options)
+    if tokenizer is not None:
+        raise UsageError(f"tokenizer is of transformers models, and this is a {type(model).__name__}. Drop it.")
+    found: Scorer
+    if Scorer in type(model).__mro__:
+        found = model
+    elif callable(getattr(model, "predict_proba", None)):
+        found = ProbabilityScorer(model, model_id=name or type(model).__name__, options=options)
+    elif callable(model) and not (torch and isinstance(model, torch.nn.Module)):
+        told = name or str(getattr(model, "__name__", type(model).__name__))
+        found = CallableScorer(model, model_id=told, batch_size=options.batch_size)
+    else:
+        raise UsageError(
+            f"A {type(model).__name__} cannot be audited. Give a Hub id, a folder, a transformers model or pipeline, "
+            "a scikit-learn pipeline with predict_proba, or a function of a list of texts."
+        )
+    if kind not in (None, found.kind):
+        raise UsageError(f"{found.model_id} is of kind {found.kind}, not {kind}. Drop kind.")
+    return found
+
+
+def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
+    from swapbias.scorers.checkpoint import model_name
+
+    made = type(model).__name__
+    if tokenizer is None:
+        raise UsageError(f"{made} comes without its tokenizer. Pass tokenizer=.")
+    own = LoadOptions()
+    if (options.device, options.dtype) != (own.device, own.dtype):
+        raise UsageError(
+            f"{made} is read on its own device and in its own type. Drop device and dtype, or move it first."
+        )
+    found = _kind_named(model.config.model_type, [made])
+    if found is None:
+        raise UsageError(f"{made} has no head that an audit reads. Load it with AutoModelForMaskedLM or the like.")
+    if kind not in (None, found):
+        raise UsageError(f"{made} is of kind {found}, not {kind}. Drop kind.")
+    place = model.config.name_or_path
+    told = name or (model_name(place) if place else made)
+    return kind_of(found).wrap(model, tokenizer, model_id=told, load=options)
 
 
 def check_load(options: LoadOptions) -> None:
@@ -130,8 +203,13 @@ def _kind_of_config(model: str) -> str | None:
     from swapbias.scorers.checkpoint import architectures, read_config
 
     config = read_config(model)
-    by_type = [one.name for one in kinds() if config.model_type in one.model_types]
-    named = [one.name for name in architectures(config) for one in kinds() if name.endswith(one.architectures)]
+    return _kind_named(config.model_type, architectures(config))
+
+
+def _kind_named(model_type: str, names: Sequence[str]) -> str | None:
+    """The kind of a family and its architectures; None where neither tells."""
+    by_type = [one.name for one in kinds() if model_type in one.model_types]
+    named = [one.name for name in names for one in kinds() if name.endswith(one.architectures)]
     return next(iter([*by_type, *named]), None)
 
 

@@ -2,10 +2,10 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, get_type_hints
 
 from swapbias.errors import UsageError
 from swapbias.studies import PROMPT_COLUMNS, Lexicon, Prompt, Published
@@ -123,6 +123,12 @@ def option(default: Any, help: str, **more: Any) -> Any:
             but for the ``words`` that have a meaning of their own.
     """
     return field(default=default, metadata={"help": help, **more})
+
+
+def settable(made: Any) -> Iterator[tuple[Field[Any], Any]]:
+    """The fields of an options dataclass that a user sets, with their types."""
+    hints = get_type_hints(made)
+    return ((one, hints[one.name]) for one in fields(made) if "help" in one.metadata)
 
 
 def check_ranges(options: Any) -> None:

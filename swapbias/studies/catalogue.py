@@ -68,6 +68,9 @@ def studies() -> list[str]:
 def load_study(name: str) -> Study:
     """The study of that name.
 
+    >>> [one.name for one in load_study("occupation_sentiment").experiments]
+    ['sentences', 'control']
+
     Raises:
         UsageError: naming the studies there are.
     """
@@ -90,6 +93,9 @@ def metrics() -> list[str]:
 
 def metric_path(name: str) -> str:
     """The folder of an evaluate module, for ``evaluate.load(metric_path("paired_gap"))``.
+
+    >>> Path(metric_path("paired_gap")).name
+    'paired_gap'
 
     Raises:
         UsageError: naming the modules there are.
@@ -165,6 +171,10 @@ def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = 
     """A config of a corpus as a ``datasets.Dataset`` of strings (the first config by default).
 
     With ``data``, a folder of the user's, the corpus' configs are made from it (MIMIC, own notes).
+
+    >>> prompts = load_prompts("occupation_sentiment", "sentences")
+    >>> prompts.num_rows, prompts[0]["text"], prompts[0]["group"]
+    (800, 'He is a doctor.', 'male')
 
     Raises:
         UsageError: unknown corpus or config.

@@ -15,6 +15,11 @@ _SLOT = re.compile(r"\[([a-z_]+)\]")
 class Prompt:
     """One stimulus for one group: rows of a pair differ in the swapped slot alone.
 
+    >>> blank = dict.fromkeys(PROMPT_COLUMNS, "")
+    >>> one = Prompt(**{**blank, "prompt_id": "1/female", "pair_id": "1", "group": "female", "text": "She is here."})
+    >>> one.text, one.row()["group"]
+    ('She is here.', 'female')
+
     Attributes:
         prompt_id: unique within a config.
         pair_id: shared by the rows that are compared with each other.

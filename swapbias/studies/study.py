@@ -180,6 +180,10 @@ class Rated:
 class Study:
     """A published study: what it asks and how it was analysed.
 
+    >>> toy = Study(name="toy", title="Cats and dogs", url="https://example.org", experiments=())
+    >>> toy.correction, toy.limits
+    ('holm', ())
+
     ``correction`` is the method of ``measures.adjust`` for its families of tests; ``limits`` are sentences
     that every report repeats.
     """

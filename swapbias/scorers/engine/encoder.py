@@ -1,7 +1,9 @@
 """Reading many texts with one encoder, as fast as its family allows, through prepacked linear layers."""
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -144,6 +146,35 @@ def prepack(model: Any) -> int:
     return len(places)
 
 
+def twin(model: Any) -> Any:
+    """The same model in eval mode over the same weights, so that reading and prepacking leave the caller's as it is.
+
+    Hooks and added layers come along: they are part of what the model computes. No memory of a weight is taken.
+
+    Raises:
+        ValueError: something in the model cannot be copied, or its ``forward`` was replaced by a function.
+    """
+    name = type(model).__name__
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    try:
+        made = copy.deepcopy(model, shared)
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{name} holds what cannot be copied ({what}). Save it and name its folder.") from error
+    if any(isinstance(vars(module).get("forward"), FunctionType) for module in made.modules()):
+        raise ValueError(f"The forward of {name} was replaced by a function. Save it and name its folder.")
+    return made.eval()
+
+
+def is_plain(model: Any) -> bool:
+    """Whether nobody added to what a transformers model computes: no hooks, wrapped calls or layers of their own."""
+    return all(
+        type(module).__module__.partition(".")[0] in ("torch", "transformers")
+        and not (module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
+        for module in model.modules()
+    )
+
+
 def can_prepack(weight: torch.Tensor) -> bool:
     """Whether weights of this device and type can be packed here, tried on a small one.
 
@@ -157,7 +188,8 @@ def can_prepack(weight: torch.Tensor) -> bool:
 def _equals_plain(dtype: torch.dtype) -> bool:
     """Whether a small packed layer gives what the plain one does."""
     with torch.inference_mode():
-        linear = nn.Linear(16, 32, dtype=dtype)
+        # Not initialised: no random number of the caller is drawn.
+        linear = nn.utils.skip_init(nn.Linear, 16, 32, dtype=dtype)  # type: ignore[no-untyped-call]
         wave = torch.arange(16 * 32, dtype=torch.float32).sin()
         linear.weight.copy_(wave.view(32, 16))
         linear.bias.copy_(wave[:32])
@@ -213,6 +245,10 @@ class Engine:
         """Replace the model's linear layers by prepacked ones, where this machine can: for inference alone."""
         prepack(self.model)
         self._packing = _packing(self.model)
+
+    def read_plainly(self) -> None:
+        """Read texts of one length at a time, for a model that was added to: it may know nothing of packed rows."""
+        self._packing = None
 
     def to_bfloat16(self) -> None:
         """Round the weights in place, one after another."""

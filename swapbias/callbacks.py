@@ -1,0 +1,87 @@
+"""Bias while a model is trained: a callback for the Trainer of transformers."""
+
+import logging
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from swapbias import Audit, audit
+
+_log = logging.getLogger("swapbias")
+
+
+class BiasCallback(TrainerCallback):
+    """Audits the model as training begins and every so many steps, and logs the headline gaps as metrics.
+
+    ``trainer.add_callback(BiasCallback(trainer, "gendered_stigma", every=500, limit=200))`` logs
+    ``bias/gendered_stigma_rq1`` and the ends of its interval (``_low``, ``_high``) through ``trainer.log``, so that
+    they stand in ``trainer.state.log_history`` and wherever the trainer reports to. What is NaN is left out. The
+    model trains on as if it had not been read. Of several processes the first audits and the others wait.
+
+    Attributes:
+        last: the last audit; None before the first.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        studies: str | Sequence[str] = (),
+        *,
+        every: int = 500,
+        tokenizer: Any = None,
+        **options: Any,
+    ) -> None:
+        """Say what is audited, and how often.
+
+        Args:
+            trainer: logs the metrics; its model is audited.
+            studies: as of ``swapbias.audit``.
+            every: steps from one audit to the next.
+            tokenizer: of the model; the trainer's where None.
+            options: further arguments of ``swapbias.audit``, such as ``limit``.
+
+        Raises:
+            ValueError: no positive number of steps, or weights that lie in parts on several devices.
+        """
+        if every < 1:
+            raise ValueError(f"every is {every}, expected a number of steps from 1 up.")
+        if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+            raise ValueError("The weights lie in parts on several devices. Audit the saved checkpoints.")
+        self.trainer, self.studies, self.every = trainer, studies, every
+        self.options = {"progress": False, **options, "tokenizer": tokenizer or trainer.processing_class}
+        self.last: Audit | None = None
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_more: Any
+    ) -> None:
+        """The first audit; what cannot be audited is refused here, before a step is lost."""
+        if state.is_world_process_zero:
+            self._measure(control)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_more: Any
+    ) -> None:
+        """An audit where one is due; one that fails (weights that became NaN) is told and training goes on."""
+        if state.is_world_process_zero and state.global_step % self.every == 0:
+            try:
+                self._measure(control)
+            except ValueError as error:
+                _log.warning("No bias is logged at step %d: %s", state.global_step, error)
+
+    def _measure(self, control: TrainerControl) -> None:
+        self.last = audit(self.trainer.model, self.studies, **self.options)
+        due = control.should_log  # logging says that nothing more is due, and the loss of this step may be
+        self.trainer.log(dict(_metrics(self.last)))
+        control.should_log = due
+
+
+def _metrics(run: Audit) -> "list[tuple[str, float]]":
+    told = []
+    for one in run.found:
+        if one.headline:
+            name = "_".join(filter(None, ("bias/" + one.study, one.experiment, one.slice_value)))
+            ends = {"": one.estimate.value, "_low": one.estimate.ci_low, "_high": one.estimate.ci_high}
+            told += [(name + end, float(value)) for end, value in ends.items() if not math.isnan(value)]
+    return told

@@ -1,0 +1,66 @@
+"""Findings as tables for a terminal."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from swapbias.findings import Finding, comparisons
+from swapbias.report import words
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def headline_tables(found: Sequence[Finding]) -> "list[Table]":
+    """The comparisons over all rows, headlines first, and the rates of each model."""
+    # The papers' own statistics, effect sizes and the other scores stand in the report.
+    headlines = terminal_table("Headline findings", comparisons(found))
+    return [headlines, *map(_grid_table, words.rate_grids(found))]
+
+
+def terminal_table(title: str, found: Sequence[Finding]) -> "Table":
+    """Findings, one row each. Names may be strangers': they stand there without markup."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("finding", min_width=30)
+    for name in ("value, 95 % interval", "p", "n"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in found:
+        estimate, signed, known = one.estimate, words.is_signed(one), one.published
+        what = f"{words.where(one)}: {words.quantity(one)}"
+        table.add_row(
+            Text(words.shown(f"{one.study} {one.experiment}, {what}, {one.inference}", 500) + _concluded(one)),
+            f"{words.value_of(one)} {words.interval(estimate, signed=signed)}"
+            + (f"\n{known.source} {known.value}" if known and known.value else ""),
+            words.tested(estimate),
+            words.counted(estimate),
+        )
+    return table
+
+
+def _concluded(finding: Finding) -> str:
+    """The verdict, and of a headline what the audit could find, on lines of their own."""
+    verdict = f"\n→ {words.verdict(finding)}" if finding.verdict else ""
+    detectable = (
+        f" (detects {words.number(finding.detectable)})" if finding.headline and finding.detectable > 0 else ""
+    )
+    steady = words.robustness(finding)
+    return verdict + detectable + (f"\n  {steady}" if steady else "")
+
+
+def _grid_table(grid: words.Grid) -> "Table":
+    """Rates of one model: phenotypes by regimes; f and m mark the group with more positives."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=grid.model_id, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("phenotype", no_wrap=True)
+    table.add_column("regime", no_wrap=True)
+    for name in grid.names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for phenotype, regime, cells in grid.rows:
+        shown = [f"{words.value_of(one)} {one.higher_group[:1]:1}" if one else "–" for one in cells]
+        table.add_row(words.plain(phenotype), words.plain(regime), *shown)
+    return table

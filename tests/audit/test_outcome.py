@@ -1,0 +1,324 @@
+"""One call in Python: the numbers of the command line, any model in memory, which comes back as it was."""
+
+import gc
+import json
+import re
+import tempfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    XLNetLMHeadModel,
+)
+
+import swapbias
+from swapbias.audit import results
+from swapbias.cli import app
+from swapbias.errors import UsageError
+from swapbias.studies import config_rows
+from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from tests import tiny
+from tests.conftest import ROOT
+
+CONTROL = "occupation_sentiment:control"
+
+
+def planted(texts):
+    """Women .3 lower, and a little more of less with the noun: enough spread for an interval."""
+    return [0.8 - (0.3 + len(text) / 1000) * text.startswith(("She", "This woman", "This girl")) for text in texts]
+
+
+def audit(model, studies=CONTROL, **more):
+    return swapbias.audit(model, studies, **{"progress": False, **more})
+
+
+@pytest.fixture(scope="module")
+def tilted():
+    """Women are lower by .30 to .34 in every pair."""
+    female = {row["text"]: 0.3 + number / 1000 for number, row in enumerate(_control()) if row["group"] == "female"}
+    return audit(lambda texts: [0.8 - female.get(text, 0.0) for text in texts], name="<b>tilted</b>")
+
+
+def _control():
+    return list(config_rows("occupation_sentiment", "control"))
+
+
+def loaded(family, folder):
+    """A tiny model of a family and its tokenizer, in memory."""
+    if family == "causal":
+        place = tiny.save_causal(folder / family)
+        return AutoModelForCausalLM.from_pretrained(place), AutoTokenizer.from_pretrained(place)
+    (folder / family).mkdir()
+    if family == "classifier":
+        place = tiny.save_classifier(folder / family, ["negative", "positive"])
+        return AutoModelForSequenceClassification.from_pretrained(place), AutoTokenizer.from_pretrained(place)
+    place = tiny.save(family, folder / family)
+    auto = XLNetLMHeadModel if family == "xlnet" else AutoModelForMaskedLM
+    return auto.from_pretrained(place), AutoTokenizer.from_pretrained(place)
+
+
+# --- the same numbers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("family", "study"), [("bert", "gendered_stigma:rq1"), ("classifier", CONTROL)])
+def test_numbers_and_table_are_those_of_the_command_line_to_the_bit(tmp_path, capsys, monkeypatch, family, study):
+    monkeypatch.setattr(results, "write_report", lambda run, results: None)  # drawing takes longest
+    model, tokenizer = loaded(family, tmp_path)
+    app(["audit", str(tmp_path / family), "--study", study, "--limit", "40", "--out", str(tmp_path / "cli")],
+        standalone_mode=False)  # fmt: skip
+    printed = capsys.readouterr().out
+    run = audit(model, study, tokenizer=tokenizer, limit=40)
+    there = swapbias.Audit.open(tmp_path / "cli")
+    name = study.partition(":")[0]
+    pd.testing.assert_frame_equal(run.findings, there.findings, check_exact=True)
+    pd.testing.assert_frame_equal(run.items(name), there.items(name), check_exact=True)
+    assert repr(run) in "\n".join(line.rstrip() for line in printed.splitlines())
+
+
+def test_a_folder_a_pipeline_and_a_scorer_are_the_same_model(tmp_path):
+    from transformers import pipeline
+
+    model, tokenizer = loaded("classifier", tmp_path)
+    held = pipeline("text-classification", model=model, tokenizer=tokenizer)
+    scorer = swapbias.load_scorer(model, tokenizer=tokenizer)
+    scores = [audit(one).items("occupation_sentiment")["score"] for one in (tmp_path / "classifier", held, scorer)]
+    assert scores[0].equals(scores[1])
+    assert scores[0].equals(scores[2])
+
+
+# --- a model in memory --------------------------------------------------------------------------------
+
+
+def prompts(family):
+    text = {"causal": "He is a clerk.", "classifier": "He is a clerk."}.get(family, tiny.texts()[0])
+    blank = dict.fromkeys(PROMPT_COLUMNS, "")
+    return [Prompt(**{**blank, "text": text, "candidates": "gendered_stigma/rq1/female"})]
+
+
+def state(model):
+    """All that reading could change."""
+    return (
+        [(name, id(one), one.training, list(one._modules), [len(getattr(one, f"_forward{kind}")) for kind in HOOKS])
+         for name, one in model.named_modules()],
+        [(name, one.data_ptr(), one.dtype, one.device, one.requires_grad, one.is_inference(), one._version)
+         for name, one in [*model.named_parameters(), *model.named_buffers()]],
+        model.config.to_dict(), model.config._attn_implementation, torch.get_rng_state().tolist(),
+    )  # fmt: skip
+
+
+HOOKS = ("_hooks", "_pre_hooks")
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "longformer", "xlnet", "causal", "classifier"])
+def test_a_model_in_memory_comes_back_as_it_was(tmp_path, family):
+    model, tokenizer = loaded(family, tmp_path)
+    model.train()
+    last = list(model.modules())[-1]
+    last.eval()  # one part alone: a mode for the whole model would not do
+    next(model.parameters()).requires_grad_(False)
+    before, weights = state(model), {name: one.clone() for name, one in model.state_dict().items()}
+    scored = swapbias.load_scorer(model, tokenizer=tokenizer).score(prompts(family))
+    assert np.isfinite(scored[0].score)
+    assert state(model) == before
+    assert all(torch.equal(one, weights[name]) for name, one in model.state_dict().items())
+    ids = tokenizer("He is a clerk.", return_tensors="pt")["input_ids"]
+    model(input_ids=ids).logits.sum().backward()  # it can still be trained
+
+
+def test_a_model_comes_back_as_it_was_from_an_audit_that_fails(tmp_path):
+    model, tokenizer = loaded("bert", tmp_path)
+    with torch.no_grad():
+        model.bert.embeddings.word_embeddings.weight.fill_(float("nan"))
+    model.train()
+    before = state(model)
+    with pytest.raises(ValueError, match="NaN or infinite numbers for"):
+        audit(model, "gendered_stigma:rq1", tokenizer=tokenizer, limit=20)
+    assert state(model) == before
+
+
+def test_hooks_of_a_model_count_and_stay(tmp_path):
+    model, tokenizer = loaded("classifier", tmp_path)
+    plain = swapbias.load_scorer(model, tokenizer=tokenizer).score(prompts("classifier"))[0].score
+    handle = model.classifier.register_forward_hook(lambda module, given, found: 0 * found)
+    steered = swapbias.load_scorer(model, tokenizer=tokenizer).score(prompts("classifier"))[0].score
+    assert plain != pytest.approx(0.5)
+    assert steered == 0.5  # logits of 0: each of two labels is as likely
+    assert list(model.classifier._forward_hooks) == [handle.id]
+
+
+def test_a_model_is_read_in_its_own_type(tmp_path):
+    model, tokenizer = loaded("classifier", tmp_path)
+    scorer = swapbias.load_scorer(model.to(torch.bfloat16), tokenizer=tokenizer)
+    assert scorer.identity["dtype"] == "bfloat16"
+    assert 0 <= scorer.score(prompts("classifier"))[0].score <= 1
+    assert model.dtype == torch.bfloat16
+
+
+def test_a_scikit_learn_pipeline_is_read_by_its_positive_class():
+    sklearn = pytest.importorskip("sklearn", reason="needs scikit-learn, of the extra clinical")
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    assert sklearn
+    texts, classes = ["he is happy", "she is sad", "it is there"] * 4, ["positive", "negative", "neutral"] * 4
+    model = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, classes)
+    items = audit(model).items("occupation_sentiment")
+    column = list(model.classes_).index("positive")
+    assert items["score"].tolist() == model.predict_proba(items["text"])[:, column].tolist()
+    assert set(items["model_id"]) == {"Pipeline"}
+    with pytest.raises(UsageError, match="Pipeline has no classes_: it is not fitted"):
+        audit(make_pipeline(CountVectorizer(), LogisticRegression()))
+    with pytest.raises(ValueError, match="LogisticRegression cannot read texts"):
+        audit(LogisticRegression().fit([[0.0], [1.0]], [0, 1]))
+    numbered = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts[:2] * 4, [1, 0] * 4)
+    assert audit(numbered).items("occupation_sentiment").query("group == 'male'")["score"].mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "sentence"),
+    [
+        (3, {}, "A int cannot be audited. Give a Hub id"),
+        (torch.nn.Linear(2, 2), {}, "A Linear cannot be audited"),
+        (planted, {"batchsize": 3}, "Unknown option 'batchsize'. Did you mean batch_size"),
+        (planted, {"tokenizer": 1}, "tokenizer is of transformers models"),
+        (planted, {"margin": 5}, "margin is 5, expected a share of the range of the unit"),
+        (planted, {"limit": 0}, "limit is 0, expected 1 or more prompts"),
+        (planted, {"kind": "masked"}, "planted is of kind classifier, not masked"),
+        (planted, {"studies": "gendered_stigma"}, "it needs a masked model and planted is of kind classifier"),
+        ("vader", {"name": "mine"}, "tokenizer and name are of models in memory"),
+    ],
+)
+def test_what_cannot_be_audited_is_one_sentence(model, more, sentence, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        audit(model, **more)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_without_tokenizer_or_head_is_one_sentence(tmp_path):
+    model, tokenizer = loaded("bert", tmp_path)
+    with pytest.raises(UsageError, match="BertForMaskedLM comes without its tokenizer"):
+        audit(model)
+    with pytest.raises(UsageError, match="BertModel has no head"):
+        audit(model.bert, tokenizer=tokenizer)
+    with pytest.raises(UsageError, match="Drop device and dtype"):
+        audit(model, tokenizer=tokenizer, dtype="bfloat16")
+    model.forward = lambda **given: None
+    with pytest.raises(ValueError, match="forward of BertForMaskedLM was replaced by a function"):
+        audit(model, tokenizer=tokenizer)
+
+
+# --- where it is kept ---------------------------------------------------------------------------------
+
+
+def test_nothing_is_written_unless_out_is_given(tmp_path, monkeypatch):
+    for name in ("temporary", "here", "cache"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "1 GB")
+    run = audit(planted)
+    assert len(run.items("occupation_sentiment")) == 40
+    folder = run.run.folder
+    assert folder.parent == tmp_path / "temporary"
+    del run
+    gc.collect()
+    assert [path for path in tmp_path.rglob("*") if path.is_file() or path == folder] == []
+
+
+def test_a_run_that_is_kept_is_opened_again(tmp_path):
+    run = audit(planted, out=tmp_path / "run")
+    assert (tmp_path / "run/report.html").is_file()
+    pd.testing.assert_frame_equal(swapbias.Audit.open(tmp_path / "run").findings, run.findings, check_exact=True)
+    settings = json.loads((tmp_path / "run/manifest.json").read_text())["settings"]
+    assert (settings["model"], settings["kind"]) == ("planted", "classifier")
+    with pytest.raises(UsageError, match="is not empty"):
+        audit(planted, out=tmp_path / "run")
+
+
+# --- what it came to ----------------------------------------------------------------------------------
+
+
+def test_a_gap_above_the_margin_fails_with_all_that_matters(tilted):
+    with pytest.raises(AssertionError) as failed:
+        tilted.assert_below(0.05, study="occupation_sentiment")
+    for part in ("occupation_sentiment control", "female − male", "−0.3", "[−0.3", "larger than the margin of 0.05"):
+        assert part in str(failed.value)
+    tilted.assert_below(0.5)
+    with pytest.raises(UsageError, match="'rq1' is no study of this audit: expected occupation_sentiment"):
+        tilted.assert_below(0.05, study="rq1")
+
+
+def test_an_undecided_gap_fails_in_other_words_unless_it_may():
+    pairs = dict.fromkeys(row["pair_id"] for row in _control())
+    far = {name: 0.4 * (-1) ** number for number, name in enumerate(pairs)}
+    of_text = {row["text"]: far[row["pair_id"]] * (row["group"] == "female") for row in _control()}
+    run = audit(lambda texts: [0.5 + of_text[text] for text in texts])  # gaps of .4 either way: none on average
+    with pytest.raises(AssertionError, match="undecided whether the gap is below the margin"):
+        run.assert_below(0.05)
+    run.assert_below(0.05, undecided=True)
+
+
+def test_the_worst_pairs_stand_side_by_side(tilted):
+    worst = tilted.worst_pairs("occupation_sentiment", n=3)
+    rows = _control()
+    last = [row for row in rows if row["group"] == "female"][-1]  # the gap grows from row to row
+    assert worst["text"][0] == last["text"]
+    assert worst["gap"][0] == pytest.approx(-(0.3 + rows.index(last) / 1000))
+    assert (worst["score"] - worst["reference_score"]).tolist() == worst["gap"].tolist()
+    assert set(worst["reference_group"]) == {"male"}
+    assert worst["gap"].abs().is_monotonic_decreasing
+    assert len(worst) == 3
+    assert worst["pair_id"].tolist() == [last["pair_id"], *worst["pair_id"][1:]]
+
+
+def test_a_study_without_pairs_has_no_worst_one():
+    run = audit(lambda texts: [0.5 + len(text) / 1000 for text in texts], "social_distance", limit=40)
+    with pytest.raises(UsageError, match="compares no pairs"):
+        run.worst_pairs("social_distance")
+
+
+def test_a_notebook_shows_verdict_and_figure_with_nothing_from_outside(tilted):
+    shown = tilted._repr_html_()
+    assert "gap found" in shown
+    assert '<img style="max-width:48rem;width:100%" src="data:image/svg+xml;base64,' in shown
+    assert "<b>tilted" not in shown
+    assert not re.search(r"<script|https?://|url\(", shown)
+
+
+def test_the_page_is_made_when_it_is_asked_for(tilted, tmp_path):
+    assert not (tilted.run.folder / "figures").exists()
+    page = tilted.report(tmp_path / "page.html")
+    assert page.read_text() == tilted.report().read_text()
+    assert "&lt;b&gt;tilted&lt;/b&gt;" in page.read_text()
+
+
+def test_two_audits_are_compared_pair_by_pair(tilted):
+    even = audit(lambda texts: [0.5] * len(texts), name="even")
+    found = tilted.compare(even)
+    first = found.iloc[0]
+    assert first["contrast"] == "<b>tilted</b> - even"
+    assert first["value"] == pytest.approx(tilted.headlines["value"][0])  # the other has no gap
+    assert "paired" in first["inference"]
+    assert set(tilted.compare(tilted)["value"]) == {0.0}
+    other = audit(planted, "social_distance", limit=40)
+    with pytest.raises(UsageError, match="no experiment in common"):
+        tilted.compare(other)
+
+
+def test_the_snippet_of_the_readme_does_what_it_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    section = (ROOT / "README.md").read_text().partition("\n## Python\n")[2]
+    code = section.partition("```python\n")[2].partition("```")[0]
+    exec(compile(code, "README.md", "exec"), {})
+    said = re.findall(r"^# (.*)$", code, re.MULTILINE)
+    assert said
+    assert capsys.readouterr().out.splitlines() == said

@@ -1,0 +1,92 @@
+"""The callback in a real Trainer: what it logs, and that training goes on as if nobody had looked."""
+
+import pytest
+import torch
+
+import swapbias
+from swapbias.errors import UsageError
+from tests import tiny
+
+pytest.importorskip("accelerate", reason="the Trainer needs accelerate, of the extra dev")
+
+CONTROL = "occupation_sentiment:control"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny.save_classifier(tmp_path_factory.mktemp("callbacks"), ["negative", "positive"])
+
+
+class Sentences(torch.utils.data.Dataset):
+    def __init__(self, tokenizer):
+        self.rows = tokenizer(["he is here", "she is here"] * 8)["input_ids"]
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return {"input_ids": torch.tensor(self.rows[index]), "labels": index % 2}
+
+
+def trained(folder, out, **callback):
+    """A trainer after four steps, and its callback."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
+
+    from swapbias.callbacks import BiasCallback
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    settings = TrainingArguments(
+        str(out), max_steps=4, logging_steps=2, per_device_train_batch_size=4, report_to=[], use_cpu=True,
+        save_strategy="no", disable_tqdm=True,
+    )  # fmt: skip
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    trainer = Trainer(model, settings, train_dataset=Sentences(tokenizer), processing_class=tokenizer)
+    watched = BiasCallback(trainer, **callback) if callback else None
+    if watched:
+        trainer.add_callback(watched)
+    trainer.train()
+    return trainer, watched
+
+
+def test_gaps_are_logged_and_training_is_the_same(folder, tmp_path):
+    alone, _ = trained(folder, tmp_path / "alone")
+    trainer, watched = trained(folder, tmp_path / "out", studies=CONTROL, every=2)
+    logged = [row for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row]
+    assert [row["step"] for row in logged] == [0, 2, 4]
+    after = swapbias.audit(trainer.model, CONTROL, tokenizer=trainer.processing_class, progress=False)
+    expected = after.headlines.iloc[0]
+    assert logged[-1]["bias/occupation_sentiment_control"] == expected["value"] == watched.last.headlines["value"][0]
+    assert logged[-1]["bias/occupation_sentiment_control_low"] == expected["ci_low"]
+    assert (
+        logged[0]["bias/occupation_sentiment_control"] != logged[-1]["bias/occupation_sentiment_control"]
+    )  # it has learnt
+    losses = [[row["loss"] for row in one.state.log_history if "loss" in row] for one in (alone, trainer)]
+    assert len(losses[0]) == 2  # an audit at the same step does not take the loss's place
+    assert losses[0] == losses[1]
+    weights = [one.model.state_dict() for one in (alone, trainer)]
+    assert all(torch.equal(one, weights[1][name]) for name, one in weights[0].items())
+    assert trainer.model.training
+
+
+def test_what_cannot_be_audited_stops_before_a_step_is_lost(folder, tmp_path):
+    with pytest.raises(ValueError, match="every is 0, expected a number of steps from 1 up"):
+        trained(folder, tmp_path, studies=CONTROL, every=0)
+    with pytest.raises(UsageError, match="it needs a masked model"):
+        trained(folder, tmp_path, studies="gendered_stigma")
+
+
+def test_a_model_that_broke_trains_on(folder, tmp_path, caplog, monkeypatch):
+    from swapbias import callbacks
+
+    calls = []
+
+    def failing(*given, **more):
+        calls.append(1)
+        if len(calls) > 1:
+            raise ValueError("bert gave NaN or infinite numbers")
+        return swapbias.audit(*given, **more)
+
+    monkeypatch.setattr(callbacks, "audit", failing)
+    trainer, _ = trained(folder, tmp_path, studies=CONTROL, every=4)
+    assert trainer.state.global_step == 4
+    assert "No bias is logged at step 4: bert gave NaN" in caplog.text

@@ -1,0 +1,84 @@
+"""What the package shows of itself: its names, their examples, and types that hold in other people's code."""
+
+import doctest
+import inspect
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import swapbias
+from tests.conftest import ROOT
+
+USER = """
+import swapbias
+from swapbias import Audit, Finding
+
+
+def positive(texts: list[str]) -> list[float]:
+    return [0.5] * len(texts)
+
+
+def gate(model: object) -> float:
+    run: Audit = swapbias.audit(model, studies=["occupation_sentiment"], limit=10, out=None)
+    run.assert_below(0.05, study="occupation_sentiment")
+    worst: Finding = max(run.found, key=lambda one: one.estimate.value)
+    page: str = run.report("page.html").read_text()
+    print(run.findings, run.headlines, run.items("x"), run.worst_pairs("x", n=3), run.compare("runs/x"), page)
+    return worst.estimate.value
+
+
+reveal_type(gate(positive))
+scorer = swapbias.load_scorer(positive, name="even")
+print(swapbias.score_prompts(swapbias.load_prompts("occupation_sentiment"), scorer), scorer.model_id.upper())
+gap = swapbias.paired_gap([1.0, 2.0], ["a", "b"], ["1", "1"], reference_group="b")
+reveal_type(gap.value)
+"""
+
+
+def test_dir_lists_the_public_names_and_nothing_else():
+    assert {"audit", "Audit", "load_scorer", "paired_gap"} <= set(dir(swapbias))
+    assert all(not name.startswith("_") and hasattr(swapbias, name) for name in dir(swapbias))
+
+
+@pytest.mark.parametrize("name", dir(swapbias))
+def test_a_public_name_has_an_example_that_runs(name):
+    """The doctests themselves are collected from the modules: here it is certain that there is one."""
+    thing = getattr(swapbias, name)
+    found = doctest.DocTestFinder(recurse=False).find(thing, name, module=sys.modules[thing.__module__])
+    assert any(one.examples for one in found), f"{name} has no example"
+    assert inspect.getdoc(thing)
+
+
+def test_the_room_is_there_beside_the_function_of_its_name():
+    code = (
+        "import swapbias, sys; first = swapbias.audit; import swapbias.audit; from swapbias.audit import start\n"
+        "assert swapbias.audit is first and callable(first) and start.__module__ == 'swapbias.audit.audit'\n"
+        "assert type(sys.modules['swapbias.audit']).__name__ == 'module'"
+    )
+    subprocess.run([sys.executable, "-c", "from swapbias.audit import Run\n" + code], check=True, cwd=ROOT)
+
+
+def test_types_hold_in_the_code_of_a_user(tmp_path):
+    pytest.importorskip("mypy", reason="needs mypy, of the extra dev")
+    installed = tmp_path / "site"  # as installed: found on the path of packages, typed by its py.typed alone
+    typed = shutil.ignore_patterns("__pycache__", "*.j2")
+    shutil.copytree(ROOT / "swapbias", installed / "swapbias", ignore=typed)
+    (tmp_path / "user.py").write_text(USER)
+    # What swapbias itself builds on is not read: only its own types are looked at.
+    heavy = ("torch", "transformers", "numpy", "scipy", "matplotlib", "datasets", "rich", "typer", "huggingface_hub")
+    config = ["[mypy]", "strict = true", *(f"[mypy-{name}.*]\nfollow_imports = skip" for name in heavy)]
+    (tmp_path / "mypy.ini").write_text("\n".join(config))
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", "user.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = [line for line in done.stdout.splitlines() if "Revealed type" in line]
+    assert [line.rsplit(maxsplit=1)[-1].strip('"').removeprefix("builtins.") for line in said] == ["float", "float"]
+    assert done.returncode == 0, done.stdout + done.stderr
