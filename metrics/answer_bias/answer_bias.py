@@ -3,12 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import (
-    CLASSES,
-    answer_bias,
-    answer_class,
-    contrasts,
-)  # From: git+https://github.com/swapbias/swapbias
+from swapbias import measures  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 Answer bias: for sentence pairs that differ in the gender of a pronoun, the accuracy of answers to "who does it refer
@@ -95,12 +90,12 @@ class AnswerBias(evaluate.Metric):
 
     def _compute(self, predictions, references, incorrect, sides, pair_ids, parser="tolerant", reference_group=None):
         classes = [
-            answer_class(answer, correct=right, incorrect=wrong, parser=parser)
+            measures.answer_class(answer, correct=right, incorrect=wrong, parser=parser)
             for answer, right, wrong in zip(predictions, references, incorrect, strict=True)
         ]
         if reference_group is not None:
             ids = {"pair_ids": list(pair_ids), "reference_group": reference_group}
-            found = contrasts(answer_bias, classes, list(sides), **ids)
+            found = measures.contrasts(measures.answer_bias, classes, list(sides), **ids)
             each = {
                 name: {**_keys(one, name.split(" - ")), "p_adjusted": one.estimate.p_adjusted}
                 for name, one in found.each.items()
@@ -111,12 +106,12 @@ class AnswerBias(evaluate.Metric):
             raise ValueError(
                 f"sides {strange[:3]}, expected 'pro' or 'anti'. Rename them, or give the reference_group."
             )
-        found = answer_bias(classes, list(sides), pair_ids=list(pair_ids), reference_group="anti")
+        found = measures.answer_bias(classes, list(sides), pair_ids=list(pair_ids), reference_group="anti")
         return _keys(found, ("pro", "anti"))
 
 
 def _keys(found, sides):
-    shares = {f"share_{name}_{side}": found.shares[side][name] for side in sides for name in CLASSES}
+    shares = {f"share_{name}_{side}": found.shares[side][name] for side in sides for name in measures.CLASSES}
     return {
         **{f"accuracy_{side}": found.accuracies[side] for side in sides},
         "bias": found.estimate.value,

@@ -107,7 +107,9 @@ def factor_findings(context: Context, rows: pd.DataFrame, subset: str, where: Ma
             )  # fmt: skip
         if len(effects) > 1:
             yield _spread(context, test, term, subset, over, where)
-    for cell in found.intersections:
+    for cell in sorted(
+        found.intersections, key=lambda one: -abs(one.gap)
+    ):  # the furthest from the mean is named first
         side = "below" if cell.gap < 0 else "above"
         told = f"{cell.gap:+.3g} from the mean of all groups, its parts add up to {cell.parts:+.3g}"
         yield context.finding(
