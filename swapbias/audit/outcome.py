@@ -1,16 +1,15 @@
 """One call in Python: any model audited, and what it came to as an object."""
 
 import logging
-import math
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, overload
 
 import pandas as pd
 
@@ -20,17 +19,27 @@ from swapbias.audit.plan import settings_of
 from swapbias.audit.results import REPORT, rebuild_report, scored_items
 from swapbias.audit.run import Run
 from swapbias.errors import UsageError
-from swapbias.findings import NONE, SMALL, UNDECIDED, Finding, compare, findings_table, headlines, judged
+from swapbias.findings import FAILS, MARGIN, OPEN, Finding, check_gaps, compare, findings_table, headlines
 from swapbias.report import headline_tables, render_summary, words
-from swapbias.scorers import Progress, Scorer, load_scorer
-from swapbias.studies import PLACEBO, Experiment, load_study
+from swapbias.scorers import Progress, Scorer, load_scorer, short_name
+from swapbias.studies import PLACEBO, Experiment, load_study, open_study, studies as studies_at_hand
 
 _log = logging.getLogger("swapbias")
 
 
+Studies = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+@overload
+def audit(
+    model: list[Any] | tuple[Any, ...], studies: Studies = (), *, name: Sequence[str] | None = None, **options: Any
+) -> "list[Audit]": ...
+
+
+@overload
 def audit(
     model: Any = None,
-    studies: str | Sequence[str] = (),
+    studies: Studies = (),
     *,
     tokenizer: Any = None,
     name: str | None = None,
@@ -38,11 +47,36 @@ def audit(
     out: "str | PathLike[str] | None" = None,
     limit: int | None = None,
     seed: int = 0,
-    margin: float = 0.05,
+    margin: float | None = None,
     wordings: bool | None = None,
+    prompts: Any = None,
+    reference: str = "",
+    group: str = "",
+    lexicon: "str | PathLike[str] | None" = None,
     progress: bool = True,
     **options: Any,
-) -> "Audit":
+) -> "Audit": ...
+
+
+def audit(
+    model: Any = None,
+    studies: Studies = (),
+    *,
+    tokenizer: Any = None,
+    name: str | Sequence[str] | None = None,
+    kind: str | None = None,
+    out: "str | PathLike[str] | None" = None,
+    limit: int | None = None,
+    seed: int = 0,
+    margin: float | None = None,
+    wordings: bool | None = None,
+    prompts: Any = None,
+    reference: str = "",
+    group: str = "",
+    lexicon: "str | PathLike[str] | None" = None,
+    progress: bool = True,
+    **options: Any,
+) -> "Audit | list[Audit]":
     """Audit a model: score the prompts, compare the groups, say how sure the findings are.
 
     The numbers are those of ``swapbias audit`` with the same settings.
@@ -60,16 +94,19 @@ def audit(
             tokenizer) or pipeline, a fitted scikit-learn pipeline of texts, a function of a list of texts that
             returns probabilities of positive sentiment, a scorer. None: the calibration model. A model in memory
             stays as it is: it is read in eval mode over its own weights, with its hooks, on its device and in its
-            own type.
-        studies: ``name`` or ``name:config``, one or several; none: all that fit the model and are not slow.
+            own type. A list of models gives a list of audits; ``out`` then holds a folder for each.
+        studies: ``name``, ``name:config`` or the folder of a study of your own, one or several; none: all that fit
+            the model, unless there are prompts.
         tokenizer: of a transformers model in memory.
-        name: findings carry it, of a model in memory.
+        name: findings carry it, of a model in memory; of several a name for each.
         kind: ``masked``, ``classifier`` or ``causal``, where the model does not tell.
         out: a new folder for the run. None: a temporary one, which goes with the returned object.
         limit: most prompts per config, whole pairs, spread evenly.
         seed: of the calibration model and of resampling.
-        margin: a gap below this share of the range of its unit counts as none.
+        margin: a gap below this share of the range of its unit counts as none; None: as the study says, else .05.
         wordings: read prompts in five other wordings too; None: of experiments that are not slow, without ``limit``.
+        prompts: your own: a CSV file, a DataFrame or a Dataset, as ``open_study`` takes them.
+        reference, group, lexicon: of own prompts, as in ``open_study``.
         progress: show how far it is, where there is a terminal or a notebook.
         options: further ones of the command line by name: ``batch_size=16``, ``positive_label="LABEL_1"``,
             ``chat="NAME"``, ...
@@ -78,10 +115,23 @@ def audit(
         UsageError: an unknown study, option or kind, or a model that fits nothing.
         ValueError: a model that cannot be loaded or read.
     """
-    _check_share(margin)
+    if isinstance(model, list | tuple):
+        more = {
+            "kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings, "prompts": prompts,
+            "reference": reference, "group": group, "lexicon": lexicon, "progress": progress, "tokenizer": tokenizer,
+        }  # fmt: skip
+        return _each(model, studies, name, out, {**more, **options})
+    if name is not None and not isinstance(name, str):
+        raise UsageError("name is a list, and the model is one. Give one name.")
+    if margin is not None and not 0 <= margin <= 1:
+        raise UsageError(f"margin is {margin}, expected a share of the range of the unit: 0 to 1, such as 0.05.")
     if limit is not None and limit < 1:
         raise UsageError(f"limit is {limit}, expected 1 or more prompts.")
-    named = (studies,) if isinstance(studies, str) else studies
+    named = [_study(one) for one in ((studies,) if isinstance(studies, str | PathLike) else studies)]
+    if prompts is not None:
+        named.append(open_study(prompts, reference=reference, group=group, lexicon=_path(lexicon)).name)
+    elif reference or group or lexicon:
+        raise UsageError("reference, group and lexicon are about own prompts. Add prompts=.")
     place = str(model) if isinstance(model, str | PathLike) else None
     more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
     settings = settings_of(place, named, options, **more)
@@ -111,6 +161,35 @@ def audit(
     if not kept:
         weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
     return made
+
+
+def _each(
+    models: Sequence[Any], studies: Studies, names: Any, out: "str | PathLike[str] | None", more: Mapping[str, Any]
+) -> "list[Audit]":
+    """The audits of several models, one after another."""
+    listed = [None] * len(models) if names is None else list(names)
+    if len(listed) != len(models):
+        raise UsageError(f"There are {len(listed)} names of {len(models)} models, expected one of each.")
+    told = [name or short_name(str(model)) for name, model in zip(listed, models, strict=True)]
+    places = [None if out is None else Path(out) / name.replace("/", "--") for name in told]
+    if out is not None and len(set(places)) < len(places):
+        raise UsageError(f"Models of one name cannot share a folder: {', '.join(told)}. Give name=, one for each.")
+    return [
+        audit(model, studies, name=name, out=place, **more)
+        for model, name, place in zip(models, listed, places, strict=True)
+    ]
+
+
+def _study(named: "str | PathLike[str]") -> str:
+    """The name of a study; that of a folder is opened first."""
+    place, colon, config = str(named).partition(":")
+    if place not in studies_at_hand() and Path(place).is_dir():
+        return open_study(Path(place)).name + colon + config
+    return str(named)
+
+
+def _path(given: "str | PathLike[str] | None") -> Path | None:
+    return None if given is None else Path(given)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -195,32 +274,47 @@ class Audit:
             rebuild_report(self.run)
         return Path(shutil.copyfile(page, path)) if path is not None else page
 
-    def assert_below(self, margin: float, *, study: str | None = None, undecided: bool = False) -> None:
-        """Pass only where the intervals say that no headline gap is as large as a margin.
+    def assert_below(
+        self,
+        margin: float = MARGIN,
+        *,
+        study: str | None = None,
+        baseline: "Audit | str | PathLike[str] | None" = None,
+        undecided: bool = False,
+    ) -> None:
+        """Pass only where intervals say that no headline gap is as large as a margin: ``swapbias check`` in Python.
 
         Args:
             margin: as a share of the range of the unit: .05 of a probability, 5 of percentage points.
-            study: of this audit; None: all.
+            study: ``name`` or ``name:experiment`` of this audit; None: all.
+            baseline: another audit of the same prompts: no gap may be larger than there by the margin.
             undecided: pass too where the intervals leave it open.
 
         Raises:
-            AssertionError: a gap was found that may be larger, or it is undecided: the sentence says which, names
-                headline, value, interval and margin.
+            AssertionError: a gap is larger, or it is undecided: the sentence says which, names headline, value,
+                interval and margin.
             UsageError: the study is none of this audit, or none of its headlines is a gap with a margin.
         """
-        _check_share(margin)
-        if study is not None:
-            self._check(study)
-        found = [
-            one
-            for one in headlines(judged(self.found, margin=margin))
-            if one.verdict and not math.isnan(one.margin) and study in (None, one.study)
-        ]
-        if not found:
-            raise UsageError(f"No headline of {study or 'this audit'} is a gap that a margin can be held against.")
-        for one in found:
-            if one.verdict not in (NONE, SMALL) and not (undecided and one.verdict == UNDECIDED):
-                raise AssertionError(_above(one))
+        before = self._opened(baseline).items_by_study if baseline is not None else None
+        gate = check_gaps(
+            self.found,
+            max_gap=margin,
+            studies=() if study is None else (study,),
+            items=self.items_by_study if before is not None else None,
+            baseline=before,
+        )
+        wrong = [one for one in gate.checks if one.outcome == FAILS or (one.outcome == OPEN and not undecided)]
+        if wrong:
+            raise AssertionError(" ".join(words.checked(one) for one in wrong))
+
+    @property
+    def items_by_study(self) -> dict[str, pd.DataFrame]:
+        """The scored prompts of every study: ``items``."""
+        return {study: self.items(study) for study in dict.fromkeys(one.study for one in self.found)}
+
+    @classmethod
+    def _opened(cls, other: "Audit | str | PathLike[str]") -> "Audit":
+        return other if isinstance(other, cls) else cls.open(cast("str", other))
 
     def compare(self, other: "Audit | str | PathLike[str]") -> pd.DataFrame:
         """Differences between the models of two audits, paired by prompt; one row each, ``findings`` columns.
@@ -231,7 +325,7 @@ class Audit:
         Raises:
             UsageError: the audits have no experiment in common.
         """
-        there = other if isinstance(other, Audit) else Audit.open(other)
+        there = self._opened(other)
         read = [
             ComparedRun("this", "this", "", *_read(self)),
             ComparedRun("other", "other", "", *_read(there)),
@@ -262,11 +356,6 @@ class Audit:
             raise UsageError(f"{study!r} is no study of this audit: expected {' or '.join(known)}.")
 
 
-def _check_share(margin: float) -> None:
-    if not 0 <= margin <= 1:
-        raise UsageError(f"margin is {margin}, expected a share of the range of the unit: 0 to 1, such as 0.05.")
-
-
 def _read(one: Audit) -> "tuple[Any, ...]":
     found = read_run(one.run.folder)
     return found.manifest, found.found, found.items
@@ -285,20 +374,6 @@ def _pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     both = both.rename(columns=names).assign(gap=both["score"] - both["score_reference"])
     columns = ["group", "reference_group", "text", "reference_text", "score", "reference_score", "gap"]
     return both.dropna(subset="gap")[[*keys, *columns]]
-
-
-def _above(one: Finding) -> str:
-    """Why a headline does not pass."""
-    signed = words.is_signed(one)
-    value = f"{words.value_of(one)} {words.interval(one.estimate, signed=signed)}"
-    what = f"{one.study} {one.experiment}, {words.where(one)}: {words.quantity(one)} of {one.model_id} is {value}"
-    if one.estimate.ci_low > one.margin or one.estimate.ci_high < -one.margin:
-        told = "the gap is larger than"
-    elif one.verdict == UNDECIDED:
-        told = "it is undecided whether the gap is below"
-    else:
-        told = f"{one.verdict}, and its interval does not say that it is below"
-    return f"{what} ({one.unit}): {told} the margin of {one.margin:g}."
 
 
 def _no_bar(title: str, total: int) -> Progress:

@@ -250,10 +250,16 @@ def test_a_run_that_is_kept_is_opened_again(tmp_path):
 def test_a_gap_above_the_margin_fails_with_all_that_matters(tilted):
     with pytest.raises(AssertionError) as failed:
         tilted.assert_below(0.05, study="occupation_sentiment")
-    for part in ("occupation_sentiment control", "female − male", "−0.3", "[−0.3", "larger than the margin of 0.05"):
+    for part in (
+        "occupation_sentiment control",
+        "female − male",
+        "−0.3",
+        "[−0.3",
+        "is larger than the margin of 0.05",
+    ):
         assert part in str(failed.value)
     tilted.assert_below(0.5)
-    with pytest.raises(UsageError, match="'rq1' is no study of this audit: expected occupation_sentiment"):
+    with pytest.raises(UsageError, match="The run holds no headline of rq1: it has occupation_sentiment"):
         tilted.assert_below(0.05, study="rq1")
 
 
@@ -262,7 +268,7 @@ def test_an_undecided_gap_fails_in_other_words_unless_it_may():
     far = {name: 0.4 * (-1) ** number for number, name in enumerate(pairs)}
     of_text = {row["text"]: far[row["pair_id"]] * (row["group"] == "female") for row in _control()}
     run = audit(lambda texts: [0.5 + of_text[text] for text in texts])  # gaps of .4 either way: none on average
-    with pytest.raises(AssertionError, match="undecided whether the gap is below the margin"):
+    with pytest.raises(AssertionError, match="is not shown to be either side of the margin"):
         run.assert_below(0.05)
     run.assert_below(0.05, undecided=True)
 
@@ -322,3 +328,48 @@ def test_the_snippet_of_the_readme_does_what_it_says(tmp_path, monkeypatch, caps
     said = re.findall(r"^# (.*)$", code, re.MULTILINE)
     assert said
     assert capsys.readouterr().out.splitlines() == said
+
+
+def test_own_prompts_are_audited_as_a_study_of_the_command_line(tmp_path):
+    table = pd.DataFrame(
+        {
+            "text": [f"{who} is late for {what}." for what in WORK for who in ("He", "She")],
+            "group": ["male", "female"] * len(WORK),
+            "pair": [what for what in WORK for _ in range(2)],
+        }
+    )
+    table.to_csv(tmp_path / "late.csv", index=False)
+
+    def predict(texts):
+        return [0.8 - 0.1 * text.startswith("She") for text in texts]
+
+    own = {"reference": "male", "progress": False}
+    run = swapbias.audit(predict, prompts=table, **own)
+    again = swapbias.audit(predict, prompts=tmp_path / "late.csv", **own)
+    for one in (run, again):
+        assert one.headlines["value"].tolist() == pytest.approx([-0.1])
+        assert one.headlines["contrast"].tolist() == ["female - male"]
+    with pytest.raises(UsageError, match="about own prompts"):
+        audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", reference="male")
+
+
+def test_several_models_are_audited_one_after_another(tmp_path):
+    """A list gives a list, in order, of runs that can be compared; with ``out`` each in a folder of its name."""
+    models = [lambda texts: [0.5] * len(texts), lambda texts: [0.9 - 0.1 * text.startswith("He ") for text in texts]]
+    first, second = audit(models, name=["even", "tilted"], out=tmp_path / "runs")
+    assert [one.headlines["model_id"][0] for one in (first, second)] == ["even", "tilted"]
+    assert sorted(one.name for one in (tmp_path / "runs").iterdir()) == ["even", "tilted"]
+    assert second.compare(first)["value"].abs().max() == pytest.approx(0.1 / 20)  # one noun pair of twenty
+    with pytest.raises(UsageError, match="1 names of 2 models"):
+        audit(models, name=["even"])
+
+
+def test_the_gate_of_python_is_that_of_the_command_line(tilted):
+    from swapbias.findings import FAILS, PASSES, check_gaps
+
+    for margin, outcome in ((0.05, FAILS), (0.5, PASSES)):
+        assert check_gaps(tilted.found, max_gap=margin).outcome == outcome
+    tilted.assert_below(0.05, baseline=tilted)  # no larger than itself
+
+
+WORK = ("work", "school", "the bus", "a talk", "dinner", "the train", "court", "a date")
