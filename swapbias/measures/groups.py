@@ -16,6 +16,7 @@ from swapbias.measures.estimate import ClusterIds, Estimate, Factors, Floats, fa
 from swapbias.measures.gaps import group_gap, paired_gap, t_p
 from swapbias.measures.intervals import (
     FLAT_SUMS,
+    apart,
     clustered_name,
     crossed_error,
     mean_error,
@@ -404,8 +405,13 @@ class Cells:
         if len(parts) == 1:
             return known, nothing
         unexplained, rest = unexplained_variance(self.values, self.sides, factors)
-        shares = unexplained * (1 / sizes).sum() if self.paired else unexplained * np.diag(1 / sizes)
-        return known, ((len(parts) - 1) * shares, rest)
+        left = unexplained * (1 / sizes).sum() if self.paired else unexplained * np.diag(1 / sizes)
+        traces = [float(np.trace(tested @ part)) for part, _ in known]
+        weighed = np.outer([1.0, -1.0][: len(sizes)], [1.0, -1.0][: len(sizes)]) if self.paired else tested
+        own = apart(traces, float(np.trace(tested @ left)), self.sides, list(factors.values()), weighed)
+        shares = (one / trace if trace else 0.0 for one, trace in zip(own, traces, strict=True))
+        scaled = [(share * part, freedom) for share, (part, freedom) in zip(shares, known, strict=True)]
+        return scaled, ((len(parts) - 1) * left, rest)
 
 
 def _sum_error(samples: tuple[Floats, ...], weights: Floats, factors: Factors) -> tuple[float, float]:
@@ -471,16 +477,18 @@ def _joint_freedom(share: Floats, scale: Floats, joint: Floats) -> float:
 
 def _anova_type(squares: float, parts: Sequence[Part], left: Part, tested: Floats) -> tuple[float, float, float]:
     """F and its degrees of freedom; NaN where nothing varies."""
-    total, cut = sum(np.trace(tested @ part) for part, _ in parts), float(np.trace(tested @ left[0]))
-    largest = max((float(np.trace(tested @ part)) for part, _ in parts), default=0.0)
-    chance = max(float(total) - cut, largest)
-    if not chance > 0 or math.isnan(squares):
+    traces = [float(np.trace(tested @ part)) for part, _ in parts]
+    cut, largest = float(np.trace(tested @ left[0])), max(traces, default=0.0)
+    if not largest > 0 or math.isnan(squares):
         return math.nan, math.nan, math.nan
-    covariance = sum((part for part, _ in parts), -left[0])
-    if float(total) - cut < largest:
-        covariance = max((part for part, _ in parts), key=lambda part: float(np.trace(tested @ part)))
+    if sum(traces) - cut > largest:
+        used, covariance = list(parts), sum((part for part, _ in parts), -left[0])
+    else:
+        used, cut = [parts[traces.index(largest)]], 0.0
+        covariance = used[0][0]
+    chance = sum(float(np.trace(tested @ part)) for part, _ in used) - cut
     spread = cut**2 / (left[1] * _directions(tested @ left[0] @ tested)) if cut else 0.0
-    for part, freedom in parts:
+    for part, freedom in used:
         trace = float(np.trace(tested @ part))
         spread += trace**2 / (freedom * _directions(tested @ part @ tested)) if trace else 0.0
     return squares / chance, _directions(tested @ covariance @ tested), chance**2 / spread

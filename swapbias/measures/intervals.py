@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from swapbias.measures.estimate import Factors, Floats
 
+_DIFFERENCE = np.array([[1.0, -1.0], [-1.0, 1.0]])  # of two samples
 _CELLS = 4_000_000  # weights, or means of resamples, made at once: 32 MB
 _FLAT = 1e-12  # a spread below this share of the largest value is rounding, not variance
 FLAT_SUMS = 1e-10  # the same for sums over clusters, which gather rounding
@@ -296,40 +297,42 @@ def crossed_error(
         return _added(parts, 0.0, 1.0)
     unexplained, rest = unexplained_variance(np.concatenate(samples), sides, factors)
     left = float(unexplained) * sum(w**2 / len(sample) for w, sample in zip(weights, samples, strict=False))
-    variances = _apart([variance for variance, _ in parts], left, sides, list(factors.values()), weights)
+    joint = np.outer(weights, weights)
+    variances = apart([variance for variance, _ in parts], left, sides, list(factors.values()), joint)
     parts = [(variance, freedom) for variance, (_, freedom) in zip(variances, parts, strict=True)]
     return _added(parts, (len(parts) - 1) * left, rest)
 
 
-def _apart(
-    variances: list[float],
+def apart(
+    variances: Sequence[float],
     left: float,
     sides: NDArray[np.intp],
-    factors: list[NDArray[np.intp]],
-    weights: Sequence[float],
+    factors: Sequence[NDArray[np.intp]],
+    joint: Floats,
 ) -> Floats:
     """The variance of each factor without what its clusters hold of the others, by the method of moments.
 
-    With clusters that hold as many rows of each of the other factor's, that is nothing.
+    With clusters that hold as many rows of each of the other factor's, that is nothing. ``joint`` has shape (samples,
+    samples): what the product of two samples' sums weighs.
     """
-    held = np.array([[_held(one, other, sides, weights) for other in factors] for one in factors])
+    held = np.array([[_held(one, other, sides, joint) for other in factors] for one in factors])
     found = np.array(variances)
     effects, _ = scipy.optimize.nnls(held, found - left)
     np.fill_diagonal(held, 0)
     return np.asarray(np.maximum(found - held @ effects, np.minimum(found, left)))
 
 
-def _held(one: NDArray[np.intp], other: NDArray[np.intp], sides: NDArray[np.intp], weights: Sequence[float]) -> float:
+def _held(one: NDArray[np.intp], other: NDArray[np.intp], sides: NDArray[np.intp], joint: Floats) -> float:
     """What a factor's CR2 variance is expected to hold of effects of the other's clusters that have variance 1."""
-    clusters, others = int(one.max()) + 1, int(other.max()) + 1
-    sums = np.zeros((clusters, others))
-    for side in range(int(sides.max()) + 1):
+    clusters, others, samples = int(one.max()) + 1, int(other.max()) + 1, int(sides.max()) + 1
+    sums = np.zeros((samples, clusters, others))
+    for side in range(samples):
         mine = sides == side
         cells = np.bincount(one[mine] * others + other[mine], minlength=clusters * others).reshape(clusters, others)
         shares = cells / mine.sum()
         share = shares.sum(axis=1, keepdims=True)
-        sums += weights[side] / np.sqrt(1 - share) * (shares - share * shares.sum(axis=0))
-    return float((sums**2).sum())
+        sums[side] = (shares - share * shares.sum(axis=0)) / np.sqrt(1 - share)
+    return float(np.einsum("st,sco,tco->", joint[:samples, :samples], sums, sums))
 
 
 def _one_way(
@@ -395,7 +398,7 @@ def expected_error(sides: NDArray[np.intp], factors: Factors, spreads: Mapping[s
         share = _shares(codes, sides)
         if share.max() == 1:
             return math.nan, math.nan
-        variance = alone + spreads[name] ** 2 * _held(codes, codes, sides, (1.0, -1.0))
+        variance = alone + spreads[name] ** 2 * _held(codes, codes, sides, _DIFFERENCE)
         parts.append((variance, _one_way_freedom(share, 1 / np.sqrt(1 - share))))
     rows = [(codes[:, None] == np.arange(codes.max() + 1)).astype(np.float64) for codes in (sides, *factors.values())]
     rank = np.linalg.matrix_rank(np.concatenate(rows, axis=1))

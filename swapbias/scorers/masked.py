@@ -119,7 +119,7 @@ class MaskedScorer(Scorer):
 
     def coverage(self, lexicon: Lexicon, *, matched: bool = True) -> list[Coverage]:
         """Which words of a lexicon are single tokens of this vocabulary, and which of them have a match there."""
-        tokens = np.flatnonzero(self.matched_tokens(lexicon.name)) if matched else ()
+        tokens = np.flatnonzero(self._matched_of(lexicon)) if matched else ()
         matches = {self.words[token].lower() for token in tokens}
         exact, folded = set(self.words), {word.lower() for word in self.words}
         rows = []
@@ -165,10 +165,14 @@ class MaskedScorer(Scorer):
     def matched_tokens(self, name: str) -> NDArray[np.bool_]:
         """Which tokens of the vocabulary are words of a lexicon with a match in each of its other lists."""
         if name not in self._matched:
-            labels, of_token = self.labels_of_tokens(name)
-            rest = labels.index(load_lexicon(name).rest)
-            self._matched[name] = matched_words([word.lower() for word in self.words], of_token, rest)
+            self._matched[name] = self._matched_of(load_lexicon(name))
         return self._matched[name]
+
+    def _matched_of(self, lexicon: Lexicon) -> NDArray[np.bool_]:
+        of_token = lexicon.labels(self.words, uncased=self.uncased)
+        labels = [lexicon.rest, *sorted(set(of_token) - {lexicon.rest})]
+        codes = np.array([labels.index(label) for label in of_token], dtype=np.intp)
+        return matched_words([word.lower() for word in self.words], codes, 0)
 
     def _masses(
         self, probabilities: torch.Tensor, asked: Sequence[tuple[int, Prompt, int]]

@@ -102,6 +102,7 @@ def test_words_that_look_like_blanks_stay_words(masked_run, tmp_path):
             "word": ["null", "nan"],
             "label": ["1", "NA"],
             "in_vocabulary": [True, False],
+            "matched": [True, False],
         }
     )
     run.write_csv("lexicon_coverage.csv", table)

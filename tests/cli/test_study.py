@@ -47,9 +47,9 @@ def test_the_readmes_second_example_runs(typed, tmp_path):
     assert len(said) == 4
     assert "study.toml" in said[0]
     assert "It can be audited." in said[1]
-    assert "my_study classifier, all: gap, female − male" in said[2]
+    assert "my_study classifier, all: gap, female" in said[2]
     assert "Report: " in said[2]
-    assert "my classifier, all: gap, female − male" in said[3]
+    assert "my classifier, all: gap, female" in said[3]
     shown = next(one for one in blocks if "→" in one)
     number = re.search(r"[+−]0\.\d{3} \[\S+ \S+\]", shown)
     assert number is not None
