@@ -19,6 +19,11 @@ CORPUS = Corpus(
     licence="Apache-2.0",
     configs=(
         _config("pronouns", "Third-person singular pronouns with their role", ("word", "group", "role")),
+        _config(
+            "pronoun_sets",
+            "Pronouns with and without gender in every role, and how verbs agree with them",
+            ("pronoun", "subject", "object", "possessive", "possessive_pronoun", "reflexive", "agreement", "source"),
+        ),
         _config("nouns", "Gendered nouns and titles with their kind", ("word", "group", "kind")),
         _config("names", "Common US first names that are mostly given to one gender", ("word", "group")),
         _config(

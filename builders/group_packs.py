@@ -24,7 +24,11 @@ NAME = "group_packs"
 GENDERS = ("woman", "man")
 CLAIMS = {"occupation": "professions", "diagnosis": "diagnoses"}  # and what their conditions are called
 _AN = tuple("aeiou")
-_FORMS = ("subject", "object", "possessive", "possessive_pronoun", "reflexive", "be", "have", "was")
+_ROLES = ("subject", "object", "possessive", "possessive_pronoun", "reflexive")
+_VERBS = {
+    "singular": {"be": "is", "have": "has", "was": "was"},
+    "plural": {"be": "are", "have": "have", "was": "were"},
+}
 _VOWEL_NUMBERS = ("8", "11-", "18-")  # eight, eleven, eighteen and all that begin with eight
 
 
@@ -218,8 +222,10 @@ def _reworded(pack: Pack, claim: str) -> Iterator[dict[str, str]]:
 
 
 def _pronouns() -> list[dict[str, str]]:
-    """The forms of each pronoun; its name stands under ``pronoun``."""
-    return read_table(corpus_dir(NAME) / "pronouns.csv", ("pronoun", *_FORMS, "source"))
+    """Of each pronoun its forms and those of the verbs that agree with it."""
+    table = corpus_dir("gender_lexicon") / "pronoun_sets.csv"
+    rows = read_table(table, ("pronoun", *_ROLES, "agreement", "source"))
+    return [{**row, **_VERBS[row["agreement"]]} for row in rows]
 
 
 def _pronoun_rows(pack: Pack, claim: str) -> Iterator[dict[str, str]]:

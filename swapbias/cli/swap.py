@@ -27,7 +27,9 @@ def swap(
     folder: Annotated[Path, typer.Option("--out", show_default=False, help="New folder, or one to go on with.")],
     column: Annotated[str, typer.Option(help="Column of texts.")] = "text",
     mode: Annotated[str, typer.Option(help="swap, neutralise, augment or pairs.")] = "swap",
-    table: Annotated[str, typer.Option(help="resolved, paper or a CSV file of terms.")] = "resolved",
+    table: Annotated[
+        str, typer.Option(help="resolved, paper, two pronouns (she-they) or a CSV file of terms.")
+    ] = "resolved",
     resolver: Annotated[
         str | None, typer.Option(show_default=False, help="Model that tells his from him; none: the built-in one.")
     ] = None,

@@ -1,12 +1,13 @@
 """What each found term becomes: its case, its context, its neutral word, and which decisions were doubtful."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from swapbias.swapping.agreement import agreeing
 from swapbias.swapping.doubtful import ALWAYS, JUDGES, Judged
 from swapbias.swapping.matching import Bytes, Ints, Matches, signs_of
 from swapbias.swapping.resolving import (
@@ -19,7 +20,7 @@ from swapbias.swapping.resolving import (
     is_pronoun,
     stands_alone,
 )
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, UNITS, SwapTable, Term
+from swapbias.swapping.table import ALONE, DEMOGRAPHIC, GLUED, OBJECTS, UNITS, SwapTable, Term
 
 LOWER, CAPITAL, UPPER = 0, 1, 2
 
@@ -217,7 +218,6 @@ def _at(which: NDArray[np.bool_], seen: Bytes, column: Ints) -> NDArray[np.bool_
 
 _TITLES = frozenset({"mr", "ms", "mrs", "miss"})
 _KNOWN = 1 << 18  # decisions that are kept
-_HIS_HIM, _HER_HERS = frozenset({"his", "him"}), frozenset({"her", "hers"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +270,7 @@ class Decider:
     def __init__(self, table: SwapTable, resolver: Resolver, mode: str) -> None:
         """Prepare what each term becomes in each case."""
         self._resolver, self._swaps, self._context = resolver, mode == "swap", table.context
+        self._plural = table.plural
         self._terms = list(table.terms.values())
         self._sides = np.array([2 * term.side - 1 for term in self._terms])
         self._looked_at = np.array([_looked_at(term, table.context) for term in self._terms])  # by case
@@ -322,7 +323,7 @@ class Decider:
         if not self._swaps:
             removed = np.flatnonzero(np.array([not one for one in words])[word])
             start, end = without_gaps(buffer, offsets, start, end, removed, self._is_title[found.term[kept]])
-        return Decided(
+        decided = Decided(
             start=start,
             end=end,
             word=word,
@@ -333,6 +334,28 @@ class Decider:
             doubtful=Counter(doubt for _, doubt in doubts),
             doubtful_rows=rows[places[[at for at, _ in doubts]]] if doubts else rows[:0],
         )
+        return self._with_verbs(text, decided, found.term[kept]) if self._plural else decided
+
+    def _with_verbs(self, text: _Text, decided: Decided, terms: Ints) -> Decided:
+        """The decisions and the verbs that agree with the new pronouns."""
+        verbs: dict[int, tuple[int, str, str, int]] = {}
+        doubts: list[tuple[int, str]] = []
+        for place, number in enumerate(terms.tolist()):
+            term = self._terms[number]
+            if term.text not in self._plural:
+                continue
+            seen, end = (
+                self._seen(text, int(np.searchsorted(text.found.start, decided.start[place]))),
+                decided.end[place],
+            )
+            found, doubt = agreeing(seen.written, seen.before, seen.after, plural=self._plural[term.text])
+            if term.text == "they" and not doubt:
+                doubt = "they: one person or several"
+            for verb in found:
+                at = int(end) + _bytes(seen, verb.start)
+                verbs.setdefault(at, (at + len(verb.old.encode()), verb.old, verb.new, int(decided.rows[place])))
+            doubts += [(int(decided.rows[place]), doubt)] if doubt else []
+        return _merged(decided, verbs, doubts)
 
     def _looked_up(self, text: _Text, places: Ints) -> tuple[list[_Verdict], list[_Seen]]:
         """A verdict on each place; and the places that were looked at, the rest being known by their key."""
@@ -359,15 +382,16 @@ class Decider:
 
     def _beside(self, term: Term, before: str, after: str) -> _Verdict:
         """``_resolved`` for "her" or "his" between two simple words or signs."""
-        if self._context and term.choices == _HIS_HIM:
+        if self._context and term.choices in OBJECTS:
             return self._his_or_him(term, by_words(before, after.lower()), "")
-        if self._context and term.choices == _HER_HERS:
-            return _Verdict(True, _index(term, "hers" if stands_alone(before, after.lower(), after) else "her"))
+        if self._context and term.choices in ALONE:
+            return _Verdict(True, _alone(term, stands_alone(before, after.lower(), after)))
         return _Verdict(True)
 
     def _his_or_him(self, term: Term, odds: float, doubt: str) -> _Verdict:
-        choice = _index(term, "his" if odds > 0 else "him")
-        return _Verdict(True, choice, "her: his or him" if abs(odds) < DOUBTFUL else doubt)
+        own = _index(term, OBJECTS[term.choices])
+        unsure = f"{term.text}: {' or '.join(sorted(term.choices, reverse=True))}"
+        return _Verdict(True, own if odds > 0 else 1 - own, unsure if abs(odds) < DOUBTFUL else doubt)
 
     def _keys(self, text: _Text, places: Ints) -> list[bytes]:
         found, kind = text.found, self._kinds[text.found.term[places]]
@@ -413,7 +437,7 @@ class Decider:
         asked = [
             place
             for place, (one, verdict) in enumerate(zip(seen, judged, strict=True))
-            if verdict.swap and self._context and one.term.choices == _HIS_HIM
+            if verdict.swap and self._context and one.term.choices in OBJECTS
         ]
         if not asked:
             return verdicts
@@ -429,9 +453,9 @@ class Decider:
         return judge(one.written, one.before[-NEAR:], one.after[:NEAR]) if judge else Judged(True)
 
     def _his_or_hers(self, one: _Seen) -> int:
-        if not self._context or one.term.choices != _HER_HERS:
+        if not self._context or one.term.choices not in ALONE:
             return 0
-        return _index(one.term, "hers" if is_pronoun(one.before, one.after) else "her")
+        return _alone(one.term, is_pronoun(one.before, one.after))
 
     def _report(self, terms: Ints, choices: Ints) -> Counter[str]:
         most = self._word.shape[1]
@@ -443,9 +467,41 @@ class Decider:
         return named
 
 
+def _bytes(seen: _Seen, offset: int) -> int:
+    """An offset in characters from the end of a pronoun in bytes."""
+    if offset >= 0:
+        return len(seen.after[:offset].encode())
+    text = seen.before + seen.written
+    return -len(text[len(text) + offset :].encode())
+
+
+def _merged(
+    decided: Decided, verbs: Mapping[int, tuple[int, str, str, int]], doubts: Sequence[tuple[int, str]]
+) -> Decided:
+    """Decisions in the order of the text with those on verbs among them."""
+    words = [*decided.words, *(new.encode() for _, _, new, _ in verbs.values())]
+    ends, rows = ([one[at] for one in verbs.values()] for at in (0, 3))
+    more = np.arange(len(decided.words), len(words))
+    start = np.concatenate([decided.start, np.array(list(verbs), dtype=np.int64)])
+    order = np.argsort(start, kind="stable")
+    terms = decided.terms + Counter(f"{old.lower()} -> {new.lower()}" for _, old, new, _ in verbs.values())
+    return Decided(
+        start=start[order],
+        end=np.concatenate([decided.end, np.array(ends, dtype=np.int64)])[order],
+        word=np.concatenate([decided.word, more])[order],
+        words=words,
+        rows=np.concatenate([decided.rows, np.array(rows, dtype=np.int64)])[order],
+        sides=np.concatenate([decided.sides, np.zeros(len(verbs), dtype=decided.sides.dtype)])[order],
+        terms=terms,
+        doubtful=decided.doubtful + Counter(doubt for _, doubt in doubts),
+        doubtful_rows=np.concatenate([decided.doubtful_rows, np.array([row for row, _ in doubts], dtype=np.int64)]),
+    )
+
+
 def _looked_at(term: Term, context: bool) -> tuple[bool, bool, bool]:
     """Whether a term must be looked at where it stands, in each case: "MR" is no "Mr", and "MOM" no "mom"."""
-    always = is_phrase(term) or (context and term.text in ALWAYS)
+    decided = term.choices in OBJECTS or term.choices in ALONE
+    always = is_phrase(term) or (context and (term.text in ALWAYS or decided))
     lower = always and term.text != "mom"
     return lower, lower and term.text not in ("mr", "ms", "mrs"), always or (context and term.text == "he")
 
@@ -456,6 +512,12 @@ def _cases(signs: Bytes, found: Matches) -> Ints:
     place = np.minimum(found.start + 1, found.end - 1)
     second = (signs[place] >= 65) & (signs[place] <= 90)
     return first.astype(np.int64) + (first & second)
+
+
+def _alone(term: Term, alone: bool) -> int:
+    """ "hers" where it stands alone, else "her"."""
+    place = _index(term, ALONE[term.choices])
+    return place if alone else 1 - place
 
 
 def _index(term: Term, word: str) -> int:

@@ -9,6 +9,8 @@ from swapbias.errors import UsageError
 from swapbias.studies import corpus_dir, read_table, strict_rows
 
 BUILT_IN = ("resolved", "paper")
+PRONOUNS = ("he", "she", "they", "xe", "ze")  # any two make a table: "she-they"
+_ROLES = ("subject", "object", "possessive", "possessive_pronoun", "reflexive")
 _COLUMNS = ("male", "female", "neutral", "table", "note")
 # Letters and letter pairs that name a gender only in a demographic ("72 y/o M"), never as words of their own.
 DEMOGRAPHIC = frozenset({"m", "f", "wm", "wf", "bm", "bf", "hm", "hf", "aam", "aaf", "rhm", "rhf", "lhm", "lhf"})
@@ -43,9 +45,10 @@ class SwapTable:
         name: ``resolved``, ``paper`` or the file's name.
         groups: names of the two groups, ``male`` and ``female`` in the built-in tables.
         terms: by their text in lower case.
-        neutral: whether it has neutral words.
         context: whether a term with several others is decided by its context (else the first is taken).
         sha256: of the rows.
+        neutral: whether it has neutral words.
+        plural: subject pronouns whose verbs change with them, and whether to the plural.
     """
 
     name: str
@@ -54,6 +57,7 @@ class SwapTable:
     context: bool = True
     sha256: str = field(default="")
     neutral: bool = True
+    plural: Mapping[str, bool] = field(default_factory=dict)
 
     def invertible(self, text: str) -> bool:
         """Whether a term comes back when its text is swapped twice, given that its context decides rightly."""
@@ -71,11 +75,42 @@ class SwapTable:
 
 
 # What the context decides; every other term with several others becomes the first.
-_DECIDED = (frozenset({"his", "him"}), frozenset({"her", "hers"}))
+_CHOICES = (("his", "his", "him"), ("her", "hers", "her"), ("their", "theirs", "them"), ("xyr", "xyrs", "xem"),
+            ("zir", "zirs", "zir"))  # fmt: skip
+# "her" is "his" or "him": the two words that one stands for, and which is the possessive.
+OBJECTS = {frozenset({own, them}): own for own, _, them in _CHOICES if own != them}
+# "his" is "her" or "hers": and which stands alone.
+ALONE = {frozenset({own, alone}): alone for own, alone, _ in _CHOICES if own != alone}
+_DECIDED = OBJECTS.keys() | ALONE.keys()
+
+
+def pronoun_forms() -> dict[str, dict[str, str]]:
+    """The forms of each pronoun in its roles, and whether verbs agree with it as ``singular`` or ``plural``."""
+    columns = ("pronoun", *_ROLES, "agreement", "source")
+    rows = read_table(corpus_dir("gender_lexicon") / "pronoun_sets.csv", columns)
+    return {row["pronoun"]: row for row in rows}
+
+
+def _pronoun_table(name: str) -> SwapTable:
+    """The pronouns of two sets, each the other's: "she-they"."""
+    first, second = name.split("-")
+    forms = pronoun_forms()
+    rows = [{first: forms[first][role], second: forms[second][role]} for role in _ROLES]
+    if "they" in (first, second):  # "themselves" of one person as well
+        other = second if first == "they" else first
+        rows.append({other: forms[other]["reflexive"], "they": "themselves"})
+    table = _table(name, (first, second), rows, context=True)
+    subjects = {forms[one]["subject"]: forms[one]["agreement"] for one in (first, second)}
+    agree = len(set(subjects.values())) > 1
+    # A subject's new verb form is that of the other pronoun.
+    plural = {word: number == "singular" for word, number in subjects.items()} if agree else {}
+    return replace(table, neutral=False, plural=plural)
 
 
 def load_table(name: str | Path) -> SwapTable:
-    """A table by name (``resolved``, ``paper``) or from a CSV file.
+    """A table by name (``resolved``, ``paper``, two pronouns as ``she-they``) or from a CSV file.
+
+    Two of he, she, they, xe and ze become each other, and the verbs beside "they" agree with what stands there.
 
     A file has a header: the two groups, then optionally ``neutral`` and ``note`` (``male,female,neutral,note``). Each
     row is one pair of terms. Where a term stands twice, the first row says what it becomes.
@@ -87,15 +122,23 @@ def load_table(name: str | Path) -> SwapTable:
         rows = read_table(corpus_dir("gender_lexicon") / "swap_terms.csv", _COLUMNS, optional=("neutral", "note"))
         mine = [row for row in rows if row["table"] == name]
         return _table(str(name), ("male", "female"), mine, context=name == "resolved")
+    if _is_pronouns(str(name)):
+        return _pronoun_table(str(name))
     path = Path(name)
     if not path.is_file():
         raise UsageError(
-            f"No swap table {str(name)!r}: expected {' or '.join(BUILT_IN)}, or a CSV file. Check the path."
+            f"No swap table {str(name)!r}: expected {' or '.join(BUILT_IN)}, two of {', '.join(PRONOUNS)} as "
+            "she-they, or a CSV file. Check the path."
         )
     header = _header(path)
     rows = read_table(path, header, optional=("neutral", "note", "table"))
     table = _table(path.name, (header[0], header[1]), rows, context=True)
     return replace(table, neutral="neutral" in header)
+
+
+def _is_pronouns(name: str) -> bool:
+    named = name.split("-")
+    return len(named) == 2 and named[0] != named[1] and set(named) <= set(PRONOUNS)
 
 
 def _header(path: Path) -> tuple[str, ...]:

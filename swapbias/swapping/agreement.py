@@ -1,0 +1,220 @@
+"""Verbs that agree with a pronoun: "she walks" and "they walk", where the words beside the pronoun tell the verb."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+_PLURAL = {
+    "is": "are", "was": "were", "has": "have", "does": "do", "isn't": "aren't", "wasn't": "weren't",
+    "hasn't": "haven't", "doesn't": "don't",
+}  # fmt: skip
+_SINGULAR = {plural: singular for singular, plural in _PLURAL.items()}
+_BASES = {
+    "aches": "ache", "focuses": "focus", "dies": "die", "lies": "lie", "ties": "tie", "vies": "vie",
+}  # fmt: skip
+# Words that may stand between a pronoun and its verb; so may any that ends in -ly.
+_ADVERBS = frozenset(
+    """
+    again all almost already also always both either even ever first further hardly just later more most
+    never next nor not now often once only perhaps quite rather rarely really seldom simply since so
+    sometimes soon still then therefore thus today too usually very yet each
+    """.split()  # noqa: SIM905 - a list of words reads best as words
+)
+# Words that end like a verb after "he" and are none, or that are the same in singular and plural.
+_NO_VERBS = frozenset(
+    """
+    as its his hers us this thus yes less unless plus versus perhaps always sometimes besides across towards
+    afterwards whereas nowadays indoors outdoors upstairs downstairs as alas
+    """.split()  # noqa: SIM905
+)
+# Forms that do not change with the person: modal verbs and past tenses without -ed.
+_FIXED = frozenset(
+    """
+    can cannot can't could couldn't may might must mustn't shall should shouldn't will won't would wouldn't
+    had hadn't did didn't ate beat became began bent bit bled blew bought bound broke brought built burnt came
+    caught chose clung crept dealt drank dreamt drew drove dug fed fell felt fled flew fought forgave forgot
+    found froze gave got grew ground heard held hid hung kept knelt knew laid lay led leant learnt left lent lit
+    lost made meant met paid ran rang rode rose said sang sank sat saw sent shone shook shot showed shrank slept
+    slid sold sought spent spoke spun stole stood struck stuck stung sung swam swept swore swung taught
+    thought threw told took tore understood underwent went wept woke won wore wound wrote drunk been being gone
+    done seen taken given
+    """.split()  # noqa: SIM905
+)
+_EITHER = frozenset(
+    {"bet", "burst", "cast", "cost", "cut", "hit", "hurt", "let", "put", "read", "set", "shut", "split"}
+)
+# In -ed or -ing, and yet no past tense or participle.
+_WHOLE = frozenset(
+    """
+    bleed breed embed exceed feed heed need proceed seed shed speed succeed weed bring cling fling ring sing
+    spring sting string swing wring
+    """.split()  # noqa: SIM905
+)
+# Words before which no verb stands: what follows "they" there is no verb either.
+_CLOSED = frozenset(
+    """
+    a about after against an and are as at because before but by during for from he her him his how i if in into
+    it its me my of off on or our out over she than that the their them these they this those through to
+    under until up we were what when where whether which while who whom whose why with without you your
+    themself themselves himself herself
+    """.split()  # noqa: SIM905
+)
+# Verbs after "and" that are hardly ever nouns: "has a cough and takes pills".
+_JOINED = frozenset(
+    """
+    is was has does isn't wasn't hasn't doesn't asks becomes begins believes brings comes continues denies describes
+    enjoys feels finds gets gives goes keeps knows likes lives makes needs remains reports says seems sees shows
+    speaks spends stays takes teaches tells thinks tries uses wants wears works writes
+    """.split()  # noqa: SIM905
+)
+_WORD = re.compile(r"[ \t\r\n]+([A-Za-z]+(?:n['’]t)?)(?![\w’'])")
+_CONTRACTED = re.compile(r"['’](s|re|ve)\b", re.IGNORECASE)
+_HAS = re.compile(
+    r"(?:\s+\w+ly|\s+(?:not|never|also|always|just|only|already))*\s+(been|got|had|become)\b", re.IGNORECASE
+)
+_PARTICIPLE = re.compile(r"\s+\w+(?:ed|en|ne)\b")
+_INVERTED = re.compile(r"(?<![\w'’])([A-Za-z]+(?:n['’]t)?)[ \t\r\n]+$")
+_ASKS = re.compile(
+    r"(?:^|[.!?;:,\"“‘(\n—–]|\b(?:how|what|when|where|why|who|and|or|nor|neither|so|than|as))\s*$", re.I
+)
+_AND = re.compile(r"[ \t\r\n]+(?:and|or|but)" + _WORD.pattern, re.IGNORECASE)
+_CLAUSE = re.compile(r"[^.!?;:,()\n]*?[ \t]+(?:and|or|but)" + _WORD.pattern, re.IGNORECASE)
+_OTHERS = re.compile(
+    r"\b(?:i|he|she|it|we|you|they|xe|ze|who|that|which|because|if|when|while|is|are|was|were|has|have|said|says)\b",
+    re.I,
+)
+_OPEN = re.compile(
+    r"\b(?:to|can|could|may|might|must|shall|should|will|would|did|do|does)\b", re.I
+)  # infinitives follow
+_DOUBT = "a verb's subject"
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A form that takes another: where it begins and ends, counted from the pronoun's end (before it: below zero)."""
+
+    start: int
+    end: int
+    old: str
+    new: str
+
+
+def agreeing(pronoun: str, before: str, after: str, *, plural: bool) -> tuple[list[Verb], str]:
+    """The verbs beside a subject pronoun that change with it, and why that is doubtful; blank where it is not.
+
+    Decided are the verb that follows, also behind adverbs or joined by "and", contractions, and the auxiliary before
+    the pronoun of a question. A verb further on is left, with a doubt where one seems to stand there.
+
+    Args:
+        pronoun: as written; its length is what offsets before it are counted over.
+        before, after: the text on both sides.
+        plural: the new pronoun is "they", else the old one.
+
+    >>> verbs, doubt = agreeing("she", "", " often walks home.", plural=True)
+    >>> [(verb.old, verb.new) for verb in verbs], doubt
+    ([('walks', 'walk')], '')
+    """
+    forms = _PLURAL if plural else _SINGULAR
+    if found := _CONTRACTED.match(after):
+        return _contracted(found, after, plural)
+    verb, at = _verb(after, plural)
+    inverted = _INVERTED.search(before)
+    asks = bool(inverted and _ASKS.search(before[: inverted.start(1)]))
+    if inverted and _plain(inverted[1]) in forms and (asks or verb is None):
+        start = inverted.start(1) - len(before) - len(pronoun)
+        told = _changed(inverted[1], forms[_plain(inverted[1])])
+        return [Verb(start, start + len(inverted[1]), inverted[1], told)], "" if asks else _DOUBT
+    if verb is None:
+        word = _WORD.match(after)
+        return [], _DOUBT if word and not plural and word[1].lower() in _EITHER else ""
+    joined, doubt = _joined(after, at, plural)
+    return [verb, *joined], doubt
+
+
+def _contracted(found: re.Match[str], after: str, plural: bool) -> tuple[list[Verb], str]:
+    """ "he's" is "they're" or "they've"."""
+    form = found[1].lower()
+    if (form == "s") != plural:
+        return [], ""
+    has = bool(_HAS.match(after, found.end()))
+    doubt = "" if has or form != "s" or not _PARTICIPLE.match(after, found.end()) else "'s: is or has"
+    new = ("ve" if has else "re") if plural else "s"
+    return [Verb(found.start(1), found.end(1), found[1], _changed(found[1], new))], doubt
+
+
+def _verb(after: str, plural: bool) -> tuple[Verb | None, int]:
+    """The verb behind a pronoun, over adverbs, and where it ends."""
+    at = 0
+    while word := _WORD.match(after, at):
+        low, at = _plain(word[1]), word.end()
+        if low in _ADVERBS or (low.endswith("ly") and low not in ("rely", "supply", "apply", "reply", "fly")):
+            continue
+        new = _other_form(low, plural)
+        return (Verb(word.start(1), at, word[1], _changed(word[1], new)) if new else None), at
+    return None, at
+
+
+def _joined(after: str, at: int, plural: bool) -> tuple[list[Verb], str]:
+    """The second of two verbs joined by "and": right behind the first, or where hardly a noun can stand."""
+    word = _AND.match(after, at) if plural else None
+    if word is None:
+        word = _CLAUSE.match(after, at)
+        joined = _JOINED if plural else _joined_bases()
+        if not word or _plain(word[1]) not in joined:
+            return [], ""
+        if _OTHERS.search(after[at : word.start(1)]) or (not plural and _OPEN.search(after[at : word.start(1)])):
+            return [], _DOUBT
+    new = _other_form(_plain(word[1]), plural)
+    return [Verb(word.start(1), word.end(1), word[1], _changed(word[1], new))] if new else [], ""
+
+
+@cache
+def _joined_bases() -> frozenset[str]:
+    return frozenset(_other_form(word, plural=True) for word in _JOINED)
+
+
+def _other_form(word: str, plural: bool) -> str:
+    """ "walks" as "walk" or the reverse; blank for what is no such form.
+
+    >>> [_other_form(word, True) for word in ("denies", "goes", "uses", "watches", "walked", "this")]
+    ['deny', 'go', 'use', 'watch', '', '']
+    >>> [_other_form(word, False) for word in ("deny", "go", "use", "watch", "walked", "could", "the")]
+    ['denies', 'goes', 'uses', 'watches', '', '', '']
+    """
+    forms: Mapping[str, str] = _PLURAL if plural else _SINGULAR
+    if word in forms:
+        return forms[word]
+    return _base(word) if plural else _third(word)
+
+
+def _base(word: str) -> str:
+    if word in _NO_VERBS or not word.endswith("s") or word.endswith(("ss", "us", "is")) or len(word) < 4:
+        return ""
+    if word in _BASES:
+        return _BASES[word]
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    return word[:-2] if word.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")) else word[:-1]
+
+
+def _third(word: str) -> str:
+    if word in _FIXED or word in _EITHER or word in _CLOSED or word in _NO_VERBS or len(word) < 2:
+        return ""
+    if word.endswith(("ed", "ing")) and word not in _WHOLE:
+        return ""
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return word[:-1] + "ies"
+    return word + ("es" if word.endswith(("s", "sh", "ch", "x", "z", "o")) and word != "ache" else "s")
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("’", "'")
+
+
+def _changed(written: str, new: str) -> str:
+    """The new form in the case of what was written, with its apostrophe."""
+    new = new.replace("'", "’") if "’" in written else new
+    if written.isupper() and len(written) > 1:
+        return new.upper()
+    return new[:1].upper() + new[1:] if written[0].isupper() else new
