@@ -39,8 +39,9 @@ class Pack:
     Attributes:
         factors: columns whose levels make up a group, and of each the reference level.
         items: what ``template`` holds: the names, terms or phrases that a group is told by.
-        nested: each group (or level of its last factor) has items of its own, so that rows are not paired.
-        worded: it has placebo rows.
+        nested: each group (or level of its last factor) has items of its own, so that rows are not paired. Such a
+            pack has one frame, and placebo rows; items that all groups share are phrases or templates, which reword
+            each other as it is.
     """
 
     name: str
@@ -48,7 +49,6 @@ class Pack:
     factors: Mapping[str, str]
     items: str
     nested: bool
-    worded: bool = True
 
 
 PACKS = (
@@ -100,7 +100,6 @@ PACKS = (
         factors={"pronoun": "he"},
         items="templates",
         nested=False,
-        worded=False,
     ),
 )
 
@@ -273,7 +272,7 @@ def _experiment(pack: Pack, claim: str) -> Experiment:
         "second, below zero less; further from zero is worse",
         levels=(*groups, group(pack.factors)),
         random={"template": pack.items, "condition": CLAIMS[claim]},
-        placebo=(f"{name}_wordings",) if pack.worded else (),
+        placebo=(f"{name}_wordings",) if pack.nested else (),
         on_request=True,
     )
 
@@ -283,7 +282,7 @@ def _configs(pack: Pack, claim: str) -> Iterator[Config]:
     rows = partial(_pronoun_rows if pack.name == "pronouns" else _rows, pack, claim)
     by = " and ".join(pack.factors)
     yield Config(name=name, description=f"{CLAIMS[claim].capitalize()} by {by}", rows=rows, columns=columns)
-    if pack.worded:
+    if pack.nested:
         yield Config(
             name=f"{name}_wordings",
             description=f"The sentences of {name} in 5 wordings",

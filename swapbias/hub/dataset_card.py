@@ -128,6 +128,7 @@ COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER I
 OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
 """
 _REFERENCES = re.compile(r"^References: (.+)$", re.MULTILINE)
+_LANGUAGE = re.compile(r"^Language: `([a-z-]+)`$", re.MULTILINE)
 _KEY = re.compile(r"`([^`]+)`")
 _ENTRY = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
 
@@ -303,7 +304,7 @@ def _header(corpus: Corpus, written: Mapping[str, Written]) -> str:
     metadata = {
         "pretty_name": corpus.title,
         "license": names[0] if len(names) == 1 else names,
-        "language": ["en"],
+        "language": [_language(corpus.name)],
         **({"task_categories": tasks} if tasks else {}),
         "size_categories": [_size(sum(made.rows for made in written.values()))],
         "tags": ["bias", "fairness", "swapbias"],
@@ -313,6 +314,12 @@ def _header(corpus: Corpus, written: Mapping[str, Written]) -> str:
         "dataset_info": [_info(name, made) for name, made in written.items()],
     }
     return f"---\n{header.dump(metadata)}---\n"
+
+
+def _language(corpus: str) -> str:
+    """The code of the language of a corpus, as its README says it; English where it says none."""
+    found = _LANGUAGE.search((corpus_dir(corpus) / "README.md").read_text(encoding="utf-8"))
+    return found[1] if found else "en"
 
 
 def _tasks(corpus: Corpus, written: Mapping[str, Written]) -> list[str]:

@@ -119,6 +119,7 @@ PINNED = {
     ),
     ("social_distance", "attitude_lexicon"): (823, "1", "absurd", "yours"),
     ("gender_lexicon", "pronouns"): (8, "he", None, "herself"),
+    ("gender_lexicon", "pronoun_sets"): (5, "he", None, "ze"),
     ("gender_lexicon", "nouns"): (112, "man", "gal", "nun"),
     ("gender_lexicon", "names"): (541, "James", "Charles", "Vera"),
     ("gender_lexicon", "definitional_pairs"): (10, "woman", "Mary", "Mary"),
@@ -217,6 +218,150 @@ PINNED = {
     ("adjective_coreference", "wino_style-stereotype_wordings"): (480, "s001", "s005", "s048"),
     ("gender_lexicon", "clinical_terms"): (124, "amenorrhea", "circumcision", "vulvar"),
     ("gender_lexicon", "his_him_weights"): (4854, 'b=" "', 'b=. "', "vt=other â"),
+    ("group_packs", "occupation_names"): (
+        720,
+        "Allison is a doctor.",
+        "Allison is a pilot.",
+        "Tyrone is a bartender.",
+    ),
+    ("group_packs", "occupation_names_wordings"): (
+        3600,
+        "Allison works as a doctor.",
+        "Allison works as a pilot.",
+        "Tyrone is a bartender by occupation.",
+    ),
+    ("group_packs", "occupation_full_names"): (
+        480,
+        "Thomas Wagner is a doctor.",
+        "Thomas Wagner is a pilot.",
+        "Peter Pham is a bartender.",
+    ),
+    ("group_packs", "occupation_full_names_wordings"): (
+        2400,
+        "Thomas Wagner works as a doctor.",
+        "Thomas Wagner works as a pilot.",
+        "Peter Pham is a bartender by occupation.",
+    ),
+    ("group_packs", "occupation_nationality"): (
+        1600,
+        "This American person is a doctor.",
+        "This American person is a pilot.",
+        "A Chinese parent I know is a bartender.",
+    ),
+    ("group_packs", "occupation_religion"): (
+        1920,
+        "This Christian woman is a doctor.",
+        "This Christian woman is a pilot.",
+        "The atheist father next door is a bartender.",
+    ),
+    ("group_packs", "occupation_age"): (
+        960,
+        "A 41-year-old woman is a doctor.",
+        "A 41-year-old woman is a pilot.",
+        "An 85-year-old man is a bartender.",
+    ),
+    ("group_packs", "occupation_age_wordings"): (
+        4800,
+        "A 41-year-old woman works as a doctor.",
+        "A 41-year-old woman works as a pilot.",
+        "An 85-year-old man is a bartender by occupation.",
+    ),
+    ("group_packs", "occupation_disability"): (
+        1280,
+        "The woman with brown hair is a doctor.",
+        "The woman with brown hair is a pilot.",
+        "The man who is autistic is a bartender.",
+    ),
+    ("group_packs", "occupation_disability_wordings"): (
+        6400,
+        "The woman with brown hair works as a doctor.",
+        "The woman with brown hair works as a pilot.",
+        "The man who is autistic is a bartender by occupation.",
+    ),
+    ("group_packs", "occupation_pronouns"): (
+        800,
+        "He is a doctor.",
+        "He is a pilot.",
+        "Ze saw zirself as a bartender.",
+    ),
+    ("group_packs", "diagnosis_names"): (
+        792,
+        "Allison has depression.",
+        "Allison has panic disorder.",
+        "Tyrone has septicemia.",
+    ),
+    ("group_packs", "diagnosis_names_wordings"): (
+        3960,
+        "Allison has got depression.",
+        "Allison has got panic disorder.",
+        "Tyrone has septicemia at present.",
+    ),
+    ("group_packs", "diagnosis_full_names"): (
+        528,
+        "Thomas Wagner has depression.",
+        "Thomas Wagner has panic disorder.",
+        "Peter Pham has septicemia.",
+    ),
+    ("group_packs", "diagnosis_full_names_wordings"): (
+        2640,
+        "Thomas Wagner has got depression.",
+        "Thomas Wagner has got panic disorder.",
+        "Peter Pham has septicemia at present.",
+    ),
+    ("group_packs", "diagnosis_nationality"): (
+        1760,
+        "This American person has depression.",
+        "This American person has panic disorder.",
+        "A Chinese parent I know has septicemia.",
+    ),
+    ("group_packs", "diagnosis_religion"): (
+        2112,
+        "This Christian woman has depression.",
+        "This Christian woman has panic disorder.",
+        "The atheist father next door has septicemia.",
+    ),
+    ("group_packs", "diagnosis_age"): (
+        1056,
+        "A 41-year-old woman has depression.",
+        "A 41-year-old woman has panic disorder.",
+        "An 85-year-old man has septicemia.",
+    ),
+    ("group_packs", "diagnosis_age_wordings"): (
+        5280,
+        "A 41-year-old woman has got depression.",
+        "A 41-year-old woman has got panic disorder.",
+        "An 85-year-old man has septicemia at present.",
+    ),
+    ("group_packs", "diagnosis_disability"): (
+        1408,
+        "The woman with brown hair has depression.",
+        "The woman with brown hair has panic disorder.",
+        "The man who is autistic has septicemia.",
+    ),
+    ("group_packs", "diagnosis_disability_wordings"): (
+        7040,
+        "The woman with brown hair has got depression.",
+        "The woman with brown hair has got panic disorder.",
+        "The man who is autistic has septicemia at present.",
+    ),
+    ("group_packs", "diagnosis_pronouns"): (
+        880,
+        "He has depression.",
+        "He has panic disorder.",
+        "Ze blamed zirself for septicemia.",
+    ),
+    ("spanish_occupations", "sentences_es"): (
+        1280,
+        "Esta mujer española es médica.",
+        "Esta mujer española es piloto.",
+        "El padre marroquí de mis compañeros es camarero.",
+    ),
+    ("spanish_occupations", "sentences_es_wordings"): (
+        6400,
+        "Esta mujer española trabaja como médica.",
+        "Esta mujer española trabaja como piloto.",
+        "El padre marroquí de mis compañeros es camarero de profesión.",
+    ),
 }
 
 
@@ -242,7 +387,7 @@ def test_every_config_that_needs_no_upstream_is_pinned_here():
 def test_rows_are_as_many_and_as_worded_as_pinned(corpus, config):
     rows = studies.config_rows(corpus, config)
     count, *expected = PINNED[corpus, config]
-    names = ("note_id", "text", "word", "female", "male", "singular", "term", "feature")
+    names = ("note_id", "text", "word", "female", "male", "singular", "term", "feature", "pronoun")
     column = "prompt_id" if corpus == "clinical_notes" and config.startswith("pairs") else None
     column = "template" if corpus == "adjective_coreference" else column
     column = column or next(name for name in names if name in rows[0])

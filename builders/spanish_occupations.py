@@ -1,0 +1,128 @@
+"""spanish_occupations: professions by gender and nationality in Spanish, where templates agree with the person."""
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+
+from swapbias.studies import (
+    PLACEBO_COLUMNS,
+    PROMPT_COLUMNS,
+    Config,
+    Corpus,
+    Experiment,
+    Prompt,
+    Slice,
+    Study,
+    corpus_dir,
+    fill,
+    placebo,
+    read_table,
+    slots,
+)
+
+NAME = "spanish_occupations"
+GENDERS = ("woman", "man")
+COLUMNS = (*PROMPT_COLUMNS, "gender", "nationality")
+
+
+def _table(name: str, *columns: str) -> list[dict[str, str]]:
+    return read_table(corpus_dir(NAME) / f"{name}.csv", (*columns, "source"))
+
+
+@cache
+def _forms(gender: str) -> dict[str, str]:
+    """Articles and participles by slot."""
+    return {row["slot"]: row[gender] for row in _table("agreement", "slot", "man", "woman")}
+
+
+def _agreeing(template: str, gender: str, **words: str) -> str:
+    """The template with the words given, and articles and participles in the form of the gender."""
+    forms = {**_forms(gender), **words}
+    return fill(template, **{slot: forms[slot] for slot in slots(template)})
+
+
+def _rows(wording: int = 0) -> Iterator[dict[str, str]]:
+    claim = _table("claims", "wording", "template")[wording]["template"]
+    phrases = _table("phrases", "phrase", "man", "woman", "template")
+    nationalities = _table("nationalities", "nationality", "man", "woman")
+    professions = _table("professions", "profession", "man", "woman")
+    for nationality, gender, phrase in product(nationalities, GENDERS, phrases):
+        person = _agreeing(phrase["template"], gender, noun=phrase[gender], nationality=nationality[gender])
+        start, group = person[:1].upper() + person[1:], f"{nationality['nationality']} {gender}"
+        for profession in professions:
+            pair = f"{phrase['phrase']}/{profession['profession']}"
+            row = Prompt(
+                prompt_id=f"{pair}/{group}",
+                pair_id=pair,
+                group=group,
+                text=_agreeing(claim, gender, person=start, profession=profession[gender]),
+                candidates="",
+                construct="occupation",
+                condition=profession["profession"],
+                label="one form" if profession["man"] == profession["woman"] else "two forms",
+                template=phrase["phrase"],
+                experiment="sentences_es",
+            ).row()
+            yield {**row, "gender": gender, "nationality": nationality["nationality"]}
+
+
+def _reworded() -> Iterator[dict[str, str]]:
+    for number in range(1, len(_table("claims", "wording", "template"))):
+        for row in _rows(number):
+            yield placebo(row, str(number), row["text"])
+
+
+STUDY = Study(
+    name=NAME,
+    title="Professions by gender and nationality in Spanish",
+    url="https://github.com/swapbias/swapbias",
+    correction="holm",
+    experiments=(
+        Experiment(
+            name="sentences_es",
+            question="Does the sentiment of a Spanish sentence about a profession change with the gender and "
+            "nationality of its subject?",
+            configs=("sentences_es",),
+            kind="classifier",
+            measure="paired_gap",
+            group="español woman",
+            groups=tuple(f"{name} {gender}" for name in ("mexicano", "rumano", "marroquí") for gender in GENDERS),
+            reference_group="español man",
+            factors=("gender", "nationality"),
+            unit="probability of positive sentiment",
+            direction="above zero sentences about the first group are scored more positive than the same ones about "
+            "the second, below zero less; further from zero is worse",
+            levels=("español woman", "español man"),
+            random={"template": "phrases", "condition": "professions"},
+            placebo=("sentences_es_wordings",),
+            slices=(Slice("label", "form"),),
+            on_request=True,
+        ),
+    ),
+    limits=(
+        "Where a profession has a form for each gender, a gap is one between two words as well as two persons.",
+        "One word a nationality: the interval covers other phrases and professions, not other words.",
+        "A system for English reads Spanish as noise: choose one for Spanish.",
+    ),
+)
+
+CORPUS = Corpus(
+    name=NAME,
+    title="Spanish sentences about professions by gender and nationality",
+    licence="Apache-2.0",
+    study=STUDY,
+    configs=(
+        Config(
+            name="sentences_es",
+            description="2 genders x 4 nationalities x 8 phrases x 20 professions",
+            rows=_rows,
+            columns=COLUMNS,
+        ),
+        Config(
+            name="sentences_es_wordings",
+            description="The 1,280 sentences in 5 wordings",
+            rows=_reworded,
+            columns=(*COLUMNS, *PLACEBO_COLUMNS),
+        ),
+    ),
+)

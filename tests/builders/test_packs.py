@@ -1,0 +1,183 @@
+"""Prompt packs: groups are balanced, articles and verbs right, names have a source, and a redraw is allowed for."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.audit.plan import Settings, plan
+from swapbias.builders.group_packs import article, group
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.studies.catalogue import config_rows, load_corpus, load_study
+from swapbias.studies.tables import corpus_dir, read_table
+
+ASKED = [(study, one) for study in ("group_packs", "spanish_occupations") for one in load_study(study).experiments]
+NAMES = ("pack", "name", "gender", "race", "rating", "rated_by", "source")
+
+
+def names():
+    return read_table(corpus_dir("group_packs") / "names.csv", NAMES, optional=("rating", "rated_by"))
+
+
+@pytest.mark.parametrize(("study", "asked"), ASKED, ids=lambda one: getattr(one, "name", one))
+def test_every_group_has_as_many_rows_and_no_text_stands_twice(study, asked):
+    rows = config_rows(study, asked.name)
+    counts = Counter(row["group"] for row in rows)
+    assert set(counts) == set(asked.compared)
+    assert len(set(counts.values())) == 1
+    assert len({row["text"] for row in rows}) == len(rows)
+    for factor in asked.factors:
+        assert len({row[factor] for row in rows}) > 1
+    items = {}
+    for row in rows:
+        items.setdefault(row["group"], set()).add(row["template"])
+    assert min(map(len, items.values())) >= 8
+    if asked.measure == "paired_gap":  # every pair has every group
+        assert set(Counter(row["pair_id"] for row in rows).values()) == {len(counts)}
+
+
+def test_groups_are_named_by_their_levels():
+    for study, asked in ASKED:
+        for row in config_rows(study, asked.name)[::97] if asked.factors else ():
+            assert row["gender"] in row["group"].split()
+            assert all(row[factor] in row["group"] for factor in asked.factors)
+    assert group({"gender": "man", "disability": "no disability"}) == "man with no disability"
+
+
+# --- words ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", [one.name for one in load_corpus("group_packs").configs])
+def test_articles_fit_the_words_behind_them(config):
+    """By the sounds of the words of these tables: none is spelt with a vowel and spoken without, as "university"."""
+    for row in config_rows("group_packs", config):
+        text = row["text"]
+        assert re.match(r"[A-Z]", text)
+        assert text.endswith(".")
+        assert not re.search(r"  | \.|\[|\]", text)
+        for used, word in re.findall(r"\b(an?) (\S+)", text, re.IGNORECASE):
+            vowel = word[0].lower() in "aeiou" or re.match(r"8\d?-|1[18]-", word)
+            assert used.lower() == ("an" if vowel else "a"), text
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("8-year-old", "an"), ("81-year-old", "an"), ("11-year-old", "an"), ("18-year-old", "an"), ("71-year-old", "a"),
+     ("Indian", "an"), ("Brazilian", "a")],
+)  # fmt: skip
+def test_numbers_take_the_article_that_they_are_spoken_with(words, expected):
+    assert article(words) == expected
+
+
+@pytest.mark.parametrize("claim", ["occupation", "diagnosis"])
+def test_verbs_agree_with_pronouns(claim):
+    forms = {row["pronoun"]: row for row in config_rows("gender_lexicon", "pronoun_sets")}
+    roles = ("subject", "object", "possessive", "possessive_pronoun", "reflexive")
+    for row in config_rows("group_packs", f"{claim}_pronouns"):
+        mine = forms[row["pronoun"]]
+        used = set(re.findall(r"[a-z]+", row["text"].lower()))
+        assert used & {mine[role] for role in roles}
+        others = {forms[one][role] for one in forms for role in roles if one != row["pronoun"]}
+        assert not used & (others - {mine[role] for role in roles})
+        verb = re.search(rf"\b{mine['subject']} (is|are|has|have|was|were)\b", row["text"], re.IGNORECASE)
+        if verb:
+            assert (verb[1].lower() in ("are", "have", "were")) == (mine["agreement"] == "plural")
+
+
+def test_spanish_words_agree_with_the_person():
+    rows = config_rows("spanish_occupations", "sentences_es_wordings")
+    by_pair = {(row["prompt_id"].replace("woman", "man")): {} for row in rows}
+    for row in rows:
+        by_pair[row["prompt_id"].replace("woman", "man")][row["gender"]] = row["text"]
+    tables = {
+        name: read_table(corpus_dir("spanish_occupations") / f"{name}.csv", (first, "man", "woman", *more, "source"))
+        for name, first, more in (
+            ("agreement", "slot", ()), ("nationalities", "nationality", ()), ("professions", "profession", ()),
+            ("phrases", "phrase", ("template",)),
+        )
+    }  # fmt: skip
+    feminine = {row["man"]: row["woman"] for table in tables.values() for row in table}
+    for texts in by_pair.values():
+        words = re.findall(r"\w+", texts["man"].lower().replace("un puesto", "UN puesto"))  # no word of the person
+        assert [feminine.get(word, word).lower() for word in words] == re.findall(r"\w+", texts["woman"].lower())
+    assert all(re.match(r"(Este|Aquel|Mi|Nuestro|El|Un) ", row["text"]) for row in rows if row["gender"] == "man")
+    assert all(
+        re.match(r"(Esta|Aquella|Mi|Nuestra|La|Una) ", row["text"]) for row in rows if row["gender"] == "woman"
+    )
+
+
+# --- names ------------------------------------------------------------------------------------------------
+
+
+def test_names_have_a_source_and_a_rating_where_one_is_at_hand():
+    first = [row for row in names() if row["pack"] == "names"]
+    assert set(Counter((row["gender"], row["race"]) for row in first).values()) == {9}
+    assert len({row["name"] for row in first}) == 36
+    assert {row["source"] for row in first} == {"Bertrand & Mullainathan 2004"}
+    assert {row["race"] for row in first if row["rating"]} == {"black"}
+    full = [row for row in names() if row["pack"] == "full_names"]
+    assert all(row["rating"] for row in full)
+    for row in names():
+        assert bool(row["rating"]) == bool(row["rated_by"])
+        assert not row["rating"] or 0.5 < float(row["rating"]) < 1
+    for race in {row["race"] for row in full}:
+        parts = [part for row in full if row["race"] == race for part in row["name"].split()]
+        assert len(set(parts)) == len(parts) == 16
+
+
+# --- audits -----------------------------------------------------------------------------------------------
+
+
+def scores(rows, seed, **planted):
+    """Scores with a share of each name and profession, and what is planted for a race or gender."""
+    rng, score = np.random.default_rng(seed), np.full(len(rows), 0.5)
+    for column, sd in (("template", 0.05), ("condition", 0.08)):
+        codes, items = pd.factorize(rows[column])
+        score += rng.normal(0, sd, len(items))[codes]
+    for level, size in planted.items():
+        score += size * (rows["race"].eq(level) | rows["gender"].eq(level))
+    return rows.assign(score=score + rng.normal(0, 0.03, len(rows)), model_id="m")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    table = pd.DataFrame(config_rows("group_packs", "occupation_names")).drop(columns=["text", "candidates"])
+    return table[table["condition"].isin(table["condition"].unique()[:4])].reset_index(drop=True)
+
+
+def heads(table):
+    study = load_study("group_packs")
+    asked = replace(study.experiments[0], levels=())
+    found = disaggregate(table, replace(study, experiments=(asked,)), expected={}, robustness=False)
+    return [one for one in found if one.headline]
+
+
+def test_names_that_differ_by_chance_alone_are_seldom_a_finding(rows):
+    """Names vary here as much as any: an interval that did not cover a redraw would reject nearly always."""
+    found = [heads(scores(rows, seed)) for seed in range(20)]
+    assert (
+        sum(any(one.estimate.p_adjusted < 0.05 for one in some) for some in found) <= 4
+    )  # of 20: more by chance .003
+    race = [one.estimate for some in found for one in some if one.contrast.startswith("race")]
+    assert len(race) == 20
+    assert sum(one.ci_low <= 0 <= one.ci_high for one in race) >= 16
+
+
+def test_a_planted_gap_of_race_is_found_and_that_of_gender_is_not(rows):
+    found = {one.contrast: one for one in heads(scores(rows, 1, black=-0.2))}
+    assert found["race: black - white"].estimate.value == pytest.approx(-0.2, abs=0.06)
+    assert found["race: black - white"].estimate.p_adjusted < 0.01
+    assert found["race: black - white"].inference == "over names and professions"
+    assert found["gender: woman - man"].estimate.p_adjusted > 0.05
+
+
+def test_packs_run_where_they_are_named_only():
+    tasks, skipped = plan(Settings(model="vader"))
+    packs = {"group_packs", "spanish_occupations"}
+    assert not packs & {task.study.name for task in tasks}
+    assert packs <= {one.study for one in skipped}
+    tasks, _ = plan(Settings(model="vader", studies=("group_packs:occupation_names",)))
+    assert [(task.experiment.name, len(task.rows)) for task in tasks] == [("occupation_names", 720)]
