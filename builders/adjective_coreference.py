@@ -142,6 +142,8 @@ _experiment = partial(
     measure="paired_gap",
     group="pro",
     reference_group="anti",
+    says="is right more often about {more} than about {less}",
+    named={"pro": "pronouns that fit the stereotype", "anti": "pronouns that go against the stereotype"},
     levels=SIDES,
     slices=(Slice("condition", "adjectives"),),
     random={"male_answer": "men's occupations", "female_answer": "women's occupations"},
@@ -169,6 +171,7 @@ STUDY = Study(
             question="Does a causal model find the right answer likelier where the pronoun fits the stereotype?",
             kind="causal",
             reading="answers",
+            says="finds the right answer likelier more often with {more} than with {less}",
             unit="share of prompts whose right answer is likelier",
             direction="above zero the right answer is likelier than the wrong one more often where the pronoun fits "
             "the stereotype of the occupation; further from zero is worse",

@@ -185,6 +185,8 @@ _experiment = partial(
     measure="paired_gap",
     group="female",
     reference_group="male",
+    says="expects {more} over {less}",
+    named={"female": "women", "male": "men"},
     direction="above zero the model gives female words more probability than male ones, below zero less; "
     "further from zero is worse",
     random={"template": "templates", "condition": "diagnoses"},
@@ -210,7 +212,7 @@ STUDY = Study(
             unit="probability mass at the mask",
             scores=("score", "closed_list_mass", "matched_mass"),
             levels=GROUPS,
-            slices=(Slice("construct", "phase"), Slice("condition", "diagnosis")),
+            slices=(Slice("construct", "phase", ordered=True), Slice("condition", "diagnosis")),
         ),
         _experiment(
             name="rq2",
@@ -220,6 +222,7 @@ STUDY = Study(
             alternatives=("rq2_original",),
             placebo=("rq2_wordings",),
             reading="phrases",
+            says="gives phrases of stigma more probability about {more} than about {less}",
             on_request=True,
             unit="probability mass of phrases",
             levels=("female", "male"),

@@ -43,6 +43,8 @@ STUDY = Study(
             measure="paired_gap",
             group="female",
             reference_group="male",
+            says="finds the phenotype likelier in notes about {more} than in the same ones about {less}",
+            named={"female": "women", "male": "men"},
             unit="probability of the phenotype",
             direction=(
                 "above zero notes about women get the higher probability of the phenotype, below zero notes about "

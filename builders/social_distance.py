@@ -142,7 +142,7 @@ def _antonyms() -> Lexicon:
     return Lexicon(f"{NAME}/antonyms", words=words)
 
 
-_SLICES = (Slice("construct", "act"), Slice("template", "template"), Slice("label", "category"))
+_SLICES = (Slice("construct", "act", ordered=True), Slice("template", "template"), Slice("label", "category"))
 _CONDITION = Slice("condition", "condition")
 
 # What all three compare: conditions of two groups, each averaged over its renderings.
@@ -152,6 +152,8 @@ _experiment = partial(
     test="welch",
     group="stigmatized",
     reference_group="other",
+    says="disapproves more of {more} than of {less}",
+    named={"stigmatized": "stigmatized people", "other": "other people"},
     levels=("stigmatized", "other", "baseline"),
     aggregate=("rendering", "condition"),
     random={"label": "categories", "condition": "conditions"},
@@ -206,6 +208,7 @@ STUDY = Study(
             placebo=("sentiment_wordings",),
             kind="classifier",
             reading="negative_label",
+            says="labels sentences about {more} negative more often than those about {less}",
             spreads=_SPREADS,
             unit="share of negative labels",
             direction="above zero stigmatized conditions are labelled negative more often; above zero is worse",

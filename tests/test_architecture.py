@@ -24,7 +24,7 @@ ROOMS = {
     "swapping": {"numpy", "pyarrow"},
     "notes": set(),
     "findings": {"numpy", "pandas"},
-    "report": {"jinja2", "matplotlib", "numpy", "pandas"},
+    "report": {"jinja2", "markupsafe", "matplotlib", "numpy", "pandas"},
     "audit": {"pandas", "pyarrow"},
     "callbacks": {"transformers"},
     "hub": {"markdown_it", "markupsafe", "pandas", "pyarrow", "yaml"},

@@ -12,6 +12,7 @@ from .finding import (
     NONE as NONE,
     SMALL as SMALL,
     UNDECIDED as UNDECIDED,
+    VERDICTS as VERDICTS,
     Finding as Finding,
     Oriented as Oriented,
     comparisons as comparisons,
@@ -36,4 +37,4 @@ from .predictions import (
     over_trials as over_trials,
 )
 from .reproduce import NotAtHand as NotAtHand, Reproduced as Reproduced, recompute as recompute
-from .robustness import condition_means as condition_means
+from .robustness import condition_means as condition_means, influential as influential

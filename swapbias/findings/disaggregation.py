@@ -35,6 +35,7 @@ from swapbias.findings.groups import (
 from swapbias.findings.predictions import ANSWERS, RATES, bias, sentence_pairs
 from swapbias.findings.robustness import (
     HOLDS,
+    asked,
     beyond_wording,
     condition_means,
     headline_units,
@@ -438,16 +439,8 @@ def headline_rows(
 ) -> tuple[Context, pd.DataFrame]:
     """The rows of an experiment that a headline is made of, and the context in which its units are made of them."""
     experiment = next(one for one in study.experiments if one.name == finding.experiment)
-    named = (one for one in experiment.gaps if f"{one.group} - {one.reference_group}" == finding.contrast)
-    experiment = next(named, experiment)
-    contrast = experiment.contrast
-    if finding.measure != "gap_difference":  # one set of conditions was audited, or there is no contrast
-        contrast = None
-        rows = rows[rows[experiment.subset] == finding.subset] if finding.subset else rows
-    if finding.slice_by != "all":
-        column = next(one.column for one in experiment.slices if one.name == finding.slice_by)
-        rows = rows[rows[column] == finding.slice_value]
-    return Context(study.name, model, replace(experiment, contrast=contrast), "score", seed), rows
+    experiment, rows = asked(experiment, finding, rows)
+    return Context(study.name, model, experiment, "score", seed), rows
 
 
 def _disagreeing(found: Sequence[Finding]) -> list[Finding]:

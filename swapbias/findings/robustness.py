@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from swapbias import measures
 from swapbias.findings.finding import Context, Finding
 from swapbias.findings.predictions import ANSWERS, sentence_pairs
-from swapbias.measures import SPANS, Estimate, Floats
+from swapbias.measures import MEASURES, SPANS, Estimate, Floats
 from swapbias.studies import PLACEBO, Experiment, Lexicon, load_lexicon
 
 ORIGINAL = "0"  # the wording that the others reword
@@ -246,6 +246,51 @@ def headline_units(context: Context, rows: pd.DataFrame) -> Units | None:
     else:
         return None
     return Units(made[made["value"].notna()].reset_index(drop=True), context)
+
+
+def asked(experiment: Experiment, headline: Finding, rows: pd.DataFrame) -> tuple[Experiment, pd.DataFrame]:
+    """The scored rows that a headline is made of, placebo ones among them, and the experiment as it was asked.
+
+    Args:
+        experiment: of the headline.
+        headline: a difference of two sets of conditions, or of one set or value of a slice alone.
+        rows: of the experiment and the headline's model.
+    """
+    named = (one for one in experiment.gaps if f"{one.group} - {one.reference_group}" == headline.contrast)
+    experiment = next(named, experiment)
+    if headline.measure != "gap_difference":  # one set of conditions was audited, or there is no contrast
+        experiment = replace(experiment, contrast=None)
+        rows = rows[rows[experiment.subset] == headline.subset] if headline.subset else rows
+    if headline.slice_by != "all":
+        column = next(one.column for one in experiment.slices if one.name == headline.slice_by)
+        rows = rows[rows[column] == headline.slice_value]
+    return experiment, rows
+
+
+def influential(experiment: Experiment, headline: Finding, rows: pd.DataFrame) -> pd.DataFrame:
+    """The units that a headline is the mean of, with what each adds to it, the largest influence first.
+
+    Args:
+        experiment, headline, rows: as for ``asked``.
+
+    Returns:
+        A row a pair, sentence or condition: its columns, ``value`` (its gap or score) and ``influence``, the headline
+        minus what it would be without this unit; in the unit of the score. No rows where the headline is no mean.
+    """
+    experiment, rows = asked(experiment, headline, rows)
+    context = Context(headline.study, headline.model_id, experiment, headline.score)
+    units = headline_units(context, rows[rows["group"] != PLACEBO]) if MEASURES[headline.measure].reach else None
+    if units is None:
+        return pd.DataFrame({"value": [], "influence": []})
+    told = units.rows.copy()
+    for sample, sign in enumerate(_SIDES):
+        mine = (told["sample"] == sample).to_numpy()
+        values = told.loc[mine, "value"].to_numpy(dtype=np.float64)
+        if len(values) > 1:  # without the only one there is no mean
+            told.loc[mine, "influence"] = sign * (values - values.mean()) / (len(values) - 1)
+    if "influence" not in told:
+        return told.assign(influence=math.nan)
+    return told.sort_values("influence", key=lambda one: -one.abs(), kind="stable").reset_index(drop=True)
 
 
 # --- other wordings -----------------------------------------------------------------------------------

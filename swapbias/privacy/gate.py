@@ -12,6 +12,7 @@ import io
 import json
 import os
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ _KEYS = re.compile(
     rb"|\bBearer\s+[A-Za-z0-9._~+/-]{20,}"
 )
 _HELD = re.compile(rb'"credentialed"\s*:\s*(true|"True")', re.IGNORECASE)
-_EMBEDDED = re.compile(rb"data:[\w/+.-]+;base64,([A-Za-z0-9+/=]+)")
+_EMBEDDED = re.compile(rb"data:([\w/+.-]+);base64,([A-Za-z0-9+/=]+)")
+_DEFLATED = b"application/zlib"  # the scored prompts of a report
 _NOTE = credentialed.NOTE.strip("*").encode()
 
 
@@ -97,9 +99,12 @@ def _pieces(path: str, content: bytes | Path) -> Iterator[bytes]:
     yield data
     for found in _EMBEDDED.finditer(data):
         try:
-            yield base64.b64decode(found[1])
+            piece = base64.b64decode(found[2])
+            yield zlib.decompress(piece) if found[1] == _DEFLATED else piece
         except binascii.Error:
             continue
+        except zlib.error:
+            _stop(path, "holds what cannot be unpacked", "Write the report again")
     if name.endswith(".csv"):
         _refuse_held_rows(path, data)
 

@@ -5,5 +5,6 @@ from .figures import (
     headline_figure as headline_figure,
 )
 from .page import Page as Page, environment as environment, render as render, render_summary as render_summary
+from .sentence import Answer as Answer, answer as answer, summary as summary
 from .tables import headline_tables as headline_tables, terminal_table as terminal_table
 from .words import checked as checked, gated as gated, inert as inert, p_value as p_value, shown as shown

@@ -13,13 +13,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from swapbias.findings import BASELINE, RANDOM_DIRECT, RANDOM_SIGNED, Finding, agreeing, condition_scores
-from swapbias.measures import CLASSES, MEASURES, SAID
-from swapbias.report.words import plain, shown
+from swapbias.measures import CLASSES, MEASURES, SAID, SPANS
+from swapbias.report.words import group_name, group_place, plain, shown, value_name
 from swapbias.scorers.notes import Explained
-from swapbias.studies import Covariate, Experiment, load_study
+from swapbias.studies import PLACEBO, Covariate, Experiment, Slice, load_study
 
 # Okabe-Ito colours: told apart with any colour vision.
 COLOURS = ("#D55E00", "#0072B2", "#777777", "#009E73", "#CC79A7")
+MARKERS = ("o", "s", "D", "^", "X")  # of the same groups: never told by colour alone
+_GAP = "#222222"  # which is no group's
+_GROUPED = 15  # values of a slice above which they stand by category
+_ALIKE = 3  # rows that all show the same are a sentence on the page, from so many on
 STYLE: dict[Any, Any] = {
     "font.size": 9.0,
     "svg.hashsalt": "swapbias",
@@ -124,7 +128,7 @@ def from_items(study: str, experiment: Experiment, rows: pd.DataFrame, unit: str
             yield saved(f"{study}-{experiment.name}-grid", study, caption, _heat_map(grid))
     if "top_mass" in experiment.reported and "top_mass" in rows:
         caption = "Probability mass of the words that were read, per prompt; below one half most of it is not seen."
-        yield saved(f"{study}-{experiment.name}-top-mass", study, caption, _histogram(rows, "top_mass"))
+        yield saved(f"{study}-{experiment.name}-top-mass", study, caption, _histogram(rows, experiment))
 
 
 def _heat_map(grid: pd.DataFrame) -> Figure:
@@ -143,18 +147,20 @@ def _heat_map(grid: pd.DataFrame) -> Figure:
     return figure
 
 
-def _histogram(rows: pd.DataFrame, column: str) -> Figure:
+def _histogram(rows: pd.DataFrame, experiment: Experiment) -> Figure:
     figure = Figure(figsize=(6.0, 2.8), layout="constrained")
     axis = figure.subplots()
-    for colour, (group, part) in zip(COLOURS, rows.groupby("group", sort=False), strict=False):
-        weights = np.full(len(part), 100 / len(part))
+    lines = ("-", "--", ":", "-.", "-")  # of the same groups as the colours
+    for group, part in rows[rows["group"] != PLACEBO].groupby("group", sort=False):
+        place = group_place(experiment, str(group)) % len(COLOURS)
         axis.hist(
-            part[column],
+            part["top_mass"],
             bins=np.linspace(0, 1, 41).tolist(),
-            weights=weights,
+            weights=np.full(len(part), 100 / len(part)),
             histtype="step",
-            color=colour,
-            label=group,
+            color=COLOURS[place],
+            linestyle=lines[place],
+            label=group_name(experiment, str(group)),
         )
     axis.axvline(0.5, color="#999999", linewidth=0.8)
     axis.set_xlabel("summed probability of the words read")
@@ -311,6 +317,21 @@ def _panel(one: Explained, number: int, total: int) -> Drawn:
     return saved(name, one.study, caption, figure)
 
 
+def categories(experiment: Experiment, slice_: Slice, items: pd.DataFrame | None) -> Mapping[str, str]:
+    """Of each value of a long slice the value of another slice that it always has; blank where there is none."""
+    if items is None or slice_.column not in items:
+        return {}
+    answered = items[items["group"] != PLACEBO]
+    columns = [one.column for one in experiment.slices if one.column != slice_.column]
+    for column in [*columns, experiment.subset]:
+        if not column or column not in answered or answered[slice_.column].nunique() <= _GROUPED:
+            continue
+        pairs = answered[[slice_.column, column]].drop_duplicates()
+        if pairs[slice_.column].is_unique and 1 < pairs[column].nunique() < len(pairs):
+            return dict(zip(pairs[slice_.column].astype(str), pairs[column].astype(str), strict=True))
+    return {}
+
+
 def draw_figures(found: Sequence[Finding], items: Mapping[str, pd.DataFrame] | None = None) -> list[Drawn]:
     """Every figure: for each experiment its levels, gaps by slice, covariates and, from the items, its grid."""
     figures: list[Drawn] = []
@@ -330,9 +351,10 @@ def draw_figures(found: Sequence[Finding], items: Mapping[str, pd.DataFrame] | N
                 every = [one for one in found if (one.study, one.experiment, one.score) == (study, name, "score")]
                 figures += rate_figures(study, experiment, every)
                 continue
-            figures += _of_experiment(study, experiment, mine)
-            if items is not None and study in items:
-                rows = items[study][items[study]["experiment"] == name]
+            rows = None if items is None or study not in items else items[study]
+            rows = None if rows is None else rows[rows["experiment"] == name]
+            figures += _of_experiment(study, experiment, mine, rows)
+            if rows is not None:
                 figures += from_items(study, experiment, rows, mine[0].unit)
     return figures
 
@@ -355,7 +377,7 @@ def headline_figure(found: Sequence[Finding]) -> Drawn | None:
             axis.hlines(row, low, high, color=COLOURS[1], linewidth=1.3)
             axis.plot(value, row, "o", markersize=4.5, color=COLOURS[1])
         names = [(one.model_id, one.study, one.experiment, plain(one.slice_value)) for one in gaps]
-        _label_rows(axis, [" ".join(filter(None, name[0 if several else 1 :])) for name in names])
+        _label_rows(axis, [(" ".join(filter(None, name[0 if several else 1 :])), False) for name in names])
         axis.set_xlabel("gap, as a multiple of its margin")
         caption = (
             "Headline gaps with 95 % intervals, as multiples of their margins; in the band a gap counts as none."
@@ -363,26 +385,29 @@ def headline_figure(found: Sequence[Finding]) -> Drawn | None:
         return saved("headlines", gaps[0].study, caption, figure)
 
 
-def _of_experiment(study: str, experiment: Experiment, found: list[Finding]) -> Iterator[Drawn]:
+def _of_experiment(
+    study: str, experiment: Experiment, found: list[Finding], items: pd.DataFrame | None
+) -> Iterator[Drawn]:
     unit = found[0].unit
     for slice_ in experiment.slices:
         sliced = [one for one in found if one.slice_by == slice_.name]
         stem = f"{study}-{experiment.name}-{slice_.name.replace(' ', '-')}"
         levels = [one for one in sliced if one.measure == "mean" and one.contrast != "all"]
         gaps = [one for one in sliced if one.measure == experiment.measure]
-        if levels and (slice_ == experiment.slices[0] or not gaps):
+        if levels and not _alike(levels) and (slice_ == experiment.slices[0] or not gaps):
+            category = categories(experiment, slice_, items)
             caption = f"Mean {unit} by {slice_.name}, with 95 % intervals."
-            if not gaps:  # one group per value: a ranking
-                levels.sort(key=lambda one: (math.isnan(one.estimate.value), -one.estimate.value))
-                caption = f"Mean {unit} of every {slice_.name}, from highest to lowest, with 95 % intervals."
-            groups = [group for group in experiment.levels if group != "all"]
-            yield saved(f"{stem}-levels", study, caption, _levels(levels, unit, groups, ranking=not gaps))
-        if gaps:
+            if not gaps:  # one group per value: a ranking, within each category
+                levels = _ranked(levels, category)
+                within = " within its category" if category else ""
+                caption = f"Mean {unit} of every {slice_.name}, from highest to lowest{within}, with 95 % intervals."
+            yield saved(f"{stem}-levels", study, caption, _levels(levels, experiment, None if gaps else category))
+        if gaps and not _alike(gaps):
             caption = (
                 f"Gap ({plain(gaps[0].contrast)}) by {slice_.name}, with 95 % intervals; filled: p < .05 after "
                 f"correction over {slice_.name}. {experiment.direction[0].upper()}{experiment.direction[1:]}."
             )
-            yield saved(f"{stem}-gap", study, caption, _gaps(gaps, unit))
+            yield saved(f"{stem}-gap", study, caption, _gaps(gaps, unit, ordered=slice_.ordered))
     for covariate in experiment.covariates:
         name = next(s.name for s in experiment.slices if s.column == covariate.column)
         means = [one for one in found if one.measure == "mean" and one.contrast == "all" and one.slice_by == name]
@@ -411,41 +436,73 @@ def _height(found: Sequence[Finding]) -> float:
     return 1.1 + 0.27 * rows
 
 
-def _levels(found: Sequence[Finding], unit: str, groups: Sequence[str], *, ranking: bool = False) -> Figure:
-    """One row per slice value, one coloured point with interval per group; a ranking has one group a row."""
-    figure, axes = _panels(found, 0.6 * _height(found) + 0.6 if ranking else _height(found) + 0.4)
+def _alike(found: Sequence[Finding]) -> bool:
+    """Whether all values of a slice show the same, for each group and set of conditions."""
+    shown: dict[str, set[float]] = {}
+    for one in found:
+        shown.setdefault(f"{one.subset}/{one.contrast}", set()).add(round(one.estimate.value, 4))
+    values = {one.slice_value for one in found}
+    return len(values) >= _ALIKE and all(len(each) == 1 for each in shown.values()) and len(found) >= len(values)
+
+
+def _ranked(levels: Sequence[Finding], category: Mapping[str, str]) -> list[Finding]:
+    """From highest to lowest, categories one after another in the order of the study."""
+    places = list(dict.fromkeys(category.values()))
+
+    def place(one: Finding) -> tuple[int, bool, float]:
+        value, named = one.estimate.value, category.get(one.slice_value)
+        return (places.index(named) if named in places else 0, math.isnan(value), -value)
+
+    return sorted(levels, key=place)
+
+
+def _levels(found: Sequence[Finding], experiment: Experiment, category: Mapping[str, str] | None) -> Figure:
+    """One row per slice value, one coloured point with interval per group.
+
+    ``category`` (None: none) heads the values of a ranking, which has one group a row.
+    """
+    ranking = category is not None
+    groups = [group for group in experiment.levels if group != "all"]
+    figure, axes = _panels(found, _height(found) + 0.4)
     if ranking:
-        figure.set_figwidth(7.5)
+        figure.set_size_inches(7.5, 0.6 * _height(found) + 0.6 + 0.17 * len(set((category or {}).values())))
     for subset, axis in axes.items():
         mine = [one for one in found if one.subset == subset]
-        values = list(dict.fromkeys(one.slice_value for one in mine))
+        rows = _rows(mine, category or {})
         for shift, group in enumerate(groups):
             points = [one for one in mine if one.contrast == group]
             apart = 0.0 if ranking else 0.18 * (shift - (len(groups) - 1) / 2)
-            rows = [values.index(one.slice_value) + apart for one in points]
-            _points(axis, points, rows, COLOURS[shift % len(COLOURS)], label=plain(group))
-        _label_rows(axis, values)
-        axis.set_xlabel(f"mean {unit}")
+            at = [rows.index((one.slice_value, False)) + apart for one in points]
+            _points(axis, points, at, place=group_place(experiment, group), label=group_name(experiment, group))
+        _label_rows(axis, rows)
+        axis.set_xlabel(f"mean {found[0].unit}")
     first = next(iter(axes.values()))
     figure.legend(
-        *first.get_legend_handles_labels(),
-        loc="outside upper center",
-        ncols=len(groups),
-        frameon=False,
-        fontsize=8,
+        *first.get_legend_handles_labels(), loc="outside upper center", ncols=len(groups), frameon=False, fontsize=8
     )
     return figure
 
 
-def _gaps(found: Sequence[Finding], unit: str) -> Figure:
-    """One row per slice value, sorted by the gap; filled points differ from zero after correction."""
+def _rows(found: Sequence[Finding], category: Mapping[str, str]) -> list[tuple[str, bool]]:
+    """The rows of a panel from the top: names of values, and (true) of categories before theirs."""
+    rows: list[tuple[str, bool]] = []
+    for value in dict.fromkeys(one.slice_value for one in found):
+        if value in category and (category[value], True) not in rows:
+            rows.append((category[value], True))
+        rows.append((value, False))
+    return rows
+
+
+def _gaps(found: Sequence[Finding], unit: str, *, ordered: bool) -> Figure:
+    """One row per slice value, in its own order or sorted by the gap; filled points differ from zero."""
     figure, axes = _panels(found, _height(found))
     for subset, axis in axes.items():
-        mine = sorted((one for one in found if one.subset == subset), key=lambda one: one.estimate.value)
+        mine = [one for one in found if one.subset == subset]
+        mine = mine if ordered else sorted(mine, key=lambda one: one.estimate.value)
         axis.axvline(0, color="#999999", linewidth=0.8, zorder=0)
         for row, one in enumerate(mine):
-            _points(axis, [one], [row], COLOURS[1], filled=one.estimate.p_adjusted < 0.05)
-        _label_rows(axis, [one.slice_value for one in mine])
+            _points(axis, [one], [row], filled=one.estimate.p_adjusted < 0.05)
+        _label_rows(axis, [(one.slice_value, False) for one in mine])
         axis.set_xlabel(f"{plain(mine[0].contrast)}, {unit}")
     return figure
 
@@ -454,18 +511,19 @@ def _points(
     axis: Any,
     found: Sequence[Finding],
     rows: Sequence[float],
-    colour: str,
     *,
+    place: int | None = None,
     label: str = "",
     filled: bool = True,
 ) -> None:
-    values = [one.estimate.value for one in found]
-    ends = ([one.estimate.ci_low for one in found], [one.estimate.ci_high for one in found])
-    axis.hlines(rows, *ends, color=colour, linewidth=1.3)
+    """Points with their intervals, in the colour and shape of a group's ``place``; None: gaps, which are of none."""
+    colour = _GAP if place is None else COLOURS[place % len(COLOURS)]
+    ends = [_within(one) for one in found]
+    axis.hlines(rows, [low for low, _ in ends], [high for _, high in ends], color=colour, linewidth=1.3)
     axis.plot(
-        values,
+        [one.estimate.value for one in found],
         rows,
-        "o",
+        MARKERS[(place or 0) % len(MARKERS)],
         markersize=4.5,
         color=colour,
         markerfacecolor=colour if filled else "white",
@@ -473,10 +531,22 @@ def _points(
     )
 
 
-def _label_rows(axis: Any, names: Sequence[str]) -> None:
-    size = 9.0 if len(names) <= 40 else 6.5
-    axis.set_yticks(range(len(names)), [plain(name) for name in names], fontsize=size)
-    axis.set_ylim(len(names) - 0.5, -0.5)
+def _within(one: Finding) -> tuple[float, float]:
+    """The ends of an interval, none beyond what its quantity can be; NaN where there is none."""
+    if math.isnan(one.estimate.ci_low):
+        return math.nan, math.nan
+    span = SPANS.get(one.unit, math.inf)
+    least = 0.0 if one.measure == "mean" and math.isfinite(span) else -span
+    return max(least, one.estimate.ci_low), min(span, one.estimate.ci_high)
+
+
+def _label_rows(axis: Any, rows: Sequence[tuple[str, bool]]) -> None:
+    """Names of values, and in bold of the categories above them."""
+    size = 9.0 if len(rows) <= 40 else 6.5
+    axis.set_yticks(range(len(rows)), [value_name(name) for name, _ in rows], fontsize=size)
+    for tick, (_, heads) in zip(axis.get_yticklabels(), rows, strict=True):
+        tick.set_fontweight("bold" if heads else "normal")
+    axis.set_ylim(len(rows) - 0.5, -0.5)
     axis.tick_params(axis="y", length=0)
 
 
@@ -544,10 +614,12 @@ def _agreement_scatter(study: str, kinds: Sequence[Experiment], scores: pd.DataF
         return
     figure = Figure(figsize=(6.2, 4.6), layout="constrained")
     axis = figure.subplots()
-    for colour, (group, part) in zip(COLOURS, scores.groupby("group", sort=False), strict=False):
+    for group, part in scores.groupby("group", sort=False):
+        place = group_place(kinds[0], str(group)) % len(COLOURS)
         axis.plot(
-            part[kinds[0].name], part[kinds[1].name], "o", markersize=4.5, alpha=0.75, color=colour, label=group
-        )
+            part[kinds[0].name], part[kinds[1].name], MARKERS[place], markersize=4.5, alpha=0.75,
+            color=COLOURS[place], label=group_name(kinds[0], str(group)),
+        )  # fmt: skip
     axis.set_xlabel(kinds[0].unit)
     axis.set_ylabel(kinds[1].unit)
     axis.legend(frameon=False, fontsize=8)
@@ -563,9 +635,14 @@ def _by_template(study: str, experiment: Experiment, models: Mapping[str, pd.Dat
     table = both.pivot_table(index=["model_id", "template"], columns="group", values="score", sort=False)
     figure = Figure(figsize=(6.4, 1.0 + 0.42 * len(table)), layout="constrained")
     axis = figure.subplots()
-    for shift, (colour, group) in enumerate(zip(COLOURS, table.columns, strict=False)):
+    hatches = ("", "//", "..", "xx", "\\\\")  # of the same groups as the colours
+    for shift, group in enumerate(table.columns):
+        place = group_place(experiment, str(group)) % len(COLOURS)
         rows_at = [row + 0.25 * (shift - 1) for row in range(len(table))]
-        axis.barh(rows_at, table[group], 0.22, color=colour, label=group)
+        named = group_name(experiment, str(group))
+        axis.barh(
+            rows_at, table[group], 0.22, color=COLOURS[place], hatch=hatches[place], edgecolor="white", label=named
+        )
     axis.set_yticks(range(len(table)), [shown(f"{model}: {template}") for model, template in table.index])
     axis.set_xlim(0, 1)
     axis.set_xlabel(experiment.unit)

@@ -1,22 +1,32 @@
 """The report: one HTML file without any external reference."""
 
 import base64
+import difflib
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import math
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
+from urllib.parse import urlencode
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
 
-from swapbias.findings import ANSWERS, AS_PUBLISHED, Finding, comparisons
+from swapbias.findings import ANSWERS, AS_PUBLISHED, Finding, comparisons, experiment_of, headlines, influential
+from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
-from swapbias.report import words
-from swapbias.report.figures import Drawn, headline_figure
-from swapbias.studies import Experiment, load_study
+from swapbias.report import sentence, words
+from swapbias.report.charts import Axis, Dot, key, ruler, strip
+from swapbias.report.figures import Drawn, categories, headline_figure
+from swapbias.studies import PLACEBO, Experiment, Slice, load_study
 
 
-def environment() -> Environment:
+def environment(finalize: Any = None) -> Environment:
     """The templates of this package."""
     return Environment(
         loader=PackageLoader("swapbias.report", "."),
@@ -24,10 +34,15 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=finalize,
     )
 
 
 EXAMPLES = 4  # pairs shown at each end
+DRIVERS = 10  # units of largest influence
+MOST_BYTES = 20_000_000  # of compressed scored prompts in one page
+_FIELDS = ("model_id", "construct", "label", "condition", "template", "wording")  # what pairs are searched by
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _OF_ANSWERS = (
     "Intervals, tests and n are over sentence pairs: the trials of a pair are averaged, and over all rows its "
     "adjectives as well, so that asking again does not make them surer. Differences to the baseline are paired by "
@@ -50,10 +65,39 @@ class Page:
 class Example:
     """One pair: what was read, what the model gave each group."""
 
-    texts: list[str]
+    texts: list[Markup]
     other: float
     reference: float
     answers: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a chart; ``cells`` hold what is shown and the number to sort by, NaN: missing, None: by its text.
+
+    ``find`` is what a link to its pairs asks for.
+    """
+
+    name: str
+    picture: Markup
+    cells: tuple[tuple[str, float | None], ...]
+    find: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Values with intervals on one scale, as rows of a table, in parts with a heading each.
+
+    ``said`` stands in place of rows that are all the same.
+    """
+
+    name: str
+    caption: str
+    heads: tuple[str, ...]
+    parts: tuple[tuple[str, tuple[Row, ...]], ...]
+    ruler: Markup
+    keys: tuple[tuple[Markup, str], ...] = ()
+    said: str = ""
 
 
 def render(page: Page) -> str:
@@ -62,17 +106,26 @@ def render(page: Page) -> str:
     Without items it shows no texts.
     """
     manifest = public_manifest(page.manifest)
+    style, script = (_own(name) for name in ("page.css", "page.js"))
+    packed = _packed(page)
     return _template("page.html.j2").render(
         manifest=manifest,
         models=manifest["models"],
+        style=style,
+        script=script,
+        policy=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "base-uri 'none'; form-action 'none'",
+        answers=_answers(page.found),
         headlines=comparisons(page.found, views=True),
         several=len({one.model_id for one in page.found}) > 1,
         original=all("original" in one["config"] for one in manifest["corpora"]),
         compared=_published(page.found),
         leaks=_planted(page.found, "planted leak"),
         planted=_planted(page.found, "planted"),
-        studies=[_section(page, name) for name in dict.fromkeys(one.study for one in page.found)],
+        studies=[_section(page, name, packed) for name in dict.fromkeys(one.study for one in page.found)],
         with_items=bool(page.items),
+        packed=packed,
+        too_large=bool(page.items) and packed is None,
         coverage=_coverage(page.coverage),
     )
 
@@ -85,12 +138,38 @@ def render_summary(found: Sequence[Finding]) -> str:
 
 
 def _template(name: str) -> Template:
-    templates = environment()
+    templates = environment(_seen)
     templates.globals |= {
         "words": words,
+        "sentence": sentence,
         "data_uri": lambda svg: "data:image/svg+xml;base64," + base64.b64encode(svg).decode(),
     }
     return templates.get_template(name)
+
+
+def _own(name: str) -> Markup:
+    """A file of this package that stands within the page."""
+    return Markup(files("swapbias.report").joinpath(name).read_text(encoding="utf-8"))
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _seen(value: Any) -> Any:
+    """A text with a mark for each control character, and for each that turns the direction of what follows."""
+    if not isinstance(value, str) or not _UNSEEN.search(value):
+        return value
+    return type(value)(_UNSEEN.sub("\N{REPLACEMENT CHARACTER}", value))
+
+
+def anchor(*names: str) -> str:
+    """What a link to a part of the page says: letters, digits, dashes and dots.
+
+    >>> anchor("gendered_stigma", "rq1", "noun pair")
+    'gendered_stigma.rq1.noun-pair'
+    """
+    return ".".join(re.sub(r"[^A-Za-z0-9_]+", "-", name) for name in names if name)
 
 
 def _planted(found: Sequence[Finding], source: str) -> list[Finding]:
@@ -104,7 +183,110 @@ def _published(found: Sequence[Finding]) -> list[Finding]:
     return [one for one in known if one.view == AS_PUBLISHED or (one.study, one.model_id, *one.key()) not in own]
 
 
-def _section(page: Page, name: str) -> dict[str, Any]:
+# --- answers ------------------------------------------------------------------------------------------
+
+
+def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
+    """For each experiment and model the sentence and its picture; gaps in points share one scale over all studies."""
+    asked: dict[tuple[str, ...], list[Finding]] = {}
+    for one in headlines(found):
+        asked.setdefault((one.study, one.experiment, one.model_id), []).append(one)
+    shown = {name: [one for each in several for one in _with_parts(each, found)] for name, several in asked.items()}
+    every = [one for several in shown.values() for one in several]
+    return [_answer(several, shown[name], every, found) for name, several in asked.items()]
+
+
+def _answer(
+    several: list[Finding], shown: list[Finding], every: Sequence[Finding], found: Sequence[Finding]
+) -> dict[str, Any]:
+    first, experiment = several[0], experiment_of(several[0])
+    axis = _axis([one for one in every if _scaled_alike(one, first)])
+    told = sentence.answer(first, found)
+    return {
+        "of": first,
+        "place": anchor(first.study, first.experiment),
+        "question": experiment.question if experiment else first.experiment,
+        "sentence": sentence.summary(several, found),
+        "told": told if len(several) == 1 else None,
+        "meaning": told.meaning,
+        "verdict": first.verdict if len(several) == 1 else "",
+        "chart": Chart(
+            "", "", (_unit_head(first), "95 % interval"),
+            (("", tuple(_gap_row(one, axis, _name_in_answer(one), brief=True) for one in shown)),),
+            ruler(axis, _unit_head(first)),
+        ),
+    }  # fmt: skip
+
+
+def _with_parts(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
+    """A headline; of a difference of gaps both gaps before it."""
+    if finding.measure != "gap_difference":
+        return [finding]
+    parts = (sentence.part(finding, name, found) for name in finding.subset.split(" - ", 1))
+    return [*(one for one in parts if one is not None), finding]
+
+
+def _scaled_alike(one: Finding, other: Finding) -> bool:
+    """Whether two values stand on one scale: all in points do."""
+    both = [bool(MEASURES[each.measure].reach) and sentence.in_points(each.unit) for each in (one, other)]
+    return all(both) or (not any(both) and (one.measure, one.unit) == (other.measure, other.unit))
+
+
+def _name_in_answer(finding: Finding) -> str:
+    told = words.where(finding)
+    if finding.measure == "gap_difference":
+        return f"difference: {told}"
+    return words.quantity(finding) if told == "all" else told
+
+
+def _unit_head(finding: Finding) -> str:
+    if MEASURES[finding.measure].reach and sentence.in_points(finding.unit):
+        return "points"
+    return finding.unit
+
+
+def _axis(found: Sequence[Finding]) -> Axis:
+    """One scale for all of them: no interval reaches beyond what their quantity can be."""
+    first, scale = found[0], sentence.shown_factor(found[0])
+    margins = [one.margin * scale for one in found if not math.isnan(one.margin)]
+    record = MEASURES[first.measure]
+    span = 100.0 if sentence.in_points(first.unit) else math.inf
+    reach = 2 if any(MEASURES[one.measure].reach == 2 for one in found) else 1
+    least, most = -reach * span, reach * span
+    if not record.signed:
+        least, most = 0.0, min(span, 1.0 if scale == 1 and not record.whole and math.isinf(span) else span)
+    ends = [
+        sentence.shown_factor(one) * end
+        for one in found
+        for end in (one.estimate.value, one.estimate.ci_low, one.estimate.ci_high)
+    ]
+    return Axis.over(ends, margin=max(margins, default=math.nan), least=least, most=most)
+
+
+def _dot(finding: Finding, group: int | None = None, *, hollow: bool = False) -> Dot:
+    scale, estimate = sentence.shown_factor(finding), finding.estimate
+    return Dot(scale * estimate.value, scale * estimate.ci_low, scale * estimate.ci_high, group, hollow)
+
+
+def _gap_row(finding: Finding, axis: Axis, name: str, *, find: str = "", brief: bool = False) -> Row:
+    estimate = finding.estimate
+    sure = (
+        estimate.ci_low > 0 or estimate.ci_high < 0 if math.isnan(estimate.p_adjusted) else estimate.p_adjusted < 0.05
+    )
+    picture = strip([_dot(finding, hollow=MEASURES[finding.measure].signed and not sure)], axis)
+    cells: list[tuple[str, float | None]] = [
+        (sentence.value(finding).removesuffix(" points"), estimate.value),
+        (sentence.interval(finding) or "–", estimate.ci_low),
+    ]
+    if not brief:
+        cells += [(words.p_value(estimate.p_adjusted), estimate.p_adjusted), (words.counted(estimate), estimate.n)]
+    return Row(name, picture, tuple(cells), find)
+
+
+# --- sections -----------------------------------------------------------------------------------------
+
+
+def _section(page: Page, name: str, packed: Mapping[str, str] | None) -> dict[str, Any]:
     study = load_study(name)
     mine = [one for one in page.found if one.study == name]
     run = {one.experiment for one in mine}
@@ -113,29 +295,166 @@ def _section(page: Page, name: str) -> dict[str, Any]:
         "several": len({one.model_id for one in mine}) > 1,
         "figures": [figure for figure in page.figures if figure.study == name],
         "experiments": [
-            {
-                "experiment": experiment,
-                "unit": next(one.unit for one in mine if one.experiment == experiment.name),
-                "note": _OF_ANSWERS if ANSWERS in experiment.rates else "",
-                "tables": _tables(experiment, [one for one in mine if one.experiment == experiment.name]),
-                "examples": _examples(experiment, page.items[name]) if name in page.items else [],
-                "grids": words.rate_grids([one for one in mine if one.experiment == experiment.name]),
-            }
+            _part(page, experiment, [one for one in mine if one.experiment == experiment.name], packed)
             for experiment in study.experiments
             if experiment.name in run
         ],
     }
 
 
-def _tables(experiment: Experiment, found: list[Finding]) -> list[tuple[str, list[Finding]]]:
-    """Findings by slice: over all rows every score and view, else the published score by the design.
+def _part(
+    page: Page, experiment: Experiment, mine: list[Finding], packed: Mapping[str, str] | None
+) -> dict[str, Any]:
+    study = mine[0].study
+    rows = page.items.get(study)
+    items = None if rows is None else rows[rows["experiment"] == experiment.name]
+    place = anchor(study, experiment.name)
+    charts = list(_charts(experiment, mine, items))
+    return {
+        "experiment": experiment,
+        "place": place,
+        "unit": mine[0].unit,
+        "note": _OF_ANSWERS if ANSWERS in experiment.rates else "",
+        "charts": charts,
+        "tables": _tables(experiment, mine, {chart.name for chart in charts}),
+        "examples": [] if rows is None else _examples(experiment, rows),
+        "drivers": [] if items is None or _of_notes(experiment) else list(_drivers(experiment, mine, items)),
+        "grids": words.rate_grids(mine),
+        "pairs": place if packed is not None and place in packed else "",
+    }
+
+
+def _tables(experiment: Experiment, found: list[Finding], drawn: set[str]) -> list[tuple[str, list[Finding]]]:
+    """Findings by slice: over all rows every score and view, else what no chart shows.
 
     Of answers the published test between trials stands at the slices too.
     """
     answers = ANSWERS in experiment.rates
     shown = [one for one in found if one.slice_by == "all" or (one.score == "score" and (answers or not one.view))]
+    if not answers:
+        shown = [one for one in shown if one.slice_by == "all" or not _charted(one)]
     names = dict.fromkeys(one.slice_by for one in shown)
     return [(name, [one for one in shown if one.slice_by == name]) for name in names]
+
+
+def _charted(finding: Finding) -> bool:
+    return finding.measure == "mean" or bool(MEASURES[finding.measure].reach)
+
+
+def _charts(experiment: Experiment, found: Sequence[Finding], items: pd.DataFrame | None) -> Iterator[Chart]:
+    """For each slice its gaps, and apart from them its means."""
+    for one in experiment.slices:
+        mine = [
+            each
+            for each in found
+            if each.slice_by == one.name and each.score == "score" and not each.view and _charted(each)
+        ]
+        gaps = [each for each in mine if each.measure != "mean"]
+        means = [each for each in mine if each.measure == "mean"]
+        category = categories(experiment, one, items)
+        if gaps:
+            yield _gap_chart(one, gaps, category)
+        if means:
+            yield _mean_chart(experiment, one, means, category)
+
+
+def _head(finding: Finding, category: Mapping[str, str], several: bool) -> str:
+    """Which part of a chart a finding stands in: its model, set of conditions and category, where there are more."""
+    told = [finding.model_id] if several else []
+    told += [words.plain(finding.subset)] if finding.subset else []
+    told += [words.value_name(category[finding.slice_value])] if finding.slice_value in category else []
+    return ", ".join(told)
+
+
+def _gap_chart(slice_: Slice, gaps: Sequence[Finding], category: Mapping[str, str]) -> Chart:
+    axis, several = _axis(gaps), len({one.model_id for one in gaps}) > 1
+    parts: dict[str, list[Row]] = {}
+    for one in gaps:
+        row = _gap_row(one, axis, words.value_name(one.slice_value), find=_find(slice_, one))
+        parts.setdefault(_head(one, category, several), []).append(row)
+    unit = _unit_head(gaps[0])
+    rows = [row for part in parts.values() for row in part]
+    return Chart(
+        f"gaps by {slice_.name}",
+        f"Gap ({words.plain(gaps[0].contrast)}) by {slice_.name}, in {unit}, with 95 % intervals; filled: p < .05 "
+        "after correction. The band is the margin within which a gap counts as none.",
+        (slice_.name, unit, "95 % interval", "p corrected", "n"),
+        tuple((name, tuple(part)) for name, part in parts.items()),
+        ruler(axis, unit),
+        said=_all_alike(rows, slice_.name, unit),
+    )
+
+
+def _find(slice_: Slice, finding: Finding) -> str:
+    """What a link to a row's pairs asks for."""
+    experiment = experiment_of(finding)
+    wanted = {slice_.column: finding.slice_value}
+    if experiment and finding.subset and " - " not in finding.subset:
+        wanted[experiment.subset] = finding.subset
+    return urlencode(wanted)
+
+
+def _all_alike(rows: Sequence[Row], name: str, unit: str) -> str:
+    """A sentence for rows that all show the same; blank for any others."""
+    shown = {tuple(text for text, _ in row.cells[:2]) for row in rows}
+    if len(rows) < 3 or len(shown) > 1:
+        return ""
+    value, ends = next(iter(shown))
+    interval = "" if ends == "–" else f" (95 % interval: {ends})"
+    return f"All {len(rows)} values of {name} are the same: {value} {unit}{interval}."
+
+
+def _mean_chart(
+    experiment: Experiment, slice_: Slice, means: Sequence[Finding], category: Mapping[str, str]
+) -> Chart:
+    """A row for each value with a dot for each group; where a value has one group only, the row says which."""
+    axis, several = _axis(means), len({one.model_id for one in means}) > 1
+    present = {one.contrast for one in means}
+    groups = [name for name in dict.fromkeys((*experiment.levels, *present)) if name in present]
+    cells: dict[tuple[str, str], dict[str, Finding]] = {}
+    for one in means:
+        cells.setdefault((_head(one, category, several), one.slice_value), {})[one.contrast] = one
+    single = len(groups) > 1 and all(len(each) == 1 for each in cells.values())
+    parts: dict[str, list[Row]] = {}
+    for (head, value), by_group in cells.items():
+        dots = [_dot(one, words.group_place(experiment, name)) for name, one in by_group.items()]
+        told = tuple(_mean_cell(by_group.get(name)) for name in groups)
+        (first, one), *_ = by_group.items()
+        if single:
+            told = (_mean_cell(one), (words.group_name(experiment, first), None))
+        parts.setdefault(head, []).append(Row(words.value_name(value), strip(dots, axis), told, _find(slice_, one)))
+    unit = "points" if sentence.in_points(means[0].unit) else means[0].unit
+    named = [words.group_name(experiment, name) for name in groups]
+    return Chart(
+        f"means by {slice_.name}",
+        f"Mean {means[0].unit} by {slice_.name}, in {unit}, with 95 % intervals.",
+        (slice_.name, *(("mean", "group") if single else named)),
+        tuple((name, tuple(part)) for name, part in parts.items()),
+        ruler(axis, unit),
+        keys=tuple(
+            (key(words.group_place(experiment, name)), label) for name, label in zip(groups, named, strict=True)
+        ),
+        said="" if single else _means_alike([row for part in parts.values() for row in part], slice_.name, named),
+    )
+
+
+def _means_alike(rows: Sequence[Row], name: str, groups: Sequence[str]) -> str:
+    """A sentence for means that are all the same; blank for any others."""
+    if len(rows) < 3 or len({row.cells for row in rows}) > 1:
+        return ""
+    told = ", ".join(f"{group} {text}" for group, (text, _) in zip(groups, rows[0].cells, strict=True))
+    return f"All {len(rows)} values of {name} have the same means: {told}."
+
+
+def _mean_cell(finding: Finding | None) -> tuple[str, float | None]:
+    if finding is None:
+        return "", math.nan
+    ends = sentence.interval(finding)
+    told = sentence.level(finding.estimate.value, finding)
+    return f"{told} ({ends})" if ends else told, finding.estimate.value
+
+
+# --- pairs --------------------------------------------------------------------------------------------
 
 
 def _examples(experiment: Experiment, items: pd.DataFrame) -> list[Example]:
@@ -161,8 +480,139 @@ def _example(rows: pd.DataFrame, pair: list[str]) -> Example:
     by_group = rows.set_index("group")
     top = json.loads(rows["top_tokens"].iloc[0])[:5]
     answers = ", ".join(f"{token} {probability:.2f}" for token, probability in top)
-    texts = list(dict.fromkeys(by_group.loc[pair, "text"]))
+    texts = marked(list(by_group.loc[pair, "text"]))
     return Example(texts, by_group.loc[pair[0], "score"], by_group.loc[pair[1], "score"], answers)
+
+
+def marked(texts: Sequence[str]) -> list[Markup]:
+    """Each different text once, escaped, with the words in which it differs from the others (or its mask) marked.
+
+    >>> [str(one) for one in marked(["He is <b>.", "She is <b>."])]
+    ['<mark>He</mark> is &lt;b&gt;.', '<mark>She</mark> is &lt;b&gt;.']
+    """
+    unique = list(dict.fromkeys(texts))
+    if len(unique) != 2:
+        return [_masked(text) for text in unique]
+    split = [re.findall(r"\s+|\w+|[^\w\s]", text) for text in unique]
+    same = difflib.SequenceMatcher(None, split[0], split[1], autojunk=False).get_matching_blocks()
+    told = []
+    for side, tokens in enumerate(split):
+        pieces, at = [], 0
+        for block in same:
+            start = (block.a, block.b)[side]
+            if start > at:
+                pieces.append(Markup("<mark>{}</mark>").format(_seen("".join(tokens[at:start]))))
+            pieces.append(Markup.escape(_seen("".join(tokens[start : start + block.size]))))
+            at = start + block.size
+        told.append(Markup("").join(pieces))
+    return told
+
+
+def _masked(text: str) -> Markup:
+    pieces = re.split(r"(<mask>|\[MASK\])", _seen(text))
+    return Markup("").join(
+        Markup("<mark>{}</mark>").format(one) if place % 2 else Markup.escape(one) for place, one in enumerate(pieces)
+    )
+
+
+def _drivers(experiment: Experiment, found: Sequence[Finding], items: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """For each headline the units of largest influence, with the texts of pairs."""
+    for headline in found:
+        if not headline.headline or not MEASURES[headline.measure].reach:
+            continue
+        mine = items[items["model_id"] == headline.model_id]
+        units = influential(experiment, headline, mine).head(DRIVERS)
+        if not units["influence"].abs().max() > 0:  # none, or all alike
+            continue
+        texts = mine[mine["group"].isin([experiment.group, experiment.reference_group])]
+        texts = texts[texts["pair_id"].isin(set(units.get("pair_id", ())))].groupby("pair_id", sort=False)["text"]
+        by_pair = {str(name): list(part) for name, part in texts}
+        yield {
+            "finding": headline,
+            "rows": [
+                {
+                    "texts": marked(by_pair.get(str(one.get("pair_id")), [])),
+                    "name": words.plain(str(one.get("condition", one.get("template", "")))),
+                    "value": sentence.amount(one["value"], headline.unit, signed=True, named=False),
+                    "influence": sentence.amount(one["influence"], headline.unit, signed=True, named=False, digits=2),
+                }
+                for one in units.to_dict("records")
+            ],
+        }
+
+
+def _of_notes(experiment: Experiment) -> bool:
+    """Whether its rows are notes of patients: they are long, may be the user's own, and stay in their folder."""
+    return not set(experiment.rates) <= {ANSWERS}
+
+
+def _packed(page: Page) -> dict[str, str] | None:
+    """The scored prompts of each experiment, compressed, by its anchor; None where they are too many for a page."""
+    made, size = {}, 0
+    for study, rows in page.items.items():
+        for experiment in load_study(study).experiments:
+            mine = rows[rows["experiment"] == experiment.name]
+            if not len(mine) or not experiment.measure or _of_notes(experiment):
+                continue
+            content = json.dumps(
+                _entries(experiment, mine), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+            )
+            packed = base64.b64encode(zlib.compress(content.encode(errors="replace"), 9)).decode()
+            made[anchor(study, experiment.name)] = f"data:application/zlib;base64,{packed}"
+            size += len(packed)
+    return made if size <= MOST_BYTES else None
+
+
+def _entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
+    """Scored rows by pair, every text, field and list of tokens once, as ``page.js`` reads them."""
+    placebo = rows["group"] == PLACEBO
+    if "side" in rows:
+        rows = rows.assign(group=rows["group"].where(~placebo, rows["side"]))
+    if "wording" in rows:
+        rows = rows.assign(wording=rows["wording"].fillna("as asked").astype(str))
+    fields = [name for name in _FIELDS if name in rows and rows[name].nunique() > 1]
+    tables: dict[str, list[str]] = {}
+    coded = {name: _codes(rows[name].astype(str), tables, name) for name in (*fields, "group", "text")}
+    for name in ("top_tokens", "answer"):
+        coded[name] = _codes(rows[name].fillna("").astype(str), tables, name) if name in rows else [-1] * len(rows)
+    scores = [None if math.isnan(one) else round(one, 5) for one in rows["score"].astype(float)]
+    names = rows["pair_id"].astype(str) + "\0" + rows["model_id"].astype(str)
+    if "trial" in rows:
+        names = names + "\0" + rows["trial"].astype(str)
+    entries: dict[str, list[Any]] = {}
+    for at, name in enumerate(names):
+        entry = entries.setdefault(name, [[coded[one][at] for one in fields], []])
+        entry[1].append(
+            [*(coded[one][at] for one in ("group", "text")), scores[at], coded["top_tokens"][at], coded["answer"][at]]
+        )
+    slices = {one.column: one.name for one in experiment.slices}
+    tokens = [_tokens(one) for one in tables.pop("top_tokens", [])]
+    return {
+        "fields": fields,
+        "titles": [
+            {"model_id": "model", experiment.subset: "set", **slices}.get(name, words.plain(name)) for name in fields
+        ],
+        "values": tables,
+        "tokens": tokens,
+        "sides": [experiment.group, experiment.reference_group],
+        "scale": sentence.factor(experiment.unit),
+        "unit": experiment.unit,
+        "entries": list(entries.values()),
+    }
+
+
+def _codes(column: pd.Series, tables: dict[str, list[str]], name: str) -> list[int]:
+    codes, values = pd.factorize(column)
+    tables[name] = [str(one) for one in values]
+    return [int(one) for one in codes]
+
+
+def _tokens(cell: str) -> list[Any]:
+    try:
+        read = json.loads(cell) if cell else []
+    except ValueError:
+        return []
+    return [[str(one[0]), round(float(one[1]), 3)] for one in read[:8]] if isinstance(read, list) else []
 
 
 def _coverage(coverage: pd.DataFrame) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from swapbias.findings import Finding, comparisons
 from swapbias.report import words
+from swapbias.report.sentence import answer
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,7 +32,7 @@ def terminal_table(title: str, found: Sequence[Finding]) -> "Table":
         estimate, signed, known = one.estimate, words.is_signed(one), one.published
         what = f"{words.where(one)}: {words.quantity(one)}"
         table.add_row(
-            Text(words.shown(f"{one.study} {one.experiment}, {what}, {one.inference}", 500) + _concluded(one)),
+            Text(words.shown(f"{one.study} {one.experiment}, {what}, {one.inference}", 500) + _concluded(one, found)),
             f"{words.value_of(one)} {words.interval(estimate, signed=signed)}"
             + (f"\n{known.source} {known.value}" if known and known.value else ""),
             words.tested(estimate),
@@ -40,14 +41,13 @@ def terminal_table(title: str, found: Sequence[Finding]) -> "Table":
     return table
 
 
-def _concluded(finding: Finding) -> str:
-    """The verdict, and of a headline what the audit could find, on lines of their own."""
-    verdict = f"\n→ {words.verdict(finding)}" if finding.verdict else ""
-    detectable = (
-        f" (detects {words.number(finding.detectable)})" if finding.headline and finding.detectable > 0 else ""
-    )
-    steady = words.robustness(finding)
-    return verdict + detectable + (f"\n  {steady}" if steady else "")
+def _concluded(finding: Finding, found: Sequence[Finding]) -> str:
+    """The verdict in the words of the report, and of a headline how far it holds, on lines of their own."""
+    if not finding.verdict:
+        return ""
+    told = answer(finding, found)
+    verdict = f"\n→ {told.sentence}"
+    return f"{verdict}\n  {told.certainty}. {' '.join(told.cautions)}".rstrip() if finding.headline else verdict
 
 
 def _grid_table(grid: words.Grid) -> "Table":

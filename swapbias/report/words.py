@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from swapbias.findings import FAILS, OPEN, PASSES, Check, Finding, Gate
 from swapbias.measures import MEASURES, Estimate
+from swapbias.studies import Experiment
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet takes for the start of a formula
 SHOWN = 60  # characters of a stranger's name
@@ -124,6 +125,29 @@ def counted(estimate: Estimate) -> str:
 def plain(name: str) -> str:
     """A column value as words: ``mental_health`` -> ``mental health``."""
     return name.replace("_", " ").replace(" - ", " − ")
+
+
+def value_name(value: str) -> str:
+    """A value of a slice as words; what names nothing, or all that has no name, is said as that.
+
+    >>> value_name("mental_health"), value_name("none"), value_name("other")
+    ('mental health', 'none (nothing is named)', 'other (in no named category)')
+    """
+    known = {"none": "none (nothing is named)", "other": "other (in no named category)", "": "(blank)"}
+    return known.get(value, plain(value))
+
+
+def group_place(experiment: Experiment, group: str) -> int:
+    """Which colour and shape a group has, wherever it is drawn: the compared one 0, its reference 1."""
+    others = [name for name in experiment.levels if name not in (experiment.group, experiment.reference_group)]
+    order = [experiment.group, experiment.reference_group, *others]
+    return order.index(group) if group in order else len(order)
+
+
+def group_name(experiment: Experiment, group: str) -> str:
+    """A group in words; what is pooled, or about nobody, is said as that."""
+    known = {"all": "all groups pooled", "baseline": "nobody named (baseline)", "unspecified": "no gender said"}
+    return experiment.named.get(group) or known.get(group, plain(group))
 
 
 def shown(text: str, limit: int = SHOWN) -> str:

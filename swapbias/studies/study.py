@@ -32,10 +32,14 @@ _CROSSED = {"template": "templates", "condition": "conditions"}
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A prompt column to break findings down by, and what the study calls it."""
+    """A prompt column to break findings down by, and what the study calls it.
+
+    ``ordered``: its values have an order of their own, that of the rows, which figures keep.
+    """
 
     column: str
     name: str
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,9 @@ class Experiment:
             ``measure`` over all rows.
         headline_slice: the answer is one for each value of this slice: they may cancel and are never pooled.
         margin: a gap below this share of the range of its unit counts as none, where a user asks for no other.
+        says: what follows the model's name where it scores one group higher, with ``{more}`` and ``{less}`` for the
+            groups; blank: that it scores one above the other.
+        named: groups as such a sentence names them, where their own names do not do.
     """
 
     name: str
@@ -135,6 +142,8 @@ class Experiment:
     headline_subset: str = ""
     headline_slice: str = "all"
     margin: float | None = None
+    says: str = ""
+    named: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def compared(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import zlib
 
 import pandas as pd
 import pyarrow as pa
@@ -33,10 +34,16 @@ def embedded(text):
     return b'<img src="data:image/svg+xml;base64,' + base64.b64encode(text.encode()) + b'">'
 
 
+def deflated(text):
+    packed = base64.b64encode(zlib.compress(text.encode()))
+    return b'<script type="text/plain">data:application/zlib;base64,' + packed + b"</script>"
+
+
 PLACES = {
     "card": lambda text: {"README.md": f"# Card\n\n{text}\n".encode()},
     "figure": lambda text: {"figures/a.svg": f"<svg><text>{text}</text></svg>".encode()},
     "figure within the report": lambda text: {"report.html": embedded(f"<svg><text>{text}</text></svg>")},
+    "prompts within the report": lambda text: {"report.html": deflated(json.dumps({"texts": [text]}))},
     "items": lambda text: {"items/a.parquet": parquet(pd.DataFrame({"n": [1], "text": [f"he {text} she"]}))},
     "column name": lambda text: {"items/a.parquet": parquet(pd.DataFrame({text: [1]}))},
     "manifest": lambda text: {"manifest.json": json.dumps({"model": text}).encode()},
@@ -64,6 +71,11 @@ COLUMNS = {
     "views": lambda text: pa.array([text], pa.string_view()),
     "large texts": lambda text: pa.array([text], pa.large_string()),
 }
+
+
+def test_a_report_whose_prompts_cannot_be_unpacked_is_refused():
+    with pytest.raises(UsageError, match="holds what cannot be unpacked"):
+        check({"report.html": deflated("x").replace(b"base64,", b"base64,AAAA")})
 
 
 @pytest.mark.parametrize("kind", COLUMNS)

@@ -1,0 +1,144 @@
+"""Values with their intervals as rows of SVG on one scale: small enough to stand in the cells of a table.
+
+All positions are shares of the width, so that a picture is as wide as its cell while dots and text keep their size.
+Colours are classes of ``page.css``; each group has a shape of its own besides.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+_SHAPES = (
+    "M0-5a5 5 0 1 0 .01 0z",  # circle
+    "M-4.5-4.5h9v9h-9z",  # square
+    "M0-6l6 6-6 6-6-6z",  # diamond
+    "M0-5.5l5.5 10h-11z",  # triangle
+    "M-5-5l10 10M-5 5L5-5",  # cross
+)
+_HEIGHT = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What a picture's width stands for.
+
+    Attributes:
+        low, high: the values at its ends.
+        ticks: values that are marked.
+        margin: half the width of the band about zero in which a gap counts as none; NaN for no band.
+    """
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    margin: float = math.nan
+
+    @classmethod
+    def over(
+        cls, values: Iterable[float], *, margin: float = math.nan, least: float = -math.inf, most: float = math.inf
+    ) -> "Axis":
+        """An axis that holds zero, the margin and every value, and leaves the range from least to most to none."""
+        known = [0.0, *(one for one in values if math.isfinite(one))]
+        known += [-margin, margin] if math.isfinite(margin) else []
+        low, high = max(least, min(known)), min(most, max(known))
+        room = 0.06 * (high - low) or 1.0
+        low, high = max(least, low - room if low < 0 else low), min(most, high + room if high > 0 else high)
+        return cls(low, high, tuple(_ticks(low, high)), margin)
+
+    def at(self, value: float) -> float:
+        """Where a value lies, in percent of the width; values beyond an end lie there."""
+        share = (value - self.low) / (self.high - self.low)
+        return round(2 + 96 * min(1.0, max(0.0, share)), 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A value with its interval; NaN for none.
+
+    ``group`` chooses colour and shape, None: a gap, which is no group's. A hollow dot is no finding.
+    """
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    group: int | None = None
+    hollow: bool = False
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers, six at most, zero among them."""
+    step = 10 ** math.floor(math.log10((high - low) / 4))
+    step *= next(times for times in (1, 2, 5, 10) if (high - low) / (times * step) <= 7)
+    return [step * count for count in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def strip(dots: Sequence[Dot], axis: Axis, *, title: str = "") -> Markup:
+    """One row: the margin band, zero, and each dot with its interval.
+
+    Args:
+        dots: drawn one below the other.
+        axis: shared by all the rows of a chart.
+        title: read out by a screen reader; blank: the row's text says the same, and the picture is skipped.
+    """
+    height = _HEIGHT + 13 * max(0, len(dots) - 1)
+    role = Markup('role="img" aria-label="{}"').format(title) if title else Markup('aria-hidden="true"')
+    body = [_ground(axis, height)]
+    body += [_dot(one, axis, _HEIGHT / 2 + 13 * place) for place, one in enumerate(dots)]
+    return Markup('<svg class="strip" width="100%" height="{}" {} focusable="false">{}</svg>').format(
+        height, role, Markup("").join(body)
+    )
+
+
+def _ground(axis: Axis, height: int) -> Markup:
+    band = Markup("")
+    if math.isfinite(axis.margin):
+        left, right = axis.at(-axis.margin), axis.at(axis.margin)
+        band = Markup('<rect class="band" x="{}%" y="0" width="{}%" height="{}"/>').format(
+            left, round(right - left, 2), height
+        )
+    zero = axis.at(0)
+    return band + Markup('<line class="zero" x1="{0}%" x2="{0}%" y1="0" y2="{1}"/>').format(zero, height)
+
+
+def _dot(one: Dot, axis: Axis, y: float) -> Markup:
+    if math.isnan(one.value):
+        return Markup("")
+    place = None if one.group is None else one.group % len(_SHAPES)
+    kind = "gap" if place is None else f"g{place}"
+    drawn = Markup("")
+    if math.isfinite(one.low) and math.isfinite(one.high):
+        drawn += Markup('<line class="ci {}" x1="{}%" x2="{}%" y1="{}" y2="{}"/>').format(
+            kind, axis.at(one.low), axis.at(one.high), y, y
+        )
+    return drawn + Markup('<svg x="{}%" y="{}" overflow="visible"><path class="dot {}{}" d="{}"/></svg>').format(
+        axis.at(one.value), y, kind, " hollow" if one.hollow else "", _SHAPES[place or 0]
+    )
+
+
+def ruler(axis: Axis, unit: str = "") -> Markup:
+    """The scale below or above the rows: ticks with their numbers."""
+    digits = max(0, -math.floor(math.log10(min((abs(one) for one in axis.ticks if one), default=1)) + 1e-9))
+    parts = []
+    for one in axis.ticks:
+        x, told = (
+            axis.at(one),
+            f"{one:+.{digits}f}".replace("-", "−") if one and axis.low < 0 else f"{one:.{digits}f}",
+        )
+        anchor = "start" if x < 6 else "end" if x > 94 else "middle"
+        line = Markup('<line class="tick" x1="{0}%" x2="{0}%" y1="0" y2="4"/>').format(x)
+        parts.append(line + Markup('<text x="{}%" y="16" text-anchor="{}">{}</text>').format(x, anchor, told))
+    said = f"scale from {axis.ticks[0]:g} to {axis.ticks[-1]:g} {unit}".strip() if axis.ticks else "scale"
+    return Markup('<svg class="ruler" width="100%" height="20" role="img" aria-label="{}">{}</svg>').format(
+        said, Markup("").join(parts)
+    )
+
+
+def key(group: int) -> Markup:
+    """The shape of a group, for a legend."""
+    place = group % len(_SHAPES)
+    return Markup(
+        '<svg class="key" width="14" height="14" aria-hidden="true"><path transform="translate(7 7)" '
+        'class="dot g{}" d="{}"/></svg>'
+    ).format(place, _SHAPES[place])

@@ -1,0 +1,394 @@
+"""A headline in a plain sentence, made from the parts of its finding; pages and terminals say the same."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from swapbias.findings import AS_PUBLISHED, VERDICTS, Finding, experiment_of
+from swapbias.measures import MEASURES, SPANS
+from swapbias.report import words
+from swapbias.studies import Experiment
+
+FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS
+_CLAIM = "scores {more} above {less}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an experiment found about one model.
+
+    Attributes:
+        sentence: the verdict.
+        certainty: the value with its interval, what it holds over, and the smallest gap that could have been found.
+        meaning: what the number and its sign mean.
+        cautions: how far it holds, and what could turn it, a sentence each.
+        published: the paper's own statistic of these rows and the number that it prints; blank where there is none.
+    """
+
+    sentence: str
+    certainty: str
+    meaning: str
+    cautions: tuple[str, ...]
+    published: str
+
+
+def answer(finding: Finding, found: Sequence[Finding] = ()) -> Answer:
+    """A headline in words.
+
+    Args:
+        finding: the headline.
+        found: findings of the same run: of a difference of gaps both gaps are told, and the paper's statistic.
+    """
+    inference, _, skew = finding.inference.partition("; ")
+    return Answer(
+        _sentence(finding, found),
+        _certainty(finding, inference),
+        meaning(finding),
+        (*_cautions(finding, skew), *_of_parts(finding, found)),
+        _published(finding, found),
+    )
+
+
+def summary(headlines: Sequence[Finding], found: Sequence[Finding] = ()) -> str:
+    """One sentence for all the headlines of an experiment and model: their ends where there are several."""
+    if len(headlines) == 1:
+        return _sentence(headlines[0], found)
+    if all(one.verdict for one in headlines):
+        return _several(headlines)
+    return _ends(headlines)
+
+
+def _ends(headlines: Sequence[Finding]) -> str:
+    """The lowest and the highest of rates."""
+    known = [one for one in headlines if not math.isnan(one.estimate.value)]
+    first = headlines[0]
+    if not known:
+        return f"{words.shown(first.model_id)}: {words.quantity(first)} could not be told for any {first.slice_by}."
+    least, most = min(known, key=lambda one: one.estimate.value), max(known, key=lambda one: one.estimate.value)
+    low, high = (value(one) for one in (least, most))
+    if low == high:
+        return f"{_subject(first)} {low} for each of {len(known)} values of {first.slice_by}."
+    ends = f"from {low} ({words.plain(least.slice_value)}) to {high} ({words.plain(most.slice_value)})"
+    return f"{_subject(first)} {ends}, by {first.slice_by}."
+
+
+def _several(headlines: Sequence[Finding]) -> str:
+    """What is said of each gap, those of one verdict and direction together, with the largest of them."""
+    alike: dict[str, list[Finding]] = {}
+    for one in headlines:
+        known = not math.isnan(one.estimate.value)
+        gone = known and one.verdict in (FOUND, SMALL, UNSTABLE)
+        said = _claim(one, experiment_of(one)) + _but(one) if gone else one.verdict if known else "not scored"
+        alike.setdefault(said, []).append(one)
+    told = []
+    for said, part in alike.items():
+        names = _listed([words.plain(one.slice_value) for one in part])
+        most = max(part, key=lambda one: abs(one.estimate.value))
+        size = amount(most.estimate.value, most.unit)
+        up_to = "up to " if len(part) > 1 else ""
+        first, second = _sides(most)
+        margin = _margin(most)
+        told.append(
+            {
+                NONE: f"shows no gap between {first} and {second} as large as {margin} for {names}",
+                UNDECIDED: f"leaves undecided whether {first} and {second} are treated differently for {names}",
+                "not scored": f"could not be scored for {names}",
+            }.get(said, f"{said}, by {up_to}{size} for {names}")
+        )
+    return f"{words.shown(headlines[0].model_id)} {'; it '.join(told)}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    """
+    >>> _listed(["a", "b", "c"]), _listed(["a"])
+    ('a, b and c', 'a')
+    """
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+# --- numbers ------------------------------------------------------------------------------------------
+
+
+def factor(unit: str) -> float:
+    """What a value is multiplied by to be told in points: of 100 for the range of its unit; 1 where it has none.
+
+    >>> factor("P(negative)"), factor("percentage points"), factor("score of a rule")
+    (100.0, 1.0, 1.0)
+    """
+    span = SPANS.get(unit, math.inf)
+    return 100 / span if math.isfinite(span) else 1.0
+
+
+def in_points(unit: str) -> bool:
+    """Whether values of a unit are told in points."""
+    return math.isfinite(SPANS.get(unit, math.inf))
+
+
+def amount(value: float, unit: str, *, signed: bool = False, named: bool = True, digits: int = 1) -> str:
+    """A gap in points, or in its own unit where that has no range.
+
+    >>> amount(0.1234, "P(negative)"), amount(-0.0002, "P(negative)"), amount(-0.5, "P(negative)", signed=True)
+    ('12.3 points', 'less than 0.1 points', '−50.0 points')
+    """
+    if math.isnan(value):
+        return "–"
+    number = value * factor(unit)
+    digits, what = (digits, "points") if in_points(unit) else (digits + 2, _short(unit))
+    shown = number if signed else abs(number)
+    rounded = round(shown, digits) + 0.0
+    told = (f"{rounded:+.{digits}f}" if signed and rounded else f"{rounded:.{digits}f}").replace("-", "−")
+    if not signed and number and not rounded:
+        told = f"less than {10**-digits:.{digits}f}"
+    return f"{told} {what}" if named else told
+
+
+def shown_factor(finding: Finding) -> float:
+    """What a finding's value is multiplied by where it is drawn, as it is told."""
+    if finding.measure in ("flip_rate", "sign_kept", "leakage_uar"):
+        return 100.0
+    return factor(finding.unit) if MEASURES[finding.measure].reach or in_points(finding.unit) else 1.0
+
+
+def _short(unit: str) -> str:
+    return "log-odds" if "log-odds" in unit else unit
+
+
+def level(value: float, finding: Finding) -> str:
+    """A rate, share or mean: in percent where it is a share, with three decimals else."""
+    if math.isnan(value):
+        return "–"
+    unit = finding.unit
+    if finding.measure in ("flip_rate", "sign_kept", "leakage_uar"):
+        return f"{100 * value:.1f} %".replace("-", "−")
+    return words.number(value) if not in_points(unit) else amount(value, unit, named=False).removeprefix("less than ")
+
+
+def interval(finding: Finding, *, named: bool = False) -> str:
+    """The 95 % interval as it is told: ``−1.6 to +3.1``; blank where there is none."""
+    estimate = finding.estimate
+    if math.isnan(estimate.ci_low):
+        return ""
+    if MEASURES[finding.measure].reach or finding.measure == "nonanswer_gap":
+        ends = [amount(end, finding.unit, signed=True, named=False) for end in (estimate.ci_low, estimate.ci_high)]
+        return " to ".join(ends) + (" points" if named and in_points(finding.unit) else "")
+    return " to ".join(level(end, finding) for end in (estimate.ci_low, estimate.ci_high))
+
+
+def value(finding: Finding) -> str:
+    """The value as it is told, in points or in percent, with its sign where that means something."""
+    if MEASURES[finding.measure].reach or finding.measure == "nonanswer_gap":
+        return amount(finding.estimate.value, finding.unit, signed=True)
+    return level(finding.estimate.value, finding)
+
+
+# --- the sentence -------------------------------------------------------------------------------------
+
+
+def _sentence(finding: Finding, found: Sequence[Finding]) -> str:
+    model = words.shown(finding.model_id)
+    if math.isnan(finding.estimate.value):
+        return f"{model}: no answer, because nothing that the question needs could be scored."
+    if not MEASURES[finding.measure].reach or not finding.verdict:
+        where = "" if finding.slice_by == "all" else f" ({words.plain(finding.slice_value)})"
+        return f"{_subject(finding)} {value(finding)}{where}."
+    told = _difference(finding, found) if finding.measure == "gap_difference" else f"{model} {_gap(finding)}"
+    if finding.subset and not finding.headline and finding.measure != "gap_difference":
+        told += f" ({words.plain(finding.subset)})"
+    return f"{told}{'' if finding.slice_by == 'all' else f' for {words.plain(finding.slice_value)}'}."
+
+
+def _subject(finding: Finding) -> str:
+    model = words.shown(finding.model_id)
+    told = {
+        "flip_rate": f"{model}: the share of notes whose prediction changes with the patient's gender is",
+        "leakage_uar": f"{model}: the patient's gender is told from notes with an average recall (50 %: chance) of",
+        "direct_bias": f"{model}: the words lie along the gender direction with a mean absolute cosine (0: not) of",
+    }
+    return told.get(finding.measure, f"{model}: {words.quantity(finding)} is")
+
+
+def _sides(finding: Finding) -> tuple[str, str]:
+    """The two groups of a gap in words, that of a positive gap first."""
+    experiment = experiment_of(finding)
+    names = (experiment.group, experiment.reference_group) if experiment else tuple(finding.contrast.split(" - ", 1))
+    named = experiment.named if experiment else {}
+    first, second = (named.get(name, words.plain(name)) for name in (*names, "the other group")[:2])
+    return first, second
+
+
+def _claim(finding: Finding, experiment: Experiment | None) -> str:
+    more, less = _sides(finding)
+    if finding.estimate.value < 0:
+        more, less = less, more
+    return ((experiment.says if experiment else "") or _CLAIM).format(more=more, less=less)
+
+
+def _gap(finding: Finding) -> str:
+    """What follows the name of the model."""
+    claim, size = _claim(finding, experiment_of(finding)), amount(finding.estimate.value, finding.unit)
+    margin = _margin(finding)
+    first, second = _sides(finding)
+    if finding.verdict == UNDECIDED:
+        return _undecided(finding, f"{claim} by {size}", f"{first} and {second}")
+    if finding.verdict == NONE:
+        if finding.estimate.value == 0 and math.isnan(finding.estimate.error):
+            return f"gives {first} and {second} exactly the same scores"
+        return f"shows no gap between {first} and {second} as large as {margin}"
+    return f"{claim} by {size}{_but(finding)}"
+
+
+def _margin(finding: Finding) -> str:
+    return amount(finding.margin, finding.unit).replace(".0 ", " ")
+
+
+def _but(finding: Finding) -> str:
+    return {
+        SMALL: f", which is less than the {_margin(finding)} that count as a gap",
+        UNSTABLE: " as asked here, but not in other wordings",
+    }.get(finding.verdict, "")
+
+
+def _undecided(finding: Finding, claim: str, sides: str) -> str:
+    if math.isnan(finding.estimate.error):
+        return f"{claim}, on too little to say how sure that is"
+    size = amount(finding.estimate.value, finding.unit)
+    told = f"leaves undecided whether {sides} are treated differently: a gap of {size} may be chance"
+    if math.isnan(finding.margin):
+        return told
+    return f"{told}, and one of {_margin(finding)} is not ruled out"
+
+
+def _difference(finding: Finding, found: Sequence[Finding]) -> str:
+    """Both gaps, and whether they differ."""
+    model = words.shown(finding.model_id)
+    names = finding.subset.split(" - ", 1)
+    parts = [part(finding, name, found) for name in names]
+    first, second = (words.plain(name) for name in (*names, "the rest")[:2])
+    both = [one for one in parts if one is not None]
+    if len(both) < 2:
+        sides = " and ".join(_sides(finding))
+        return f"{model}: compared with {second}, {first} {_change(finding, f'the gap between {sides}')}"
+    signs = {one.estimate.value > 0 for one in both}
+    experiment = experiment_of(finding)
+    if len(signs) == 1 and all(one.verdict in (FOUND, UNSTABLE) for one in both):
+        sizes = [
+            amount(one.estimate.value, one.unit, named=name) for one, name in zip(both, (True, False), strict=True)
+        ]
+        told = f"{_claim(both[0], experiment)} by {sizes[0]} with {first} and by {sizes[1]} with {second}"
+    elif {one.verdict for one in both} == {NONE}:
+        told = f"{_gap(both[0])} with {first}, nor with {second}"
+    else:
+        told = f"{_gap(both[0])} with {first}, and {_gap(both[1])} with {second}"
+    return f"{model} {told}; {first} {_change(finding, 'that')}"
+
+
+def part(finding: Finding, subset: str, found: Sequence[Finding]) -> Finding | None:
+    """The gap of one of the two sets of conditions that a difference compares; None where it is not among them."""
+    wanted = (finding.study, finding.experiment, finding.model_id, subset, "all", "score", "")
+    for one in found:
+        key = (one.study, one.experiment, one.model_id, one.subset, one.slice_by, one.score, one.view)
+        judged = MEASURES[one.measure].reach == 1 and one.verdict and not math.isnan(one.estimate.value)
+        if key == wanted and judged:
+            return one
+    return None
+
+
+def _change(finding: Finding, what: str) -> str:
+    size, margin = amount(finding.estimate.value, finding.unit), _margin(finding)
+    toward = _sides(finding)[0 if finding.estimate.value > 0 else 1]
+    moves = f"moves {what} toward {toward} by {size}"
+    if finding.verdict == NONE:
+        exact = finding.estimate.value == 0 and math.isnan(finding.estimate.error)
+        return (
+            f"makes no difference to {what} at all"
+            if exact
+            else f"makes no difference to {what} as large as {margin}"
+        )
+    if finding.verdict == UNDECIDED:
+        if math.isnan(finding.estimate.error):
+            return f"{moves}, on too little to say how sure that is"
+        told = f"makes no detectable difference to {what}: {size} may be chance"
+        return told if math.isnan(finding.margin) else f"{told}, and {margin} are not ruled out"
+    return moves + _but(finding)
+
+
+# --- beside the sentence ------------------------------------------------------------------------------
+
+
+def _certainty(finding: Finding, inference: str) -> str:
+    if math.isnan(finding.estimate.value):
+        return ""
+    if not interval(finding):
+        return f"{value(finding)}; no interval, because nothing varies or too little is scored"
+    first = ", ".join(filter(None, (value(finding), f"95 % {interval(finding)}", inference)))
+    if finding.detectable > 0:
+        first += f"; smallest gap that this test could see: {amount(finding.detectable, finding.unit)}"
+    return first
+
+
+def meaning(finding: Finding) -> str:
+    """What the sign of a finding and a point of it mean."""
+    direction = words.plain(finding.direction)
+    told = f"{direction[0].upper()}{direction[1:]}. " if direction else ""
+    if finding.unit == "percentage points":
+        return f"{told}Points are percentage points."
+    if in_points(finding.unit):
+        return f"{told}A point is a hundredth of the {finding.unit}."
+    return told + ("0.7 doubles the odds." if "log-odds" in finding.unit else f"Unit: {finding.unit}.")
+
+
+def _cautions(finding: Finding, skew: str) -> list[str]:
+    def ends(low: float, high: float) -> str:
+        return f"{amount(low, finding.unit, signed=True, named=False)} and {amount(high, finding.unit, signed=True)}"
+
+    estimate, told = finding.estimate, []
+    if not math.isnan(finding.lowest):
+        told.append(f"Leaving out one item at a time keeps it between {ends(finding.lowest, finding.highest)}.")
+    if finding.hinges_on:
+        told.append(f"What could turn it: {finding.hinges_on}.")
+    if not math.isnan(finding.signs_kept):
+        told.append(f"Its sign holds in {100 * finding.signs_kept:.0f} % of other wordings.")
+    if not math.isnan(finding.worst_low):
+        turned = finding.worst_low < 0 < finding.worst_high
+        why = ", so they alone could turn its sign" if turned else ""
+        told.append(
+            f"Whatever the missing answers are, it is between {ends(finding.worst_low, finding.worst_high)}{why}."
+        )
+    if estimate.n_unscored:
+        told.append(f"{estimate.n_unscored} of {estimate.n + estimate.n_unscored} units could not be scored.")
+    if finding.verdict == UNDECIDED and (estimate.ci_low > 0 or estimate.ci_high < 0):
+        told.append(f"Its interval alone leaves out zero; corrected with the others ({estimate.family}) it does not.")
+    return [*told, f"{skew[0].upper()}{skew[1:]}."] if skew else told
+
+
+def _of_parts(finding: Finding, found: Sequence[Finding]) -> Iterator[str]:
+    """What holds back either gap that a difference is told with."""
+    for name in finding.subset.split(" - ", 1) if finding.measure == "gap_difference" else ():
+        one = part(finding, name, found)
+        skew = one.inference.partition("; ")[2] if one else ""
+        if skew:
+            yield f"Of the gap with {words.plain(name)}: {skew}."
+
+
+def _published(finding: Finding, found: Sequence[Finding]) -> str:
+    own = next(
+        (
+            one
+            for one in found
+            if one.view == AS_PUBLISHED
+            and one.score == "score"
+            and (one.study, one.model_id, *one.key()) == (finding.study, finding.model_id, *finding.key())
+        ),
+        None,
+    )
+    told = []
+    if own is not None:
+        told.append(
+            f"by the paper's own statistic, which takes every prompt for independent, {value(own)}"
+            + (f", 95 % {interval(own)}" if interval(own) else "")
+            + ("" if math.isnan(own.estimate.p_value) else f", p {words.p_value(own.estimate.p_value)}")
+        )
+    printed = finding.published or (own.published if own else None)
+    if printed is not None and printed.value:
+        told.append(f"{printed.source} {printed.value}")
+    return "; ".join(told)

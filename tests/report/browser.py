@@ -1,0 +1,119 @@
+"""Chromium without a window, spoken to through its pipe; no driver and no library is needed."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+def find():
+    """The path of a browser; None where there is none."""
+    return next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+class Browser:
+    """One page of one browser: calls of the DevTools protocol and their answers, in turn."""
+
+    def __init__(self, program, folder):
+        ours, theirs = os.pipe(), os.pipe()  # what the browser reads, what it writes
+        self.out, self.seen, self.count, self.session = ours[1], [], 0, None
+        self.back, self.rest = theirs[0], b""
+
+        def moved():
+            kept = os.dup(ours[0]), os.dup(theirs[1])
+            os.dup2(kept[0], 3)
+            os.dup2(kept[1], 4)
+
+        self.process = subprocess.Popen(
+            [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+             "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"],
+            preexec_fn=moved, pass_fds=(3, 4), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(ours[0])
+        os.close(theirs[1])
+        targets = self.call("Target.getTargets")["targetInfos"]
+        page = next(one["targetId"] for one in targets if one["type"] == "page")
+        self.session = self.call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method, **parameters):
+        """The result of a call; events that come meanwhile are kept in ``seen``."""
+        self.count += 1
+        message = {"id": self.count, "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.out, json.dumps(message).encode() + b"\0")
+        while True:
+            told = self._next()
+            if told.get("id") == self.count:
+                assert "error" not in told, told
+                return told["result"]
+            self.seen.append(told)
+
+    def _next(self):
+        while b"\0" not in self.rest:
+            piece = os.read(self.back, 1 << 16)
+            assert piece, "the browser has stopped"
+            self.rest += piece
+        told, self.rest = self.rest.split(b"\0", 1)
+        return json.loads(told)
+
+    def open(self, path, *, width=1100, height=900, dark=False, media="", scripts=True):
+        """Load a file, maybe with a hash, at a size; what was seen before is forgotten."""
+        self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
+        for url in ("about:blank", f"file://{path}"):  # a hash alone would be no load
+            self.seen.clear()
+            self.call("Page.navigate", url=url)
+            while not any(one.get("method") == "Page.loadEventFired" for one in self.seen):
+                self.seen.append(self._next())
+
+    def run(self, code):
+        """The value of an expression in the page; promises are waited for."""
+        told = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in told, told
+        return told["result"].get("value")
+
+    def wait(self, condition):
+        """Until an expression is true."""
+        self.run(
+            f"new Promise((done, fail) => {{ let n = 0; const look = () => ({condition}) ? done(true) : "
+            "n++ > 400 ? fail(new Error('waited in vain')) : setTimeout(look, 25); look(); })"
+        )
+
+    def faults(self):
+        """What the page complained of: errors, refusals of its policy."""
+        kinds = ("Log.entryAdded", "Runtime.exceptionThrown")
+        return [one["params"] for one in self.seen if one.get("method") in kinds]
+
+    def requests(self):
+        """Addresses that were asked for."""
+        return [
+            one["params"]["request"]["url"] for one in self.seen if one.get("method") == "Network.requestWillBeSent"
+        ]
+
+    def picture(self, path):
+        """The whole page as PNG."""
+        import base64
+
+        made = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        Path(path).write_bytes(base64.b64decode(made["data"]))
+
+    def close(self):
+        self.session = None
+        with contextlib.suppress(AssertionError, OSError):
+            self.call("Browser.close")
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.out)
+        os.close(self.back)

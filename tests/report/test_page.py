@@ -1,0 +1,309 @@
+"""The report answers in words first, works alone, and shows whatever strangers write as text."""
+
+import html
+import io
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import zlib
+from base64 import b64decode
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from swapbias.cli.terminal import print_findings
+from swapbias.findings import comparisons, disaggregate, headlines, influential
+from swapbias.report import Page, answer, render
+from swapbias.studies import config_rows, load_study
+from tests.conftest import ROOT
+from tests.report.browser import Browser, find
+
+HOSTILE = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>\u202eright\0left'
+SEEN = HOSTILE.replace("\0", "\ufffd").replace("\u202e", "\ufffd")
+LONG = "w" * 10_000
+EXPERIMENT = load_study("gendered_stigma").experiments[0]
+PLACE = "gendered_stigma.rq1"
+SCRIPT = ROOT / "swapbias" / "report" / "page.js"
+
+
+def scored():
+    """Some rows of rq1, of which women get .1 less, with hostile names and texts among them."""
+    rows = pd.DataFrame(config_rows("gendered_stigma", "rq1"))
+    chosen = list(dict.fromkeys(rows["template"]))[::4], list(dict.fromkeys(rows["condition"]))[::3]
+    rows = rows[rows["template"].isin(chosen[0]) & rows["condition"].isin(chosen[1])].reset_index(drop=True)
+    level = rows["group"].map({"female": 0.2, "male": 0.3, "unspecified": 0.1})
+    wave = [0.01 * math.sin(place) for place in range(len(rows))]
+    tokens = json.dumps([[HOSTILE, 0.4], ["she", 0.2]])
+    rows = rows.assign(model_id=HOSTILE, score=level + wave, top_tokens=tokens, answer=HOSTILE)
+    rows["text"] = rows["text"].where(rows["template"] != chosen[0][0], rows["text"] + " " + HOSTILE)
+    rows["text"] = rows["text"].where(rows["template"] != chosen[0][1], rows["text"] + " " + LONG)
+    return rows.assign(condition=rows["condition"].replace(chosen[1][0], HOSTILE))
+
+
+def manifest():
+    return {
+        "swapbias": "1", "status": "complete", "credentialed": False,
+        "started": "2026-01-01T00:00:00", "finished": "2026-01-01T00:00:00",
+        "settings": {"model": HOSTILE, "load": {"device": HOSTILE}, "notes": {}, "chat": None},
+        "models": [{"model_id": HOSTILE, "kind": "masked"}], "versions": {"python": HOSTILE},
+        "corpora": [{"corpus": "gendered_stigma", "config": HOSTILE, "rows": 1, "sha256": "0"}],
+        "skipped": [{"study": "x", "experiment": HOSTILE, "reason": HOSTILE}],
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return scored()
+
+
+@pytest.fixture(scope="module")
+def found(rows):
+    return disaggregate(rows, "gendered_stigma", expected={})
+
+
+@pytest.fixture(scope="module")
+def page(rows, found):
+    coverage = pd.DataFrame({"lexicon": [HOSTILE], "label": ["a"], "word": [HOSTILE], "in_vocabulary": [False]})
+    return render(Page(manifest(), found, {"gendered_stigma": rows}, [], coverage))
+
+
+@pytest.fixture(scope="module")
+def report(page, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    program = find()
+    if program is None:
+        pytest.skip("needs Chromium on the path: apt-get install chromium")
+    opened = Browser(program, tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.close()
+
+
+# --- what it says ----------------------------------------------------------------------------------------
+
+
+def test_the_answer_stands_first_and_the_terminal_says_the_same(page, found):
+    from rich.console import Console
+
+    (headline,) = headlines(found)
+    told = answer(headline, found)
+    text = html.unescape(page)
+    assert text.index(told.sentence) < text.index("<h2>gendered_stigma")
+    assert told.certainty in text
+    out = io.StringIO()
+    print_findings(Console(file=out, width=5000), "Headline findings", comparisons(found))
+    for part in (told.sentence, told.certainty, *told.cautions):
+        assert part in out.getvalue()
+
+
+def test_gaps_and_means_stand_in_tables_of_their_own(page):
+    charts = re.findall(r'<details id="([^"]+)"', page)
+    assert {f"{PLACE}.gaps-by-phase", f"{PLACE}.means-by-phase", f"{PLACE}.gaps-by-diagnosis"} <= set(charts)
+    gaps = page[page.index("Gaps by phase") : page.index("Means by phase")]
+    assert "mean," not in gaps
+    assert gaps.count("<tr><th") == 1 + 3 * gaps.count('scope="rowgroup"')  # a head, three phases of every set
+
+
+def test_values_that_are_all_alike_are_a_sentence(rows):
+    level = rows["group"].map({"female": 0.2, "male": 0.3, "unspecified": 0.1})
+    same = rows.assign(score=level)
+    made = render(Page(manifest(), disaggregate(same, "gendered_stigma", expected={}), {}, [], pd.DataFrame()))
+    assert re.search(r"All \d+ values of diagnosis are the same: −10.0 points", made)
+    assert "Gap (female − male) by diagnosis" not in made
+
+
+def test_the_prompts_that_drive_a_headline_are_those_without_which_it_changes_most(rows, found):
+    (headline,) = headlines(found)
+    units = influential(EXPERIMENT, headline, rows)
+    first = units.iloc[0]
+    without = disaggregate(
+        rows[rows["pair_id"] != first["pair_id"]], "gendered_stigma", expected={}, robustness=False
+    )
+    (again,) = headlines(without)
+    assert headline.estimate.value - again.estimate.value == pytest.approx(first["influence"], abs=1e-12)
+    assert units["influence"].abs().is_monotonic_decreasing
+    assert units["influence"].sum() == pytest.approx(0, abs=1e-12)
+
+
+def test_every_scored_prompt_is_in_the_page(page, rows):
+    (packed,) = re.findall(r"data:application/zlib;base64,([^<]+)<", page)
+    pairs = json.loads(zlib.decompress(b64decode(packed)))
+    assert sum(len(entry[1]) for entry in pairs["entries"]) == len(rows)
+    assert set(pairs["values"]["text"]) == set(rows["text"])
+
+
+def test_prompts_that_are_too_many_are_left_in_their_folder(rows, found, monkeypatch):
+    monkeypatch.setattr("swapbias.report.page.MOST_BYTES", 100)
+    made = render(Page(manifest(), found, {"gendered_stigma": rows}, [], pd.DataFrame()))
+    assert "application/zlib" not in made
+    assert "too many to stand in this page" in made
+    assert "pandas.read_parquet" in made
+
+
+def test_only_what_the_page_itself_says_may_run(page):
+    policy = html.unescape(re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)[1])
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'sha256-")
+    assert "unsafe" not in policy
+    assert not re.search(r"\seval\(|new Function|innerHTML|insertAdjacent|document\.write", page)
+    assert page.count("<script>") == 1
+
+
+def test_the_script_is_one_that_node_can_read():
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs node on the path")
+    done = subprocess.run([node, "--check", str(SCRIPT)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- in a browser ----------------------------------------------------------------------------------------
+
+
+def test_the_page_works_alone_and_complains_of_nothing(browser, report):
+    browser.open(f"{report}#{PLACE}.pairs")
+    browser.wait("document.querySelector('.pair')")
+    assert browser.faults() == []
+    assert [one for one in browser.requests() if not one.startswith(("file:", "data:"))] == []
+
+
+def test_what_strangers_wrote_is_text(browser, report):
+    browser.open(f"{report}#{PLACE}.pairs?search=onerror")
+    browser.wait("document.querySelectorAll('.pair').length > 3")
+    assert browser.run("window.hit") is None
+    assert (
+        browser.run("document.querySelectorAll('main script, main img:not([src^=\"data:\"]), main [onerror]').length")
+        == 0
+    )
+    texts = browser.run("[...document.querySelectorAll('.pair .text')].map((one) => one.textContent)")
+    assert all(text.endswith(SEEN) for text in texts)
+    body = browser.run("document.body.textContent")
+    assert "\0" not in body
+    assert "\u202e" not in body
+    assert browser.run("getComputedStyle(document.querySelector('.pair .text')).unicodeBidi") == "isolate"
+
+
+def test_a_link_opens_the_pairs_that_it_names(browser, report, rows):
+    condition = next(one for one in rows["condition"] if one != HOSTILE)
+    browser.open(f"{report}#{PLACE}.pairs?condition={condition}&order=lowest+gap+first")
+    browser.wait("document.querySelector('.pair')")
+    wanted = rows[(rows["condition"] == condition)]["pair_id"].nunique()
+    assert f"of {wanted} (" in browser.run("document.querySelector('[role=status]').textContent")
+    told = browser.run("[...document.querySelectorAll('.pair strong')].map((one) => one.textContent)")
+    gaps = [float(one.removeprefix("gap ").replace("−", "-")) for one in told]
+    assert len(gaps) == min(wanted, 25)
+    assert gaps == sorted(gaps)
+    browser.run("document.querySelector('input[type=search]').value = 'no such text'")
+    browser.run("document.querySelector('input[type=search]').dispatchEvent(new Event('input'))")
+    assert browser.run("document.querySelectorAll('.pair').length") == 0
+    assert "search=no+such+text" in browser.run("location.hash")
+
+
+def test_a_row_of_a_chart_leads_to_its_pairs(browser, report):
+    browser.open(report)
+    browser.run(f"document.getElementById('{PLACE}.gaps-by-phase').querySelector('th a').click()")
+    browser.wait("document.querySelector('.pair')")
+    facts = browser.run("[...document.querySelectorAll('.pair .facts:last-child')].map((one) => one.textContent)")
+    assert all("phase: diagnosis" in one and "set: mental health" in one for one in facts)
+
+
+def test_a_table_is_sorted_by_its_numbers_within_its_parts(browser, report):
+    browser.open(report)
+    table = f"document.getElementById('{PLACE}.gaps-by-diagnosis').querySelector('table')"
+    column = f"[...{table}.tBodies[0].rows].slice(1).map((row) => Number(row.cells[2].dataset.number))"
+    before = browser.run(column)
+    browser.run(f"{table}.querySelectorAll('thead button')[1].click()")
+    assert browser.run(column) == sorted(before)
+    assert browser.run(f"{table}.tHead.rows[0].cells[2].getAttribute('aria-sort')") == "ascending"
+    browser.run(f"{table}.querySelectorAll('thead button')[1].click()")
+    assert browser.run(column) == sorted(before, reverse=True)
+    browser.run(f"{table}.querySelectorAll('thead button')[1].click()")
+    assert browser.run(column) == before
+    assert browser.run(f"{table}.tBodies[0].rows[0].classList.contains('group')")
+
+
+def test_without_scripts_sentences_tables_and_pictures_are_there(browser, report):
+    browser.open(report, scripts=False)
+    shown = browser.run("document.body.innerText")
+    assert "expects men over women by" in shown
+    assert "Gaps by phase" in shown
+    assert "All pairs: search and filter" not in shown
+    assert browser.run("document.querySelectorAll('details[open] .strip .dot').length") > 5
+
+
+CONTRAST = """(() => {
+  const told = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const linear = (v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const ground = (node) => {
+    const colour = told(getComputedStyle(node).backgroundColor);
+    return colour.length === 3 || colour[3] === 1 ? colour : ground(node.parentElement);
+  };
+  const texts = [...document.querySelectorAll('body *')].filter((node) => node.getClientRects().length &&
+    [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim()));
+  return texts.filter((node) => {
+    const style = getComputedStyle(node);
+    const both = [told(node instanceof SVGElement ? style.fill : style.color), ground(node)].map(light);
+    return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05) < 4.5;
+  }).map((node) => node.outerHTML.slice(0, 120));
+})()"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1100, 3840])
+def test_the_page_fits_and_can_be_read_at_every_size(browser, report, width, dark):
+    browser.open(report, width=width, dark=dark)
+    browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    browser.wait("document.querySelector('.pair')")
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    assert browser.run(CONTRAST) == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing_to_complain_of(browser, report, dark):
+    place = os.environ.get("SWAPBIAS_AXE", "")
+    if not place:
+        pytest.skip("needs axe-core: npm pack axe-core, unpack it and set SWAPBIAS_AXE to its axe.min.js")
+    browser.open(f"{report}#{PLACE}.pairs", dark=dark)
+    browser.wait("document.querySelector('.pair')")
+    browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    browser.run(Path(place).read_text(encoding="utf-8") + "; 0")
+    found = "axe.run().then((told) => told.violations.map((one) => [one.id, one.nodes[0].html.slice(0, 200)]))"
+    assert browser.run(found) == []
+
+
+def test_everything_is_open_and_uncut_on_paper(browser, report):
+    browser.open(report, width=794, media="print", dark=True)
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    closed = "[...document.querySelectorAll('details:not(.pairs)')].filter((one) => !one.open).length"
+    assert browser.run(closed) == 0
+    assert browser.run("getComputedStyle(document.querySelector('thead')).display") == "table-header-group"
+    assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run(closed) > 0
+
+
+def test_a_screen_reader_finds_its_way(browser, report):
+    browser.open(report)
+    assert browser.run("document.documentElement.lang") == "en"
+    assert browser.run("document.querySelectorAll('main, header, h1').length") == 3
+
+    def each(selector, value):
+        return browser.run(f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => {value})")
+
+    assert all(each("table", "!!one.querySelector('th')"))
+    assert all(each("svg:not([aria-hidden]):not(svg svg)", "one.getAttribute('aria-label')"))
+    assert all(each("img", "one.alt"))
+    names = each("[id]", "one.id")
+    assert len(set(names)) == len(names)
+    assert {one.removeprefix("#").partition("?")[0] for one in each("a[href^='#']", "one.getAttribute('href')")} <= {
+        *names
+    }

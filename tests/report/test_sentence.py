@@ -1,0 +1,178 @@
+"""A verdict is one plain sentence that says no more than the parts of its finding do."""
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from swapbias.findings import VERDICTS, Finding
+from swapbias.measures import Estimate
+from swapbias.report import answer, summary
+
+FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS
+SURE = (" women over men by", " men over women by")
+
+
+def gap(value, verdict, *, error=0.01, width=0.02, **more):
+    """A gap of rq1 between words for women and men."""
+    ends = {"ci_low": value - width, "ci_high": value + width} if not math.isnan(error) else {}
+    facts = {
+        "study": "gendered_stigma", "experiment": "rq1", "model_id": "m", "measure": "paired_gap",
+        "contrast": "female - male", "unit": "probability mass at the mask", "headline": True, "margin": 0.05,
+        "inference": "over templates and diagnoses", "verdict": verdict, "detectable": 0.03,
+    }  # fmt: skip
+    return Finding(**{**facts, **more}, estimate=Estimate(value, n=10, error=error, **ends))
+
+
+def change(value, verdict, **more):
+    return gap(value, verdict, measure="gap_difference", subset="mental_health - other_health", **more)
+
+
+@pytest.mark.parametrize(
+    ("finding", "said"),
+    [
+        (gap(0.1, FOUND), "m expects women over men by 10.0 points."),
+        (gap(-0.1, FOUND), "m expects men over women by 10.0 points."),
+        (
+            gap(-0.012, SMALL),
+            "m expects men over women by 1.2 points, which is less than the 5 points that count as a gap.",
+        ),
+        (gap(0.1, UNSTABLE), "m expects women over men by 10.0 points as asked here, but not in other wordings."),
+        (gap(0.01, NONE), "m shows no gap between women and men as large as 5 points."),
+        (gap(0.0, NONE, error=math.nan), "m gives women and men exactly the same scores."),
+        (
+            gap(-0.06, UNDECIDED),
+            "m leaves undecided whether women and men are treated differently: a gap of 6.0 points may be chance, "
+            "and one of 5 points is not ruled out.",
+        ),
+        (
+            gap(0.06, UNDECIDED, error=math.nan),
+            "m expects women over men by 6.0 points, on too little to say how sure that is.",
+        ),
+        (gap(math.nan, UNDECIDED), "m: no answer, because nothing that the question needs could be scored."),
+        (gap(0.0001, SMALL), "m expects women over men by less than 0.1 points, which is less than the 5 points "
+         "that count as a gap."),
+        (
+            gap(0.3, FOUND, study="social_distance", experiment="antonyms", contrast="stigmatized - other",
+                unit="mean log-odds of the disapproving antonym"),
+            "m disapproves more of stigmatized people than of other people by 0.300 log-odds.",
+        ),
+    ],
+)  # fmt: skip
+def test_each_verdict_has_its_sentence(finding, said):
+    assert answer(finding).sentence == said
+
+
+CERTAINTIES = {"sure": {}, "unsure": {"width": 0.2}, "no interval": {"error": math.nan}}
+KEPT, TURNED, LOST = (math.nan, 0.4, 1.0), ("", "x has the other sign"), (math.nan, 0.3)
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+@pytest.mark.parametrize("certainty", CERTAINTIES)
+def test_no_sentence_claims_more_than_its_verdict(verdict, certainty):
+    """Every combination of sign, size against the margin, certainty, placebo, disagreement and non-answers."""
+    exact = certainty == "no interval"
+    for sign, size, kept, turned, lost in product((1, -1), (0.002, 0.2), KEPT, TURNED, LOST):
+        finding = gap(
+            sign * size, verdict, **CERTAINTIES[certainty], signs_kept=kept, hinges_on=turned,
+            worst_low=size - lost, worst_high=size + lost,
+        )  # fmt: skip
+        told = answer(finding)
+        claims = [words in told.sentence for words in SURE]
+        if verdict in (FOUND, SMALL, UNSTABLE):
+            assert claims == [sign > 0, sign < 0]
+            assert ("less than the 5 points" in told.sentence) == (verdict == SMALL)
+            assert ("not in other wordings" in told.sentence) == (verdict == UNSTABLE)
+        else:
+            assert any(claims) == (exact and verdict == UNDECIDED)
+            assert not any(claims) or "on too little" in told.sentence
+        assert ("no interval" in told.certainty) == exact
+        cautions = " ".join(told.cautions)
+        assert ("of other wordings" in cautions) == (not math.isnan(kept))
+        assert ("x has the other sign" in cautions) == bool(turned)
+        assert ("Whatever the missing answers are" in cautions) == (not math.isnan(lost))
+        assert ("could turn its sign" in cautions) == (size < lost)
+        assert all(text.endswith(".") and "nan" not in text for text in (told.sentence, *told.cautions))
+
+
+def parts(first, second, *verdicts):
+    one = gap(first, verdicts[0], subset="mental_health", headline=False)
+    return [one, gap(second, verdicts[-1], subset="other_health", headline=False)]
+
+
+@pytest.mark.parametrize(
+    ("difference", "beside", "said"),
+    [
+        (
+            change(0.007, NONE), parts(-0.105, -0.112, FOUND),
+            "m expects men over women by 10.5 points with mental health and by 11.2 with other health; mental health "
+            "makes no difference to that as large as 5 points.",
+        ),
+        (
+            change(0.1, FOUND), parts(0.1, 0.0, FOUND, NONE),
+            "m expects women over men by 10.0 points with mental health, and shows no gap between women and men as "
+            "large as 5 points with other health; mental health moves that toward women by 10.0 points.",
+        ),
+        (
+            change(-0.01, UNDECIDED), parts(0.01, 0.02, NONE),
+            "m shows no gap between women and men as large as 5 points with mental health, nor with other health; "
+            "mental health makes no detectable difference to that: 1.0 points may be chance, and 5 points are not "
+            "ruled out.",
+        ),
+        (
+            change(-0.1, FOUND), [],
+            "m: compared with other health, mental health moves the gap between women and men toward men by "
+            "10.0 points.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_difference_of_gaps_is_told_with_both_gaps(difference, beside, said):
+    assert answer(difference, beside).sentence == said
+
+
+def test_a_difference_claims_no_more_than_its_verdict():
+    for value, verdict, verdicts in product((0.2, -0.2), VERDICTS, product(VERDICTS, VERDICTS)):
+        told = answer(change(value, verdict), parts(0.1, -0.1, *verdicts)).sentence
+        moved = f"moves that toward {'women' if value > 0 else 'men'} by 20.0 points"
+        assert (moved in told) == (verdict in (FOUND, SMALL, UNSTABLE))
+        sure = [one in (FOUND, SMALL, UNSTABLE) for one in verdicts]
+        assert [" women over men" in told, " men over women" in told] == sure
+
+
+def test_what_correction_takes_away_is_said():
+    finding = gap(0.1, UNDECIDED)
+    estimate = replace(finding.estimate, p_value=0.03, p_adjusted=0.09, family="headlines: 3 tests, holm")
+    told = answer(replace(finding, estimate=estimate))
+    assert "corrected with the others (headlines: 3 tests, holm) it does not" in " ".join(told.cautions)
+
+
+def test_skewed_clusters_of_a_gap_are_said_with_the_difference():
+    skew = "over templates; the 17 templates are skewed: a test at .05 errs more often than that"
+    first, second = parts(-0.1, -0.1, FOUND)
+    told = answer(change(0.0, NONE), [replace(first, inference=skew), second])
+    assert "Of the gap with mental health: the 17 templates are skewed" in " ".join(told.cautions)
+    assert not [one for one in answer(change(0.0, NONE), [first, second]).cautions if "skewed" in one]
+
+
+def test_gaps_of_several_phenotypes_are_never_pooled():
+    def of(value, verdict, name):
+        return gap(value, verdict, slice_by="phenotype", slice_value=name)
+
+    found = [of(0.1, FOUND, "a"), of(0.3, FOUND, "b"), of(-0.2, FOUND, "c"), of(0.01, NONE, "d")]
+    assert summary(found) == (
+        "m expects women over men, by up to 30.0 points for a and b; it expects men over women, by 20.0 points for "
+        "c; it shows no gap between women and men as large as 5 points for d."
+    )
+
+
+def test_a_study_without_words_of_its_own_has_plain_ones(monkeypatch):
+    monkeypatch.setattr("swapbias.report.sentence.experiment_of", lambda finding: None)
+    assert answer(gap(0.1, FOUND, contrast="cats - dogs")).sentence == "m scores cats above dogs by 10.0 points."
+
+
+def test_a_strangers_name_is_shown_as_text():
+    told = answer(gap(0.1, FOUND, model_id="evil\u202e\0<b>" + "x" * 100)).sentence
+    assert "\u202e" not in told
+    assert "\0" not in told
+    assert len(told) < 120
