@@ -45,6 +45,8 @@ class Axis:
         low, high = max(least, min(known)), min(most, max(known))
         room = 0.06 * (high - low) or 1.0
         low, high = max(least, low - room if low < 0 else low), min(most, high + room if high > 0 else high)
+        if high <= low:  # nothing but zero, at an end of its range
+            high = low + 1
         return cls(low, high, tuple(_ticks(low, high)), margin)
 
     def at(self, value: float) -> float:

@@ -220,7 +220,7 @@
   function explorer(place) {
     if (!explorers.has(place)) {
       explorers.set(place, unpacked(place.dataset.items).then((pairs) => new Explorer(place, pairs)));
-      explorers.get(place).then((one) => one.draw(), () => place.append(made("p", {}, "This browser cannot unpack the pairs; they are in the folder items/ beside this page.")));
+      explorers.get(place).then((one) => one.draw(), () => place.append(made("p", {}, "This browser cannot unpack the pairs; they are in the folder of the run, beside this page.")));
     }
     return explorers.get(place);
   }
