@@ -3,13 +3,13 @@ VENV   ?= .venv
 PYTHON ?= python3
 READY  := $(VENV)/.ready
 
-.PHONY: setup audit test bench lint types clean
+.PHONY: setup audit test docs bench lint types clean
 
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[lexicon,clinical,explain,train,dev]'
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[lexicon,clinical,explain,train,dev,docs]'
 	touch $@
 
 audit: $(READY)
@@ -17,6 +17,11 @@ audit: $(READY)
 
 test: $(READY)
 	$(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+
+# The site of README.md and docs/, without the network; a broken link or reference is an error.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+	@echo "Site: build/site/index.html"
 
 # make bench BENCH="masked --scale 0.1": names and options as in benchmarks/README.md; all at full size by default.
 bench: $(READY)

@@ -320,16 +320,6 @@ def test_two_audits_are_compared_pair_by_pair(tilted):
         tilted.compare(other)
 
 
-def test_the_snippet_of_the_readme_does_what_it_says(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    section = (ROOT / "README.md").read_text().partition("\n## Python\n")[2]
-    code = section.partition("```python\n")[2].partition("```")[0]
-    exec(compile(code, "README.md", "exec"), {})
-    said = re.findall(r"^# (.*)$", code, re.MULTILINE)
-    assert said
-    assert capsys.readouterr().out.splitlines() == said
-
-
 def test_own_prompts_are_audited_as_a_study_of_the_command_line(tmp_path):
     table = pd.DataFrame(
         {

@@ -56,17 +56,6 @@ def test_the_readmes_second_example_runs(typed, tmp_path):
     assert number[0] in said[2]
 
 
-def test_the_readmes_python_opens_a_table(monkeypatch, tmp_path):
-    pytest.importorskip("vaderSentiment")
-    _, blocks = example()
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my.csv").write_text(next(one for one in blocks if one.startswith("text,group,pair")))
-    names = {}
-    exec(next(one for one in blocks if "open_study" in one), names)
-    assert names["study"].experiments[0].group == "female"
-    assert names["findings"][0].study == "my"
-
-
 def test_prompts_of_a_csv_file_are_audited_and_the_run_is_whole_without_it(typed, tmp_path):
     rows = [
         f"{who} is late on day {day}.,{group},{day}" for day in "123" for who, group in (("He", "m"), ("She", "f"))

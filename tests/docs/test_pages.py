@@ -1,0 +1,168 @@
+"""README.md and docs/: each command is one, each snippet runs, each link leads somewhere."""
+
+import ast
+import contextlib
+import gzip
+import re
+import shlex
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def blocks(page, language):
+    return [text for name, text in BLOCK.findall(page.read_text()) if name == language]
+
+
+def commands(page):
+    """Lines that a reader types: of a block without a language, all that begin with a program of ours."""
+    lines = [line.removeprefix("$ ") for text in blocks(page, "") for line in text.splitlines()]
+    return [line for line in lines if line.startswith(("swapbias ", "make "))]
+
+
+TYPED = [
+    pytest.param(line, id=f"{page.name}: {line.split('#')[0].strip()}")
+    for page in PAGES
+    for line in dict.fromkeys(commands(page))
+]
+
+
+def test_the_readme_is_short_and_every_page_is_found_from_it():
+    assert len(PAGES[0].read_text().splitlines()) <= 190
+    linked = {Path(link).name for link in LINK.findall(PAGES[0].read_text())}
+    assert {one.name for one in PAGES[1:]} <= linked
+
+
+@pytest.mark.parametrize("line", [one for one in TYPED if one.values[0].startswith("swapbias ")])
+def test_a_command_is_one_that_the_program_takes(line):
+    """Names, options, their types and how many arguments: all but whether the files and models exist."""
+    import typer
+
+    from swapbias.cli import app
+
+    words = shlex.split(line.replace("...", ""), comments=True)[1:]
+    command = typer.main.get_command(app)
+    context = command.make_context("swapbias", words[:0], resilient_parsing=True)
+    while hasattr(command, "resolve_command"):
+        name, command, words = command.resolve_command(context, words)
+        assert command is not None, name
+        context = command.make_context(name, [], parent=context, resilient_parsing=True)
+    _, left, _ = command.make_parser(context).parse_args(list(words))
+    assert not left
+
+
+@pytest.mark.parametrize("line", [one for one in TYPED if one.values[0].startswith("make ")])
+def test_a_target_of_make_exists(line):
+    target = shlex.split(line, comments=True)[1]
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page):
+    for link in LINK.findall(page.read_text()):
+        assert link.startswith("https://") or (page.parent / link).is_file(), link
+
+
+def told(statement, code):
+    """The comment on the lines after a statement: what it gives."""
+    lines = code.splitlines()[statement.end_lineno :]
+    said = [line.removeprefix("#").strip() for line in takewhile(lambda line: line.startswith("#"), lines)]
+    return " ".join(said)
+
+
+def run(code, names, capsys):
+    """Run a snippet; what follows a statement as a comment is what it prints or is worth."""
+    for statement in ast.parse(code).body:
+        value = None
+        if isinstance(statement, ast.Expr):
+            value = eval(compile(ast.Expression(statement.value), "page", "eval"), names)
+        else:
+            exec(compile(ast.Module([statement], []), "page", "exec"), names)
+            if isinstance(statement, ast.Assign):
+                value = names[statement.targets[0].id]
+        printed = capsys.readouterr().out.strip()
+        if said := told(statement, code):
+            assert " ".join((printed or repr(value)).split()) == said
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory):
+    """A folder in which a reader has built a corpus."""
+    from swapbias.cli import app
+
+    folder = tmp_path_factory.mktemp("reader")
+    with contextlib.chdir(folder):
+        app(["build", "gendered_stigma", "--out", "corpora"], standalone_mode=False)
+    return folder
+
+
+@pytest.fixture
+def reader(corpora, tmp_path, monkeypatch):
+    """A reader's folder; the Hub's repositories are the corpora and metrics of this checkout."""
+    import datasets
+    import evaluate
+
+    import swapbias
+
+    load, load_metric = datasets.load_dataset, evaluate.load
+
+    def from_hub(name, *options, revision=None, **more):
+        return load(str(corpora / name.replace("swapbias/", "corpora/")), *options, cache_dir=str(tmp_path), **more)
+
+    def metric_from_hub(name, revision=None):
+        return load_metric(swapbias.metric_path(name.removeprefix("swapbias/")) if "swapbias/" in name[:9] else name)
+
+    monkeypatch.setattr(datasets, "load_dataset", from_hub)
+    monkeypatch.setattr(evaluate, "load", metric_from_hub)
+    monkeypatch.chdir(tmp_path)
+    table = next(text for text in blocks(PAGES[0], "") if text.startswith("text,group,pair"))
+    (tmp_path / "my.csv").write_text(table)
+
+
+@pytest.mark.parametrize("page", [one for one in PAGES if blocks(one, "python")], ids=lambda page: page.name)
+def test_snippets_run_and_give_what_they_say(page, reader, capsys):
+    pytest.importorskip("vaderSentiment")
+    import swapbias
+
+    names = {"swapbias": swapbias}
+    for code in blocks(page, "python"):
+        run(code, names, capsys)
+
+
+RUNS = ("swapbias check", "swapbias compare RUN RUN", "swapbias swap notes")
+RUNS += ("swapbias audit my_module", "swapbias list")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with what the commands of the pages name: runs, notes, a function."""
+    import swapbias
+
+    folder = tmp_path_factory.mktemp("place")
+    (folder / "my_module.py").write_text("def predict(texts):\n    return [0.5 for text in texts]\n")
+    with gzip.open(folder / "notes.csv.gz", "wt") as notes:
+        notes.write("text\nShe is well.\nHe fell.\n")
+    for name in ("RUN", "OLD_RUN"):
+        swapbias.audit("vader", "social_distance", limit=40, out=folder / name, progress=False)
+    return folder
+
+
+@pytest.mark.parametrize("line", [one for one in TYPED if one.values[0].startswith(RUNS)])
+def test_a_command_on_what_a_reader_has_runs(line, place, monkeypatch, capsys):
+    pytest.importorskip("vaderSentiment")
+    from swapbias.cli import app
+
+    monkeypatch.chdir(place)
+    monkeypatch.syspath_prepend(place)
+    words = shlex.split(line.replace(" ...", "").replace("RUN RUN", "RUN OLD_RUN"), comments=True)[1:]
+    if words[0] == "audit":
+        words += ["--limit", "20", "--out", "mine"]
+    code = app(words, standalone_mode=False) or 0
+    assert code in ((0, 1, 3) if words[0] == "check" else (0,)), capsys.readouterr().err
