@@ -19,7 +19,9 @@ REPOSITORY = "https://github.com/swapbias/swapbias/blob/main"
 DOCTEST = re.compile(r"^(>>> .*(?:\n(?!\n).+)*)", re.MULTILINE)
 CARDS = {"studies": "datasets_src", "measures": "metrics"}
 TABLE = "<!-- measured table -->"
-OUTSIDE = re.compile(r"\]\((?:\.\./)*((?:benchmarks|datasets_src|metrics|swapbias)/[^)]*|[A-Z]\w*\.\w+|action\.yml)\)")
+OUTSIDE = re.compile(
+    r"\]\((?:\.\./)*((?:benchmarks|datasets_src|metrics|swapbias)/[^)]*|[A-Z]\w*\.\w+|action\.yml)\)"
+)
 
 
 class Examples(Extension):
@@ -60,7 +62,10 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
 
 def made() -> Iterator[tuple[str, str]]:
     """Path and Markdown of each page that is made."""
-    yield "index.md", (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](").replace(".ipynb)", ".md)")
+    yield (
+        "index.md",
+        (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](").replace(".ipynb)", ".md)"),
+    )
     for room, folder in CARDS.items():
         for card in cards(folder):
             yield f"{room}/{card.parent.name}.md", body(card.read_text(encoding="utf-8"))

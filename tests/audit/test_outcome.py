@@ -24,7 +24,6 @@ from swapbias.errors import UsageError
 from swapbias.studies import config_rows
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from tests import tiny
-from tests.conftest import ROOT
 
 CONTROL = "occupation_sentiment:control"
 

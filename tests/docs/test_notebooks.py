@@ -29,9 +29,8 @@ def executed(tmp_path_factory):
     import nbformat
 
     every = {name: nbformat.read(FOLDER / f"{name}.ipynb", as_version=4) for name in NOTEBOOKS}
-    whole = nbformat.v4.new_notebook(
-        cells=[cell for one in every.values() for cell in [nbformat.v4.new_code_cell("%reset -f"), *one.cells]], metadata=every["clinical"].metadata
-    )
+    cells = [cell for one in every.values() for cell in (nbformat.v4.new_code_cell("%reset -f"), *one.cells)]
+    whole = nbformat.v4.new_notebook(cells=cells, metadata=every["clinical"].metadata)
     place = {"metadata": {"path": str(tmp_path_factory.mktemp("notebooks"))}}
     before = {name: [shown(cell) for cell in one.cells] for name, one in every.items()}
     nbclient.NotebookClient(whole, timeout=300, resources=place).execute()

@@ -1,10 +1,14 @@
 """README.md and docs/: each command is one, each snippet runs, each link leads somewhere."""
 
 import ast
-import contextlib
 import gzip
+import json
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from itertools import takewhile
 from pathlib import Path
 
@@ -92,32 +96,23 @@ def run(code, names, capsys):
             assert " ".join((printed or repr(value)).split()) == said
 
 
-@pytest.fixture(scope="module")
-def corpora(tmp_path_factory):
-    """A folder in which a reader has built a corpus."""
-    from swapbias.cli import app
-
-    folder = tmp_path_factory.mktemp("reader")
-    with contextlib.chdir(folder):
-        app(["build", "gendered_stigma", "--out", "corpora"], standalone_mode=False)
-    return folder
-
-
 @pytest.fixture
-def reader(corpora, tmp_path, monkeypatch):
-    """A reader's folder; the Hub's repositories are the corpora and metrics of this checkout."""
+def reader(tmp_path, monkeypatch):
+    """A reader's folder; repositories of the Hub, and corpora built before, are those of this checkout."""
     import datasets
     import evaluate
 
     import swapbias
+    from swapbias.studies import config_rows
 
-    load, load_metric = datasets.load_dataset, evaluate.load
+    load = evaluate.load
 
-    def from_hub(name, *options, revision=None, **more):
-        return load(str(corpora / name.replace("swapbias/", "corpora/")), *options, cache_dir=str(tmp_path), **more)
+    def from_hub(name, config, *, split, revision=None):
+        assert name.startswith(("swapbias/", "corpora/"))
+        return datasets.Dataset.from_list(list(config_rows(Path(name).name, config)))
 
     def metric_from_hub(name, revision=None):
-        return load_metric(swapbias.metric_path(name.removeprefix("swapbias/")) if "swapbias/" in name[:9] else name)
+        return load(swapbias.metric_path(name.removeprefix("swapbias/")) if revision else name)
 
     monkeypatch.setattr(datasets, "load_dataset", from_hub)
     monkeypatch.setattr(evaluate, "load", metric_from_hub)
@@ -149,8 +144,8 @@ def place(tmp_path_factory):
     (folder / "my_module.py").write_text("def predict(texts):\n    return [0.5 for text in texts]\n")
     with gzip.open(folder / "notes.csv.gz", "wt") as notes:
         notes.write("text\nShe is well.\nHe fell.\n")
-    for name in ("RUN", "OLD_RUN"):
-        swapbias.audit("vader", "social_distance", limit=40, out=folder / name, progress=False)
+    swapbias.audit("vader", "social_distance", limit=40, out=folder / "RUN", progress=False)
+    shutil.copytree(folder / "RUN", folder / "OLD_RUN")
     return folder
 
 
@@ -163,6 +158,21 @@ def test_a_command_on_what_a_reader_has_runs(line, place, monkeypatch, capsys):
     monkeypatch.syspath_prepend(place)
     words = shlex.split(line.replace(" ...", "").replace("RUN RUN", "RUN OLD_RUN"), comments=True)[1:]
     if words[0] == "audit":
-        words += ["--limit", "20", "--out", "mine"]
+        words += ["--study", "occupation_sentiment:control", "--out", "mine"]
     code = app(words, standalone_mode=False) or 0
     assert code in ((0, 1, 3) if words[0] == "check" else (0,)), capsys.readouterr().err
+
+
+def test_the_site_builds_strictly_with_no_address_to_load_from(tmp_path):
+    pytest.importorskip("mkdocstrings", reason="needs mkdocs, of the extra docs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "sure.html").read_text()
+    rows = json.loads((ROOT / "benchmarks" / "results" / "truth.json").read_text())["rows"]
+    assert page.count("<tr>") == 1 + len(rows)
+    for made in ("index", "studies/gendered_stigma", "measures/paired_gap", "notebooks/clinical", "api/swapbias"):
+        shown = (tmp_path / f"{made}.html").read_text()
+        assert not re.search(r"<(?:script|img)[^>]*src=.?http|<link[^>]*stylesheet[^>]*http", shown), made
+    assert "planted leak" in (tmp_path / "notebooks" / "clinical.html").read_text()
