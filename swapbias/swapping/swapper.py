@@ -105,8 +105,9 @@ class Swapper:
         """Prepare.
 
         Args:
-            table: ``resolved`` (each word by its context), ``paper`` (as published: "her" always becomes "his") or a
-                CSV file with a header of two groups and optionally ``neutral``.
+            table: ``resolved`` (each word by its context), ``paper`` (as published: "her" always becomes "his"), two
+                of he, she, they, xe and ze as ``she-they`` (verbs agree; no other words are swapped) or a CSV file
+                with a header of two groups and optionally ``neutral``.
             resolver: tells "his" from "him": the built-in one by default, or a model (Hub id or folder of a masked
                 language model or of a part-of-speech tagger), or an object with ``log_odds``.
 
