@@ -298,6 +298,7 @@ STUDY = Study(
     title="Prompt packs: race, nationality, religion, age, disability and pronouns",
     url="https://github.com/swapbias/swapbias",
     correction="holm",
+    on_request=True,
     experiments=tuple(_experiment(pack, claim) for pack, claim in _EVERY),
     limits=(
         "Names are those of studies in the United States; a name tells of class, age and origin as well as of race. "

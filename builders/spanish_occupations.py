@@ -77,6 +77,7 @@ STUDY = Study(
     title="Professions by gender and nationality in Spanish",
     url="https://github.com/swapbias/swapbias",
     correction="holm",
+    on_request=True,
     experiments=(
         Experiment(
             name="sentences_es",

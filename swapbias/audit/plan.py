@@ -253,7 +253,7 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
     for one in kinds():
         one.check(settings)
     own = [study for one in kinds() if one.given(settings) for study in _studies_of(one)]
-    chosen = [_study_and_config(name) for name in settings.studies or dict.fromkeys(own) or studies()]
+    chosen = [_study_and_config(name) for name in settings.studies or dict.fromkeys(own) or _usual()]
     if kind is None and settings.model is not None:
         kind = model_kind(settings.model, settings.kind)
     tasks: list[Task] = []
@@ -290,6 +290,11 @@ def _read_otherwise(left: Skipped, tasks: Sequence[Task]) -> bool:
     read = {name for task in tasks if task.study.name == left.study for name in task.configs}
     named = load_study(left.study).experiments if left.study in own_studies() else ()
     return any(one.name == left.experiment and set(one.configs) <= read for one in named)
+
+
+def _usual() -> list[str]:
+    """The studies of an audit that names none."""
+    return [name for name in studies() if not load_study(name).on_request]
 
 
 def _studies_of(kind: Kind) -> list[str]:

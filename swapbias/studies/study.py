@@ -194,7 +194,7 @@ class Study:
     ('holm', ())
 
     ``correction`` is the method of ``measures.adjust`` for its families of tests; ``limits`` are sentences
-    that every report repeats.
+    that every report repeats; ``on_request`` leaves it out of audits that name no study.
     """
 
     name: str
@@ -205,6 +205,7 @@ class Study:
     limits: tuple[str, ...] = ()
     agreement: Agreement | None = None
     rated: Rated | None = None
+    on_request: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
