@@ -477,7 +477,7 @@ def _joint_freedom(share: Floats, scale: Floats, joint: Floats) -> float:
 
 def _anova_type(squares: float, parts: Sequence[Part], left: Part, tested: Floats) -> tuple[float, float, float]:
     """F and its degrees of freedom; NaN where nothing varies."""
-    traces = [float(np.trace(tested @ part)) for part, _ in parts]
+    traces = _above_rounding([float(np.trace(tested @ part)) for part, _ in parts], parts)
     cut, largest = float(np.trace(tested @ left[0])), max(traces, default=0.0)
     if not largest > 0 or math.isnan(squares):
         return math.nan, math.nan, math.nan
@@ -486,18 +486,26 @@ def _anova_type(squares: float, parts: Sequence[Part], left: Part, tested: Float
     else:
         used, cut = [parts[traces.index(largest)]], 0.0
         covariance = used[0][0]
-    chance = sum(float(np.trace(tested @ part)) for part, _ in used) - cut
+    own = _above_rounding([float(np.trace(tested @ part)) for part, _ in used], used)
+    chance = sum(own) - cut
     spread = cut**2 / (left[1] * _directions(tested @ left[0] @ tested)) if cut else 0.0
-    for part, freedom in used:
-        trace = float(np.trace(tested @ part))
+    for trace, (part, freedom) in zip(own, used, strict=True):
         spread += trace**2 / (freedom * _directions(tested @ part @ tested)) if trace else 0.0
     return squares / chance, _directions(tested @ covariance @ tested), chance**2 / spread
+
+
+def _above_rounding(traces: Sequence[float], parts: Sequence[Part]) -> list[float]:
+    """Traces with 0 for what is rounding: groups that share the effects of a factor whole."""
+    return [
+        trace if trace > _ROUNDING * float(np.trace(part)) else 0.0
+        for trace, (part, _) in zip(traces, parts, strict=True)
+    ]
 
 
 def _directions(covariance: Floats) -> float:
     """How many equal directions a covariance is worth (Box 1954): (tr V)^2 / tr V^2, from 1 to its rank."""
     sizes = np.maximum(np.linalg.eigvalsh(covariance), 0.0)
-    return max(1.0, float(sizes.sum()) ** 2 / float((sizes**2).sum()))
+    return max(1.0, float(sizes.sum()) ** 2 / float((sizes**2).sum())) if sizes.any() else 1.0
 
 
 def cells(

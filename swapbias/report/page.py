@@ -362,7 +362,8 @@ def _head(finding: Finding, category: Mapping[str, str], several: bool) -> str:
     """Which part of a chart a finding stands in: its model, set of conditions and category, where there are more."""
     told = [finding.model_id] if several else []
     told += [words.plain(finding.subset)] if finding.subset else []
-    told += [words.value_name(category[finding.slice_value])] if finding.slice_value in category else []
+    if category.get(finding.slice_value, finding.subset) != finding.subset:
+        told.append(words.value_name(category[finding.slice_value]))
     return ", ".join(told)
 
 

@@ -10,6 +10,8 @@ from swapbias.report.sentence import answer
 if TYPE_CHECKING:
     from rich.table import Table
 
+_LONGEST = 2_000  # characters of a verdict
+
 
 def headline_tables(found: Sequence[Finding]) -> "list[Table]":
     """The comparisons over all rows, headlines first, and the rates of each model."""
@@ -46,8 +48,10 @@ def _concluded(finding: Finding, found: Sequence[Finding]) -> str:
     if not finding.verdict:
         return ""
     told = answer(finding, found)
-    verdict = f"\n→ {told.sentence}"
-    return f"{verdict}\n  {told.certainty}. {' '.join(told.cautions)}".rstrip() if finding.headline else verdict
+    lines = [f"→ {words.shown(told.sentence, _LONGEST)}"]
+    if finding.headline:
+        lines.append(words.shown(f"  {told.certainty}. {' '.join(told.cautions)}".rstrip(), _LONGEST))
+    return "".join(f"\n{line}" for line in lines)
 
 
 def _grid_table(grid: words.Grid) -> "Table":

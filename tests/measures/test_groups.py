@@ -274,3 +274,15 @@ def test_a_planted_interaction_is_found_and_main_effects_are_not():
         false += any(each.estimate.p_adjusted < 0.05 for each in one.effects[:2])
     assert found >= 95
     assert false <= stats.binom.isf(0.001, 100, 0.05)
+
+
+def test_groups_of_rows_that_score_by_a_shared_cluster_alone_are_all_alike():
+    """Whatever a name is in, its 22 conditions score the same: the groups' means do not vary, and there is no test."""
+    of_condition = np.random.default_rng(0).normal(size=22)
+    names, conditions = np.repeat(np.arange(36), 22), np.tile(np.arange(22), 36)
+    groups = np.array(list("abcd"))[names // 9].tolist()
+    found = omnibus(
+        of_condition[conditions], groups, cluster_ids={"names": names.tolist(), "conditions": conditions.tolist()}
+    )
+    assert found.estimate.value == pytest.approx(0, abs=1e-9)
+    assert np.isnan(found.estimate.p_value)

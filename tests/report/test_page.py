@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import zlib
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -103,6 +104,10 @@ def test_the_answer_stands_first_and_the_terminal_says_the_same(page, found):
     print_findings(Console(file=out, width=5000), "Headline findings", comparisons(found))
     for part in (told.sentence, told.certainty, *told.cautions):
         assert part in out.getvalue()
+    strange = replace(headline, slice_by="phenotype", slice_value="\x1b[2Jgone")
+    print_findings(Console(file=out, width=5000), "", [strange])
+    assert "[2Jgone" in out.getvalue()
+    assert "\x1b" not in out.getvalue()
 
 
 def test_gaps_and_means_stand_in_tables_of_their_own(page):
@@ -285,6 +290,7 @@ def test_everything_is_open_and_uncut_on_paper(browser, report):
     browser.run("dispatchEvent(new Event('beforeprint'))")
     closed = "[...document.querySelectorAll('details:not(.pairs)')].filter((one) => !one.open).length"
     assert browser.run(closed) == 0
+    assert browser.run("document.documentElement.scrollWidth") <= 794
     assert browser.run("getComputedStyle(document.querySelector('thead')).display") == "table-header-group"
     assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     browser.run("dispatchEvent(new Event('afterprint'))")
