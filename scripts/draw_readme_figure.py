@@ -1,4 +1,4 @@
-"""Draw the README's figure from the authors' released outputs: python scripts/draw_readme_figure.py."""
+"""Draw the figure of docs/published.md from the authors' released outputs: python scripts/draw_readme_figure.py."""
 
 from pathlib import Path
 
