@@ -461,5 +461,6 @@ SERIES = (
             "errs in at most .05",
         ),
         _gates,
+        timed=False,
     ),
 )

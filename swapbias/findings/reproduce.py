@@ -11,7 +11,17 @@ from swapbias.errors import UpstreamMissingError
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED, Finding
 from swapbias.measures import MEASURES, Estimate
-from swapbias.studies import Corpus, Published, Released, Study, load_corpus, load_study, published_for, upstream_file
+from swapbias.studies import (
+    Corpus,
+    Published,
+    Released,
+    Study,
+    load_corpus,
+    load_study,
+    published_for,
+    published_rows,
+    upstream_file,
+)
 
 COUNT = "count"  # the unit of a fact that is no comparison of groups
 
@@ -54,7 +64,7 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
         ValueError: a file is there but is not the pinned one, or is not of the released shape.
     """
     study, corpus = load_study(study_name), load_corpus(study_name)
-    if not corpus.released:
+    if not corpus.released and published_rows(study_name):
         yield NotAtHand(study.name, "every model", "outputs", "its authors released none to recompute from")
     for released in corpus.released:
         try:

@@ -318,7 +318,8 @@ def _header(corpus: Corpus, written: Mapping[str, Written]) -> str:
 
 def _language(corpus: str) -> str:
     """The code of the language of a corpus, as its README says it; English where it says none."""
-    found = _LANGUAGE.search((corpus_dir(corpus) / "README.md").read_text(encoding="utf-8"))
+    card = corpus_dir(corpus) / "README.md"  # that of a user's own corpus lies elsewhere
+    found = _LANGUAGE.search(card.read_text(encoding="utf-8")) if card.is_file() else None
     return found[1] if found else "en"
 
 

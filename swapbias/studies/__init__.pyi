@@ -67,6 +67,7 @@ from .tables import (
     fingerprint as fingerprint,
     pinned_files as pinned_files,
     published_for as published_for,
+    published_rows as published_rows,
     read_table as read_table,
     shown_names as shown_names,
     strict_rows as strict_rows,

@@ -57,7 +57,7 @@ def test_every_design_has_a_headline_and_the_statistic_of_the_paper():
 def test_the_tables_have_a_cell_for_each_column(phase, monkeypatch):
     monkeypatch.setattr(truth, "designs", lambda: iter([replace(phase, reported=True)]))
     monkeypatch.setattr(truth, "worded_designs", lambda: iter([next(WORDED())]))
-    for series, rows in zip(truth.SERIES, (6, 1, 1), strict=True):  # three kinds of effects, and of reports
+    for series, rows in zip(truth.SERIES, (6, 1, 1, 3), strict=True):  # three kinds of effects, and of reports
         found = series.rows(0.002, 1)
         assert len(found) == rows
         assert all(len(row) == len(series.columns) for row in found)

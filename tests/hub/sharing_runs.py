@@ -1,5 +1,6 @@
 """What the tests of sharing share: two audits of one small model, a local Hub with models, and the call itself."""
 
+import zlib
 from functools import cache
 
 from swapbias.audit.plan import Settings
@@ -25,9 +26,16 @@ def about_women():
     return {row["text"] for row in config_rows("occupation_sentiment", "sentences") if row["group"] == "female"}
 
 
+@cache
+def higher():
+    """By how much each sentence of a pair scores higher than others: what varies gets a figure."""
+    rows = config_rows("occupation_sentiment", "sentences")
+    return {row["text"]: 0.01 * (zlib.crc32(row["pair_id"].encode()) % 5) for row in rows}
+
+
 def scored(texts):
     """A sentiment system that scores every sentence about a woman lower than the same one about a man."""
-    return [0.6 - GAP["she"] * (text in about_women()) for text in texts]
+    return [0.6 + higher().get(text, 0.0) - GAP["she"] * (text in about_women()) for text in texts]
 
 
 def put(run, results="alice/audits", **more):

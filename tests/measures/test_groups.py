@@ -277,7 +277,7 @@ def test_a_planted_interaction_is_found_and_main_effects_are_not():
 
 
 def test_groups_of_rows_that_score_by_a_shared_cluster_alone_are_all_alike():
-    """Whatever a name is in, its 22 conditions score the same: the groups' means do not vary, and there is no test."""
+    """Whatever name is in it, a condition scores the same: the groups' means do not vary, so there is no test."""
     of_condition = np.random.default_rng(0).normal(size=22)
     names, conditions = np.repeat(np.arange(36), 22), np.tile(np.arange(22), 36)
     groups = np.array(list("abcd"))[names // 9].tolist()
