@@ -79,7 +79,8 @@ def check_gaps(
     A gap passes where its 95 % interval lies within the margin (two one-sided tests at .025), and fails where it is
     larger at .025, corrected by Holm over the gaps of the gate; else it is undecided. All must pass for the gate to
     pass, so that passing needs no correction. Where few clusters are visibly skewed, passing is tested at .005.
-    Each kind of error is meant to happen in at most 5 % of audits; ``make bench BENCH=truth-gate`` simulates both. A gap that keeps its sign in too few wordings does not fail.
+    Each kind of error is meant to happen in at most 5 % of audits; ``make bench BENCH=truth-gate`` simulates both.
+    A gap that keeps its sign in too few wordings does not fail.
 
     Args:
         found: the findings of a run.
