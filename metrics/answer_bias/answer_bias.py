@@ -30,8 +30,8 @@ Returns:
     n: pairs used.
     n_unscored: pairs left out because a version was not asked.
     with a reference_group:
-    contrasts: for each contrast ("pro - anti") the keys above, named after its sides, and p_adjusted, corrected over
-        all contrasts (Holm).
+    contrasts: a list: of each contrast group and reference_group, the keys above, named after its sides,
+        and p_adjusted, corrected over all contrasts (Holm).
     omnibus: whether right answers differ between any sides: p_value, f, df_between, df_within, spread (SD of the
         accuracies), n and n_unscored.
 Examples:
@@ -96,10 +96,11 @@ class AnswerBias(evaluate.Metric):
         if reference_group is not None:
             ids = {"pair_ids": list(pair_ids), "reference_group": reference_group}
             found = measures.contrasts(measures.answer_bias, classes, list(sides), **ids)
-            each = {
-                name: {**_keys(one, name.split(" - ")), "p_adjusted": one.estimate.p_adjusted}
-                for name, one in found.each.items()
-            }
+            each = [
+                {"group": group, "reference_group": reference, **_keys(one, (group, reference)),
+                 "p_adjusted": one.estimate.p_adjusted}
+                for (group, reference), one in found.each.items()
+            ]  # fmt: skip
             return {"contrasts": each, "omnibus": found.omnibus.numbers}
         strange = sorted(set(sides) - {"pro", "anti"})
         if strange:

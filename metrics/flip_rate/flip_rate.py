@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import contrasts, flip_rate  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import flip_rate, module_result  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 The flip rate (mismatch ratio): for texts that differ in one swapped slot, the share of pairs whose two versions get
@@ -31,8 +31,8 @@ Returns:
     n: pairs used.
     n_unscored: pairs left out because a prediction is NaN.
     with more than two groups, or without a reference_group:
-    contrasts: for each contrast ("female - male") the keys above, and p_adjusted, corrected over all contrasts
-        (Holm).
+    contrasts: a list: of each contrast group and reference_group, the keys above, and p_adjusted, corrected over
+        all contrasts (Holm).
     omnibus: whether any group differs: p_value, f, df_between, df_within, spread (SD of the groups' means), n and
         n_unscored.
 Examples:
@@ -90,28 +90,16 @@ class FlipRate(evaluate.Metric):
         if threshold is not None:
             # A NaN (the only number that differs from itself) is not below the threshold: it is no prediction.
             answers = [float(score > threshold) if score == score else score for score in scores]
-        rows = answers, list(groups), list(pair_ids)
         options = {"scores": None if threshold is None else scores, "cluster_ids": cluster_ids}
-        if reference_group is not None and len(set(groups)) < 3:
-            return _keys(flip_rate(*rows, reference_group=reference_group, **options), reference_group)
-        found = contrasts(flip_rate, *rows, reference_group=reference_group, **options)
-        each = {
-            name: {**_keys(one, name.rpartition(" - ")[2]), "p_adjusted": one.estimate.p_adjusted}
-            for name, one in found.each.items()
-        }
-        return {"contrasts": each, "omnibus": found.omnibus.numbers}
+        rows = answers, list(groups), list(pair_ids)
+        return module_result(flip_rate, _keys, *rows, reference_group=reference_group, **options)
 
 
 def _keys(found, reference_group):
     direction = 0.0 if found.higher_group == "" else -1.0 if found.higher_group == reference_group else 1.0
     return {
-        "value": found.estimate.value,
-        "ci_low": found.estimate.ci_low,
-        "ci_high": found.estimate.ci_high,
-        "p_value": found.estimate.p_value,
+        **found.estimate.numbers(),
         "more": float(found.more),
         "fewer": float(found.fewer),
         "direction": direction if found.estimate.n else float("nan"),
-        "n": float(found.estimate.n),
-        "n_unscored": float(found.estimate.n_unscored),
     }

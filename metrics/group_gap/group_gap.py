@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import contrasts, group_gap  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import group_gap, module_result  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 The group gap: for texts that are not paired, the mean prediction of the other group minus that of the reference
@@ -25,8 +25,8 @@ Returns:
     n: texts used.
     n_unscored: texts left out because the prediction is NaN.
     with more than two groups, or without a reference_group:
-    contrasts: for each contrast ("female - male") the keys above, and p_adjusted, corrected over all contrasts
-        (Holm).
+    contrasts: a list: of each contrast group and reference_group, the keys above, and p_adjusted, corrected over
+        all contrasts (Holm).
     omnibus: whether any group differs: p_value, f, df_between, df_within, spread (SD of the groups' means), n and
         n_unscored.
 Examples:
@@ -78,21 +78,9 @@ class GroupGap(evaluate.Metric):
         )
 
     def _compute(self, predictions, groups, reference_group=None, cluster_ids=None):
-        rows, options = (predictions, groups), {"reference_group": reference_group, "cluster_ids": cluster_ids}
-        if reference_group is not None and len(set(groups)) < 3:
-            return _keys(group_gap(*rows, **options))
-        found = contrasts(group_gap, *rows, **options)
-        each = {name: {**_keys(one), "p_adjusted": one.p_adjusted} for name, one in found.each.items()}
-        return {"contrasts": each, "omnibus": found.omnibus.numbers}
+        options = {"reference_group": reference_group, "cluster_ids": cluster_ids}
+        return module_result(group_gap, _keys, predictions, groups, **options)
 
 
-def _keys(found):
-    return {
-        "value": found.value,
-        "ci_low": found.ci_low,
-        "ci_high": found.ci_high,
-        "effect_size": found.effect_size,
-        "p_value": found.p_value,
-        "n": float(found.n),
-        "n_unscored": float(found.n_unscored),
-    }
+def _keys(found, reference_group):
+    return found.numbers("effect_size")

@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import contrasts, paired_gap  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import module_result, paired_gap  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 The paired gap: for texts that differ in one swapped slot, the mean over pairs of the other group's prediction
@@ -27,8 +27,8 @@ Returns:
     n: pairs used.
     n_unscored: pairs left out because a prediction is NaN.
     with more than two groups, or without a reference_group:
-    contrasts: for each contrast ("female - male") the keys above, and p_adjusted, corrected over all contrasts
-        (Holm).
+    contrasts: a list: of each contrast group and reference_group, the keys above, and p_adjusted, corrected over
+        all contrasts (Holm).
     omnibus: whether any group differs: p_value, f, df_between, df_within, spread (SD of the groups' means), n and
         n_unscored.
 Examples:
@@ -91,25 +91,9 @@ class PairedGap(evaluate.Metric):
         )
 
     def _compute(self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None):
-        rows, options = (
-            (predictions, groups, pair_ids),
-            {"reference_group": reference_group, "cluster_ids": cluster_ids},
-        )
-        if reference_group is not None and len(set(groups)) < 3:
-            return _keys(paired_gap(*rows, **options))
-        found = contrasts(paired_gap, *rows, **options)
-        each = {name: {**_keys(one), "p_adjusted": one.p_adjusted} for name, one in found.each.items()}
-        return {"contrasts": each, "omnibus": found.omnibus.numbers}
+        options = {"reference_group": reference_group, "cluster_ids": cluster_ids}
+        return module_result(paired_gap, _keys, predictions, groups, pair_ids, **options)
 
 
-def _keys(found):
-    return {
-        "value": found.value,
-        "ci_low": found.ci_low,
-        "ci_high": found.ci_high,
-        "effect_size": found.effect_size,
-        "effect_size_z": found.effect_size_z,
-        "p_value": found.p_value,
-        "n": float(found.n),
-        "n_unscored": float(found.n_unscored),
-    }
+def _keys(found, reference_group):
+    return found.numbers("effect_size", "effect_size_z")

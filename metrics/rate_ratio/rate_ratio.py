@@ -35,8 +35,8 @@ Returns:
     tprr_n, fprr_n: texts of label 1 and of label 0 used; tprr_n_unscored, fprr_n_unscored: those left out.
     n_undefined: how many of the two ratios are undefined.
     with more than two groups, or without a reference_group:
-    contrasts: for each contrast ("female - male") the keys above, with _p_adjusted beside each _p_value, corrected
-        over all contrasts (Holm).
+    contrasts: a list: of each contrast group and reference_group, the keys above, with _p_adjusted beside
+        each _p_value, corrected over all contrasts (Holm).
     omnibus: for tpr and fpr whether any group's rate differs: p_value, f, df_between, df_within, spread (SD of the
         groups' rates), n and n_unscored.
 Examples:
@@ -97,13 +97,13 @@ class RateRatio(evaluate.Metric):
         if reference_group is not None and len(set(groups)) < 3:
             return _keys({rate: rate_ratio(*rows, rate=rate, **options) for rate in RATES}, reference_group)
         found = {rate: contrasts(rate_ratio, *rows, rate=rate, **options) for rate in RATES}
-        each = {}
-        for name in found["tpr"].each:
-            one = {rate: found[rate].each[name] for rate in RATES}
-            each[name] = _keys(one, name.rpartition(" - ")[2])
+        each = []
+        for group, reference in found["tpr"].each:
+            one = {rate: found[rate].each[group, reference] for rate in RATES}
+            each.append({"group": group, "reference_group": reference, **_keys(one, reference)})
             for rate in RATES:
-                each[name][f"{rate}_difference_p_adjusted"] = one[rate].difference.p_adjusted
-                each[name][f"log_{rate}r_p_adjusted"] = one[rate].log_ratio.p_adjusted
+                each[-1][f"{rate}_difference_p_adjusted"] = one[rate].difference.p_adjusted
+                each[-1][f"log_{rate}r_p_adjusted"] = one[rate].log_ratio.p_adjusted
         return {"contrasts": each, "omnibus": {rate: found[rate].omnibus.numbers for rate in RATES}}
 
 

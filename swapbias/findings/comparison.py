@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.disaggregation import told_over
-from swapbias.findings.finding import AS_PUBLISHED, Context, Finding
+from swapbias.findings.finding import AS_PUBLISHED, Context, Finding, told_over
 from swapbias.findings.predictions import ANSWERS, over_trials
 from swapbias.findings.robustness import condition_means, pair_gaps
 from swapbias.studies import PLACEBO, Experiment, Slice, Study, load_study
@@ -51,7 +50,9 @@ def units(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     if ANSWERS in experiment.rates:  # trials of one prompt are no further prompts
         rows = over_trials(rows)
     if experiment.measure == "paired_gap":
-        return pair_gaps(experiment, rows).rename(columns={"pair_id": "unit", "gap": "unit_value"})
+        return pair_gaps(Context("", "", experiment, "score"), rows).rename(
+            columns={"pair_id": "unit", "gap": "unit_value"}
+        )
     named = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
     means = condition_means(experiment, named)
     return means.assign(unit_value=means["score"], unit=means["group"] + "/" + means["condition"])
@@ -105,8 +106,9 @@ def _tests(
             paired["unit_value"].to_numpy(), paired["model"].to_numpy(), paired["unit"].to_numpy(),
             reference_group=models[1], cluster_ids=clusters,
         )  # fmt: skip
-        second_model = paired["model"] == models[1]
-        yield told_over(f"{over}, paired", paired["unit_value"], second_model, clusters, paired["unit"]), estimate
+        weights = {models[0]: 1.0, models[1]: -1.0}
+        told = told_over(f"{over}, paired", paired["unit_value"], paired["model"], weights, clusters, paired["unit"])
+        yield told, estimate
     if len(second):
         values, names = both["unit_value"].to_numpy(), both["model"].to_numpy()
         yield AS_PUBLISHED, measures.group_gap(values, names, reference_group=models[1], test="t")

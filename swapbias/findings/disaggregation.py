@@ -13,6 +13,7 @@ from swapbias import measures
 from swapbias.findings.finding import (
     APART,
     AS_PUBLISHED,
+    EFFECTS,
     FOUND,
     NONE,
     PERMUTED,
@@ -21,11 +22,10 @@ from swapbias.findings.finding import (
     UNSTABLE,
     Context,
     Finding,
-    cautioned,
     experiment_of,
+    told_over,
 )
 from swapbias.findings.groups import (
-    EFFECTS,
     SPREAD,
     difference_findings,
     factor_findings,
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 _ALL = Slice("", "all")
+_SUBTRACTED = {0: 1.0, 1: -1.0}  # by sample
 LEVEL = 0.05  # of every test
 MARGIN = 0.05  # of the range of a unit: a gap below it counts as none, where nothing else is asked for
 
@@ -133,15 +134,14 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
     two = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
     if not experiment.measure or two["group"].nunique() < 2:
         return
-    contrast = f"{experiment.group} - {experiment.reference_group}"
     clusters, over = context.random(two)
     if ANSWERS in experiment.rates:
         sentences = headline_units(context, two)
         if sentences is not None:
             one = sentences.rows
-            over = told_over(over, one["value"], one["sample"] > 0, context.random(one)[0])
+            over = told_over(over, one["value"], one["sample"], _SUBTRACTED, context.random(one)[0])
         yield context.finding(
-            bias(context, two), experiment.measure, contrast, subset,
+            bias(context, two), experiment.measure, subset=subset, **context.apart,
             direction=experiment.direction, inference=over, baseline=_baseline(context, two), **where,
         )  # fmt: skip
         return
@@ -154,7 +154,7 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
         gap, arguments = measures.paired_gap, [two["pair_id"].to_numpy()]
     baseline = _baseline(context, two)
     pairs = two["pair_id"] if arguments else None
-    told = told_over(over, two[context.score], two["group"] == experiment.reference_group, clusters, pairs)
+    told = told_over(over, two[context.score], two["group"], context.sides, clusters, pairs)
     views: dict[str, dict[str, Any]] = {told: {"cluster_ids": clusters, "test": "t"}}
     if experiment.aggregate and len(clusters) == 1:
         views[f"{over}, {PERMUTED}"] = {"cluster_ids": clusters, "test": "permutation"}
@@ -165,24 +165,9 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
             reference_group=experiment.reference_group, seed=context.seed, **options,
         )  # fmt: skip
         yield context.finding(
-            estimate, experiment.measure, contrast, subset,
+            estimate, experiment.measure, subset=subset, **context.apart,
             direction=experiment.direction, inference=inference, baseline=baseline, **where,
         )  # fmt: skip
-
-
-def told_over(
-    over: str, values: pd.Series, subtracted: pd.Series, clusters: Mapping[str, Any], pairs: pd.Series | None = None
-) -> str:
-    """What a gap's inference is over, with a caution where few clusters are skewed; a pair counts whole or not."""
-    score, minus, known = values.to_numpy(dtype=float), subtracted.to_numpy(dtype=bool), values.notna().to_numpy()
-    if pairs is not None and not known.all():
-        known = ~pairs.isin(pairs[~known]).to_numpy()
-    score, minus = score[known], minus[known]
-    influence = np.zeros(len(score))
-    for side, sign in ((~minus, 1.0), (minus, -1.0)):
-        if side.any():
-            influence[side] = sign * (score[side] - score[side].mean()) / side.sum()
-    return cautioned(over, influence, {name: np.asarray(codes)[known] for name, codes in clusters.items()})
 
 
 def _baseline(context: Context, rows: pd.DataFrame) -> float:
@@ -255,10 +240,10 @@ def _contrasts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         for value, part in _parts(two, one.column):
             if part[experiment.subset].nunique() < 2:
                 continue
-            pairs = pair_gaps(experiment, part, context.score)
+            pairs = pair_gaps(context, part)
             clusters, over = context.random(pairs)
             baseline = _baseline(context, part)
-            told = told_over(over, pairs["gap"], pairs[experiment.subset] == second, clusters)
+            told = told_over(over, pairs["gap"], pairs[experiment.subset], {first: 1.0, second: -1.0}, clusters)
             for inference, options in ((told, {"cluster_ids": clusters}), (AS_PUBLISHED, {"test": "t"})):
                 estimate = measures.group_gap(
                     pairs["gap"].to_numpy(), pairs[experiment.subset].tolist(), reference_group=second, **options
@@ -266,8 +251,8 @@ def _contrasts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
                 yield context.finding(
                     estimate,
                     "gap_difference",
-                    f"{experiment.group} - {experiment.reference_group}",
-                    f"{first} - {second}",
+                    subset=f"{first} - {second}",
+                    **context.apart,
                     slice_by=one.name,
                     slice_value=value,
                     direction=f"above zero the gap is larger for {first} than for {second}",
@@ -421,7 +406,7 @@ def _held_up(
     finding: Finding, study: Study, parts: Mapping[str, pd.DataFrame], model: str, seed: int
 ) -> Iterator[Finding]:
     """A headline with what it hinges on, its bounds and findings about other wordings; any other as it is."""
-    if not finding.headline or not MEASURES[finding.measure].reach or finding.measure in EFFECTS:
+    if not finding.headline or not MEASURES[finding.measure].reach:
         yield finding
         return
     context, rows = headline_rows(finding, study, parts[finding.experiment], model, seed)
@@ -439,8 +424,7 @@ def headline_rows(
 ) -> tuple[Context, pd.DataFrame]:
     """The rows of an experiment that a headline is made of, and the context in which its units are made of them."""
     experiment = next(one for one in study.experiments if one.name == finding.experiment)
-    experiment, rows = asked(experiment, finding, rows)
-    return Context(study.name, model, experiment, "score", seed), rows
+    return asked(Context(study.name, model, experiment, "score", seed), finding, rows)
 
 
 def _disagreeing(found: Sequence[Finding]) -> list[Finding]:

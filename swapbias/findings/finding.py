@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ class Finding:
         score: the score column: ``score`` is the published one.
         measure: one of ``measures.MEASURES``.
         contrast: what is subtracted from what, or the group of a mean.
+        group, reference_group: of a gap the group and the one that is subtracted; of a main effect the two levels.
         subset: part of the rows that is analysed apart; ``a - b`` for a difference of gaps.
         slice_by, slice_value: ``all``, or the slice and its value.
         unit: unit of the value.
@@ -49,6 +50,11 @@ class Finding:
         signs_kept: of a headline: the share of other wordings in which it has its sign; NaN where none was asked.
         worst_low, worst_high: of a headline: its least and its largest value, whatever the scores that are missing.
         higher_group: of a rate: the group with the higher one, or with more positives; blank where they are equal.
+        intersection: of the headline of all groups, where these are crossed factors: of those further from the mean
+            of all than their parts add up to the furthest (its group is ``group``); blank for none. Of the finding of
+            an intersection its own name.
+        from_mean, parts: of such an intersection: how far it lies from the mean of all, and what the main effects of
+            its levels add up to; NaN for other findings.
         published: the number to hold it against, if there is one.
     """
 
@@ -58,6 +64,8 @@ class Finding:
     score: str = "score"
     measure: str
     contrast: str
+    group: str = ""
+    reference_group: str = ""
     subset: str = ""
     slice_by: str = "all"
     slice_value: str = ""
@@ -77,6 +85,9 @@ class Finding:
     worst_low: float = math.nan
     worst_high: float = math.nan
     higher_group: str = ""
+    intersection: str = ""
+    from_mean: float = math.nan
+    parts: float = math.nan
     published: Published | None = None
 
     @property
@@ -102,13 +113,29 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the findings of one score of one experiment have in common."""
+    """What the findings of one score of one experiment have in common.
+
+    ``weights`` are those of the groups in an effect of crossed factors; none: it is the gap between the experiment's
+    two groups.
+    """
 
     study: str
     model_id: str
     experiment: Experiment
     score: str
     seed: int = 0
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def sides(self) -> Mapping[str, float]:
+        """What the mean of each group weighs in the value."""
+        return self.weights or {self.experiment.group: 1.0, self.experiment.reference_group: -1.0}
+
+    @property
+    def apart(self) -> dict[str, str]:
+        """The fields of a finding that say which two groups are compared, and in what order."""
+        group, reference = self.experiment.group, self.experiment.reference_group
+        return {"contrast": f"{group} - {reference}", "group": group, "reference_group": reference}
 
     def random(self, rows: pd.DataFrame) -> tuple[dict[str, Any], str]:
         """The clusters of each random factor that the rows vary in, and in words what inference over them holds for.
@@ -150,6 +177,35 @@ class Context:
         )  # fmt: skip
 
 
+def told_over(
+    over: str,
+    values: pd.Series,
+    sides: pd.Series,
+    weights: Mapping[Any, float],
+    clusters: Mapping[str, Any],
+    pairs: pd.Series | None = None,
+) -> str:
+    """What inference is over, with a caution where few clusters are skewed.
+
+    Args:
+        over: what it is over.
+        values: of rows.
+        sides: of each row the group, or the sample, that it is of.
+        weights: what the mean of each of these weighs; others are left out.
+        clusters: of the rows.
+        pairs: of the rows; one counts whole or not.
+    """
+    score, weight = values.to_numpy(dtype=float), sides.map(weights).to_numpy(dtype=float)
+    known = values.notna().to_numpy() & ~np.isnan(weight)
+    if pairs is not None and not known.all():
+        known = known & ~pairs.isin(pairs[~known & ~np.isnan(weight)]).to_numpy()
+    codes, influence = pd.factorize(sides)[0], np.zeros(len(score))
+    for side in np.unique(codes[known]):
+        mine = known & (codes == side)
+        influence[mine] = weight[mine] * (score[mine] - score[mine].mean()) / mine.sum()
+    return cautioned(over, influence[known], {name: np.asarray(each)[known] for name, each in clusters.items()})
+
+
 def cautioned(over: str, influence: NDArray[np.float64], clusters: Mapping[str, Any]) -> str:
     """What inference is over, and that its tests err more often than they say where few clusters are skewed."""
     name, count = skewed_factor(influence, {one: np.asarray(codes) for one, codes in clusters.items()})
@@ -167,6 +223,7 @@ FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS = (
     "gap found", "gap found, smaller than the margin", "gap found, but not in other wordings",
     "no gap larger than the margin", "undecided",
 )  # fmt: skip
+EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
 APART = "further from the mean than the sum of its parts"  # the verdict of an intersection that is
 _ROUNDING = 1e-6  # cosines and probabilities are kept as float32
 

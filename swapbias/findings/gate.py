@@ -169,7 +169,7 @@ def _compared(finding: Finding, margin: float, items: Items, baseline: Items) ->
     flat = _ROUNDING * max(float(now.abs().max()), float(before.abs().max()))
     apart = (now - before).mask((now - before).abs() <= flat, 0.0)
     change, total, was = (
-        Units(both.assign(value=values), first.context).estimate() for values in (apart, now + before, before)
+        replace(first, rows=both.assign(value=values)).estimate() for values in (apart, now + before, before)
     )
     made = Check(
         finding=finding, margin=margin, p_within=_no_larger(change, total, margin),

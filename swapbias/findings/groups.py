@@ -6,13 +6,13 @@ from dataclasses import replace
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.finding import APART, Context, Finding
+from swapbias.findings.finding import APART, EFFECTS, Context, Finding, told_over
 from swapbias.findings.predictions import ANSWERS, POSITIVE, every_side, subjects, told_of
-from swapbias.findings.robustness import condition_means
+from swapbias.findings.robustness import condition_means, crossed, effect_name, effects
 from swapbias.measures import Effect, Omnibus
+from swapbias.studies import Experiment
 
 ALL = "all groups"
-EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
 SPREAD = "group_spread"
 
 
@@ -79,44 +79,68 @@ def difference_findings(context: Context, rows: pd.DataFrame, where: Mapping[str
 
 
 def factor_findings(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
-    """Main effects, interactions and intersections of the experiment's factors, where every intersection has rows."""
+    """Main effects, interactions and intersections of the experiment's factors, where every intersection has rows.
+
+    Raises:
+        ValueError: rows without the columns of the factors.
+    """
     experiment = context.experiment
     rows = rows[rows["group"].isin(experiment.compared)]
-    cells = rows.drop_duplicates("group").set_index("group")
-    if not experiment.factors or not experiment.measure or experiment.reference_group not in cells.index:
+    if not experiment.factors or not experiment.measure or ANSWERS in experiment.rates or not len(rows):
         return
-    named = cells[list(experiment.factors)].astype(str)
-    if len(named.drop_duplicates()) < named.nunique().prod() or named.nunique().min() < 2:
+    named, weights = crossed(experiment, rows), dict(_by_name(experiment, rows))
+    if not len(named):
         return
     if experiment.aggregate:
         rows = condition_means(experiment, rows, context.score)
     clusters, over = context.random(rows)
+    pairs = rows["pair_id"] if experiment.measure == "paired_gap" else None
     found = measures.factorial(
         rows[context.score].to_numpy(),
-        {factor: rows["group"].map(named[factor]).tolist() for factor in experiment.factors},
+        {factor: rows["group"].map(named[factor]).tolist() for factor in named},
         reference=named.loc[experiment.reference_group].to_dict(),
-        pair_ids=rows["pair_id"].tolist() if experiment.measure == "paired_gap" else None,
+        pair_ids=None if pairs is None else pairs.tolist(),
         cluster_ids=clusters,
     )
     for term, test in found.terms.items():
-        effects = [one for one in found.effects if one.term == term]
-        for one in effects:
+        mine = [one for one in found.effects if one.term == term]
+        for one in mine:
+            of_groups = weights[effect_name(one)]
             yield context.finding(
-                one.estimate, EFFECTS[one.order - 1], f"{term}: {one.name}", subset,
-                direction=_direction(one, experiment.direction), inference=over, **where,
+                one.estimate, EFFECTS[one.order - 1], effect_name(one), subset,
+                direction=_direction(one, experiment.direction), **_levels(one), **where,
+                inference=told_over(over, rows[context.score], rows["group"], of_groups, clusters, pairs),
             )  # fmt: skip
-        if len(effects) > 1:
+        if len(mine) > 1:
             yield _spread(context, test, term, subset, over, where)
-    for cell in sorted(
-        found.intersections, key=lambda one: -abs(one.gap)
-    ):  # the furthest from the mean is named first
+    # The furthest from the mean is named first.
+    for cell in sorted(found.intersections, key=lambda one: -abs(one.gap)):
         side = "below" if cell.gap < 0 else "above"
         told = f"{cell.gap:+.3g} from the mean of all groups, its parts add up to {cell.parts:+.3g}"
         yield context.finding(
             cell.estimate, "intersection", " x ".join(experiment.factors), subset, slice_by="intersection",
-            slice_value=cell.name, inference=over,
+            slice_value=cell.name, inference=over, intersection=cell.name, from_mean=cell.gap, parts=cell.parts,
+            group=_group_of(named, cell.name),
             direction=f"above zero {cell.name} lies further {side} the mean than its parts add up to: {told}",
         )  # fmt: skip
+
+
+def _by_name(experiment: Experiment, rows: pd.DataFrame) -> Iterator[tuple[str, dict[str, float]]]:
+    for effect, weights in effects(experiment, rows):
+        yield effect_name(effect), weights
+
+
+def _group_of(named: pd.DataFrame, cell: str) -> str:
+    """The group of these levels."""
+    return next(str(group) for group, levels in named.iterrows() if ", ".join(levels) == cell)
+
+
+def _levels(effect: Effect) -> dict[str, str]:
+    """The two levels of a main effect."""
+    if effect.order > 1:
+        return {}
+    level, reference = next(iter(effect.levels.values()))
+    return {"group": level, "reference_group": reference}
 
 
 def _direction(effect: Effect, declared: str) -> str:
@@ -127,16 +151,23 @@ def _direction(effect: Effect, declared: str) -> str:
 
 
 def with_intersections(found: Sequence[Finding]) -> list[Finding]:
-    """Headlines of all groups with the intersections named that are further from the mean than their parts."""
+    """Headlines of all groups with the intersection that is further from the mean than its parts, if there is one.
+
+    Of several the one that is furthest from the mean of all: in two factors of two levels all four lie equally far
+    from their parts, by one test.
+    """
     told = list(found)
     for place, one in enumerate(found):
         if one.headline and one.measure == SPREAD and one.contrast == ALL:
             beyond = [
-                f"{cell.slice_value} beyond the sum of its parts ({cell.direction.rpartition(': ')[2]})"
+                cell
                 for cell in found
                 if cell.verdict == APART
                 and (cell.experiment, cell.score, cell.subset) == (one.experiment, one.score, one.subset)
             ]
             if beyond:
-                told[place] = replace(one, hinges_on="; ".join(filter(None, (one.hinges_on, *beyond))))
+                most = max(beyond, key=lambda cell: abs(cell.from_mean))
+                told[place] = replace(
+                    one, intersection=most.intersection, group=most.group, from_mean=most.from_mean, parts=most.parts
+                )
     return told

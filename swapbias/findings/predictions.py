@@ -47,10 +47,10 @@ def answers(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> 
     for one in context.gaps():
         two = _two(one, rows)
         estimate = bias(one, two.assign(score=_column(two, STRICT)))
-        contrast = f"{one.experiment.group} - {one.experiment.reference_group}, strict parser"
         yield context.finding(
-            estimate, "answer_bias", contrast, subset, direction=context.experiment.direction, inference=over, **where
-        )
+            estimate, "answer_bias", subset=subset, direction=context.experiment.direction, inference=over,
+            **{**one.apart, "contrast": f"{one.apart['contrast']}, strict parser"}, **where,
+        )  # fmt: skip
         if where["slice_by"] == "all":
             yield from _differences(one, two, subset)
 
@@ -213,7 +213,7 @@ def ratios(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> I
             cluster_ids=subjects(two), rate=rate, seed=context.seed,
         )  # fmt: skip
         rates = ", ".join(f"{group} {value:.3f}" for group, value in found.rates.items())
-        apart = f"{context.experiment.group} - {context.experiment.reference_group}"
+        apart = context.apart["contrast"]
         for measure, estimate, contrast in (
             (f"{rate}_difference", found.difference, apart),
             (f"log_{rate}r", found.log_ratio, apart),

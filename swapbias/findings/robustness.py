@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias import measures
-from swapbias.findings.finding import Context, Finding
+from swapbias.findings.finding import EFFECTS, Context, Finding
 from swapbias.findings.predictions import ANSWERS, sentence_pairs
-from swapbias.measures import MEASURES, SPANS, Estimate, Floats
+from swapbias.measures import MEASURES, SPANS, Effect, Estimate, Floats, crossed_effects
 from swapbias.studies import PLACEBO, Experiment, Lexicon, load_lexicon
 
 ORIGINAL = "0"  # the wording that the others reword
@@ -27,28 +27,29 @@ _NEAR = 0.01  # a score made of the tokens that were kept is the score, within w
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What a headline is the mean of: one value a pair or condition, of one sample or of two that are subtracted.
+    """What a headline is the mean of: one value a pair or condition, of one sample or a weighted sum of several.
 
     Attributes:
-        rows: a row a unit: ``value``, ``sample`` (0, or 1 for what is subtracted) and the columns of random factors.
+        rows: a row a unit: ``value``, ``sample`` (from 0) and the columns of random factors.
         context: of the finding.
+        weights: of the samples' means; of two the second is subtracted.
     """
 
     rows: pd.DataFrame
     context: Context
+    weights: tuple[float, ...] = (1.0,)
 
     def estimate(self, chosen: NDArray[np.bool_] | slice = slice(None)) -> Estimate:
         """The estimate of some units, by the inference of the design."""
         rows = self.rows[chosen]
         clusters = self.context.random(rows)[0]
-        if not rows["sample"].any():
+        if len(self.weights) == 1:
             return measures.mean_score(rows["value"].to_numpy(), cluster_ids=clusters)
-        if rows["sample"].all():
+        samples = {str(sample): weight for sample, weight in enumerate(self.weights)}
+        if rows["sample"].nunique() < len(samples):
             return Estimate(math.nan)
-        samples = np.where(rows["sample"] == 0, "first", "second")
-        return measures.group_gap(
-            rows["value"].to_numpy(), samples.tolist(), reference_group="second", cluster_ids=clusters
-        )
+        groups = rows["sample"].astype(int).astype(str).tolist()
+        return measures.weighted_means(rows["value"].to_numpy(), groups, samples, cluster_ids=clusters)
 
 
 def robust(context: Context, rows: pd.DataFrame, headline: Finding, units: Units) -> Finding:
@@ -113,8 +114,8 @@ def _without_words(context: Context, rows: pd.DataFrame, units: Units) -> Iterat
 
 def units_weights(context: Context, rows: pd.DataFrame) -> Floats:
     """What each row's score weighs in the headline: the sum of weights times scores is its value; 0 where NaN."""
-    experiment = context.experiment
-    sign = rows["group"].map({experiment.group: 1.0, experiment.reference_group: -1.0}).fillna(0).to_numpy()
+    experiment, sides = context.experiment, context.sides
+    sign = rows["group"].map(sides).astype(float).fillna(0).to_numpy()
     if experiment.measure == "group_gap":
         used = rows[(sign != 0) & rows[context.score].notna()]
         weights = pd.Series(0.0, index=rows.index)
@@ -125,7 +126,7 @@ def units_weights(context: Context, rows: pd.DataFrame) -> Floats:
             weights[used.index] /= used.groupby(within, sort=False)[column].transform("nunique")
         return np.asarray(sign * weights.to_numpy())
     scored = pd.Series(np.where(sign != 0, rows[context.score], math.nan))
-    weights = np.where(scored.groupby(rows["pair_id"].to_numpy()).transform("count") == len(_SIDES), sign, 0.0)
+    weights = np.where(scored.groupby(rows["pair_id"].to_numpy()).transform("count") == len(sides), sign, 0.0)
     samples = [np.ones(len(rows), dtype=bool)]
     if experiment.contrast:
         samples = [(rows[experiment.subset] == name).to_numpy() for name in experiment.contrast]
@@ -213,58 +214,107 @@ def condition_means(experiment: Experiment, rows: pd.DataFrame, score: str = "sc
     return rows
 
 
-def pair_gaps(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
+def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
     """A row a pair with what its first row says and its ``gap``, NaN where a score of the pair is."""
-    by_pair = rows.set_index(["pair_id", "group"])[score].unstack("group")
-    other, reference = by_pair[experiment.group], by_pair[experiment.reference_group]
-    gaps = other - reference
-    gaps[gaps.abs() <= _ROUNDING * (other.abs() + reference.abs())] = 0.0  # so that rounding has no spread
+    by_pair = rows.set_index(["pair_id", "group"])[context.score].unstack("group")[list(context.sides)]
+    weights = np.array(list(context.sides.values()))
+    gaps = pd.Series(by_pair.to_numpy() @ weights, by_pair.index)
+    gaps[gaps.abs() <= _ROUNDING * (by_pair.abs().to_numpy() @ np.abs(weights))] = 0.0  # rounding has no spread
     facts = rows.drop_duplicates("pair_id").set_index("pair_id").loc[gaps.index]
     return facts.assign(gap=gaps.to_numpy()).reset_index()
 
 
 def headline_units(context: Context, rows: pd.DataFrame) -> Units | None:
     """The units of the headline over these rows; None where it is no mean of units, or has no two groups."""
-    experiment = context.experiment
-    groups = [experiment.group, experiment.reference_group]
-    two = rows[rows["group"].isin(groups)]
-    if two["group"].nunique() < 2:
+    experiment, sides = context.experiment, context.sides
+    chosen = rows[rows["group"].isin(list(sides))]
+    if chosen["group"].nunique() < len(sides):
         return None
+    weights: tuple[float, ...] = (1.0,)
     if ANSWERS in experiment.rates:
-        sides = sentence_pairs(two, experiment.reference_group)
-        facts = two.drop_duplicates("template").set_index("template").loc[sides.index]
-        made = facts.assign(value=sides[groups[0]] - sides[groups[1]], sample=0).reset_index()
+        means = sentence_pairs(chosen, experiment.reference_group)
+        facts = chosen.drop_duplicates("template").set_index("template").loc[means.index]
+        made = facts.assign(
+            value=sum(weight * means[group] for group, weight in sides.items()), sample=0
+        ).reset_index()
     elif experiment.measure == "group_gap":
-        means = condition_means(experiment, two, context.score)
-        made = means.assign(value=means[context.score], sample=(means["group"] == groups[1]).astype(int))
+        made, weights = condition_means(experiment, chosen, context.score), tuple(sides.values())
+        made = made.assign(value=made[context.score], sample=made["group"].map({g: n for n, g in enumerate(sides)}))
     elif experiment.measure == "paired_gap":
-        pairs = pair_gaps(experiment, two, context.score)
+        pairs = pair_gaps(context, chosen)
         made = pairs.assign(value=pairs["gap"], sample=0)
         if experiment.contrast and set(experiment.contrast) <= set(pairs[experiment.subset]):
-            made = made[made[experiment.subset].isin(experiment.contrast)]
+            made, weights = made[made[experiment.subset].isin(experiment.contrast)], _SIDES
             made = made.assign(sample=(made[experiment.subset] == experiment.contrast[1]).astype(int))
     else:
         return None
-    return Units(made[made["value"].notna()].reset_index(drop=True), context)
+    return Units(made[made["value"].notna()].reset_index(drop=True), context, weights)
 
 
-def asked(experiment: Experiment, headline: Finding, rows: pd.DataFrame) -> tuple[Experiment, pd.DataFrame]:
-    """The scored rows that a headline is made of, placebo ones among them, and the experiment as it was asked.
+def crossed(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
+    """The level of each group in each of the experiment's factors; no rows where not every combination is there.
+
+    Raises:
+        ValueError: the rows lack a factor's column, or a group has two levels of a factor.
+    """
+    chosen, factors = rows[rows["group"].isin(experiment.compared)], list(experiment.factors)
+    if lacking := [name for name in factors if name not in rows]:
+        raise ValueError(
+            f"the rows of {experiment.name} have no column {', '.join(map(repr, lacking))}, expected the level of "
+            "each group in every factor. Add the columns to its configs, or leave them out of factors."
+        )
+    named = chosen[["group", *factors]].astype(str).drop_duplicates()
+    if twice := named.loc[named["group"].duplicated(), "group"].tolist():
+        raise ValueError(
+            f"the group {twice[0]!r} of {experiment.name} has several levels of {', '.join(factors)}, expected one "
+            "of each. Name groups by their levels."
+        )
+    table = named.set_index("group")
+    levels = table.nunique()
+    whole = experiment.reference_group in table.index and levels.min() > 1
+    complete = whole and len(table.drop_duplicates()) == len(table) == levels.prod()
+    return table if complete else table.iloc[:0]
+
+
+def effects(experiment: Experiment, rows: pd.DataFrame) -> list[tuple[Effect, dict[str, float]]]:
+    """Main effects and interactions of the experiment's factors, each with the weights of its groups."""
+    named = crossed(experiment, rows)
+    if not len(named):
+        return []
+    levels = {factor: named[factor].tolist() for factor in named}
+    found = crossed_effects(levels, named.loc[experiment.reference_group].to_dict())
+    cells = dict(zip(named.index, named.itertuples(index=False, name=None), strict=True))
+    return [(one, {group: one.weights[cell] for group, cell in cells.items()}) for one in found]
+
+
+def effect_name(effect: Effect) -> str:
+    """What an effect is called in the ``contrast`` of its finding."""
+    return f"{effect.term}: {effect.name}"
+
+
+def asked(context: Context, headline: Finding, rows: pd.DataFrame) -> tuple[Context, pd.DataFrame]:
+    """The scored rows that a headline is made of, placebo ones among them, and the context in which it was asked.
 
     Args:
-        experiment: of the headline.
-        headline: a difference of two sets of conditions, or of one set or value of a slice alone.
+        context: of the headline's experiment, with all its groups.
+        headline: a gap, an effect or a difference of two sets of conditions, or of one set or value of a slice alone.
         rows: of the experiment and the headline's model.
     """
-    named = (one for one in experiment.gaps if f"{one.group} - {one.reference_group}" == headline.contrast)
-    experiment = next(named, experiment)
+    experiment = context.experiment
+    pair = headline.group, headline.reference_group
+    weights: Mapping[str, float] = {}
+    if headline.measure in EFFECTS:
+        told = {effect_name(one): by_group for one, by_group in effects(experiment, rows[rows["group"] != PLACEBO])}
+        weights = told.get(headline.contrast, {})
+    else:
+        experiment = next((one for one in experiment.gaps if (one.group, one.reference_group) == pair), experiment)
     if headline.measure != "gap_difference":  # one set of conditions was audited, or there is no contrast
         experiment = replace(experiment, contrast=None)
         rows = rows[rows[experiment.subset] == headline.subset] if headline.subset else rows
     if headline.slice_by != "all":
         column = next(one.column for one in experiment.slices if one.name == headline.slice_by)
         rows = rows[rows[column] == headline.slice_value]
-    return experiment, rows
+    return replace(context, experiment=experiment, weights=weights), rows
 
 
 def influential(experiment: Experiment, headline: Finding, rows: pd.DataFrame) -> pd.DataFrame:
@@ -277,13 +327,13 @@ def influential(experiment: Experiment, headline: Finding, rows: pd.DataFrame) -
         A row a pair, sentence or condition: its columns, ``value`` (its gap or score) and ``influence``, the headline
         minus what it would be without this unit; in the unit of the score. No rows where the headline is no mean.
     """
-    experiment, rows = asked(experiment, headline, rows)
     context = Context(headline.study, headline.model_id, experiment, headline.score)
+    context, rows = asked(context, headline, rows)
     units = headline_units(context, rows[rows["group"] != PLACEBO]) if MEASURES[headline.measure].reach else None
     if units is None:
         return pd.DataFrame({"value": [], "influence": []})
     told = units.rows.copy()
-    for sample, sign in enumerate(_SIDES):
+    for sample, sign in enumerate(units.weights):
         mine = (told["sample"] == sample).to_numpy()
         values = told.loc[mine, "value"].to_numpy(dtype=np.float64)
         if len(values) > 1:  # without the only one there is no mean
@@ -294,6 +344,11 @@ def influential(experiment: Experiment, headline: Finding, rows: pd.DataFrame) -
 
 
 # --- other wordings -----------------------------------------------------------------------------------
+
+
+def _of(headline: Finding) -> dict[str, str]:
+    """What a finding beside a headline shares with it."""
+    return {name: getattr(headline, name) for name in ("slice_by", "slice_value", "group", "reference_group")}
 
 
 def beyond_wording(context: Context, rows: pd.DataFrame, headline: Finding) -> Iterator[Finding]:
@@ -321,10 +376,11 @@ def beyond_wording(context: Context, rows: pd.DataFrame, headline: Finding) -> I
     others = [gap for wording, gap in gaps.items() if wording != ORIGINAL and not math.isnan(gap)]
     if len(others) < 2:
         return
-    every = Units(pd.concat([units.rows.assign(wording=name) for name, units in parts.items()]), wider)
+    together = pd.concat([units.rows.assign(wording=name) for name, units in parts.items()])
+    every = Units(together, wider, next(iter(parts.values())).weights)
     estimate = every.estimate()
     spread = float(np.std(list(gaps.values()), ddof=1))
-    where = {"slice_by": headline.slice_by, "slice_value": headline.slice_value, "unit": headline.unit}
+    where = {**_of(headline), "unit": headline.unit}
     yield context.finding(
         replace(estimate, p_value=measures.t_p(estimate.value, estimate.error, estimate.freedom)),
         "gap_beyond_wording", headline.contrast, headline.subset,
@@ -350,14 +406,14 @@ def with_bounds(context: Context, rows: pd.DataFrame, headline: Finding) -> Find
     Unchanged where none is missing, or where scores have no least and most.
     """
     span = SPANS.get(headline.unit, math.nan)
-    two = rows[rows["group"].isin([context.experiment.group, context.experiment.reference_group])]
+    two = rows[rows["group"].isin(list(context.sides))]
     lost = nonanswers(two, context.score)
     if not lost.any() or not math.isfinite(span):
         return headline
     ends = []
     for high in (False, True):
         filled = two[context.score].to_numpy(dtype=np.float64, copy=True)
-        gains = (two["group"] == context.experiment.group).to_numpy()
+        gains = (two["group"].map(context.sides) > 0).to_numpy()
         if context.experiment.contrast:
             gains = gains == (two[context.experiment.subset] == context.experiment.contrast[0]).to_numpy()
         filled[lost] = np.where(gains[lost] == high, span, 0.0)
@@ -378,9 +434,9 @@ def nonanswers(rows: pd.DataFrame, score: str = "score") -> NDArray[np.bool_]:
 def nonanswer_gap(context: Context, rows: pd.DataFrame, headline: Finding) -> Iterator[Finding]:
     """How much more often one group's prompts get no answer; nothing where all are answered."""
     experiment = context.experiment
-    two = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
+    two = rows[rows["group"].isin(list(context.sides))]
     lost = nonanswers(two, context.score)
-    if not lost.any() or two["group"].nunique() < 2:
+    if not lost.any() or two["group"].nunique() < len(context.sides):
         return
     marked = replace(context, score=_LOST, experiment=replace(experiment, contrast=None, rates=()))
     part = two.assign(**{_LOST: lost.astype(float)})
@@ -397,6 +453,7 @@ def nonanswer_gap(context: Context, rows: pd.DataFrame, headline: Finding) -> It
     yield context.finding(
         replace(estimate, p_value=measures.t_p(estimate.value, estimate.error, estimate.freedom)),
         "nonanswer_gap", headline.contrast, "" if experiment.contrast else headline.subset,
-        inference=context.random(units.rows)[1], slice_by=headline.slice_by, slice_value=headline.slice_value,
-        direction=f"above zero more {experiment.group} prompts get no answer", unit="share of prompts",
+        inference=context.random(units.rows)[1], **_of(headline),
+        direction=f"above zero more {headline.group or 'of the first'} prompts get no answer",
+        unit="share of prompts",
     )  # fmt: skip

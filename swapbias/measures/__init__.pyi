@@ -35,9 +35,12 @@ from .groups import (
     Omnibus as Omnibus,
     compared as compared,
     contrasts as contrasts,
+    crossed_effects as crossed_effects,
     factorial as factorial,
+    module_result as module_result,
     omnibus as omnibus,
     omnibus_of_rates as omnibus_of_rates,
+    weighted_means as weighted_means,
 )
 from .intervals import expected_error as expected_error, skewed_factor as skewed_factor
 from .levels import (

@@ -50,6 +50,15 @@ class Estimate:
     error: float = math.nan
     freedom: float = math.nan
 
+    def numbers(self, *names: str) -> dict[str, float]:
+        """Value, interval, p-value, counts and whatever else is named, as what an `evaluate` module returns.
+
+        >>> Estimate(0.5, n=3).numbers("effect_size")["n"]
+        3.0
+        """
+        wanted = ("value", "ci_low", "ci_high", *names, "p_value", "n", "n_unscored")
+        return {name: float(getattr(self, name)) for name in wanted}
+
 
 @dataclass(frozen=True, slots=True)
 class Pairs:

@@ -23,6 +23,7 @@ from swapbias.measures.intervals import (
     clustered_name,
     cohens_d,
     difference_error,
+    exact,
     interval_of,
     label_permutation_p,
     mean_error,
@@ -279,7 +280,7 @@ def group_gap(
     order = np.concatenate([np.flatnonzero(scored & ~is_reference), np.flatnonzero(scored & is_reference)])
     factors = rows_of(factor_codes(cluster_ids, len(score)), order)
     draw = Draw(confidence, seed, n_resamples)
-    value = mean_of(other) - mean_of(reference)
+    value = exact(mean_of(other) - mean_of(reference), score[scored])
     pooled = test == "t" and not factors
     error, freedom = pooled_error(other, reference) if pooled else difference_error(other, reference, factors)
     plain = "pooled t" if pooled else "Welch t"

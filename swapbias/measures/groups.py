@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import combinations, product
 from typing import Any, Generic, TypeVar, cast
@@ -19,6 +19,7 @@ from swapbias.measures.intervals import (
     apart,
     clustered_name,
     crossed_error,
+    exact,
     mean_error,
     mean_of,
     ratio,
@@ -30,6 +31,7 @@ from swapbias.measures.levels import adjust
 from swapbias.measures.rates import flip_rate, rate_ratio
 
 T = TypeVar("T")
+Contrast = tuple[str, str]  # a group, and the one that is subtracted
 Part = tuple[Floats, float]  # a covariance of the groups' means from one source, and its degrees of freedom
 _GROUPS = ("groups", "sides")  # what measures call the group of a row
 _ROWS = ("scores", "answers", "labels", "classes", "pair_ids", "trial_ids", "sentence_ids")
@@ -70,12 +72,12 @@ class Contrasts(Generic[T]):
     """Several groups compared two at a time.
 
     Attributes:
-        each: what the measure says of two groups, by contrast ("female - male"); p-values are corrected over all
-            contrasts (``p_adjusted``, by Holm).
+        each: what the measure says of two groups, by the group and the one that is subtracted, ("female", "male");
+            p-values are corrected over all contrasts (``p_adjusted``, by Holm).
         omnibus: the one test that all groups are alike.
     """
 
-    each: Mapping[str, T]
+    each: Mapping[Contrast, T]
     omnibus: Omnibus
 
 
@@ -87,14 +89,21 @@ class Effect:
         term: the factors that it is about, "gender" or "gender x race".
         name: "female - male", averaged over the other factors; "(female - male) x (black - white)": the gap between
             the first two for the third less that for the fourth.
-        order: 1 of a main effect, 2 or 3 of an interaction.
-        estimate: as of ``paired_gap`` or ``group_gap``.
+        levels: of each of its factors the level, and the reference level that is subtracted.
+        weights: what the mean of each cell (its levels, in the order of the factors) weighs in it.
+        estimate: as of ``paired_gap`` or ``group_gap``; NaN where no scores were given.
     """
 
     term: str
     name: str
-    order: int
+    levels: Mapping[str, Contrast]
+    weights: Mapping[tuple[str, ...], float]
     estimate: Estimate
+
+    @property
+    def order(self) -> int:
+        """1 of a main effect, 2 or 3 of an interaction."""
+        return len(self.levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,21 +157,21 @@ def contrasts(
     >>> found = contrasts(
     ...     paired_gap, [0.4, 0.2, 0.1, 0.6, 0.3, 0.2], list("abcabc"), list("ppprrr"), reference_group="c"
     ... )
-    >>> {name: round(one.value, 3) for name, one in found.each.items()}
-    {'a - c': 0.35, 'b - c': 0.1}
+    >>> {contrast: round(one.value, 3) for contrast, one in found.each.items()}
+    {('a', 'c'): 0.35, ('b', 'c'): 0.1}
     """
     given = inspect.signature(measure).bind(*rows, **options, reference_group="").arguments
     column = next(name for name in _GROUPS if name in given)
     groups = np.asarray([str(name) for name in given[column]])
-    found: dict[str, T] = {}
+    found: dict[Contrast, T] = {}
     for other, reference in compared(groups.tolist(), reference_group):
         chosen = (groups == other) | (groups == reference)
         part = {name: _some(name, value, chosen) for name, value in given.items()}
-        found[f"{other} - {reference}"] = measure(**{**part, "reference_group": reference})
+        found[other, reference] = measure(**{**part, "reference_group": reference})
     return Contrasts(_corrected(found), _omnibus_of(measure, given, groups))
 
 
-def compared(groups: Sequence[str], reference_group: str | None) -> list[tuple[str, str]]:
+def compared(groups: Sequence[str], reference_group: str | None) -> list[Contrast]:
     """Which two groups each contrast is of, the one that is subtracted last.
 
     >>> compared(["m", "f", "x"], "m"), compared(["m", "f", "x"], None)
@@ -188,7 +197,7 @@ def _some(name: str, value: Any, chosen: NDArray[np.bool_]) -> Any:
     return [one for one, used in zip(value, chosen, strict=True) if used]
 
 
-def _corrected(found: Mapping[str, T]) -> dict[str, T]:
+def _corrected(found: Mapping[Contrast, T]) -> dict[Contrast, T]:
     """Every estimate of each contrast with its p-value corrected over the contrasts."""
     corrected = dict(found)
     first = next(iter(found.values()))
@@ -214,6 +223,37 @@ def holm(found: Sequence[Estimate], family: str) -> list[Estimate]:
         one if math.isnan(p) else replace(one, p_adjusted=float(p), family=name)
         for one, p in zip(found, adjusted, strict=True)
     ]
+
+
+def module_result(
+    measure: Callable[..., T],
+    numbers: Callable[[T, str], dict[str, float]],
+    *rows: Any,
+    reference_group: str | None,
+    **options: Any,
+) -> dict[str, Any]:
+    """What an `evaluate` module returns of two groups, and of more or without a reference group.
+
+    Args:
+        measure, rows, options: as in ``contrasts``.
+        numbers: of what the measure gives, and the reference group, the keys of the module.
+        reference_group: as in ``contrasts``.
+
+    Returns:
+        The keys themselves where two groups are compared; else ``contrasts``, a mapping for each with ``group``,
+        ``reference_group``, the keys and ``p_adjusted``, and ``omnibus``.
+    """
+    groups = inspect.signature(measure).bind_partial(*rows).arguments
+    column = next(groups[name] for name in _GROUPS if name in groups)
+    if reference_group is not None and len(set(column)) < 3:
+        return numbers(measure(*rows, reference_group=reference_group, **options), reference_group)
+    found = contrasts(measure, *rows, reference_group=reference_group, **options)
+    each = [
+        {"group": group, "reference_group": reference, **numbers(one, reference),
+         "p_adjusted": cast("Any", getattr(one, "estimate", one)).p_adjusted}
+        for (group, reference), one in found.each.items()
+    ]  # fmt: skip
+    return {"contrasts": each, "omnibus": found.omnibus.numbers}
 
 
 def _omnibus_of(measure: Callable[..., Any], given: Mapping[str, Any], groups: NDArray[np.str_]) -> Omnibus:
@@ -291,6 +331,41 @@ def omnibus(
     return cells(scores, groups, pair_ids=pair_ids, cluster_ids=cluster_ids, sample_ids=sample_ids).omnibus()
 
 
+def weighted_means(
+    scores: ArrayLike,
+    groups: Sequence[str],
+    weights: Mapping[str, float],
+    *,
+    pair_ids: Sequence[str] | None = None,
+    cluster_ids: ClusterIds = None,
+    confidence: float = 0.95,
+) -> Estimate:
+    """A weighted sum of the means of groups, with the inference of ``paired_gap`` or ``group_gap``.
+
+    Args:
+        scores, groups, pair_ids, cluster_ids: as in ``omnibus``; rows of groups without a weight are left out.
+        weights: of each group; {"f": 1, "m": -1} is the gap between two.
+        confidence: coverage of the interval.
+
+    Returns:
+        NaN where a group has no scored row.
+
+    >>> weights = {"f": 0.5, "x": 0.5, "m": -1.0}
+    >>> weighted_means([1.0, 3.0, 2.0, 4.0, 0.0, 1.0], list("ffxxmm"), weights).value
+    2.0
+    """
+    group = np.asarray([str(name) for name in groups])
+    used = np.isin(group, list(weights))
+    score = np.asarray(scores, dtype=np.float64)
+    if len(score) != len(group):
+        raise ValueError(f"{len(score)} scores and {len(group)} groups, expected one score per row.")
+    clusters, pairs = _some("cluster_ids", cluster_ids, used), _some("pair_ids", pair_ids, used)
+    found = cells(score[used], group[used].tolist(), pair_ids=pairs, cluster_ids=clusters)
+    if set(found.names) != set(weights):
+        return Estimate(math.nan)
+    return found.contrast(np.array([weights[name] for name in found.names]), confidence)
+
+
 def omnibus_of_rates(
     answers: ArrayLike, asked: ArrayLike, groups: Sequence[str], *, cluster_ids: ClusterIds = None
 ) -> Omnibus:
@@ -358,6 +433,7 @@ class Cells:
             samples = np.split(self.values[order], np.flatnonzero(np.diff(self.sides[order])) + 1)
             value, n, plain, z = float(self.means[used] @ weights[used]), len(order), "Welch t", math.nan
             error, freedom = _sum_error(tuple(samples), weights[used], rows_of(self.factors, order))
+        value = exact(value, self.values)
         low, high = t_ends(value, error, freedom, confidence)
         return Estimate(
             value, low, high, effect_size=ratio(value, _pooled(samples)), effect_size_z=z,
@@ -601,12 +677,11 @@ def factorial(
     """
     names = _levels(levels, reference)
     rows = ["\0".join(map(str, row)) for row in zip(*levels.values(), strict=True)]
-    combined = ["\0".join(cell) for cell in product(*names.values())]
-    if lacking := sorted(set(combined) - set(rows)):
-        told = lacking[0].replace("\0", ", ")
-        raise ValueError(f"no row of {told}, expected every combination of {', '.join(levels)}. Add its prompts.")
+    if lacking := sorted(set(product(*names.values())) - {tuple(row.split("\0")) for row in rows}):
+        wanted = f"every combination of {', '.join(levels)}"
+        raise ValueError(f"no row of {', '.join(lacking[0])}, expected {wanted}. Add its prompts.")
     found = cells(scores, rows, pair_ids=pair_ids, cluster_ids=cluster_ids)
-    place = [found.names.index(cell) for cell in combined]
+    place = [found.names.index("\0".join(cell)) for cell in product(*names.values())]
 
     def sums(weights: Floats) -> Floats:
         """Weights of the cells in the order of ``product``, in that of ``found``."""
@@ -614,21 +689,50 @@ def factorial(
         moved[..., place] = weights
         return moved
 
-    effects, terms = [], {}
-    for term, named in _terms(names):
-        weights = sums(np.array(list(named.values())))
-        terms[term] = found.omnibus(weights)
-        order = term.count(" x ") + 1
-        effects += [
-            Effect(term, name, order, found.contrast(one, confidence))
-            for name, one in zip(named, weights, strict=True)
-        ]
-    corrected = holm([one.estimate for one in effects], "effects")
+    effects = crossed_effects(levels, reference)
+    weights = [sums(np.array(list(one.weights.values()))) for one in effects]
+    estimates = holm([found.contrast(one, confidence) for one in weights], "effects")
+    terms = {
+        term: found.omnibus(np.array([w for one, w in zip(effects, weights, strict=True) if one.term == term]))
+        for term in dict.fromkeys(one.term for one in effects)
+    }
     return Factorial(
-        tuple(replace(one, estimate=each) for one, each in zip(effects, corrected, strict=True)),
+        tuple(replace(one, estimate=each) for one, each in zip(effects, estimates, strict=True)),
         _intersections(found, names, sums, confidence),
         terms,
     )
+
+
+def crossed_effects(levels: Mapping[str, Sequence[str]], reference: Mapping[str, str]) -> list[Effect]:
+    """The main effects and interactions of crossed factors, with the weights of their cells and no estimates.
+
+    Args:
+        levels, reference: as in ``factorial``.
+
+    Raises:
+        ValueError: fewer than two factors, a factor of one level, a reference that is no level, two effects that
+            would have one name.
+
+    >>> levels = {"gender": ["f", "m", "f", "m"], "race": ["b", "b", "w", "w"]}
+    >>> found = crossed_effects(levels, {"gender": "m", "race": "w"})
+    >>> found[0].name, found[0].weights["f", "b"], found[2].weights["m", "b"]
+    ('f - m', 0.5, -1.0)
+    """
+    names = _levels(levels, reference)
+    made = []
+    for order in range(1, min(len(names), _HIGHEST) + 1):
+        for chosen in combinations(names, order):
+            for picked in product(*(names[factor][1:] for factor in chosen)):
+                apart = {factor: (level, names[factor][0]) for factor, level in zip(chosen, picked, strict=True)}
+                gaps = [" - ".join(one) for one in apart.values()]
+                name = gaps[0] if order == 1 else " x ".join(f"({gap})" for gap in gaps)
+                sides = [_side(names[factor], apart[factor][0] if factor in apart else None) for factor in names]
+                weights = zip(product(*names.values()), _product(sides).tolist(), strict=True)
+                made.append(Effect(" x ".join(chosen), name, apart, dict(weights), Estimate(math.nan)))
+    told = [(one.term, one.name) for one in made]
+    if twice := next((one for one in told if told.count(one) > 1), None):
+        raise ValueError(f"two effects of {twice[0]} would be called {twice[1]!r}. Rename the levels.")
+    return made
 
 
 def _levels(levels: Mapping[str, Sequence[str]], reference: Mapping[str, str]) -> dict[str, list[str]]:
@@ -643,20 +747,6 @@ def _levels(levels: Mapping[str, Sequence[str]], reference: Mapping[str, str]) -
             raise ValueError(f"levels {found} of {factor}, expected {wanted}.")
         names[factor] = sorted(found, key=lambda level: (level != reference[factor], level))
     return names
-
-
-def _terms(names: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, dict[str, Floats]]]:
-    """Of each term its contrasts by name, as weights of the cells in the order of ``product``."""
-    for order in range(1, min(len(names), _HIGHEST) + 1):
-        for chosen in combinations(names, order):
-            named = {}
-            for picked in product(*(names[factor][1:] for factor in chosen)):
-                apart = dict(zip(chosen, picked, strict=True))
-                sides = [_side(names[factor], apart.get(factor)) for factor in names]
-                gaps = [f"{level} - {names[factor][0]}" for factor, level in apart.items()]
-                name = gaps[0] if order == 1 else " x ".join(f"({gap})" for gap in gaps)
-                named[name] = _product(sides)
-            yield " x ".join(chosen), named
 
 
 def _product(sides: Sequence[Floats]) -> Floats:

@@ -227,6 +227,11 @@ def spread_of(values: Floats, scale: Floats) -> float:
     return 0.0 if spread <= _FLAT * float(np.abs(scale).max()) else spread
 
 
+def exact(value: float, scale: Floats) -> float:
+    """The value, 0 where it is rounding noise of numbers as large as ``scale``."""
+    return 0.0 if len(scale) and abs(value) <= _FLAT * float(np.abs(scale).max()) else value
+
+
 def ratio(value: float, spread: float) -> float:
     """Value over spread; NaN where there is no spread."""
     return value / spread if spread > 0 else math.nan

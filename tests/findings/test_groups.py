@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.findings.finding import APART, FOUND, Finding
+from swapbias.findings.finding import APART, FOUND, NONE, Finding
 from swapbias.measures import adjust, contrasts, factorial, paired_gap
-from swapbias.studies.prompt import PROMPT_COLUMNS
+from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS
 from swapbias.studies.study import Experiment, Slice, Study
 
 CELLS = {"white man": ("man", "white"), "white woman": ("woman", "white")}
@@ -67,7 +67,8 @@ def test_each_contrast_and_the_test_of_all_are_headlines_corrected_together():
         cluster_ids={"templates": frame["template"], "conditions": frame["condition"]},
     )  # fmt: skip
     for (measure, name), one in chosen.items():
-        estimate = slow.each[name] if measure == "paired_gap" else slow.omnibus.estimate
+        estimate = slow.each[one.group, one.reference_group] if measure == "paired_gap" else slow.omnibus.estimate
+        assert name == (f"{one.group} - {one.reference_group}" if one.group else "all groups")
         assert (one.estimate.value, one.estimate.p_value) == pytest.approx((estimate.value, estimate.p_value))
         assert one.inference.startswith("over templates and conditions")
     estimates = [one.estimate for one in chosen.values()]
@@ -156,12 +157,17 @@ def test_an_intersection_that_is_worse_than_its_parts_is_named():
     assert worst.estimate.value == pytest.approx(0.05, abs=0.01)
     assert worst.verdict == APART
     assert cells["man, white"].verdict == ""  # nearer the mean than its parts
-    assert "woman, black beyond the sum of its parts (+0.1" in heads(some)["group_spread", "all groups"].hinges_on
+    head = heads(some)["group_spread", "all groups"]
+    assert (head.intersection, head.group) == ("woman, black", "black woman")
+    assert (head.from_mean, head.parts) == pytest.approx((worst.from_mean, worst.parts), abs=1e-12)
+    assert (head.from_mean, head.parts) == pytest.approx((0.15, 0.1), abs=0.01)
+    assert worst.row()["intersection"] == "woman, black"  # a column of the table
 
 
 def test_nothing_is_named_where_factors_add_up():
     some = found(rows(black_woman=0.2, black_man=0.1, white_woman=0.1), **FACTORS)
     assert not any(one.verdict == APART for one in some)
+    assert not heads(some)["group_spread", "all groups"].intersection
     assert heads(some)["main_effect", "race: black - white"].verdict == FOUND
 
 
@@ -177,6 +183,80 @@ def test_three_factors_cross():
     measures = [measure for measure, _ in chosen]
     assert measures.count("interaction") == 3
     assert measures.count("interaction_of_three") == 1
+
+
+@pytest.mark.parametrize("measure", ["paired_gap", "group_gap"])
+def test_effects_hold_up_as_gaps_do(measure):
+    """Leaving out an item, other wordings, bounds of what was not answered: by the code of every gap."""
+    frame = rows(black_woman=0.1, templates=4, conditions=5)
+    one = frame["group"] == "black woman"
+    frame.loc[one & (frame["template"] == "t0"), "score"] += 0.4
+    frame.loc[frame.index[one][:2], "score"] = np.nan
+    worded = [
+        frame.assign(group=PLACEBO, side=frame["group"], wording=str(number), score=frame["score"] + 0.01 * number,
+                     pair_id=frame["pair_id"] + f"/w{number}")
+        for number in (1, 2)
+    ]  # fmt: skip
+    every = pd.concat([frame, *worded], ignore_index=True)
+    chosen = heads(some := found(every, robustness=True, measure=measure, **FACTORS))
+    cells, weights = list(CELLS), {"main_effect": (-0.5, 0.5, -0.5, 0.5), "interaction": (1, -1, -1, 1)}
+    for name in ("gender: woman - man", "gender x race: (woman - man) x (black - white)"):
+        one = next(each for (_, contrast), each in chosen.items() if contrast == name)
+        weighed = dict(zip(cells, weights[one.measure], strict=True))
+
+        def value(table, weighed=weighed):
+            if measure == "paired_gap":
+                lost = table.loc[table["score"].isna(), "pair_id"]
+                table = table[~table["pair_id"].isin(set(lost))]
+            means = table.groupby("group")["score"].mean()
+            return sum(weight * means[group] for group, weight in weighed.items())
+
+        each = [
+            frame[frame[column] != item] for column in ("template", "condition") for item in frame[column].unique()
+        ]
+        assert one.estimate.value == pytest.approx(value(frame))
+        assert (one.lowest, one.highest) == pytest.approx((min(map(value, each)), max(map(value, each))))
+        filled = [value(frame.fillna({"score": end})) for end in (0.0, 1.0)]
+        assert (one.worst_low, one.worst_high) == pytest.approx((min(filled), max(filled)))
+        assert one.signs_kept == 1
+        assert {each.measure for each in some if each.contrast == name} > {"gap_beyond_wording", "nonanswer_gap"}
+
+
+def test_few_skewed_clusters_are_told_of_an_effect():
+    frame = rows(templates=6, conditions=8)
+    woman = frame["gender"] == "woman"
+    frame.loc[woman & (frame["condition"] == "c0"), "score"] += 0.4
+    told = {contrast: one.inference for (_, contrast), one in heads(found(frame, **FACTORS)).items()}
+    assert "the 8 conditions are skewed" in told["gender: woman - man"]
+    assert "skewed" not in told["race: black - white"]
+
+
+def test_rows_without_the_columns_of_factors_are_refused_in_one_sentence():
+    with pytest.raises(ValueError, match="have no column 'race', expected the level of each group in every factor"):
+        found(rows().drop(columns="race"), **FACTORS)
+    with pytest.raises(ValueError, match="has several levels of gender, race"):
+        found(rows().assign(race=lambda table: table["condition"].str[:1] + table["label"]), **FACTORS)
+
+
+def test_an_effect_of_rounding_alone_is_none_like_any_other():
+    """Every name scores the same in a profession: no effect is undecided beside another that is none."""
+    of_condition = pd.Series(np.random.default_rng(0).uniform(size=8), index=[f"c{n}" for n in range(8)])
+    frame = rows().assign(score=lambda table: table["condition"].map(of_condition))
+    for measure in ("paired_gap", "group_gap"):
+        chosen = heads(found(frame, measure=measure, **FACTORS))
+        assert {one.verdict for (name, _), one in chosen.items() if name != "group_spread"} == {NONE}
+
+
+def test_group_names_may_hold_what_joins_them():
+    names = dict(zip(CELLS, ("a - b", "a", "b - c", "c"), strict=True))
+    frame = rows(black_woman=0.1).assign(group=lambda table: table["group"].map(names))
+    declared = {"group": "a", "reference_group": "a - b", "groups": ("b - c", "c"), "every_pair": True}
+    some = [one for one in found(frame, robustness=True, **declared) if one.measure == "paired_gap" and one.headline]
+    assert len({(one.group, one.reference_group) for one in some}) == 6
+    means = frame.groupby("group")["score"].mean()
+    for one in some:
+        assert one.estimate.value == pytest.approx(means[one.group] - means[one.reference_group])
+        assert one.lowest < one.estimate.value < one.highest
 
 
 def test_a_planted_interaction_is_found_with_no_false_main_effect():

@@ -19,7 +19,7 @@ from swapbias.builders._adjective_coreference_released import (
 )
 from swapbias.builders._adjective_coreference_sentences import stereotypes
 from swapbias.findings.disaggregation import condition_means, disaggregate, pair_gaps, planned_error, planned_units
-from swapbias.findings.finding import cautioned
+from swapbias.findings.finding import Context, cautioned
 from swapbias.measures.gaps import detectable_gap, power
 from swapbias.measures.intervals import crossed_error, expected_error, skewed_factor
 from swapbias.scorers.models import CAUSAL
@@ -183,7 +183,7 @@ def released(corpus, model, experiment):
 )
 def test_spreads_of_pairs_are_those_of_the_released_outputs(upstream, study, name, model, subset):
     rows, experiment = released(study, model, name), experiment_of(study, name)
-    pairs = pair_gaps(experiment, rows[rows["experiment"] == name])
+    pairs = pair_gaps(Context("", "", experiment, "score"), rows[rows["experiment"] == name])
     pairs = pairs[pairs["label"] == subset] if subset else pairs
     codes = [pd.factorize(pairs[column])[0] for column in ("template", "condition")]
     found = components(pairs["gap"].to_numpy(), codes, np.zeros(len(pairs)))
@@ -193,7 +193,9 @@ def test_spreads_of_pairs_are_those_of_the_released_outputs(upstream, study, nam
 def test_the_spread_of_the_control_is_that_of_its_twenty_pairs(upstream):
     rows = released("occupation_sentiment", "bert-base-uncased (fine-tuned on SST-2)", "sentences")
     control = experiment_of("occupation_sentiment", "control")
-    assert pair_gaps(control, rows[rows["experiment"] == "control"])["gap"].std() == pytest.approx(0.18, abs=6e-4)
+    assert pair_gaps(Context("", "", control, "score"), rows[rows["experiment"] == "control"])[
+        "gap"
+    ].std() == pytest.approx(0.18, abs=6e-4)
     assert control.spreads == {"template": 0.18, "": 0.0}
 
 

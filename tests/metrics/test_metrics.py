@@ -55,13 +55,25 @@ def test_a_third_group_gives_contrasts_and_an_omnibus_as_native_floats():
     rows = {"predictions": [1.0, 2.0, 3.0, 5.0, 9.0, 7.0], "groups": ["a", "a", "b", "b", "c", "c"]}
     found = module.compute(**rows, reference_group="a")
     # By hand: means 1.5, 4 and 8.
-    assert {name: one["value"] for name, one in found["contrasts"].items()} == {"b - a": 2.5, "c - a": 6.5}
-    assert list(module.compute(**rows)["contrasts"]) == ["a - b", "a - c", "b - c"]
-    assert {type(value) for one in (*found["contrasts"].values(), found["omnibus"]) for value in one.values()} == {
-        float
-    }
+    told = [(one.pop("group"), one.pop("reference_group"), one["value"]) for one in found["contrasts"]]
+    assert told == [("b", "a", 2.5), ("c", "a", 6.5)]
+    pairs = [(one["group"], one["reference_group"]) for one in module.compute(**rows)["contrasts"]]
+    assert pairs == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert {type(value) for one in (*found["contrasts"], found["omnibus"]) for value in one.values()} == {float}
     with pytest.raises(ValueError, match="'x' as reference_group"):
         module.compute(**rows, reference_group="x")
+
+
+def test_names_that_hold_what_joins_them_stay_apart():
+    """a - b less c, and a less b - c, would be called the same."""
+    module = evaluate.load(studies.metric_path("flip_rate"))
+    names = ["a", "a - b", "b - c", "c"]
+    found = module.compute(
+        predictions=[1, 0, 0, 1] * 3, groups=names * 3, pair_ids=np.repeat(list("pqr"), 4).tolist()
+    )
+    pairs = [(one["group"], one["reference_group"], one["direction"]) for one in found["contrasts"]]
+    assert len(set(pairs)) == 6
+    assert {("a - b", "c", -1.0), ("a", "b - c", 1.0)} <= set(pairs)
 
 
 def test_two_groups_with_a_reference_give_the_keys_of_two_groups():

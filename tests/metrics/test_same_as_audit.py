@@ -253,8 +253,8 @@ def gaps_of_several(name):
     mine = module(name, predictions=SEVERAL["score"].tolist(), cluster_ids=clusters, **pairs, **MORE)
     found = audit(SEVERAL, measure=name, groups=("x",), random={"condition": "conditions"})
     audited = several(found, name)
-    for contrast, one in mine["contrasts"].items():
-        yield keys(one), audited[contrast]
+    for one in mine["contrasts"]:
+        yield keys(one), audited[f"{one['group']} - {one['reference_group']}"]
     value, _, _, *rest = several(found, "group_spread")["all groups"]
     yield spread(mine["omnibus"]), [value, *rest]
 
@@ -268,8 +268,8 @@ def flips_of_several():
         **MORE,
     )
     found = audit(SEVERAL, rates=("flips",), groups=("x",))
-    for contrast, one in mine["contrasts"].items():
-        yield keys(one), several(found, "flip_rate")[contrast.replace(" - ", " and ")]
+    for one in mine["contrasts"]:
+        yield keys(one), several(found, "flip_rate")[f"{one['group']} and {one['reference_group']}"]
     value, _, _, *rest = several(found, "group_spread")["all groups, positives"]
     yield spread(mine["omnibus"]), [value, *rest]
 
@@ -281,8 +281,8 @@ def rates_of_several():
     found = audit(SEVERAL, rates=("ratios",), groups=("x",))
     for rate, name in (("tpr", "true positive rate"), ("fpr", "false positive rate")):
         audited = several(found, f"{rate}_difference")
-        for contrast, one in mine["contrasts"].items():
-            value, low, high, p_value, *_ = audited[contrast]
+        for one in mine["contrasts"]:
+            value, low, high, p_value, *_ = audited[f"{one['group']} - {one['reference_group']}"]
             ends = (f"{rate}_difference{end}" for end in ("", "_ci_low", "_ci_high", "_p_value"))
             yield [one[key] for key in ends], [value, low, high, p_value]
         value, _, _, *rest = several(found, "group_spread")[f"all groups, {name}"]
@@ -314,12 +314,15 @@ def test_several_sides_of_answers_are_compared_with_a_reference():
     }  # fmt: skip
     found = module("answer_bias", **columns, reference_group="plain")
     # Right: 8 of 8, 4 of 8 and 6 of 8.
-    assert {name: one["bias"] for name, one in found["contrasts"].items()} == {"anti - plain": -25, "pro - plain": 25}
-    assert found["contrasts"]["anti - plain"]["accuracy_anti"] == 50
+    assert [(one["group"], one["reference_group"], one["bias"]) for one in found["contrasts"]] == [
+        ("anti", "plain", -25), ("pro", "plain", 25),
+    ]  # fmt: skip
+    assert found["contrasts"][0]["accuracy_anti"] == 50
     assert found["omnibus"]["spread"] == pytest.approx(50 / math.sqrt(6))
     two = {name: column[:16] for name, column in columns.items()}
     plain, named = module("answer_bias", **two), module("answer_bias", **two, reference_group="anti")
-    assert {**plain, "p_adjusted": plain["p_value"]} == named["contrasts"]["pro - anti"]
+    sides = {"group": "pro", "reference_group": "anti"}
+    assert [{**sides, **plain, "p_adjusted": plain["p_value"]}] == named["contrasts"]
 
 
 @pytest.mark.parametrize("name", metrics())
