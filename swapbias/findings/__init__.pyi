@@ -8,9 +8,14 @@ from .disaggregation import (
     planned_units as planned_units,
 )
 from .finding import (
+    ALL as ALL,
+    ALL_GAPS as ALL_GAPS,
+    APART as APART,
     AS_PUBLISHED as AS_PUBLISHED,
+    EFFECTS as EFFECTS,
     NONE as NONE,
     SMALL as SMALL,
+    SPREAD as SPREAD,
     UNDECIDED as UNDECIDED,
     VERDICTS as VERDICTS,
     Finding as Finding,

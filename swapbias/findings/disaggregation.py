@@ -18,6 +18,7 @@ from swapbias.findings.finding import (
     NONE,
     PERMUTED,
     SMALL,
+    SPREAD,
     UNDECIDED,
     UNSTABLE,
     Context,
@@ -26,7 +27,6 @@ from swapbias.findings.finding import (
     told_over,
 )
 from swapbias.findings.groups import (
-    SPREAD,
     difference_findings,
     factor_findings,
     group_findings,

@@ -31,7 +31,9 @@ class Finding:
         score: the score column: ``score`` is the published one.
         measure: one of ``measures.MEASURES``.
         contrast: what is subtracted from what, or the group of a mean.
-        group, reference_group: of a gap the group and the one that is subtracted; of a main effect the two levels.
+        group, reference_group: of a gap the group and the one that is subtracted; of a main effect and of an
+            interaction of two factors the two levels of the first.
+        within, against: of an interaction of two factors the levels of the second whose gaps are compared.
         subset: part of the rows that is analysed apart; ``a - b`` for a difference of gaps.
         slice_by, slice_value: ``all``, or the slice and its value.
         unit: unit of the value.
@@ -66,6 +68,8 @@ class Finding:
     contrast: str
     group: str = ""
     reference_group: str = ""
+    within: str = ""
+    against: str = ""
     subset: str = ""
     slice_by: str = "all"
     slice_value: str = ""
@@ -223,6 +227,8 @@ FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS = (
     "gap found", "gap found, smaller than the margin", "gap found, but not in other wordings",
     "no gap larger than the margin", "undecided",
 )  # fmt: skip
+SPREAD = "group_spread"  # the test of several groups at once
+ALL, ALL_GAPS = "all groups", "all groups, gaps"  # its contrasts: of their means, of their gaps in two subsets
 EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
 APART = "further from the mean than the sum of its parts"  # the verdict of an intersection that is
 _ROUNDING = 1e-6  # cosines and probabilities are kept as float32

@@ -6,14 +6,11 @@ from dataclasses import replace
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.finding import APART, EFFECTS, Context, Finding, told_over
+from swapbias.findings.finding import ALL, ALL_GAPS, APART, EFFECTS, SPREAD, Context, Finding, told_over
 from swapbias.findings.predictions import ANSWERS, POSITIVE, every_side, subjects, told_of
 from swapbias.findings.robustness import condition_means, crossed, effect_name, effects
 from swapbias.measures import Effect, Omnibus
 from swapbias.studies import Experiment
-
-ALL = "all groups"
-SPREAD = "group_spread"
 
 
 def group_findings(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
@@ -75,7 +72,7 @@ def difference_findings(context: Context, rows: pd.DataFrame, where: Mapping[str
         chosen[context.score].to_numpy(), chosen["group"].tolist(), pair_ids=chosen["pair_id"].tolist(),
         cluster_ids=clusters, sample_ids=(chosen[experiment.subset] == second).tolist(),
     )  # fmt: skip
-    yield _spread(context, found, f"{ALL}, gaps", f"{first} - {second}", over, where)
+    yield _spread(context, found, ALL_GAPS, f"{first} - {second}", over, where)
 
 
 def factor_findings(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
@@ -136,11 +133,11 @@ def _group_of(named: pd.DataFrame, cell: str) -> str:
 
 
 def _levels(effect: Effect) -> dict[str, str]:
-    """The two levels of a main effect."""
-    if effect.order > 1:
+    """The two levels of a main effect, and those of the second factor of an interaction of two."""
+    if effect.order > 2:
         return {}
-    level, reference = next(iter(effect.levels.values()))
-    return {"group": level, "reference_group": reference}
+    names = [level for pair in effect.levels.values() for level in pair]
+    return dict(zip(("group", "reference_group", "within", "against"), names, strict=False))
 
 
 def _direction(effect: Effect, declared: str) -> str:

@@ -447,7 +447,8 @@ class Cells:
         count, means = len(self.names), self.means
         centred = np.eye(count) - 1 / count
         tested = centred if weights is None else np.linalg.pinv(weights) @ weights
-        squares = float(means @ tested @ means)
+        flat = exact(float(np.abs(tested @ means).max()), self.values) == 0
+        squares = 0.0 if flat else float(means @ tested @ means)
         parts, left = self._parts(tested)
         statistic, between, within = _anova_type(squares, parts, left, tested)
         p_value = float(scipy.stats.f.sf(statistic, between, within)) if statistic >= 0 else math.nan

@@ -17,6 +17,7 @@ _SHAPES = (
     "M0-5.5l5.5 10h-11z",  # triangle
     "M-5-5l10 10M-5 5L5-5",  # cross
 )
+_COLOURS = 9  # of page.css; with five shapes no two of 45 groups look alike
 _HEIGHT = 24
 
 
@@ -107,15 +108,15 @@ def _ground(axis: Axis, height: int) -> Markup:
 def _dot(one: Dot, axis: Axis, y: float) -> Markup:
     if math.isnan(one.value):
         return Markup("")
-    place = None if one.group is None else one.group % len(_SHAPES)
-    kind = "gap" if place is None else f"g{place}"
+    place = 0 if one.group is None else one.group % len(_SHAPES)
+    kind = "gap" if one.group is None else f"g{one.group % _COLOURS}"
     drawn = Markup("")
     if math.isfinite(one.low) and math.isfinite(one.high):
         drawn += Markup('<line class="ci {}" x1="{}%" x2="{}%" y1="{}" y2="{}"/>').format(
             kind, axis.at(one.low), axis.at(one.high), y, y
         )
     return drawn + Markup('<svg x="{}%" y="{}" overflow="visible"><path class="dot {}{}" d="{}"/></svg>').format(
-        axis.at(one.value), y, kind, " hollow" if one.hollow else "", _SHAPES[place or 0]
+        axis.at(one.value), y, kind, " hollow" if one.hollow else "", _SHAPES[place]
     )
 
 
@@ -139,8 +140,7 @@ def ruler(axis: Axis, unit: str = "") -> Markup:
 
 def key(group: int) -> Markup:
     """The shape of a group, for a legend."""
-    place = group % len(_SHAPES)
     return Markup(
         '<svg class="key" width="14" height="14" aria-hidden="true"><path transform="translate(7 7)" '
         'class="dot g{}" d="{}"/></svg>'
-    ).format(place, _SHAPES[place])
+    ).format(group % _COLOURS, _SHAPES[group % len(_SHAPES)])

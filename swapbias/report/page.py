@@ -17,7 +17,18 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from swapbias.findings import ANSWERS, AS_PUBLISHED, Finding, comparisons, experiment_of, headlines, influential
+from swapbias.findings import (
+    ALL,
+    ALL_GAPS,
+    ANSWERS,
+    AS_PUBLISHED,
+    EFFECTS,
+    Finding,
+    comparisons,
+    experiment_of,
+    headlines,
+    influential,
+)
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
 from swapbias.report import sentence, words
@@ -39,8 +50,13 @@ def environment(finalize: Any = None) -> Environment:
 
 
 EXAMPLES = 4  # pairs shown at each end
+_SHOWN_TEXTS = 4  # of a unit of more groups
 DRIVERS = 10  # units of largest influence
 MOST_BYTES = 20_000_000  # of compressed scored prompts in one page
+_GROUP_PARTS = {
+    "main_effect": "main effects", "interaction": "interactions", "interaction_of_three": "interactions of three",
+    "intersection": "intersections beside their parts",
+}  # fmt: skip
 _FIELDS = ("model_id", "construct", "label", "condition", "template", "wording")  # what pairs are searched by
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _OF_ANSWERS = (
@@ -199,7 +215,8 @@ def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
 def _answer(
     several: list[Finding], shown: list[Finding], every: Sequence[Finding], found: Sequence[Finding]
 ) -> dict[str, Any]:
-    first, experiment = several[0], experiment_of(several[0])
+    first, experiment = (_judged(several) or several)[0], experiment_of(several[0])
+    shown = _judged(shown) or shown  # a test of all groups at once is a sentence, not a point on the scale
     axis = _axis([one for one in every if _scaled_alike(one, first)])
     told = sentence.answer(first, found)
     return {
@@ -208,6 +225,8 @@ def _answer(
         "question": experiment.question if experiment else first.experiment,
         "sentence": sentence.summary(several, found),
         "told": told if len(several) == 1 else None,
+        "whole": next((sentence.answer(one).certainty for one in several if one.contrast in (ALL, ALL_GAPS)), ""),
+        "cautions": told.cautions if len(several) == 1 else _of_largest(several, found),
         "meaning": told.meaning,
         "verdict": first.verdict if len(several) == 1 else "",
         "chart": Chart(
@@ -218,9 +237,26 @@ def _answer(
     }  # fmt: skip
 
 
+def _of_largest(several: Sequence[Finding], found: Sequence[Finding]) -> list[str]:
+    """How far the largest gap or effect between several groups holds."""
+    sure = [one for one in _judged(several) if one.estimate.p_adjusted < 0.05]
+    if not sure:
+        return []
+    most = max(sure, key=lambda one: abs(one.estimate.value))
+    return [f"{_name_in_answer(most)}: {caution}" for caution in sentence.answer(most, found).cautions]
+
+
+def _judged(found: Sequence[Finding]) -> list[Finding]:
+    """The gaps and effects among headlines that hold a test of all groups; none where they hold no such test."""
+    if not any(one.contrast in (ALL, ALL_GAPS) for one in found):
+        return []
+    return [one for one in found if MEASURES[one.measure].reach]
+
+
 def _with_parts(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
     """A headline; of a difference of gaps both gaps before it."""
-    if finding.measure != "gap_difference":
+    experiment = experiment_of(finding)
+    if finding.measure != "gap_difference" or (experiment and experiment.groups):
         return [finding]
     parts = (sentence.part(finding, name, found) for name in finding.subset.split(" - ", 1))
     return [*(one for one in parts if one is not None), finding]
@@ -234,9 +270,28 @@ def _scaled_alike(one: Finding, other: Finding) -> bool:
 
 def _name_in_answer(finding: Finding) -> str:
     told = words.where(finding)
+    experiment = experiment_of(finding)
+    if experiment and experiment.groups:
+        return _pair_name(experiment, finding)
     if finding.measure == "gap_difference":
         return f"difference: {told}"
     return words.quantity(finding) if told == "all" else told
+
+
+def _pair_name(experiment: Experiment, finding: Finding) -> str:
+    """Which groups a gap is between, or which levels of factors; of a difference of gaps as well."""
+    sides = [words.group_name(experiment, name) for name in (finding.group, finding.reference_group)]
+    if finding.measure in EFFECTS:
+        return words.plain(finding.contrast)
+    return " − ".join(sides) if finding.reference_group else words.quantity(finding)
+
+
+def _group_of(finding: Finding) -> int | None:
+    """The colour of a gap between several groups: that of the group which is not subtracted."""
+    experiment = experiment_of(finding)
+    if not experiment or not experiment.groups or finding.group not in experiment.compared:
+        return None
+    return words.group_place(experiment, finding.group)
 
 
 def _unit_head(finding: Finding) -> str:
@@ -273,7 +328,7 @@ def _gap_row(finding: Finding, axis: Axis, name: str, *, find: str = "", brief: 
     sure = (
         estimate.ci_low > 0 or estimate.ci_high < 0 if math.isnan(estimate.p_adjusted) else estimate.p_adjusted < 0.05
     )
-    picture = strip([_dot(finding, hollow=MEASURES[finding.measure].signed and not sure)], axis)
+    picture = strip([_dot(finding, _group_of(finding), hollow=MEASURES[finding.measure].signed and not sure)], axis)
     cells: list[tuple[str, float | None]] = [
         (sentence.value(finding).removesuffix(" points"), estimate.value),
         (sentence.interval(finding) or "–", estimate.ci_low),
@@ -342,7 +397,9 @@ def _charted(finding: Finding) -> bool:
 
 
 def _charts(experiment: Experiment, found: Sequence[Finding], items: pd.DataFrame | None) -> Iterator[Chart]:
-    """For each slice its gaps, and apart from them its means."""
+    """Of several groups all gaps and effects; then for each slice its gaps, and apart from them its means."""
+    if experiment.groups:
+        yield from _group_chart(experiment, found)
     for one in experiment.slices:
         mine = [
             each
@@ -358,9 +415,45 @@ def _charts(experiment: Experiment, found: Sequence[Finding], items: pd.DataFram
             yield _mean_chart(experiment, one, means, category)
 
 
-def _head(finding: Finding, category: Mapping[str, str], several: bool) -> str:
+def _group_chart(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Chart]:
+    """On one scale each gap between groups, the effects of crossed factors, each intersection beside its parts."""
+    mine = [
+        one
+        for one in found
+        if one.score == "score" and not one.view
+        and (one.measure == "intersection" or (one.slice_by == "all" and MEASURES[one.measure].reach))
+    ]  # fmt: skip
+    if not mine:
+        return
+    axis, unit = _axis(mine), _unit_head(mine[0])
+    several = len({one.model_id for one in mine}) > 1
+    parts: dict[str, list[Row]] = {}
+    for one in mine:
+        name = words.plain(one.slice_value) if one.measure == "intersection" else _pair_name(experiment, one)
+        told = [_GROUP_PARTS.get(one.measure, "gaps between groups")]
+        parts.setdefault(_head(one, {}, several, told), []).append(_gap_row(one, axis, name))
+    caption = (
+        f"In {unit}, with 95 % intervals; filled: p < .05 after correction. The band is the margin within which a "
+        "gap counts as none."
+    )
+    if any(one.measure == "intersection" for one in mine):
+        caption += (
+            " An intersection's point says how much further it lies from the mean of all groups than its parts add "
+            "up to; below zero it lies nearer."
+        )
+    names = [
+        one for one in experiment.compared if one in {each.group for each in mine if _group_of(each) is not None}
+    ]
+    yield Chart(
+        "groups", caption, ("groups", unit, "95 % interval", "p corrected", "n"),
+        tuple((name, tuple(part)) for name, part in parts.items()), ruler(axis, unit),
+        keys=tuple((key(words.group_place(experiment, one)), words.group_name(experiment, one)) for one in names),
+    )  # fmt: skip
+
+
+def _head(finding: Finding, category: Mapping[str, str], several: bool, more: Sequence[str] = ()) -> str:
     """Which part of a chart a finding stands in: its model, set of conditions and category, where there are more."""
-    told = [finding.model_id] if several else []
+    told = [*([finding.model_id] if several else []), *more]
     told += [words.plain(finding.subset)] if finding.subset else []
     if category.get(finding.slice_value, finding.subset) != finding.subset:
         told.append(words.value_name(category[finding.slice_value]))
@@ -369,15 +462,17 @@ def _head(finding: Finding, category: Mapping[str, str], several: bool) -> str:
 
 def _gap_chart(slice_: Slice, gaps: Sequence[Finding], category: Mapping[str, str]) -> Chart:
     axis, several = _axis(gaps), len({one.model_id for one in gaps}) > 1
+    contrasts = len({one.contrast for one in gaps})
     parts: dict[str, list[Row]] = {}
     for one in gaps:
         row = _gap_row(one, axis, words.value_name(one.slice_value), find=_find(slice_, one))
-        parts.setdefault(_head(one, category, several), []).append(row)
-    unit = _unit_head(gaps[0])
+        told = [_name_in_answer(one)] if contrasts > 1 else []
+        parts.setdefault(_head(one, category, several, told), []).append(row)
+    unit, told_of = _unit_head(gaps[0]), words.plain(gaps[0].contrast) if contrasts == 1 else "of each two groups"
     rows = [row for part in parts.values() for row in part]
     return Chart(
         f"gaps by {slice_.name}",
-        f"Gap ({words.plain(gaps[0].contrast)}) by {slice_.name}, in {unit}, with 95 % intervals; filled: p < .05 "
+        f"Gap ({told_of}) by {slice_.name}, in {unit}, with 95 % intervals; filled: p < .05 "
         "after correction. The band is the margin within which a gap counts as none.",
         (slice_.name, unit, "95 % interval", "p corrected", "n"),
         tuple((name, tuple(part)) for name, part in parts.items()),
@@ -525,11 +620,13 @@ def _drivers(experiment: Experiment, found: Sequence[Finding], items: pd.DataFra
         units = influential(experiment, headline, mine).head(DRIVERS)
         if not units["influence"].abs().max() > 0:  # none, or all alike
             continue
-        texts = mine[mine["group"].isin([experiment.group, experiment.reference_group])]
+        sides = [one for one in (headline.group, headline.reference_group) if one in experiment.compared]
+        texts = mine[mine["group"].isin(sides if len(sides) == 2 else experiment.compared[-_SHOWN_TEXTS:])]
         texts = texts[texts["pair_id"].isin(set(units.get("pair_id", ())))].groupby("pair_id", sort=False)["text"]
         by_pair = {str(name): list(part) for name, part in texts}
         yield {
             "finding": headline,
+            "name": _name_in_answer(headline) if experiment.groups else "",
             "rows": [
                 {
                     "texts": marked(by_pair.get(str(one.get("pair_id")), [])),

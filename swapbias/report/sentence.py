@@ -4,12 +4,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from swapbias.findings import AS_PUBLISHED, VERDICTS, Finding, experiment_of
+from swapbias.findings import ALL, ALL_GAPS, AS_PUBLISHED, EFFECTS, SPREAD, VERDICTS, Finding, experiment_of
 from swapbias.measures import MEASURES, SPANS
 from swapbias.report import words
 from swapbias.studies import Experiment
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS
+_SURE = (FOUND, SMALL, UNSTABLE)
+_GAPS = ("nonanswer_gap", "intersection")  # told with a sign, as gaps are
 _CLAIM = "scores {more} above {less}"
 
 
@@ -53,6 +55,8 @@ def summary(headlines: Sequence[Finding], found: Sequence[Finding] = ()) -> str:
     """One sentence for all the headlines of an experiment and model: their ends where there are several."""
     if len(headlines) == 1:
         return _sentence(headlines[0], found)
+    if any(one.contrast in (ALL, ALL_GAPS) for one in headlines):
+        return _of_groups(headlines)
     if all(one.verdict for one in headlines):
         return _several(headlines)
     return _ends(headlines)
@@ -77,7 +81,7 @@ def _several(headlines: Sequence[Finding]) -> str:
     alike: dict[str, list[Finding]] = {}
     for one in headlines:
         known = not math.isnan(one.estimate.value)
-        gone = known and one.verdict in (FOUND, SMALL, UNSTABLE)
+        gone = known and one.verdict in _SURE
         said = _claim(one, experiment_of(one)) + _but(one) if gone else one.verdict if known else "not scored"
         alike.setdefault(said, []).append(one)
     told = []
@@ -168,7 +172,7 @@ def interval(finding: Finding, *, named: bool = False) -> str:
     estimate = finding.estimate
     if math.isnan(estimate.ci_low):
         return ""
-    if MEASURES[finding.measure].reach or finding.measure == "nonanswer_gap":
+    if MEASURES[finding.measure].reach or finding.measure in _GAPS:
         ends = [amount(end, finding.unit, signed=True, named=False) for end in (estimate.ci_low, estimate.ci_high)]
         return " to ".join(ends) + (" points" if named and in_points(finding.unit) else "")
     return " to ".join(level(end, finding) for end in (estimate.ci_low, estimate.ci_high))
@@ -176,7 +180,7 @@ def interval(finding: Finding, *, named: bool = False) -> str:
 
 def value(finding: Finding) -> str:
     """The value as it is told, in points or in percent, with its sign where that means something."""
-    if MEASURES[finding.measure].reach or finding.measure == "nonanswer_gap":
+    if MEASURES[finding.measure].reach or finding.measure in _GAPS:
         return amount(finding.estimate.value, finding.unit, signed=True)
     return level(finding.estimate.value, finding)
 
@@ -188,10 +192,19 @@ def _sentence(finding: Finding, found: Sequence[Finding]) -> str:
     model = words.shown(finding.model_id)
     if math.isnan(finding.estimate.value):
         return f"{model}: no answer, because nothing that the question needs could be scored."
+    if finding.measure == SPREAD:
+        whole = finding.contrast in (ALL, ALL_GAPS)
+        return _of_groups(_beside(finding, found) or [finding]) if whole else _of_term(finding)
     if not MEASURES[finding.measure].reach or not finding.verdict:
         where = "" if finding.slice_by == "all" else f" ({words.plain(finding.slice_value)})"
         return f"{_subject(finding)} {value(finding)}{where}."
-    told = _difference(finding, found) if finding.measure == "gap_difference" else f"{model} {_gap(finding)}"
+    if finding.measure == "gap_difference":
+        told = _difference(finding, found)
+    elif finding.measure in EFFECTS:
+        clause = _effect(finding)
+        told = f"{model}: {clause}" if finding.within or finding.measure == EFFECTS[2] else f"{model} {clause}"
+    else:
+        told = f"{model} {_gap(finding)}"
     if finding.subset and not finding.headline and finding.measure != "gap_difference":
         told += f" ({words.plain(finding.subset)})"
     return f"{told}{'' if finding.slice_by == 'all' else f' for {words.plain(finding.slice_value)}'}."
@@ -210,9 +223,13 @@ def _subject(finding: Finding) -> str:
 def _sides(finding: Finding) -> tuple[str, str]:
     """The two groups of a gap in words, that of a positive gap first."""
     experiment = experiment_of(finding)
-    names = (experiment.group, experiment.reference_group) if experiment else tuple(finding.contrast.split(" - ", 1))
+    names = finding.group, finding.reference_group
+    if not finding.reference_group:
+        names = (
+            (experiment.group, experiment.reference_group) if experiment else (finding.contrast, "the other group")
+        )
     named = experiment.named if experiment else {}
-    first, second = (named.get(name, words.plain(name)) for name in (*names, "the other group")[:2])
+    first, second = (named.get(name, words.plain(name)) for name in names)
     return first, second
 
 
@@ -235,6 +252,149 @@ def _gap(finding: Finding) -> str:
             return f"gives {first} and {second} exactly the same scores"
         return f"shows no gap between {first} and {second} as large as {margin}"
     return f"{claim} by {size}{_but(finding)}"
+
+
+def _effect(finding: Finding) -> str:
+    """A main effect after the name of the model, an interaction as a clause of its own."""
+    if finding.measure == EFFECTS[0]:
+        return f"{_gap(finding)}, averaged over the rest"
+    if finding.within:
+        first, second = (words.plain(name) for name in (finding.within, finding.against))
+        sides = " and ".join(_sides(finding))
+        return f"{first}, compared with {second}, {_change(finding, f'the gap between {sides}')}"
+    size, margin = amount(finding.estimate.value, finding.unit, signed=True), _margin(finding)
+    what = f"the interaction {words.plain(finding.contrast)}"
+    if finding.verdict == NONE:
+        return f"{what} is not as large as {margin}"
+    if finding.verdict == UNDECIDED:
+        return f"{what} is undecided: {size} may be chance"
+    return f"{what} is {size}{_but(finding)}"
+
+
+# --- several groups -----------------------------------------------------------------------------------
+
+
+def _beside(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
+    """All headlines of the experiment, model and rows of a test of all groups."""
+    wanted = (finding.study, finding.experiment, finding.model_id, finding.subset, finding.slice_value)
+    return [
+        one
+        for one in found
+        if one.headline and wanted == (one.study, one.experiment, one.model_id, one.subset, one.slice_value)
+    ]
+
+
+def _of_groups(headlines: Sequence[Finding]) -> str:
+    """The test of all groups, the intersection that it names, then the gaps or effects, those alike together."""
+    whole = next(one for one in headlines if one.contrast in (ALL, ALL_GAPS))
+    judged = [one for one in headlines if MEASURES[one.measure].reach and one.verdict]
+    told = [_of_all(whole), *_intersection(whole)]
+    for names in (EFFECTS[:1], EFFECTS[1:]) if any(one.measure in EFFECTS for one in judged) else (None,):
+        told += _gaps_of_groups([one for one in judged if names is None or one.measure in names])
+    return f"{words.shown(whole.model_id)} {'; '.join(told)}."
+
+
+def _of_all(finding: Finding) -> str:
+    """What the test of all groups says, after the name of the model."""
+    experiment = experiment_of(finding)
+    groups = f"the {len(experiment.compared)} groups" if experiment else "the groups"
+    p = finding.estimate.p_value if math.isnan(finding.estimate.p_adjusted) else finding.estimate.p_adjusted
+    sure, tested = p < 0.05, f"(one test of all, p {words.p_value(p)})"
+    if finding.contrast == ALL_GAPS and experiment and experiment.contrast:
+        first, second = (words.plain(name) for name in experiment.contrast)
+        gaps = f"gaps between {groups} with {first}"
+        if math.isnan(p):
+            return f"gives {gaps} that cannot be tested against those with {second}"
+        return f"{'gives' if sure else 'does not show'} other {gaps} than with {second} {tested}"
+    if math.isnan(p) and finding.estimate.value == 0:
+        return f"gives {groups} exactly the same scores"
+    if math.isnan(p):
+        size = amount(finding.estimate.value, finding.unit)
+        return f"gives {groups} means with an SD of {size}, on too little to say how sure that is"
+    return (
+        f"treats {groups} differently {tested}"
+        if sure
+        else (f"does not show that {groups} are treated differently {tested}")
+    )
+
+
+def _of_term(finding: Finding) -> str:
+    """A test of several contrasts that is not that of all groups."""
+    sure = finding.estimate.p_adjusted < 0.05
+    told = "different" if sure else "no difference shown"
+    p = words.p_value(finding.estimate.p_adjusted)
+    return f"{words.shown(finding.model_id)}: {words.plain(finding.contrast)}: {told} (one test of all, p {p})."
+
+
+def _intersection(finding: Finding) -> Iterator[str]:
+    """The intersection that is further from the mean than its parts, if one is."""
+    if not finding.intersection:
+        return
+    side = "below" if finding.from_mean < 0 else "above"
+    parts = amount(finding.parts, finding.unit, signed=True)
+    yield (
+        f"{words.plain(finding.group or finding.intersection)} lies {amount(finding.from_mean, finding.unit)} {side} "
+        f"the mean of all, further than its parts, which add up to {parts}"
+    )
+
+
+def _gaps_of_groups(found: Sequence[Finding]) -> Iterator[str]:
+    """The largest sure gap, the other sure ones by direction, those that are none, and those that are undecided."""
+    sure = sorted((one for one in found if one.verdict in _SURE), key=lambda one: -abs(one.estimate.value))
+    for one in sure[:1]:
+        yield _clause(one) + (", the largest" if len(sure) > 1 else "")
+    alike: dict[tuple[bool, str, str], list[Finding]] = {}
+    for one in sure[1:]:
+        alike.setdefault((one.estimate.value > 0, one.verdict, one.reference_group), []).append(one)
+    for several in alike.values():
+        yield _clause(several[0]) if len(several) == 1 else _together(several)
+    exact = [one for one in found if one.verdict == NONE and math.isnan(one.estimate.error)]
+    if exact:
+        yield f"{_pairs(exact)}: exactly no difference"
+    if small := [one for one in found if one.verdict == NONE and one not in exact]:
+        yield f"{_pairs(small)}: none as large as {_margin(small[0])}"
+    if undecided := [one for one in found if one.verdict == UNDECIDED]:
+        yield f"{_pairs(undecided)}: undecided"
+
+
+def _clause(finding: Finding) -> str:
+    if finding.measure == "gap_difference":
+        experiment = experiment_of(finding)
+        first, second = map(words.plain, experiment.contrast or ("", "")) if experiment else ("", "")
+        sides = " and ".join(_sides(finding))
+        return f"{first}, compared with {second}, {_change(finding, f'the gap between {sides}')}"
+    if finding.measure in EFFECTS:
+        return _effect(finding) if finding.measure != EFFECTS[0] else f"it {_effect(finding)}"
+    return f"it {_gap(finding)}"
+
+
+def _together(several: Sequence[Finding]) -> str:
+    """Gaps of one direction, verdict and reference, the largest first."""
+    sizes = [
+        amount(one.estimate.value, one.unit, named=place == len(several)) for place, one in enumerate(several, 1)
+    ]
+    experiment, first = experiment_of(several[0]), several[0]
+    if first.measure == "gap_difference" or first.within or first.measure == EFFECTS[2]:
+        return f"{_pairs(several)} likewise, by {_listed(sizes)}{_but(first)}"
+    names, reference = _listed([_sides(one)[0] for one in several]), _sides(first)[1]
+    more, less = (names, reference) if first.estimate.value > 0 else (reference, names)
+    claim = ((experiment.says if experiment else "") or _CLAIM).format(more=more, less=less)
+    return f"it {claim} as well, by {_listed(sizes)}{_but(first)}"
+
+
+def _pairs(several: Sequence[Finding]) -> str:
+    """What is compared, of each in few words."""
+    reference = {(one.reference_group, one.within, one.against) for one in several}
+    if len(reference) == 1 and several[0].reference_group and not several[0].within:
+        return f"{_listed([_sides(one)[0] for one in several])} against {_sides(several[0])[1]}"
+    return _listed([_pair(one) for one in several])
+
+
+def _pair(finding: Finding) -> str:
+    if not finding.reference_group:
+        return words.plain(finding.contrast)
+    of = f" for {words.plain(finding.within)} against {words.plain(finding.against)}" if finding.within else ""
+    return f"{' against '.join(_sides(finding))}{of}"
 
 
 def _margin(finding: Finding) -> str:
@@ -316,6 +476,9 @@ def _change(finding: Finding, what: str) -> str:
 
 
 def _certainty(finding: Finding, inference: str) -> str:
+    if finding.measure == SPREAD and not math.isnan(finding.estimate.p_value):
+        size = amount(finding.estimate.value, finding.unit)
+        return f"an SD of {size} between the groups' means, {finding.estimate.test}, {inference}"
     if math.isnan(finding.estimate.value):
         return ""
     if not interval(finding):

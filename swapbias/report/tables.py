@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from swapbias.findings import Finding, comparisons
+from swapbias.findings import SPREAD, Finding, comparisons
 from swapbias.report import words
 from swapbias.report.sentence import answer
 
@@ -45,7 +45,8 @@ def terminal_table(title: str, found: Sequence[Finding]) -> "Table":
 
 def _concluded(finding: Finding, found: Sequence[Finding]) -> str:
     """The verdict in the words of the report, and of a headline how far it holds, on lines of their own."""
-    if not finding.verdict:
+    of_groups = finding.headline and finding.measure == SPREAD
+    if not finding.verdict and not of_groups:
         return ""
     told = answer(finding, found)
     lines = [f"→ {words.shown(told.sentence, _LONGEST)}"]

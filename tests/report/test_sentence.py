@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import pytest
@@ -168,7 +169,8 @@ def test_gaps_of_several_phenotypes_are_never_pooled():
 
 def test_a_study_without_words_of_its_own_has_plain_ones(monkeypatch):
     monkeypatch.setattr("swapbias.report.sentence.experiment_of", lambda finding: None)
-    assert answer(gap(0.1, FOUND, contrast="cats - dogs")).sentence == "m scores cats above dogs by 10.0 points."
+    one = gap(0.1, FOUND, contrast="cats - dogs", group="cats", reference_group="dogs")
+    assert answer(one).sentence == "m scores cats above dogs by 10.0 points."
 
 
 def test_a_strangers_name_is_shown_as_text():
@@ -176,3 +178,107 @@ def test_a_strangers_name_is_shown_as_text():
     assert "\u202e" not in told
     assert "\0" not in told
     assert len(told) < 120
+
+
+# --- several groups -----------------------------------------------------------------------------------
+
+
+def of_groups(experiment, measure, **more):
+    """A headline of the prompt packs; sides as in the fields of findings."""
+    contrast = f"{more.get('group', '')} - {more.get('reference_group', '')}"
+    facts = {"study": "group_packs", "experiment": experiment, "measure": measure, "contrast": contrast,
+             "unit": "probability of positive sentiment"}  # fmt: skip
+    return partial(gap, **{**facts, **more})
+
+
+def nation(value, verdict, name, **more):
+    return of_groups("occupation_nationality", "paired_gap", group=name, reference_group="American")(
+        value, verdict, **more
+    )
+
+
+def spread(p, experiment="occupation_nationality", value=0.04, **more):
+    one = of_groups(experiment, "group_spread", contrast="all groups", **more)(value, "")
+    return replace(one, estimate=Estimate(value, p_value=p, p_adjusted=p, n=10, test="F"), margin=math.nan)
+
+
+def test_several_groups_are_told_by_the_test_of_all_the_largest_gap_and_who_differs():
+    found = [
+        nation(-0.12, FOUND, "Egyptian"), nation(-0.064, FOUND, "Nigerian"), nation(-0.06, FOUND, "Indian"),
+        nation(0.02, SMALL, "British"), nation(0.001, NONE, "Polish"), nation(0.0, NONE, "Chinese", error=math.nan),
+        nation(-0.06, UNDECIDED, "Russian"), nation(0.07, UNDECIDED, "Mexican"), spread(0.001),
+    ]  # fmt: skip
+    assert summary(found) == (
+        "m treats the 10 groups differently (one test of all, p 0.001); it scores American above Egyptian by 12.0 "
+        "points, the largest; it scores American above Nigerian and Indian as well, by 6.4 and 6.0 points; it scores "
+        "British above American by 2.0 points, which is less than the 5 points that count as a gap; Chinese against "
+        "American: exactly no difference; Polish against American: none as large as 5 points; Russian and Mexican "
+        "against American: undecided."
+    )
+    assert answer(found[-1], found).sentence == summary(found)  # a terminal says it in the row of the test of all
+
+
+@pytest.mark.parametrize(
+    ("p", "value", "said"),
+    [
+        (0.049, 0.04, "treats the 10 groups differently (one test of all, p 0.049)"),
+        (0.051, 0.04, "does not show that the 10 groups are treated differently (one test of all, p 0.051)"),
+        (math.nan, 0.0, "gives the 10 groups exactly the same scores"),
+        (math.nan, 0.04, "gives the 10 groups means with an SD of 4.0 points, on too little to say how sure that is"),
+    ],
+)
+def test_the_test_of_all_groups_says_no_more_than_its_p_value(p, value, said):
+    assert summary([nation(0.01, NONE, "Polish"), spread(p, value=value)]).startswith(f"m {said}; ")
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, sign):
+    """Every verdict beside every other, each way round, of gaps, effects and differences of gaps."""
+    effect = of_groups("occupation_names", "main_effect", contrast="race: black - white", group="black",
+                       reference_group="white")  # fmt: skip
+    both = of_groups("occupation_names", "interaction", contrast="g x r: (woman - man) x (black - white)",
+                     group="woman", reference_group="man", within="black", against="white")  # fmt: skip
+    three = of_groups("occupation_names", "interaction_of_three", contrast="a x b x c: all")
+    for other, way in product(VERDICTS, (1, -1)):
+        for one, more in ((effect, both), (both, effect), (three, effect)):
+            first, second = one(sign * 0.2, verdict), more(way * 0.07, other)
+            told = summary([spread(0.01, "occupation_names"), first, second])
+            assert ("20.0 points" in told) == (verdict in SURE_ONES)
+            assert ("7.0 points" in told) == (other in SURE_ONES)
+            assert ("undecided" in told) == (UNDECIDED in (verdict, other))
+            assert ("none as large as 5 points" in told) == (NONE in (verdict, other))
+            if verdict in SURE_ONES:
+                toward = {
+                    effect: ("black above white", "white above black"), both: ("toward woman", "toward man"),
+                    three: ("is +20.0", "is \N{MINUS SIGN}20.0"),
+                }[one]  # fmt: skip
+                assert [way in told for way in toward] == [sign > 0, sign < 0]
+            assert "nan" not in told
+            assert answer(first).sentence.endswith(".")
+
+
+SURE_ONES = (FOUND, SMALL, UNSTABLE)
+
+
+def test_an_intersection_beyond_its_parts_is_named():
+    named = spread(
+        0.001, "occupation_names", intersection="woman, black", group="black woman", from_mean=-0.16, parts=-0.1
+    )
+    assert summary([named, of_groups("occupation_names", "main_effect", group="woman", reference_group="man")(
+        -0.1, FOUND
+    )]) == (
+        "m treats the 4 groups differently (one test of all, p 0.001); black woman lies 16.0 points below the mean "
+        "of all, further than its parts, which add up to \N{MINUS SIGN}10.0 points; it scores man above woman by 10.0 "
+        "points, averaged over the rest."
+    )  # fmt: skip
+
+
+def test_a_gap_is_told_of_its_own_two_groups():
+    told = [answer(nation(0.1, FOUND, name)).sentence for name in ("Polish", "Indian")]
+    assert told == [f"m scores {name} above American by 10.0 points." for name in ("Polish", "Indian")]
+
+
+def test_a_test_of_rates_says_what_differs():
+    one = replace(spread(0.2), contrast="all groups, positives")
+    assert answer(one).sentence == "m: all groups, positives: no difference shown (one test of all, p 0.200)."
