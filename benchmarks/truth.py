@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -399,6 +400,84 @@ def _sign_p(rows: pd.DataFrame, experiment: Experiment) -> float:
     return float(scipy.stats.binomtest(more, len(pairs)).pvalue)
 
 
+# --- crossed factors ----------------------------------------------------------------------------------
+
+CROSSED_AUDITS = 1_000
+ITEM, CLAIM, REST = 0.05, 0.03, 0.08  # SD of the effects of a group's items and of its conditions, and of the rest
+PLANTED = 0.1  # what is planted, in the unit of the score
+Means = Callable[[Floats, Floats], Floats]  # of each cell, by how far its levels of both factors lie from their means
+CROSSED: Mapping[str, Means] = {
+    "nothing": lambda first, second: np.zeros(len(first)),
+    "both main effects": lambda first, second: PLANTED * (first + second),
+    "an interaction alone": lambda first, second: 4 * PLANTED * first * second,
+    "one intersection": lambda first, second: -2 * PLANTED * ((first == first.max()) & (second == second.max())),
+}
+
+
+def crossed_designs() -> Iterator[Design]:
+    """Packs of two crossed factors: groups with items of their own, and groups that share their phrases."""
+    for name, conditions, title in (
+        ("occupation_names", 20, "names, 2 genders x 2 races"),
+        ("occupation_religion", 5, "religion, 2 genders x 6 religions"),
+    ):
+        study = load_study("group_packs")
+        asked = next(one for one in study.experiments if one.name == name)
+        rows = _rows("group_packs", name)
+        rows = rows[rows["condition"].isin(rows["condition"].unique()[:conditions])].reset_index(drop=True)
+        clusters = " x ".join(f"{rows[column].nunique()} {word}" for column, word in asked.random.items())
+        kept = rows[["pair_id", "group", "template", "condition", *asked.factors]]
+        alone = replace(study, experiments=(replace(asked, levels=()),))
+        spreads = {"template": ITEM, "condition": CLAIM, "": REST}
+        yield Design(title, clusters, alone, kept.assign(experiment=name, model_id="simulated"), spreads)
+
+
+def crossed_audits(design: Design, planted: str, count: int) -> Iterator[list[Finding]]:
+    """So many audits of models that score groups so, each with effects of its own."""
+    rows, factors = design.rows, list(design.experiment.factors)
+    away = []
+    for name in factors:  # of equal weight is each group, not each row
+        last = (rows[name] == rows[name].unique()[-1]).astype(float)
+        away.append(last - last.groupby(rows["group"]).first().mean())
+    means = CROSSED[planted](*(one.to_numpy() for one in away))
+    # Of every group its own effects of each template and each condition.
+    codes = {name: pd.factorize(rows[name] + "/" + rows["group"])[0] for name in ("template", "condition")}
+    rng = np.random.default_rng([len(rows), sorted(CROSSED).index(planted)])
+    for _ in range(count):
+        scores = 0.5 + means + REST * rng.standard_normal(len(rows))
+        for name, code in codes.items():
+            scores = scores + design.spreads[name] * rng.standard_normal(int(code.max()) + 1)[code]
+        yield disaggregate(rows.assign(score=scores), design.study, expected={}, robustness=False)
+
+
+def _crossed(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """A row for each design and what is planted."""
+    count = scaled(CROSSED_AUDITS, scale)
+    rows: list[tuple[str, ...]] = []
+    for design, planted in product(list(crossed_designs()), CROSSED):
+        main, both, either, named, right = 0, 0, 0, 0, 0
+        for found in crossed_audits(design, planted, count):
+            sure = {one.measure for one in headlines(found) if one.estimate.p_adjusted < LEVEL}
+            main, both = main + ("main_effect" in sure), both + ("interaction" in sure)
+            either += bool(sure & {"main_effect", "interaction"})
+            worst = next(one for one in found if one.measure == "group_spread" and one.headline)
+            named, right = named + bool(worst.intersection), right + (worst.group == _worst(design))
+        wrong = {
+            "nothing": (either, named), "both main effects": (both, named), "an interaction alone": (main,),
+        }.get(planted, ())  # fmt: skip
+        told = (_of(each / count) for each in (main, both, named))
+        held = _met(max(wrong) / count <= LEVEL) if wrong else ""
+        one = _of(right / count) if planted == "one intersection" else ""
+        rows.append((design.title, design.clusters, planted, *told, one, held))
+    return rows
+
+
+def _worst(design: Design) -> str:
+    """The group in which one intersection is planted: the last level of both factors."""
+    last = {name: design.rows[name].unique()[-1] for name in design.experiment.factors}
+    mine = np.logical_and.reduce([design.rows[name] == level for name, level in last.items()])
+    return str(design.rows.loc[mine, "group"].iloc[0])
+
+
 SERIES = (
     Series(
         "truth",
@@ -445,6 +524,22 @@ SERIES = (
             "bar met",
         ),
         _wording,
+        timed=False,
+    ),
+    Series(
+        "truth-groups",
+        "Audits of crossed factors: main effects, interactions and intersections that are told",
+        (
+            "design",
+            "clusters",
+            "planted",
+            "tells a main effect",
+            "tells an interaction",
+            "names an intersection",
+            "names the planted one",
+            "false in at most .05",
+        ),
+        _crossed,
         timed=False,
     ),
     Series(

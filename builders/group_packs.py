@@ -1,16 +1,18 @@
 """group_packs: the claims of occupation_sentiment and gendered_stigma about people of more than two groups."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+from swapbias.builders._packs import NAME, Pack, Person, capital, packs
 from swapbias.studies import (
     PLACEBO_COLUMNS,
     PROMPT_COLUMNS,
     Config,
     Corpus,
     Experiment,
+    Lexicon,
     Prompt,
+    Slice,
     Study,
     check_templates,
     corpus_dir,
@@ -20,153 +22,14 @@ from swapbias.studies import (
     slots,
 )
 
-NAME = "group_packs"
-GENDERS = ("woman", "man")
 CLAIMS = {"occupation": "professions", "diagnosis": "diagnoses"}  # and what their conditions are called
-_AN = tuple("aeiou")
-_ROLES = ("subject", "object", "possessive", "possessive_pronoun", "reflexive")
-_VERBS = {
-    "singular": {"be": "is", "have": "has", "was": "was"},
-    "plural": {"be": "are", "have": "have", "was": "were"},
-}
-_VOWEL_NUMBERS = ("8", "11-", "18-")  # eight, eleven, eighteen and all that begin with eight
+PEOPLE_COLUMNS = ("pack", "group", "reference", "item", "slot", "term")
+WORD_COLUMNS = ("list", "word", "label", "match")
+STIGMA = "gendered_stigma"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pack:
-    """Groups of people, and what their words are a sample of.
-
-    Attributes:
-        factors: columns whose levels make up a group, and of each the reference level.
-        items: what ``template`` holds: the names, terms or phrases that a group is told by.
-        nested: each group (or level of its last factor) has items of its own, so that rows are not paired. Such a
-            pack has one frame, and placebo rows; items that all groups share are phrases or templates, which reword
-            each other as it is.
-    """
-
-    name: str
-    question: str
-    factors: Mapping[str, str]
-    items: str
-    nested: bool
-
-
-PACKS = (
-    Pack(
-        name="names",
-        question="with the race and gender that a first name is read as",
-        factors={"gender": "man", "race": "white"},
-        items="names",
-        nested=True,
-    ),
-    Pack(
-        name="full_names",
-        question="with the race that a man's full name is read as",
-        factors={"race": "white"},
-        items="names",
-        nested=True,
-    ),
-    Pack(
-        name="nationality",
-        question="with the nationality of its subject",
-        factors={"nationality": "American"},
-        items="phrases",
-        nested=False,
-    ),
-    Pack(
-        name="religion",
-        question="with the religion and gender of its subject",
-        factors={"gender": "man", "religion": "Christian"},
-        items="phrases",
-        nested=False,
-    ),
-    Pack(
-        name="age",
-        question="with the age and gender of its subject",
-        factors={"gender": "man", "age": "middle-aged"},
-        items="ages",
-        nested=True,
-    ),
-    Pack(
-        name="disability",
-        question="with a disability and the gender of its subject",
-        factors={"gender": "man", "disability": "no disability"},
-        items="terms",
-        nested=True,
-    ),
-    Pack(
-        name="pronouns",
-        question="with the pronoun of its subject",
-        factors={"pronoun": "he"},
-        items="templates",
-        nested=False,
-    ),
-)
-
-# --- people -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """One way to name somebody of a group: the words, the level of each factor, the item they are made with."""
-
-    words: str
-    levels: Mapping[str, str]
-    item: str
-
-
-def article(words: str) -> str:
-    """The indefinite article of words that begin with a letter as they sound, or with a number below a hundred.
-
-    >>> article("atheist"), article("81-year-old"), article("18-year-old"), article("28-year-old")
-    ('an', 'an', 'an', 'a')
-    """
-    return "an" if words.lower().startswith((*_AN, *_VOWEL_NUMBERS)) else "a"
-
-
-def _names(pack: str) -> Iterator[Person]:
-    columns = ("pack", "name", "gender", "race", "rating", "rated_by", "source")
-    for row in read_table(corpus_dir(NAME) / "names.csv", columns, optional=("rating", "rated_by")):
-        if row["pack"] == pack:
-            levels = {"gender": row["gender"], "race": row["race"]} if pack == "names" else {"race": row["race"]}
-            yield Person(row["name"], levels, row["name"])
-
-
-def _people(pack: Pack) -> Iterator[Person]:
-    """Everybody of a pack: a phrase with a noun and a term, of every term where groups have terms of their own."""
-    if "race" in pack.factors:
-        yield from _names(pack.name)
-        return
-    columns = ("pack", "phrase", "template", "woman", "man", "source")
-    phrases = [row for row in read_table(corpus_dir(NAME) / "phrases.csv", columns) if row["pack"] == pack.name]
-    genders = GENDERS if "gender" in pack.factors else GENDERS[:1]
-    for term in read_table(corpus_dir(NAME) / "terms.csv", ("pack", "level", "term", "source")):
-        for phrase in phrases if term["pack"] == pack.name else ():
-            for gender in genders:
-                words = {"term": term["term"], "noun": phrase[gender], "article": article(term["term"])}
-                named = {slot: words[slot] for slot in slots(phrase["template"])}
-                levels = {"gender": gender, pack.name: term["level"]}
-                item = term["term"] if pack.nested else phrase["phrase"]
-                kept = {factor: levels[factor] for factor in pack.factors}
-                yield Person(capital(fill(phrase["template"], **named)), kept, item)
-
-
-def capital(text: str) -> str:
-    """The text with a capital at its start; the rest stays."""
-    return text[:1].upper() + text[1:]
-
-
-def group(levels: Mapping[str, str]) -> str:
-    """What a group is called: its levels, the gender last.
-
-    >>> group({"gender": "woman", "race": "black"}), group({"religion": "Jewish"}), group({"age": "older"})
-    ('black woman', 'Jewish', 'older')
-    """
-    if "disability" in levels:
-        return f"{levels['gender']} with {levels['disability']}"
-    return " ".join(
-        [*(level for factor, level in levels.items() if factor != "gender"), levels.get("gender", "")]
-    ).strip()
+def _table(name: str, *columns: str) -> list[dict[str, str]]:
+    return read_table(corpus_dir(NAME) / f"{name}.csv", (*columns, "source"))
 
 
 # --- rows ---------------------------------------------------------------------------------------------
@@ -179,39 +42,50 @@ def _conditions(claim: str) -> list[tuple[str, str]]:
         table = corpus_dir("occupation_sentiment") / "professions.csv"
         rows = read_table(table, columns, optional=("median_weekly_earnings",))
         return [(row["profession"], row["labour_force_class"]) for row in rows]
-    rows = read_table(corpus_dir("gendered_stigma") / "diagnoses.csv", ("diagnosis", "set"))
+    rows = read_table(corpus_dir(STIGMA) / "diagnoses.csv", ("diagnosis", "set"))
     return [(row["diagnosis"], row["set"]) for row in rows]
 
 
 def _claims(claim: str) -> dict[str, str]:
     """The wordings of a claim by number, ``0`` the one that the others reword."""
-    rows = read_table(corpus_dir(NAME) / "claims.csv", ("claim", "wording", "template", "source"))
-    mine = check_templates("claims.csv", [row for row in rows if row["claim"] == claim], ["person", "condition"])
-    return {row["wording"]: row["template"] for row in mine}
+    mine = [row for row in _table("claims", "claim", "wording", "template") if row["claim"] == claim]
+    return {row["wording"]: row["template"] for row in check_templates("claims.csv", mine, ["person", "condition"])}
 
 
-def _row(pack: Pack, claim: str, person: Person, condition: tuple[str, str], text: str) -> dict[str, str]:
-    pair, name = f"{person.item}/{condition[0]}", group(person.levels)
-    row = Prompt(
-        prompt_id=f"{pair}/{name}",
-        pair_id=pair,
-        group=name,
-        text=text,
-        candidates="",
-        construct=claim,
-        condition=condition[0],
-        label=condition[1],
-        template=person.item,
-        experiment=f"{claim}_{pack.name}",
-    ).row()
-    return {**row, **person.levels}
+def _templates(pack: Pack, claim: str, wording: str) -> dict[str, str]:
+    """Templates by item; a blank one, where the people's words are the items."""
+    if pack.items != "templates":
+        return {"": _claims(claim)[wording]}
+    rows = _table("pronoun_templates", "claim", "template_id", "template")
+    return {row["template_id"]: row["template"] for row in rows if row["claim"] == claim}
 
 
 def _rows(pack: Pack, claim: str, wording: str = "0") -> Iterator[dict[str, str]]:
-    template = _claims(claim)[wording]
-    for person in _people(pack):
-        for condition in _conditions(claim):
-            yield _row(pack, claim, person, condition, fill(template, person=person.words, condition=condition[0]))
+    for person in pack.people():
+        for item, template in _templates(pack, claim, wording).items():
+            used = {slot: person.forms[slot] for slot in slots(template) if slot != "condition"}
+            for condition in _conditions(claim):
+                text = capital(fill(template, **used, condition=condition[0]))
+                yield _row(f"{claim}_{pack.name}", claim, person, item or person.item, condition, text)
+
+
+def _row(
+    name: str, construct: str, person: Person, item: str, condition: tuple[str, str], text: str, candidates: str = ""
+) -> dict[str, str]:
+    pair = f"{item}/{condition[0]}"
+    row = Prompt(
+        prompt_id=f"{pair}/{person.group}",
+        pair_id=pair,
+        group=person.group,
+        text=text,
+        candidates=candidates,
+        construct=construct,
+        condition=condition[0],
+        label=condition[1],
+        template=item,
+        experiment=name,
+    ).row()
+    return {**row, **person.levels}
 
 
 def _reworded(pack: Pack, claim: str) -> Iterator[dict[str, str]]:
@@ -220,42 +94,74 @@ def _reworded(pack: Pack, claim: str) -> Iterator[dict[str, str]]:
             yield placebo(row, number, row["text"])
 
 
-def _pronouns() -> list[dict[str, str]]:
-    """Of each pronoun its forms and those of the verbs that agree with it."""
-    table = corpus_dir("gender_lexicon") / "pronoun_sets.csv"
-    rows = read_table(table, ("pronoun", *_ROLES, "agreement", "source"))
-    return [{**row, **_VERBS[row["agreement"]]} for row in rows]
+def _people() -> Iterator[dict[str, str]]:
+    """The words of everybody of every pack, for studies of other claims."""
+    for pack in packs().values():
+        for person in pack.people():
+            for slot, words in person.forms.items():
+                told = (pack.name, person.group, pack.reference, person.item, slot, words)
+                yield dict(zip(PEOPLE_COLUMNS, told, strict=True))
 
 
-def _pronoun_rows(pack: Pack, claim: str) -> Iterator[dict[str, str]]:
-    columns = ("claim", "template_id", "template", "source")
-    templates = [
-        row for row in read_table(corpus_dir(NAME) / "pronoun_templates.csv", columns) if row["claim"] == claim
-    ]
-    for forms in _pronouns():
-        for template in templates:
-            for condition in _conditions(claim):
-                used = {slot: forms[slot] for slot in slots(template["template"]) if slot != "condition"}
-                text = capital(fill(template["template"], **used, condition=condition[0]))
-                person = Person("", {"pronoun": forms["pronoun"]}, template["template_id"])
-                yield _row(pack, claim, person, condition, text)
+# --- words at the mask of gendered_stigma's templates ---------------------------------------------------
+
+
+def _masked_words(pack: str) -> list[dict[str, str]]:
+    return [row for row in _table("mask_words", "pack", "level", "word", "match") if row["pack"] == pack]
+
+
+def _lexicon(pack: str) -> Lexicon:
+    """The words of each group: any case, or as written."""
+    words: dict[str, dict[str, str]] = {"any case": {}, "as written": {}}
+    for row in _masked_words(pack):
+        words[row["match"]][row["word"]] = row["level"]
+    return Lexicon(f"{NAME}/{pack}", words=words["any case"], proper=words["as written"])
+
+
+def _masked_templates(pack: str) -> dict[str, tuple[str, str]]:
+    """Phase and template by name: those of the study, each with a frame in turn about its mask."""
+    if pack == "pronouns":  # verbs in the past, or about the object, agree with every pronoun
+        rows = _table("mask_pronoun_templates", "template_id", "template")
+        return {row["template_id"]: ("any", row["template"]) for row in rows}
+    frames = [row["template"] for row in _table("mask_frames", "pack", "frame", "template") if row["pack"] == pack]
+    rows = read_table(corpus_dir(STIGMA) / "rq1_templates.csv", ("template_id", "phase", "template", "source"))
+    check_templates("rq1_templates.csv", rows, ["diagnosis"])
+    return {
+        row["template_id"]: (row["phase"], row["template"].replace("<mask>", frames[place % len(frames)]))
+        for place, row in enumerate(rows)
+    }
+
+
+def _column(pack: str) -> str:
+    return "pronoun" if pack == "pronouns" else pack
+
+
+def _masked_rows(pack: str) -> Iterator[dict[str, str]]:
+    for level in dict.fromkeys(row["level"] for row in _masked_words(pack)):
+        person = Person({}, {_column(pack): level}, "")
+        for item, (phase, template) in _masked_templates(pack).items():
+            for condition in _conditions("diagnosis"):
+                text = fill(template, diagnosis=condition[0])
+                yield _row(f"stigma_{pack}", phase, person, item, condition, text, f"{NAME}/{pack}/{level}")
+
+
+def _masked_packs() -> dict[str, dict[str, str]]:
+    return {row["pack"]: row for row in _table("mask_packs", "pack", "question", "reference")}
+
+
+def _word_rows() -> Iterator[dict[str, str]]:
+    """The words that ``candidates`` name: ``list`` and ``label`` with a slash between."""
+    for pack in _masked_packs():
+        for row in _masked_words(pack):
+            told = (f"{NAME}/{pack}", row["word"], row["level"], row["match"])
+            yield dict(zip(WORD_COLUMNS, told, strict=True))
 
 
 # --- the declaration ----------------------------------------------------------------------------------
 
 
-def _groups(pack: Pack) -> Sequence[str]:
-    """All groups of a pack in the order of its rows, without the reference."""
-    found: Iterable[Mapping[str, str]] = (
-        [{"pronoun": forms["pronoun"]} for forms in _pronouns()]
-        if pack.name == "pronouns"
-        else [one.levels for one in _people(pack)]
-    )
-    return [name for name in dict.fromkeys(map(group, found)) if name != group(pack.factors)]
-
-
 def _experiment(pack: Pack, claim: str) -> Experiment:
-    name, groups = f"{claim}_{pack.name}", _groups(pack)
+    name, groups = f"{claim}_{pack.name}", pack.groups
     thing = "a profession" if claim == "occupation" else "a diagnosis"
     return Experiment(
         name=name,
@@ -264,23 +170,49 @@ def _experiment(pack: Pack, claim: str) -> Experiment:
         kind="classifier",
         measure="group_gap" if pack.nested else "paired_gap",
         group=groups[0],
-        groups=tuple(groups[1:]),
-        reference_group=group(pack.factors),
+        groups=tuple(groups[1:-1]),
+        reference_group=pack.reference,
         factors=tuple(pack.factors) if len(pack.factors) > 1 else (),
         unit="probability of positive sentiment",
         direction="above zero sentences about the first group are scored more positive than the same ones about the "
         "second, below zero less; further from zero is worse",
-        levels=(*groups, group(pack.factors)),
+        levels=tuple(groups),
         random={"template": pack.items, "condition": CLAIMS[claim]},
         placebo=(f"{name}_wordings",) if pack.nested else (),
         on_request=True,
     )
 
 
+def _masked_experiment(pack: str, row: Mapping[str, str]) -> Experiment:
+    levels = dict.fromkeys(one["level"] for one in _masked_words(pack))
+    others = [level for level in levels if level != row["reference"]]
+    return Experiment(
+        name=f"stigma_{pack}",
+        question=f"Does the model associate mental-health conditions with {row['question']} as the subject?",
+        configs=(f"stigma_{pack}",),
+        kind="masked",
+        measure="paired_gap",
+        group=others[0],
+        groups=tuple(others[1:]),
+        reference_group=row["reference"],
+        unit="probability mass at the mask",
+        says="expects {more} over {less}",
+        direction="above zero the model gives words of the first group more probability than those of the second, "
+        "below zero less; further from zero is worse",
+        scores=("score", "closed_list_mass", "matched_mass"),
+        levels=(*others, row["reference"]),
+        random={"template": "templates", "condition": "diagnoses"},
+        subset="label",
+        contrast=("mental_health", "other_health"),
+        slices=(Slice("construct", "phase", ordered=True),) if pack != "pronouns" else (),
+        on_request=True,
+    )
+
+
 def _configs(pack: Pack, claim: str) -> Iterator[Config]:
     columns, name = (*PROMPT_COLUMNS, *pack.factors), f"{claim}_{pack.name}"
-    rows = partial(_pronoun_rows if pack.name == "pronouns" else _rows, pack, claim)
     by = " and ".join(pack.factors)
+    rows = partial(_rows, pack, claim)
     yield Config(name=name, description=f"{CLAIMS[claim].capitalize()} by {by}", rows=rows, columns=columns)
     if pack.nested:
         yield Config(
@@ -291,7 +223,8 @@ def _configs(pack: Pack, claim: str) -> Iterator[Config]:
         )
 
 
-_EVERY = [(pack, claim) for claim in CLAIMS for pack in PACKS]
+_EVERY = [(pack, claim) for claim in CLAIMS for pack in packs().values()]
+_LEXICONS: Mapping[str, Callable[[], Lexicon]] = {pack: partial(_lexicon, pack) for pack in _masked_packs()}
 
 STUDY = Study(
     name=NAME,
@@ -299,13 +232,19 @@ STUDY = Study(
     url="https://github.com/swapbias/swapbias",
     correction="holm",
     on_request=True,
-    experiments=tuple(_experiment(pack, claim) for pack, claim in _EVERY),
+    experiments=(
+        *(_experiment(pack, claim) for pack, claim in _EVERY),
+        *(_masked_experiment(pack, row) for pack, row in _masked_packs().items()),
+    ),
     limits=(
         "Names are those of studies in the United States; a name tells of class, age and origin as well as of race. "
         "Most first names have no rating in the table, for their study's ratings were not at hand.",
         "The terms of nationalities, religions, ages and disabilities are this project's choice: a gap is one of "
         "these words, and of the people that they name only as far as these words stand for them.",
-        "Nationality and religion have one term a group: their intervals are over phrases, not over other terms.",
+        "At a mask the words of each group are counted together: a group with rarer or fewer words moves less, and "
+        "only words that are one token of the model's vocabulary can be counted (see the coverage table). As in "
+        "gendered_stigma words with less than 1 % at a mask count nothing: where all are that rare a gap is exactly "
+        "0, and the closed-list mass beside it tells more.",
         "Few models have read xe and ze often: a gap may be that of a rare word.",
     ),
 )
@@ -315,5 +254,31 @@ CORPUS = Corpus(
     title="Sentences about professions and diagnoses with subjects of many groups",
     licence="Apache-2.0",
     study=STUDY,
-    configs=tuple(config for pack, claim in _EVERY for config in _configs(pack, claim)),
+    lexicons=_LEXICONS,
+    configs=(
+        *(config for pack, claim in _EVERY for config in _configs(pack, claim)),
+        *(
+            Config(
+                name=f"stigma_{pack}",
+                description=f"The templates of gendered_stigma with words for {row['question']} at the mask",
+                rows=partial(_masked_rows, pack),
+                columns=(*PROMPT_COLUMNS, _column(pack)),
+            )
+            for pack, row in _masked_packs().items()
+        ),
+        Config(
+            name="people",
+            description="The words of everybody of every pack, by the slot of a template",
+            rows=_people,
+            columns=PEOPLE_COLUMNS,
+            split="train",
+        ),
+        Config(
+            name="words",
+            description="The words counted at the masks of stigma_*, with their group",
+            rows=_word_rows,
+            columns=WORD_COLUMNS,
+            split="train",
+        ),
+    ),
 )

@@ -44,10 +44,11 @@ def _agreeing(template: str, gender: str, **words: str) -> str:
 def _rows(wording: int = 0) -> Iterator[dict[str, str]]:
     claim = _table("claims", "wording", "template")[wording]["template"]
     phrases = _table("phrases", "phrase", "man", "woman", "template")
-    nationalities = _table("nationalities", "nationality", "man", "woman")
+    nationalities = _table("nationalities", "nationality", "man", "woman", "country")
     professions = _table("professions", "profession", "man", "woman")
     for nationality, gender, phrase in product(nationalities, GENDERS, phrases):
-        person = _agreeing(phrase["template"], gender, noun=phrase[gender], nationality=nationality[gender])
+        words = {"noun": phrase[gender], "nationality": nationality[gender], "country": nationality["country"]}
+        person = _agreeing(phrase["template"], gender, **words)
         start, group = person[:1].upper() + person[1:], f"{nationality['nationality']} {gender}"
         for profession in professions:
             pair = f"{phrase['phrase']}/{profession['profession']}"
@@ -102,7 +103,7 @@ STUDY = Study(
     ),
     limits=(
         "Where a profession has a form for each gender, a gap is one between two words as well as two persons.",
-        "One word a nationality: the interval covers other phrases and professions, not other words.",
+        "Two ways to say a nationality, its adjective and its country: the interval covers other phrases of either.",
         "A system for English reads Spanish as noise: choose one for Spanish.",
     ),
 )
@@ -115,13 +116,13 @@ CORPUS = Corpus(
     configs=(
         Config(
             name="sentences_es",
-            description="2 genders x 4 nationalities x 8 phrases x 20 professions",
+            description="2 genders x 4 nationalities x 12 phrases x 20 professions",
             rows=_rows,
             columns=COLUMNS,
         ),
         Config(
             name="sentences_es_wordings",
-            description="The 1,280 sentences in 5 wordings",
+            description="The 1,920 sentences in 5 wordings",
             rows=_reworded,
             columns=(*COLUMNS, *PLACEBO_COLUMNS),
         ),

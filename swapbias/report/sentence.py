@@ -303,6 +303,8 @@ def _of_all(finding: Finding) -> str:
     if finding.contrast == ALL_GAPS and experiment and experiment.contrast:
         first, second = (words.plain(name) for name in experiment.contrast)
         gaps = f"gaps between {groups} with {first}"
+        if math.isnan(p) and finding.estimate.value == 0:
+            return f"gives {gaps} that are exactly those with {second}"
         if math.isnan(p):
             return f"gives {gaps} that cannot be tested against those with {second}"
         return f"{'gives' if sure else 'does not show'} other {gaps} than with {second} {tested}"
@@ -444,9 +446,9 @@ def _difference(finding: Finding, found: Sequence[Finding]) -> str:
 
 def part(finding: Finding, subset: str, found: Sequence[Finding]) -> Finding | None:
     """The gap of one of the two sets of conditions that a difference compares; None where it is not among them."""
-    wanted = (finding.study, finding.experiment, finding.model_id, subset, "all", "score", "")
+    wanted = (finding.study, finding.experiment, finding.model_id, subset, "all", "score", "", finding.contrast)
     for one in found:
-        key = (one.study, one.experiment, one.model_id, one.subset, one.slice_by, one.score, one.view)
+        key = (one.study, one.experiment, one.model_id, one.subset, one.slice_by, one.score, one.view, one.contrast)
         judged = MEASURES[one.measure].reach == 1 and one.verdict and not math.isnan(one.estimate.value)
         if key == wanted and judged:
             return one

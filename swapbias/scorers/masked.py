@@ -184,10 +184,12 @@ class MaskedScorer(Scorer):
         shown_tokens = [row[:count] for row, count in zip(tokens.tolist(), many, strict=True)]
         read, codes = top.cpu().numpy(), tokens.cpu().numpy()
         summed: dict[str, tuple[list[str], Floats, Floats, Floats]] = {}
+        seen: dict[str, set[int]] = {}
         for place, prompt, row in asked:
             name, _, label = prompt.candidates.rpartition("/")
             if name not in summed:
                 labels, of_token = self.labels_of_tokens(name)
+                seen[name] = set(np.unique(of_token).tolist())
                 summed[name] = (
                     labels,
                     mass_by_label(read, of_token[codes], len(labels), threshold=THRESHOLD),
@@ -200,8 +202,11 @@ class MaskedScorer(Scorer):
             if math.isnan(shown[place][0]):  # its sums would be 0 for labels that no top token has
                 yield row, not_finite(PARTS)
                 continue
-            words = [self.words[token] for token in shown_tokens[place]]
             column = labels.index(label)
+            if column not in seen[name]:  # none of its words is a token: a mass of 0 would be a finding
+                yield row, Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan))
+                continue
+            words = [self.words[token] for token in shown_tokens[place]]
             yield (
                 row,
                 Scored(

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from swapbias.audit.plan import Settings, plan
-from swapbias.builders.group_packs import article, group
+from swapbias.builders._packs import article, group, pack, packs
+from swapbias.errors import UsageError
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.studies.catalogue import config_rows, load_corpus, load_study
+from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
 from swapbias.studies.tables import corpus_dir, read_table
 
 ASKED = [(study, one) for study in ("group_packs", "spanish_occupations") for one in load_study(study).experiments]
@@ -28,7 +29,8 @@ def test_every_group_has_as_many_rows_and_no_text_stands_twice(study, asked):
     counts = Counter(row["group"] for row in rows)
     assert set(counts) == set(asked.compared)
     assert len(set(counts.values())) == 1
-    assert len({row["text"] for row in rows}) == len(rows)
+    words = "" if asked.kind == "classifier" else "candidates"  # at a mask groups share texts, not words
+    assert len({(row["text"], row.get(words)) for row in rows}) == len(rows)
     for factor in asked.factors:
         assert len({row[factor] for row in rows}) > 1
     items = {}
@@ -50,12 +52,15 @@ def test_groups_are_named_by_their_levels():
 # --- words ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("config", [one.name for one in load_corpus("group_packs").configs])
+PROMPTS = [one.name for one in load_corpus("group_packs").configs if "text" in one.columns]
+
+
+@pytest.mark.parametrize("config", PROMPTS)
 def test_articles_fit_the_words_behind_them(config):
     """By the sounds of the words of these tables: none is spelt with a vowel and spoken without, as "university"."""
     for row in config_rows("group_packs", config):
-        text = row["text"]
-        assert re.match(r"[A-Z]", text)
+        text = row["text"] + "." * config.startswith("stigma_")  # whose templates have no full stop
+        assert re.match(r"[A-Z]|<mask>", text)
         assert text.endswith(".")
         assert not re.search(r"  | \.|\[|\]", text)
         for used, word in re.findall(r"\b(an?) (\S+)", text, re.IGNORECASE):
@@ -87,6 +92,48 @@ def test_verbs_agree_with_pronouns(claim):
             assert (verb[1].lower() in ("are", "have", "were")) == (mine["agreement"] == "plural")
 
 
+@pytest.mark.parametrize("name", ["nationality", "religion"])
+def test_a_group_is_told_in_several_ways_that_all_groups_share(name):
+    """So that the interval, which is over phrases, covers a redraw of the wording."""
+    rows = config_rows("group_packs", f"occupation_{name}")
+    terms = read_table(corpus_dir("group_packs") / "terms.csv", ("pack", "level", "form", "term", "source"))
+    for level in {row[name] for row in rows}:
+        mine = {row["form"]: row["term"] for row in terms if (row["pack"], row["level"]) == (name, level)}
+        phrases = {form: set() for form in mine}
+        for row in rows:
+            if row[name] == level:
+                (form,) = [one for one, term in mine.items() if re.search(rf"\b{term}\b", row["text"])]
+                phrases[form].add(row["template"])
+        assert sorted(map(len, phrases.values())) == [8, 8]
+
+
+def test_a_new_study_can_name_a_pack():
+    """Of another claim: groups, factors and references come with the people."""
+    people = {}
+    for row in config_rows("group_packs", "people"):
+        people.setdefault((row["pack"], row["group"]), set()).add(row["term"])
+    for name, one in packs().items():
+        assert [group for known, group in people if known == name and group != one.reference] == one.groups[:-1]
+        assert all(set(person.levels) == set(one.factors) for person in one.people())
+    assert "My wife, who follows Islam," in people["religion", "Muslim woman"]
+    assert "xyrs" in people["pronouns", "xe"]
+    with pytest.raises(UsageError, match="Did you mean religion"):
+        pack("religon")
+
+
+@pytest.mark.parametrize("name", ["race", "nationality", "religion", "age", "disability", "pronouns"])
+def test_words_at_the_mask_are_each_of_one_group(name):
+    words = [row for row in config_rows("group_packs", "words") if row["list"] == f"group_packs/{name}"]
+    assert len({row["word"].lower() for row in words}) == len(words)
+    lexicon = load_lexicon(f"group_packs/{name}")
+    for row in words:
+        assert lexicon.labels([row["word"]]) == [row["label"]]
+    for row in config_rows("group_packs", f"stigma_{name}"):
+        assert row["text"].count("<mask>") == 1
+        assert row["candidates"] == f"group_packs/{name}/{row['group']}"
+        assert not re.search(r"\ban? <mask>", row["text"].lower())  # an article would choose among the words
+
+
 def test_spanish_words_agree_with_the_person():
     rows = config_rows("spanish_occupations", "sentences_es_wordings")
     by_pair = {(row["prompt_id"].replace("woman", "man")): {} for row in rows}
@@ -95,7 +142,8 @@ def test_spanish_words_agree_with_the_person():
     tables = {
         name: read_table(corpus_dir("spanish_occupations") / f"{name}.csv", (first, "man", "woman", *more, "source"))
         for name, first, more in (
-            ("agreement", "slot", ()), ("nationalities", "nationality", ()), ("professions", "profession", ()),
+            ("agreement", "slot", ()), ("nationalities", "nationality", ("country",)),
+            ("professions", "profession", ()),
             ("phrases", "phrase", ("template",)),
         )
     }  # fmt: skip

@@ -269,8 +269,8 @@ def test_an_intersection_beyond_its_parts_is_named():
         -0.1, FOUND
     )]) == (
         "m treats the 4 groups differently (one test of all, p 0.001); black woman lies 16.0 points below the mean "
-        "of all, further than its parts, which add up to \N{MINUS SIGN}10.0 points; it scores man above woman by 10.0 "
-        "points, averaged over the rest."
+        "of all, further than its parts, which add up to \N{MINUS SIGN}10.0 points; it scores man above woman by "
+        "10.0 points, averaged over the rest."
     )  # fmt: skip
 
 

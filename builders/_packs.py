@@ -1,0 +1,169 @@
+"""Packs of people as data: who is named, by which words, and what their groups are; any study may name one."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from swapbias.studies import corpus_dir, fill, read_table, slots, unknown
+
+NAME = "group_packs"
+GENDERS = ("woman", "man")
+_AN = tuple("aeiou")
+_ROLES = ("subject", "object", "possessive", "possessive_pronoun", "reflexive")
+_VERBS = {
+    "singular": {"be": "is", "have": "has", "was": "was"},
+    "plural": {"be": "are", "have": "have", "was": "were"},
+}
+_VOWEL_NUMBERS = ("8", "11-", "18-")  # eight, eleven, eighteen and all that begin with eight
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """One way to name somebody of a group.
+
+    Attributes:
+        forms: the words by slot of a template: ``person``, or the forms of a pronoun and of the verbs that agree.
+        levels: of each factor.
+        item: what the words are made with: the name, term or phrase. Blank: templates are the items.
+    """
+
+    forms: Mapping[str, str]
+    levels: Mapping[str, str]
+    item: str
+
+    @property
+    def group(self) -> str:
+        """What the group is called."""
+        return group(self.levels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pack:
+    """Groups of people, and what their words are a sample of: a row of ``packs.csv``.
+
+    Attributes:
+        factors: columns whose levels make up a group, and of each the reference level.
+        items: what a person's item is: the names, terms or phrases that a group is told by.
+        nested: each group (or level of its last factor) has items of its own, so that rows are not paired. Such a
+            pack has one frame, and placebo rows; items that all groups share are phrases or templates, which reword
+            each other as it is.
+    """
+
+    name: str
+    question: str
+    factors: Mapping[str, str]
+    items: str
+    nested: bool
+
+    @property
+    def reference(self) -> str:
+        """The group that is subtracted."""
+        return group(self.factors)
+
+    @property
+    def groups(self) -> list[str]:
+        """All groups in the order of the people, the reference last."""
+        names = dict.fromkeys(one.group for one in self.people())
+        return [*(name for name in names if name != self.reference), self.reference]
+
+    def people(self) -> Iterator[Person]:
+        """Everybody of the pack."""
+        if self.name == "pronouns":
+            return _pronouns()
+        return _names(self) if "race" in self.factors else _described(self)
+
+
+def packs() -> dict[str, Pack]:
+    """Every pack by its name."""
+    columns = ("pack", "question", "factors", "reference", "items", "nested")
+    return {
+        row["pack"]: Pack(
+            name=row["pack"],
+            question=row["question"],
+            factors=dict(zip(row["factors"].split("; "), row["reference"].split("; "), strict=True)),
+            items=row["items"],
+            nested=row["nested"] == "yes",
+        )
+        for row in read_table(corpus_dir(NAME) / "packs.csv", columns)
+    }
+
+
+def pack(name: str) -> Pack:
+    """The pack of that name.
+
+    Raises:
+        UsageError: naming the packs there are.
+    """
+    known = packs()
+    if name not in known:
+        raise unknown("pack", name, list(known))
+    return known[name]
+
+
+def group(levels: Mapping[str, str]) -> str:
+    """What a group is called: its levels, the gender last.
+
+    >>> group({"gender": "woman", "race": "black"}), group({"religion": "Jewish"}), group({"age": "older"})
+    ('black woman', 'Jewish', 'older')
+    """
+    if {"gender", "disability"} <= set(levels):
+        return f"{levels['gender']} with {levels['disability']}"
+    return " ".join(
+        [*(level for factor, level in levels.items() if factor != "gender"), levels.get("gender", "")]
+    ).strip()
+
+
+def article(words: str) -> str:
+    """The indefinite article of words that begin with a letter as they sound, or with a number below a hundred.
+
+    >>> article("atheist"), article("81-year-old"), article("18-year-old"), article("28-year-old")
+    ('an', 'an', 'an', 'a')
+    """
+    return "an" if words.lower().startswith((*_AN, *_VOWEL_NUMBERS)) else "a"
+
+
+def capital(text: str) -> str:
+    """The text with a capital at its start; the rest stays."""
+    return text[:1].upper() + text[1:]
+
+
+def _names(pack: Pack) -> Iterator[Person]:
+    columns = ("pack", "name", "gender", "race", "rating", "rated_by", "source")
+    for row in read_table(corpus_dir(NAME) / "names.csv", columns, optional=("rating", "rated_by")):
+        if row["pack"] == pack.name:
+            yield Person({"person": row["name"]}, {factor: row[factor] for factor in pack.factors}, row["name"])
+
+
+def _described(pack: Pack) -> Iterator[Person]:
+    """A phrase with a noun and a term of the level, of every term where groups have terms of their own."""
+    columns = ("pack", "phrase", "template", "woman", "man", "source")
+    phrases = [row for row in read_table(corpus_dir(NAME) / "phrases.csv", columns) if row["pack"] == pack.name]
+    for level, terms in _terms(pack):
+        for phrase in phrases:
+            for gender in GENDERS if "gender" in pack.factors else GENDERS[:1]:
+                used = slots(phrase["template"])
+                told = next(terms[slot] for slot in used if slot in terms)
+                words = {**terms, "noun": phrase[gender], "article": article(told)}
+                text = fill(phrase["template"], **{slot: words[slot] for slot in used})
+                levels = {"gender": gender, pack.name: level}
+                kept = {factor: levels[factor] for factor in pack.factors}
+                yield Person({"person": capital(text)}, kept, told if pack.nested else phrase["phrase"])
+
+
+def _terms(pack: Pack) -> Iterator[tuple[str, dict[str, str]]]:
+    """Of each level what it is called, by the form of the words: each term alone where items are terms."""
+    rows = read_table(corpus_dir(NAME) / "terms.csv", ("pack", "level", "form", "term", "source"))
+    together: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if row["pack"] == pack.name and pack.nested:
+            yield row["level"], {row["form"]: row["term"]}
+        elif row["pack"] == pack.name:
+            together.setdefault(row["level"], {})[row["form"]] = row["term"]
+    yield from together.items()
+
+
+def _pronouns() -> Iterator[Person]:
+    """Of each pronoun its forms and those of the verbs that agree with it."""
+    table = corpus_dir("gender_lexicon") / "pronoun_sets.csv"
+    for row in read_table(table, ("pronoun", *_ROLES, "agreement", "source")):
+        forms = {role: row[role] for role in _ROLES} | _VERBS[row["agreement"]]
+        yield Person(forms, {"pronoun": row["pronoun"]}, "")
