@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import share_above  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import contrasts, rate_ratio, share_above  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 Share above: how many units (conditions) of each group score strictly above a threshold, as a count and as a share
@@ -15,9 +15,16 @@ Args:
     predictions: one score per unit; NaN where it could not be scored.
     groups: the group of each unit.
     threshold: strict; 0.5 by default. 1 counts the units that reach it.
+    reference_group: optional, the group that every other one is compared with.
+    every_pair: every two groups are compared, by name.
+    cluster_ids: optional, the cluster of each unit, for comparisons.
 Returns:
     for each group: share_GROUP (0: none, 1: all), ci_low_GROUP, ci_high_GROUP, count_GROUP, n_GROUP and
     n_unscored_GROUP.
+    with a reference_group or every_pair:
+    contrasts: a list: of each contrast group and reference_group, value (the share of the group minus that of the
+        reference group), ci_low, ci_high, p_value, n, n_unscored, and p_adjusted, corrected over all (Holm).
+    omnibus: whether any share differs: p_value, f, df_between, df_within, spread (SD of the shares), n, n_unscored.
 Examples:
     >>> import evaluate, swapbias
     >>> share = evaluate.load(swapbias.metric_path("share_above"))
@@ -59,7 +66,7 @@ class ShareAbove(evaluate.Metric):
             ),
         )
 
-    def _compute(self, predictions, groups, threshold=0.5):
+    def _compute(self, predictions, groups, threshold=0.5, reference_group=None, every_pair=False, cluster_ids=None):
         found = {}
         for group in dict.fromkeys(groups):
             mine = [score for score, name in zip(predictions, groups, strict=True) if name == group]
@@ -68,4 +75,16 @@ class ShareAbove(evaluate.Metric):
             found[f"count_{group}"] = float(round(one.value * one.n)) if one.n else float("nan")
             found[f"ci_low_{group}"], found[f"ci_high_{group}"] = one.ci_low, one.ci_high
             found[f"n_{group}"], found[f"n_unscored_{group}"] = float(one.n), float(one.n_unscored)
-        return found
+        if reference_group is None and not every_pair:
+            return found
+        above = [share_above([score], threshold=threshold).value for score in predictions]
+        compared = contrasts(
+            rate_ratio, above, [1] * len(above), list(groups), cluster_ids=cluster_ids, n_resamples=1,
+            reference_group=None if every_pair else reference_group,
+        )  # fmt: skip
+        each = [
+            {"group": group, "reference_group": reference, **one.difference.numbers(),
+             "p_adjusted": one.difference.p_adjusted}
+            for (group, reference), one in compared.each.items()
+        ]  # fmt: skip
+        return {**found, "contrasts": each, "omnibus": compared.omnibus.numbers}

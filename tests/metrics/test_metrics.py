@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from swapbias.measures.gaps import group_gap, paired_gap
 from swapbias.studies import catalogue as studies
@@ -74,6 +75,38 @@ def test_names_that_hold_what_joins_them_stay_apart():
     pairs = [(one["group"], one["reference_group"], one["direction"]) for one in found["contrasts"]]
     assert len(set(pairs)) == 6
     assert {("a - b", "c", -1.0), ("a", "b - c", 1.0)} <= set(pairs)
+
+
+def test_shares_of_several_groups_are_compared_too():
+    module = evaluate.load(studies.metric_path("share_above"))
+    rows = {
+        "predictions": [0.9, 0.8, 0.9, 0.1] + [0.9, 0.2, 0.3, 0.4] + [0.1] * 3 + [math.nan],
+        "groups": [*"aaaabbbbcccc"],
+    }
+    plain, found = module.compute(**rows), module.compute(**rows, reference_group="c")
+    assert {name: value for name, value in found.items() if name in plain} == plain
+    # By hand: 3 of 4, 1 of 4 and 0 of 3.
+    told = {(one["group"], one["reference_group"]): one for one in found["contrasts"]}
+    assert {pair: one["value"] for pair, one in told.items()} == {("a", "c"): 0.75, ("b", "c"): 0.25}
+    assert told["a", "c"]["n_unscored"] == 1
+    # Newcombe's interval by hand: Wilson .3006 to .9544 of 3/4 and 0 to .5615 of 0/3;
+    # .75 - sqrt(.4494^2 + .5615^2) = .0308 and .75 + sqrt(.2044^2 + 0) = .9544.
+    assert [told["a", "c"][end] for end in ("ci_low", "ci_high")] == pytest.approx([0.0308, 0.9544], abs=1e-4)
+    pairs = [(one["group"], one["reference_group"]) for one in module.compute(**rows, every_pair=True)["contrasts"]]
+    assert pairs == [("a", "b"), ("a", "c"), ("b", "c")]
+
+
+def test_shares_that_are_alike_are_seldom_told_apart():
+    module, wrong = evaluate.load(studies.metric_path("share_above")), 0
+    groups = np.repeat(list("abcd"), [12, 12, 20, 40]).tolist()
+    for seed in range(RUNS):
+        scores = np.random.default_rng(seed).uniform(size=len(groups)) < 0.3
+        found = module.compute(predictions=scores.astype(float), groups=groups, every_pair=True)
+        wrong += any(one["p_adjusted"] < 0.05 for one in found["contrasts"])
+    assert wrong <= stats.binom.isf(0.001, RUNS, 0.05)
+
+
+RUNS = 60
 
 
 def test_two_groups_with_a_reference_give_the_keys_of_two_groups():
