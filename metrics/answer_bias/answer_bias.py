@@ -16,10 +16,11 @@ Args:
     predictions: raw answers, one per question; None where nothing was asked.
     references: the right answer to each, as "the mechanic".
     incorrect: the other occupation of each sentence.
-    sides: "pro" or "anti" for each; any two or more with reference_group.
+    sides: "pro" or "anti" for each; any two or more with reference_group or every_pair.
     pair_ids: the sentence pair of each; each id stands once per side.
     parser: "tolerant" (case, article, plural, an answer inside a sentence) or "strict" (the first word alone).
     reference_group: None: the sides are "pro" and "anti". A side: each other one is compared with it.
+    every_pair: every two sides are compared, by name.
 Returns:
     accuracy_pro, accuracy_anti: percent of right answers; unsure and unreadable ones count as wrong.
     bias: accuracy_pro minus accuracy_anti, in percentage points; 0: equal, above 0: the stereotype helps.
@@ -29,7 +30,7 @@ Returns:
         `other` is what names neither occupation, or both. Likewise for anti.
     n: pairs used.
     n_unscored: pairs left out because a version was not asked.
-    with a reference_group:
+    with a reference_group or every_pair:
     contrasts: a list: of each contrast group and reference_group, the keys above, named after its sides,
         and p_adjusted, corrected over all contrasts (Holm).
     omnibus: whether right answers differ between any sides: p_value, f, df_between, df_within, spread (SD of the
@@ -88,13 +89,16 @@ class AnswerBias(evaluate.Metric):
             features=datasets.Features({name: datasets.Value("large_string") for name in _TEXTS}),
         )
 
-    def _compute(self, predictions, references, incorrect, sides, pair_ids, parser="tolerant", reference_group=None):
+    def _compute(
+        self, predictions, references, incorrect, sides, pair_ids, parser="tolerant", reference_group=None,
+        every_pair=False,
+    ):  # fmt: skip
         classes = [
             measures.answer_class(answer, correct=right, incorrect=wrong, parser=parser)
             for answer, right, wrong in zip(predictions, references, incorrect, strict=True)
         ]
-        if reference_group is not None:
-            ids = {"pair_ids": list(pair_ids), "reference_group": reference_group}
+        if reference_group is not None or every_pair:
+            ids = {"pair_ids": list(pair_ids), "reference_group": None if every_pair else reference_group}
             found = measures.contrasts(measures.answer_bias, classes, list(sides), **ids)
             each = [
                 {"group": group, "reference_group": reference, **_keys(one, (group, reference)),

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks import truth
 
-WORDED = truth.worded_designs
+WORDED, CROSSED = truth.worded_designs, truth.crossed_designs
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,29 @@ def test_every_design_has_a_headline_and_the_statistic_of_the_paper():
 def test_the_tables_have_a_cell_for_each_column(phase, monkeypatch):
     monkeypatch.setattr(truth, "designs", lambda: iter([replace(phase, reported=True)]))
     monkeypatch.setattr(truth, "worded_designs", lambda: iter([next(WORDED())]))
-    for series, rows in zip(truth.SERIES, (6, 1, 1, 3), strict=True):  # three kinds of effects, and of reports
+    monkeypatch.setattr(truth, "crossed_designs", lambda: iter([next(CROSSED())]))
+    # Three kinds of effects, and of reports; four of what is planted in crossed factors.
+    for series, rows in zip(truth.SERIES, (6, 1, 1, 4, 3), strict=True):
         found = series.rows(0.002, 1)
         assert len(found) == rows
         assert all(len(row) == len(series.columns) for row in found)
+
+
+def test_of_crossed_factors_what_is_planted_is_told_and_little_else():
+    """Interactions of a pure interaction, the intersection of one that is worse, none where factors add up."""
+    design, runs = next(CROSSED()), 20
+    most = stats.binom.isf(0.001, runs, 0.05)
+    told = {}
+    for planted in truth.CROSSED:
+        for found in truth.crossed_audits(design, planted, runs):
+            heads = [one for one in found if one.headline]
+            sure = {one.measure for one in heads if one.estimate.p_adjusted < 0.05}
+            named = next(one for one in heads if one.measure == "group_spread")
+            assert bool(named.intersection) == (named.from_mean == named.from_mean)
+            for what in (*sure, *(["named"] if named.intersection else []), *([named.group] if named.group else [])):
+                told[planted, what] = told.get((planted, what), 0) + 1
+    assert told.get(("nothing", "main_effect"), 0) <= most
+    assert max(told.get((planted, "named"), 0) for planted in ("nothing", "both main effects")) <= most
+    assert told["both main effects", "main_effect"] == told["an interaction alone", "interaction"] == runs
+    assert told.get(("an interaction alone", "main_effect"), 0) <= most
+    assert told["one intersection", truth._worst(design)] >= runs - most

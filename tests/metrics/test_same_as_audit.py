@@ -319,6 +319,10 @@ def test_several_sides_of_answers_are_compared_with_a_reference():
     ]  # fmt: skip
     assert found["contrasts"][0]["accuracy_anti"] == 50
     assert found["omnibus"]["spread"] == pytest.approx(50 / math.sqrt(6))
+    every = module("answer_bias", **columns, every_pair=True)["contrasts"]
+    assert [(one["group"], one["reference_group"], one["bias"]) for one in every] == [
+        ("anti", "plain", -25), ("anti", "pro", -50), ("plain", "pro", -25),
+    ]  # fmt: skip
     two = {name: column[:16] for name, column in columns.items()}
     plain, named = module("answer_bias", **two), module("answer_bias", **two, reference_group="anti")
     sides = {"group": "pro", "reference_group": "anti"}
