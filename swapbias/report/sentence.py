@@ -385,18 +385,21 @@ def _together(several: Sequence[Finding]) -> str:
 
 
 def _pairs(several: Sequence[Finding]) -> str:
-    """What is compared, of each in few words."""
-    reference = {(one.reference_group, one.within, one.against) for one in several}
-    if len(reference) == 1 and several[0].reference_group and not several[0].within:
-        return f"{_listed([_sides(one)[0] for one in several])} against {_sides(several[0])[1]}"
-    return _listed([_pair(one) for one in several])
+    """What is compared, those with one reference together."""
+    alike: dict[tuple[str, ...], list[Finding]] = {}
+    for one in several:
+        alike.setdefault((one.reference_group or one.contrast, one.within and one.group, one.against), []).append(one)
+    return " and ".join(_with_one_reference(part) for part in alike.values())
 
 
-def _pair(finding: Finding) -> str:
-    if not finding.reference_group:
-        return words.plain(finding.contrast)
-    of = f" for {words.plain(finding.within)} against {words.plain(finding.against)}" if finding.within else ""
-    return f"{' against '.join(_sides(finding))}{of}"
+def _with_one_reference(several: Sequence[Finding]) -> str:
+    first = several[0]
+    if not first.reference_group:
+        return words.plain(first.contrast)
+    if first.within:
+        levels = _listed([words.plain(one.within) for one in several])
+        return f"{' against '.join(_sides(first))} for {levels} against {words.plain(first.against)}"
+    return f"{_listed([_sides(one)[0] for one in several])} against {_sides(first)[1]}"
 
 
 def _margin(finding: Finding) -> str:
