@@ -2,6 +2,7 @@
 VENV   ?= .venv
 PYTHON ?= python3
 READY  := $(VENV)/.ready
+NODE   := build/node
 
 .PHONY: setup audit test docs bench lint types clean
 
@@ -15,7 +16,7 @@ $(READY): pyproject.toml constraints.txt
 audit: $(READY)
 	$(VENV)/bin/swapbias audit
 
-test: $(READY)
+test: $(READY) $(NODE)/.ready
 	$(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 # The site of README.md and docs/, without the network; a broken link or reference is an error.
@@ -31,8 +32,15 @@ lint: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 
-types: $(READY)
+types: $(READY) $(NODE)/.ready
 	$(VENV)/bin/mypy
+	@if test -e $(NODE)/.ready; then $(NODE)/node_modules/.bin/tsc --allowJs --checkJs --strict --noEmit --target es2022 --lib es2022,dom,dom.iterable swapbias/report/page.js; fi
+
+# What checks the page and never ships: TypeScript for its script, axe-core for its accessibility.
+$(NODE)/.ready: Makefile
+	@mkdir -p $(NODE)
+	@if command -v npm > /dev/null && npm install --prefix $(NODE) --silent --no-audit --no-fund --ignore-scripts typescript@5.9.3 axe-core@4.14.1; \
+	then touch $@; else rm -f $@; echo "Skipped: page.js is not type-checked and axe-core not asked, because npm is missing or reaches no registry."; fi
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -6,7 +6,7 @@
   const PER_PAGE = 25;
   const LONGEST = 400; // words of a text that are compared for the swapped slot
 
-  /** @param {string} tag @param {Object<string, string>} [attributes] @param {...(Node|string)} inside */
+  /** @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {Object<string, string>} [attributes] @param {...(Node|string)} inside */
   function made(tag, attributes, ...inside) {
     const node = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes || {})) node.setAttribute(name, value);
@@ -29,14 +29,14 @@
 
   /** @param {HTMLTableElement} table */
   function sortable(table) {
-    const heads = [...table.tHead.rows[0].cells];
+    const heads = [...(table.tHead?.rows[0].cells ?? [])];
     const before = [...table.tBodies].map((body) => [...body.rows]);
     heads.forEach((head, place) => {
       if (head.classList.contains("pic")) return;
       const button = made("button", { type: "button" }, head.textContent || "");
       head.replaceChildren(button);
       button.addEventListener("click", () => {
-        const next = { none: "ascending", ascending: "descending", descending: "none" }[head.getAttribute("aria-sort") || "none"];
+        const next = { ascending: "descending", descending: "none" }[head.getAttribute("aria-sort") || ""] ?? "ascending";
         heads.forEach((one) => one.removeAttribute("aria-sort"));
         if (next !== "none") head.setAttribute("aria-sort", next);
         [...table.tBodies].forEach((body, part) => arrange(body, before[part], place, next));
@@ -49,6 +49,7 @@
     const fixed = rows.filter((row) => row.classList.contains("group"));
     const moved = rows.filter((row) => !row.classList.contains("group"));
     const sign = order === "descending" ? -1 : 1;
+    /** @param {HTMLTableRowElement} row */
     const worth = (row) => {
       const cell = row.cells[place];
       if (cell.dataset.number === undefined) return cell.textContent || "";
@@ -67,11 +68,13 @@
 
   // --- pairs ----------------------------------------------------------------------------------------
 
-  /** @typedef {{fields: string[], titles: string[], values: Object<string, string[]>, tokens: [string, number][][], sides: string[], scale: number, unit: string, entries: any[]}} Pairs */
+  /** Codes of a prompt: group, text, its score, tokens, answer. @typedef {[number, number, number|null, number, number]} Prompt */
+  /** Codes of the fields, then the prompts. @typedef {[number[], Prompt[]]} Entry */
+  /** @typedef {{fields: string[], titles: string[], values: Object<string, string[]>, tokens: [string, number][][], sides: string[], scale: number, unit: string, entries: Entry[]}} Pairs */
 
   /** @param {string} id @returns {Promise<Pairs>} */
   async function unpacked(id) {
-    const content = (document.getElementById(id).textContent || "").split(",")[1];
+    const content = (document.getElementById(id)?.textContent || "").split(",")[1];
     const bytes = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return JSON.parse(await new Response(stream).text());
@@ -79,6 +82,7 @@
 
   /** Which words of two texts the other one lacks. @param {string} one @param {string} other @returns {[string, boolean][]} */
   function compared(one, other) {
+    /** @param {string} text @returns {string[]} */
     const cut = (text) => text.match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) || [];
     const [a, b] = [cut(one), cut(other)];
     if (a.length > LONGEST || b.length > LONGEST) return [[one, false]];
@@ -98,19 +102,20 @@
 
   /** @param {string} text @param {string} other a text to mark the differences from; blank to mark a mask */
   function marked(text, other) {
-    const pieces = other ? compared(text, other) : text.split(/(<mask>|\[MASK\])/).map((one, place) => [one, place % 2 === 1]);
-    const parts = pieces.map(([one, differs]) => (differs ? made("mark", {}, String(one)) : shown(String(one))));
+    const atMask = () => text.split(/(<mask>|\[MASK\])/).map((one, place) => /** @type {[string, boolean]} */ ([one, place % 2 === 1]));
+    const parts = (other ? compared(text, other) : atMask()).map(([one, differs]) => (differs ? made("mark", {}, one) : shown(one)));
     return made("span", { class: "text", dir: "auto" }, ...parts);
   }
 
-  /** The gap of a pair in points; null where it has none. @param {Pairs} pairs @param {any} entry */
+  /** The gap of a pair in points; null where it has none. @param {Pairs} pairs @param {Entry} entry */
   function gap(pairs, entry) {
+    /** @param {string} side */
     const score = (side) => entry[1].find((one) => pairs.values.group[one[0]] === side)?.[2] ?? null;
     const [first, second] = pairs.sides.map(score);
     return first === null || second === null ? null : (first - second) * pairs.scale;
   }
 
-  /** @param {Pairs} pairs @param {any} entry */
+  /** @param {Pairs} pairs @param {Entry} entry */
   function pairNode(pairs, entry) {
     const facts = pairs.fields.map((name, place) => `${pairs.titles[place]}: ${pairs.values[name][entry[0][place]].replaceAll("_", " ")}`);
     const difference = gap(pairs, entry);
@@ -118,7 +123,7 @@
     const texts = [...new Set(entry[1].map((one) => pairs.values.text[one[1]]))];
     for (const text of texts) {
       const mine = entry[1].filter((one) => pairs.values.text[one[1]] === text);
-      node.append(made("p", {}, marked(text, texts.length === 2 ? texts.find((one) => one !== text) : "")));
+      node.append(made("p", {}, marked(text, texts.length === 2 ? texts[1 - texts.indexOf(text)] : "")));
       const scores = mine.map((one) => `${pairs.values.group[one[0]].replaceAll("_", " ")} ${number(one[2] === null ? null : one[2] * pairs.scale, 1, false)}`);
       node.append(made("p", { class: "facts" }, scores.join(" · ")));
       const tokens = mine.map((one) => pairs.tokens[one[3]]).find((one) => one && one.length);
@@ -144,22 +149,25 @@
       this.selects = pairs.fields.map((name) => this.select(["all", ...pairs.values[name]]));
       this.group = this.select(["all", ...pairs.values.group]);
       this.order = this.select(["as asked", "highest gap first", "lowest gap first", "largest gap first"]);
+      this.before = this.button("before", -1);
+      this.after = this.button("more", 1);
       this.initial = pairs.fields.map((name) => (name === "wording" && pairs.values[name].includes("as asked") ? "as asked" : "all"));
       this.initial.forEach((value, place) => { this.selects[place].value = value; });
       const tools = made("div", { class: "tools" }, label("search texts", this.search));
       pairs.titles.forEach((title, place) => tools.append(label(title, this.selects[place])));
       tools.append(label("group", this.group), label("order", this.order));
-      const before = this.button("before", -1), after = this.button("more", 1);
-      place.append(tools, made("p", { class: "soft" }, `Scores and gaps ${pairs.scale === 1 ? "in the unit" : "in points, hundredths of the unit"}: ${pairs.unit}. Gap: ${pairs.sides[0]} minus ${pairs.sides[1]}. Marked: what differs, or the place that is filled.`), this.told, this.list, made("div", { class: "tools more" }, before, after));
+      place.append(tools, made("p", { class: "soft" }, `Scores and gaps ${pairs.scale === 1 ? "in the unit" : "in points, hundredths of the unit"}: ${pairs.unit}. Gap: ${pairs.sides[0]} minus ${pairs.sides[1]}. Marked: what differs, or the place that is filled.`), this.told, this.list, made("div", { class: "tools more" }, this.before, this.after));
       for (const one of [this.search, ...this.selects, this.group, this.order]) one.addEventListener("input", () => this.set());
     }
+    /** @param {string[]} values */
     select(values) {
       return made("select", {}, ...values.map((one) => made("option", { value: one }, one.replaceAll("_", " "))));
     }
+    /** @param {string} text @param {number} step */
     button(text, step) {
       const button = made("button", { type: "button" }, text);
       button.addEventListener("click", () => { this.page += step; this.draw(); });
-      return step < 0 ? (this.before = button) : (this.after = button);
+      return button;
     }
     set() {
       this.page = 0;
@@ -190,14 +198,13 @@
         wanted.every((code, place) => code < 0 || entry[0][place] === code) &&
         (group < 0 || entry[1].some((one) => one[0] === group)) &&
         (!words || entry[1].some((one) => pairs.values.text[one[1]].toLowerCase().includes(words))));
-      const sign = { "highest gap first": -1, "lowest gap first": 1, "largest gap first": -1 }[this.order.value];
-      if (!sign) return kept;
-      const worth = (entry) => { const found = gap(pairs, entry); return found === null ? NaN : this.order.value === "largest gap first" ? Math.abs(found) : found; };
-      const worths = new Map(kept.map((entry) => [entry, worth(entry)]));
-      return kept.sort((one, other) => {
-        const [a, b] = [worths.get(one), worths.get(other)];
-        return Number.isNaN(a) || Number.isNaN(b) ? Number(Number.isNaN(a)) - Number(Number.isNaN(b)) : sign * (a - b);
-      });
+      if (this.order.selectedIndex === 0) return kept;
+      const sign = this.order.value === "lowest gap first" ? 1 : -1;
+      /** @param {Entry} entry */
+      const worth = (entry) => { const found = gap(pairs, entry) ?? NaN; return this.order.value === "largest gap first" ? Math.abs(found) : found; };
+      const worths = kept.map((entry) => ({ entry, worth: worth(entry) }));
+      worths.sort(({ worth: a }, { worth: b }) => (Number.isNaN(a) || Number.isNaN(b) ? Number(Number.isNaN(a)) - Number(Number.isNaN(b)) : sign * (a - b)));
+      return worths.map(({ entry }) => entry);
     }
     draw() {
       const kept = this.chosen();
@@ -218,11 +225,12 @@
 
   /** @param {HTMLDetailsElement} place */
   function explorer(place) {
-    if (!explorers.has(place)) {
-      explorers.set(place, unpacked(place.dataset.items).then((pairs) => new Explorer(place, pairs)));
-      explorers.get(place).then((one) => one.draw(), () => place.append(made("p", {}, "This browser cannot unpack the pairs; they are in the folder of the run, beside this page.")));
-    }
-    return explorers.get(place);
+    const known = explorers.get(place);
+    if (known) return known;
+    const opened = unpacked(place.dataset.items ?? "").then((pairs) => new Explorer(place, pairs));
+    explorers.set(place, opened);
+    opened.then((one) => one.draw(), () => place.append(made("p", {}, "This browser cannot unpack the pairs; they are in the folder of the run, beside this page.")));
+    return opened;
   }
 
   // --- the page -------------------------------------------------------------------------------------
@@ -230,9 +238,9 @@
   /** Open what a link points to. */
   function follow() {
     const [id, query] = decodeURI(location.hash.slice(1)).split(/\?(.*)/s);
-    const target = id && document.getElementById(id);
+    const target = document.getElementById(id);
     if (!target) return;
-    for (let node = target; node; node = node.parentElement) if (node instanceof HTMLDetailsElement) node.open = true;
+    for (let node = /** @type {HTMLElement|null} */ (target); node; node = node.parentElement) if (node instanceof HTMLDetailsElement) node.open = true;
     if (target.classList.contains("pairs")) {
       explorer(/** @type {HTMLDetailsElement} */ (target)).then((one) => one.show(new URLSearchParams(query || "")));
     }
