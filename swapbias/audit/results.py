@@ -285,7 +285,8 @@ def write_report(run: Run, results: Results) -> None:
     for figure in figures:
         run.write(f"figures/{figure.name}.svg", figure.svg)
         run.write(f"figures/{figure.name}.png", figure.png)
-    run.write(REPORT, render(Page(shown.manifest, shown.found, shown.items, figures, shown.coverage)).encode())
+    page = Page(shown.manifest, shown.found, shown.items, figures, shown.coverage, shown.explained)
+    run.write(REPORT, render(page).encode())
 
 
 def rebuild_report(run: Run) -> Path:

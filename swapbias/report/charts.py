@@ -22,6 +22,35 @@ _HEIGHT = 24
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a chart; ``cells`` hold what is shown and the number to sort by, NaN: missing, None: by its text.
+
+    ``find`` is what a link to its pairs asks for.
+    """
+
+    name: str
+    picture: Markup
+    cells: tuple[tuple[str, float | None], ...]
+    find: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Values with intervals on one scale, as rows of a table, in parts with a heading each.
+
+    ``said`` stands in place of rows that are all the same.
+    """
+
+    name: str
+    caption: str
+    heads: tuple[str, ...]
+    parts: tuple[tuple[str, tuple[Row, ...]], ...]
+    ruler: Markup
+    keys: tuple[tuple[Markup, str], ...] = ()
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Axis:
     """What a picture's width stands for.
 
@@ -60,7 +89,8 @@ class Axis:
 class Dot:
     """A value with its interval; NaN for none.
 
-    ``group`` chooses colour and shape, None: a gap, which is no group's. A hollow dot is no finding.
+    ``group`` chooses colour and shape, None: a gap, which is no group's. A hollow dot is no finding. ``least`` and
+    ``most`` are bounds: what the value can be whatever is missing, which is no interval and is not drawn as one.
     """
 
     value: float
@@ -68,6 +98,8 @@ class Dot:
     high: float = math.nan
     group: int | None = None
     hollow: bool = False
+    least: float = math.nan
+    most: float = math.nan
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -111,6 +143,12 @@ def _dot(one: Dot, axis: Axis, y: float) -> Markup:
     place = 0 if one.group is None else one.group % len(_SHAPES)
     kind = "gap" if one.group is None else f"g{one.group % _COLOURS}"
     drawn = Markup("")
+    if math.isfinite(one.least) and math.isfinite(one.most):
+        left, right = axis.at(one.least), axis.at(one.most)
+        drawn += Markup(
+            '<g class="bounds"><line x1="{0}%" x2="{1}%" y1="{2}" y2="{2}"/><line x1="{0}%" x2="{0}%" y1="{3}" '
+            'y2="{4}"/><line x1="{1}%" x2="{1}%" y1="{3}" y2="{4}"/></g>'
+        ).format(left, right, y, y - 7, y + 7)
     if math.isfinite(one.low) and math.isfinite(one.high):
         drawn += Markup('<line class="ci {}" x1="{}%" x2="{}%" y1="{}" y2="{}"/>').format(
             kind, axis.at(one.low), axis.at(one.high), y, y
@@ -144,3 +182,50 @@ def key(group: int) -> Markup:
         '<svg class="key" width="14" height="14" aria-hidden="true"><path transform="translate(7 7)" '
         'class="dot g{}" d="{}"/></svg>'
     ).format(group % _COLOURS, _SHAPES[group % len(_SHAPES)])
+
+
+def interval_key() -> Markup:
+    """A dot with its interval, for a legend."""
+    return Markup(
+        '<svg class="key" width="34" height="14" aria-hidden="true"><line class="ci gap" x1="3" x2="31" y1="7" '
+        'y2="7"/><path transform="translate(17 7)" class="dot gap" d="{}"/></svg>'
+    ).format(_SHAPES[0])
+
+
+def bounds_key() -> Markup:
+    """Bounds without a dot, for a legend."""
+    return Markup(
+        '<svg class="key" width="34" height="14" aria-hidden="true"><g class="bounds"><line x1="2" x2="32" y1="7" '
+        'y2="7"/><line x1="2" x2="2" y1="1" y2="13"/><line x1="32" x2="32" y1="1" y2="13"/></g></svg>'
+    )
+
+
+def stack(shares: Sequence[float], title: str = "") -> Markup:
+    """Parts of a whole beside each other, from left to right in shades of their own, divided by lines.
+
+    Args:
+        shares: from 0 to 1; what lacks to 1 stays blank.
+        title: as in ``strip``.
+    """
+    role = Markup('role="img" aria-label="{}"').format(title) if title else Markup('aria-hidden="true"')
+    whole, at, parts = Axis(0.0, 1.0, ()), 0.0, []
+    for place, share in enumerate(shares):
+        left, right = whole.at(at), whole.at(at + share)
+        at += share
+        if right > left:
+            parts.append(
+                Markup('<rect class="part p{}" x="{}%" width="{}%" y="4" height="16"/>').format(
+                    place, left, round(right - left, 2)
+                )
+            )
+    return Markup('<svg class="strip" width="100%" height="{}" {} focusable="false">{}</svg>').format(
+        _HEIGHT, role, Markup("").join(parts)
+    )
+
+
+def stack_key(place: int) -> Markup:
+    """The shade of a part of a whole, for a legend."""
+    return Markup(
+        '<svg class="key" width="14" height="14" aria-hidden="true"><rect class="part p{}" x="1" y="1" width="12" '
+        'height="12"/></svg>'
+    ).format(place)

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from swapbias.findings import BASELINE, RANDOM_DIRECT, RANDOM_SIGNED, Finding, agreeing, condition_scores
-from swapbias.measures import CLASSES, MEASURES, SAID, SPANS
+from swapbias.measures import CLASSES, MEASURES, SAID
+from swapbias.report.sentence import within
 from swapbias.report.words import group_name, group_place, plain, shown, value_name
 from swapbias.scorers.notes import Explained
 from swapbias.studies import PLACEBO, Covariate, Experiment, Slice, load_study
@@ -23,7 +24,7 @@ COLOURS = ("#D55E00", "#0072B2", "#777777", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "D", "^", "X")  # of the same groups: never told by colour alone
 _GAP = "#222222"  # which is no group's
 _GROUPED = 15  # values of a slice above which they stand by category
-_ALIKE = 3  # rows that all show the same are a sentence on the page, from so many on
+ALIKE = 3  # rows that all show the same are a sentence on the page, from so many on
 STYLE: dict[Any, Any] = {
     "font.size": 9.0,
     "svg.hashsalt": "swapbias",
@@ -442,7 +443,7 @@ def _alike(found: Sequence[Finding]) -> bool:
     for one in found:
         shown.setdefault(f"{one.subset}/{one.contrast}", set()).add(round(one.estimate.value, 4))
     values = {one.slice_value for one in found}
-    return len(values) >= _ALIKE and all(len(each) == 1 for each in shown.values()) and len(found) >= len(values)
+    return len(values) >= ALIKE and all(len(each) == 1 for each in shown.values()) and len(found) >= len(values)
 
 
 def _ranked(levels: Sequence[Finding], category: Mapping[str, str]) -> list[Finding]:
@@ -518,7 +519,7 @@ def _points(
 ) -> None:
     """Points with their intervals, in the colour and shape of a group's ``place``; None: gaps, which are of none."""
     colour = _GAP if place is None else COLOURS[place % len(COLOURS)]
-    ends = [_within(one) for one in found]
+    ends = [within(one) for one in found]
     axis.hlines(rows, [low for low, _ in ends], [high for _, high in ends], color=colour, linewidth=1.3)
     axis.plot(
         [one.estimate.value for one in found],
@@ -529,15 +530,6 @@ def _points(
         markerfacecolor=colour if filled else "white",
         label=label,
     )
-
-
-def _within(one: Finding) -> tuple[float, float]:
-    """The ends of an interval, none beyond what its quantity can be; NaN where there is none."""
-    if math.isnan(one.estimate.ci_low):
-        return math.nan, math.nan
-    span = SPANS.get(one.unit, math.inf)
-    least = 0.0 if one.measure == "mean" and math.isfinite(span) else -span
-    return max(least, one.estimate.ci_low), min(span, one.estimate.ci_high)
 
 
 def _label_rows(axis: Any, rows: Sequence[tuple[str, bool]]) -> None:

@@ -44,6 +44,34 @@
     });
   }
 
+  /** A button that spreads the values of a chart over the whole width, where they stand close together. @param {HTMLTableElement} table */
+  function zoomable(table) {
+    const marks = [...table.querySelectorAll(".strip svg, .strip .ci")];
+    const placed = [...table.querySelectorAll(".pic [x], .pic [x1]")].map((node) => ({ node, kept: percents(node) }));
+    const ends = marks.flatMap((node) => { const { x, x1, x2 } = percents(node); return [x, x1, x2].filter((one) => one !== undefined); });
+    const low = Math.min(...ends), high = Math.max(...ends);
+    if (table.querySelectorAll("tbody th[scope=row]").length < 8 || high - low > 60 || high <= low) return;
+    const button = made("button", { type: "button", "aria-pressed": "false" }, "zoom to the values");
+    table.before(made("p", { class: "tools" }, button));
+    button.addEventListener("click", () => {
+      const zoomed = table.classList.toggle("zoomed");
+      button.setAttribute("aria-pressed", String(zoomed));
+      const at = (/** @type {number} */ share) => (zoomed ? 4 + (92 * (share - low)) / (high - low) : share);
+      for (const { node, kept } of placed) {
+        for (const [name, share] of Object.entries(kept)) {
+          const moved = name === "width" ? at((kept.x ?? 0) + share) - at(kept.x ?? 0) : at(share);
+          node.setAttribute(name, `${moved.toFixed(2)}%`);
+        }
+      }
+    });
+  }
+
+  /** Where a mark stands, in percent of the width of its picture. @param {Element} node @returns {Object<string, number>} */
+  function percents(node) {
+    const names = ["x", "x1", "x2", "width"].filter((name) => node.getAttribute(name)?.endsWith("%"));
+    return Object.fromEntries(names.map((name) => [name, parseFloat(node.getAttribute(name) ?? "")]));
+  }
+
   /** Values that are missing come last. @param {HTMLTableSectionElement} body @param {HTMLTableRowElement[]} rows @param {number} place @param {string} order */
   function arrange(body, rows, place, order) {
     const fixed = rows.filter((row) => row.classList.contains("group"));
@@ -146,9 +174,9 @@
       this.list = made("div");
       this.told = made("p", { class: "soft", role: "status" });
       this.search = made("input", { type: "search" });
-      this.selects = pairs.fields.map((name) => this.select(["all", ...pairs.values[name]]));
-      this.group = this.select(["all", ...pairs.values.group]);
-      this.order = this.select(["as asked", "highest gap first", "lowest gap first", "largest gap first"]);
+      this.selects = pairs.fields.map((name) => choice(["all", ...pairs.values[name]]));
+      this.group = choice(["all", ...pairs.values.group]);
+      this.order = choice(["as asked", "highest gap first", "lowest gap first", "largest gap first"]);
       this.before = this.button("before", -1);
       this.after = this.button("more", 1);
       this.initial = pairs.fields.map((name) => (name === "wording" && pairs.values[name].includes("as asked") ? "as asked" : "all"));
@@ -159,10 +187,6 @@
       place.append(tools, made("p", { class: "soft" }, `Scores and gaps ${pairs.scale === 1 ? "in the unit" : "in points, hundredths of the unit"}: ${pairs.unit}. Gap: ${pairs.sides[0]} minus ${pairs.sides[1]}. Marked: what differs, or the place that is filled.`), this.told, this.list, made("div", { class: "tools more" }, this.before, this.after));
       for (const one of [this.search, ...this.selects, this.group, this.order]) one.addEventListener("input", () => this.set());
     }
-    /** @param {string[]} values */
-    select(values) {
-      return made("select", {}, ...values.map((one) => made("option", { value: one }, one.replaceAll("_", " "))));
-    }
     /** @param {string} text @param {number} step */
     button(text, step) {
       const button = made("button", { type: "button" }, text);
@@ -172,12 +196,15 @@
     set() {
       this.page = 0;
       this.draw();
+      this.remember();
+    }
+    remember() {
       const chosen = new URLSearchParams();
       if (this.search.value) chosen.set("search", this.search.value);
       this.pairs.fields.forEach((name, place) => this.selects[place].value !== this.initial[place] && chosen.set(name, this.selects[place].value));
       if (this.group.value !== "all") chosen.set("group", this.group.value);
       if (this.order.value !== "as asked") chosen.set("order", this.order.value);
-      history.replaceState(null, "", `#${this.place.id}?${chosen}`);
+      remember(this.place.id, chosen);
     }
     /** What a link asks for. @param {URLSearchParams} wanted */
     show(wanted) {
@@ -220,6 +247,11 @@
   /** @param {string} text @param {HTMLElement} tool */
   const label = (text, tool) => made("label", {}, text, tool);
 
+  /** Each value once. @param {string[]} values */
+  function choice(values) {
+    return made("select", {}, ...[...new Set(values)].map((one) => made("option", { value: one }, one.replaceAll("_", " "))));
+  }
+
   /** @type {Map<Element, Promise<Explorer>>} */
   const explorers = new Map();
 
@@ -233,16 +265,143 @@
     return opened;
   }
 
+  // --- slices ---------------------------------------------------------------------------------------
+
+  /** The tools above the slices of an experiment: which rows, sets and groups of its tables are shown. */
+  class Slices {
+    /** @param {HTMLElement} place */
+    constructor(place) {
+      this.place = place;
+      this.section = /** @type {HTMLElement} */ (place.closest("section"));
+      this.tables = [...this.section.querySelectorAll("details.slice")].map((one) => new SliceTable(/** @type {HTMLDetailsElement} */ (one)));
+      this.find = made("input", { type: "search" });
+      this.by = choice(["every slice", ...this.tables.map((one) => one.title)]);
+      this.set = choice(["all", ...this.tables.flatMap((one) => one.sets)]);
+      this.group = choice(["all", ...this.tables.flatMap((one) => [...one.groups.keys()])]);
+      this.told = made("p", { class: "soft", role: "status" });
+      /** @type {[string, HTMLInputElement|HTMLSelectElement][]} */
+      this.tools = [["find", this.find], ["by", this.by], ["set", this.set], ["group", this.group]];
+      const tools = made("div", { class: "tools" }, label("find in slices", this.find), label("of", this.by));
+      if (this.set.length > 2) tools.append(label("set", this.set));
+      if (this.group.length > 2) tools.append(label("group", this.group));
+      place.append(tools, this.told);
+      for (const [, one] of this.tools) one.addEventListener("input", () => { this.draw(); remember(this.section.id, this.chosen()); });
+    }
+    chosen() {
+      return new URLSearchParams(this.tools.filter(([, one]) => one.value && !isFirst(one)).map(([name, one]) => [name, one.value]));
+    }
+    /** What a link asks for. @param {URLSearchParams} wanted */
+    show(wanted) {
+      for (const [name, one] of this.tools) {
+        one.value = wanted.get(name) ?? "";
+        if (one instanceof HTMLSelectElement && one.selectedIndex < 0) one.selectedIndex = 0;
+      }
+      this.draw();
+    }
+    draw() {
+      const words = this.find.value.toLowerCase().trim();
+      const asked = this.tables.filter((one) => isFirst(this.by) || one.title === this.by.value);
+      const [set, group] = [this.set, this.group].map((one) => (isFirst(one) ? "" : one.value));
+      let [shown, all] = [0, 0];
+      for (const one of this.tables) {
+        const [mine, rows] = one.show(words, set, group);
+        one.place.hidden = !asked.includes(one) || mine === 0;
+        if (asked.includes(one)) [shown, all] = [shown + mine, all + rows];
+      }
+      this.told.textContent = this.chosen().size === 0 ? "" : shown ? `${shown} of ${all} rows of ${asked.length} tables; open them below.` : "None is like that.";
+    }
+  }
+
+  /** One table of slices: its rows, the sets that its parts belong to, and its groups with the class of their mark. */
+  class SliceTable {
+    /** @param {HTMLDetailsElement} place */
+    constructor(place) {
+      this.place = place;
+      this.title = place.querySelector("summary")?.textContent ?? "";
+      this.table = place.querySelector("table");
+      this.parts = [...(this.table?.tBodies ?? [])].map((body) => ({ body, set: body.querySelector(".group th")?.textContent ?? "" }));
+      this.sets = this.parts.map((one) => one.set).filter(Boolean);
+      /** @type {Map<string, string>} */
+      this.groups = new Map([...place.querySelectorAll(".keys span")].map((one) => {
+        const mark = one.querySelector(".dot")?.getAttribute("class") ?? "";
+        return [one.textContent?.trim() ?? "", mark.split(" ").find((name) => /^g\d$/.test(name)) ?? ""];
+      }));
+      [...this.groups].filter(([, mark]) => !mark).forEach(([name]) => this.groups.delete(name)); // keys of no group
+    }
+    /** Hide what is not asked for; gives how many rows are left, and of how many. @param {string} words @param {string} set @param {string} group @returns {[number, number]} */
+    show(words, set, group) {
+      let [shown, all] = [0, 0];
+      for (const part of this.parts) {
+        let mine = 0;
+        for (const row of part.body.rows) {
+          if (row.classList.contains("group")) continue;
+          const text = [part.set, ...[...row.cells].filter((one) => one.dataset.number === undefined).map((one) => one.textContent)].join(" ").toLowerCase();
+          const other = this.groups.size > 1 && [...row.cells].find((one) => one.dataset.head === "group");
+          row.hidden = !text.includes(words) || (set !== "" && (this.sets.length ? part.set !== set : !text.includes(set.toLowerCase()))) || Boolean(other && group && other.textContent !== group);
+          all++;
+          if (!row.hidden) mine++;
+        }
+        part.body.hidden = mine === 0;
+        shown += mine;
+      }
+      if (this.groups.size > 1) this.mark(group);
+      return [shown, all];
+    }
+    /** Leave the dots and the column of one group; blank: of all. @param {string} group */
+    mark(group) {
+      const kept = this.groups.get(group);
+      const away = (/** @type {string} */ name) => kept !== undefined && this.groups.has(name) && name !== group;
+      for (const one of this.table?.querySelectorAll(".pic .dot, .pic .ci") ?? []) one.classList.toggle("away", kept !== undefined && !one.classList.contains(kept));
+      for (const one of this.table?.tHead?.rows[0].cells ?? []) one.hidden = away(one.textContent ?? "");
+      for (const one of this.table?.querySelectorAll("td[data-head]") ?? []) /** @type {HTMLElement} */ (one).hidden = away(/** @type {HTMLElement} */ (one).dataset.head ?? "");
+    }
+  }
+
+  /** @param {HTMLInputElement|HTMLSelectElement} one */
+  const isFirst = (one) => one instanceof HTMLSelectElement && one.selectedIndex === 0;
+
+  /** @type {Map<Element, Slices>} */
+  const slices = new Map();
+
   // --- the page -------------------------------------------------------------------------------------
 
-  /** Open what a link points to. */
+  const parts = [...document.querySelectorAll("details[id]")].map((one) => /** @type {HTMLDetailsElement} */ (one));
+  const before = new Map(parts.map((one) => [one, one.open]));
+
+  /** Put what is looked at into the address: a part of the page, what it is set to, and what was opened and shut. @param {string} id @param {URLSearchParams} chosen */
+  function remember(id, chosen) {
+    const told = new URLSearchParams(chosen);
+    const changed = parts.filter((one) => one.open !== before.get(one));
+    for (const [name, open] of /** @type {[string, boolean][]} */ ([["open", true], ["shut", false]])) {
+      const mine = changed.filter((one) => one.open === open && one.id !== id).map((one) => one.id);
+      if (mine.length) told.set(name, mine.join(" "));
+    }
+    history.replaceState(null, "", `#${id}${told.size ? `?${told}` : ""}`);
+  }
+
+  /** A part was opened or shut by hand. @param {HTMLDetailsElement} part */
+  function toggled(part) {
+    if (part.classList.contains("pairs") && part.open) return explorer(part).then((one) => one.remember(), () => undefined);
+    const tools = part.closest("section")?.querySelector(".slices");
+    const mine = tools && slices.get(tools);
+    remember(mine ? mine.section.id : part.id, mine ? mine.chosen() : new URLSearchParams());
+  }
+
+  /** Open what a link points to, as it was left. */
   function follow() {
-    const [id, query] = decodeURI(location.hash.slice(1)).split(/\?(.*)/s);
+    const [id, query] = location.hash.slice(1).split(/\?(.*)/s); // names of parts need no decoding
     const target = document.getElementById(id);
     if (!target) return;
+    const wanted = new URLSearchParams(query || "");
+    for (const [name, open] of /** @type {[string, boolean][]} */ ([["open", true], ["shut", false]])) {
+      const named = wanted.get(name)?.split(" ") ?? [];
+      parts.filter((one) => named.includes(one.id)).forEach((one) => { one.open = open; });
+    }
+    const tools = target.closest("section")?.querySelector(".slices");
+    if (tools && !target.classList.contains("pairs")) slices.get(tools)?.show(wanted);
     for (let node = /** @type {HTMLElement|null} */ (target); node; node = node.parentElement) if (node instanceof HTMLDetailsElement) node.open = true;
     if (target.classList.contains("pairs")) {
-      explorer(/** @type {HTMLDetailsElement} */ (target)).then((one) => one.show(new URLSearchParams(query || "")));
+      explorer(/** @type {HTMLDetailsElement} */ (target)).then((one) => one.show(wanted));
     }
     target.scrollIntoView();
   }
@@ -255,7 +414,12 @@
   }
 
   document.documentElement.classList.add("scripted");
-  document.querySelectorAll("table.sortable").forEach((one) => sortable(/** @type {HTMLTableElement} */ (one)));
+  document.querySelectorAll("table.sortable").forEach((one) => {
+    sortable(/** @type {HTMLTableElement} */ (one));
+    zoomable(/** @type {HTMLTableElement} */ (one));
+  });
+  document.querySelectorAll("div.slices").forEach((one) => slices.set(one, new Slices(/** @type {HTMLElement} */ (one))));
+  parts.forEach((one) => one.querySelector("summary")?.addEventListener("click", () => setTimeout(() => toggled(one))));
   document.querySelectorAll("th[data-find]").forEach((one) => linked(/** @type {HTMLElement} */ (one)));
   document.querySelectorAll("details.pairs").forEach((one) => one.addEventListener("toggle", () => {
     const place = /** @type {HTMLDetailsElement} */ (one);

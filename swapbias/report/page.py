@@ -8,7 +8,7 @@ import math
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 from urllib.parse import urlencode
@@ -32,8 +32,10 @@ from swapbias.findings import (
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
 from swapbias.report import sentence, words
-from swapbias.report.charts import Axis, Dot, key, ruler, strip
-from swapbias.report.figures import Drawn, categories, headline_figure
+from swapbias.report.breakdowns import answer_charts, rate_grids, word_charts
+from swapbias.report.charts import Axis, Chart, Dot, Row, bounds_key, interval_key, key, ruler, strip
+from swapbias.report.figures import ALIKE, Drawn, categories, headline_figure
+from swapbias.scorers.notes import Explained
 from swapbias.studies import PLACEBO, Experiment, Slice, load_study
 
 
@@ -58,6 +60,9 @@ _GROUP_PARTS = {
     "intersection": "intersections beside their parts",
 }  # fmt: skip
 _FIELDS = ("model_id", "construct", "label", "condition", "template", "wording")  # what pairs are searched by
+_BOUNDS = (
+    "bounds: between these it lies whatever would have been said where nothing, or nobody, was named; no interval"
+)
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _OF_ANSWERS = (
     "Intervals, tests and n are over sentence pairs: the trials of a pair are averaged, and over all rows its "
@@ -75,6 +80,7 @@ class Page:
     items: Mapping[str, pd.DataFrame]
     figures: Sequence[Drawn]
     coverage: pd.DataFrame
+    explained: Sequence[Explained] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,35 +91,6 @@ class Example:
     other: float
     reference: float
     answers: str
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row of a chart; ``cells`` hold what is shown and the number to sort by, NaN: missing, None: by its text.
-
-    ``find`` is what a link to its pairs asks for.
-    """
-
-    name: str
-    picture: Markup
-    cells: tuple[tuple[str, float | None], ...]
-    find: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """Values with intervals on one scale, as rows of a table, in parts with a heading each.
-
-    ``said`` stands in place of rows that are all the same.
-    """
-
-    name: str
-    caption: str
-    heads: tuple[str, ...]
-    parts: tuple[tuple[str, tuple[Row, ...]], ...]
-    ruler: Markup
-    keys: tuple[tuple[Markup, str], ...] = ()
-    said: str = ""
 
 
 def render(page: Page) -> str:
@@ -158,6 +135,7 @@ def _template(name: str) -> Template:
     templates.globals |= {
         "words": words,
         "sentence": sentence,
+        "anchor": anchor,
         "data_uri": lambda svg: "data:image/svg+xml;base64," + base64.b64encode(svg).decode(),
     }
     return templates.get_template(name)
@@ -219,6 +197,8 @@ def _answer(
     shown = _judged(shown) or shown  # a test of all groups at once is a sentence, not a point on the scale
     axis = _axis([one for one in every if _scaled_alike(one, first)])
     told = sentence.answer(first, found)
+    bounds = any(not math.isnan(one.worst_low) for one in shown)
+    heads = (_unit_head(first), "95 % interval", *(("bounds",) if bounds else ()))
     return {
         "of": first,
         "place": anchor(first.study, first.experiment),
@@ -230,9 +210,10 @@ def _answer(
         "meaning": told.meaning,
         "verdict": first.verdict if len(several) == 1 else "",
         "chart": Chart(
-            "", "", (_unit_head(first), "95 % interval"),
-            (("", tuple(_gap_row(one, axis, _name_in_answer(one), brief=True) for one in shown)),),
+            "", "", heads,
+            (("", tuple(_answer_row(one, axis, bounds=bounds) for one in shown)),),
             ruler(axis, _unit_head(first)),
+            keys=((interval_key(), "95 % interval"), (bounds_key(), _BOUNDS)) if bounds else (),
         ),
     }  # fmt: skip
 
@@ -269,10 +250,11 @@ def _scaled_alike(one: Finding, other: Finding) -> bool:
 
 
 def _name_in_answer(finding: Finding) -> str:
-    told = words.where(finding)
-    experiment = experiment_of(finding)
+    told, experiment = words.where(finding), experiment_of(finding)
     if experiment and experiment.groups:
         return _pair_name(experiment, finding)
+    if finding.slice_by != "all" and experiment and finding.subset in experiment.regimes:
+        return f"{words.value_name(finding.slice_value)} (training notes {words.plain(finding.subset)})"
     if finding.measure == "gap_difference":
         return f"difference: {told}"
     return words.quantity(finding) if told == "all" else told
@@ -313,14 +295,27 @@ def _axis(found: Sequence[Finding]) -> Axis:
     ends = [
         sentence.shown_factor(one) * end
         for one in found
-        for end in (one.estimate.value, one.estimate.ci_low, one.estimate.ci_high)
+        for end in (one.estimate.value, one.estimate.ci_low, one.estimate.ci_high, one.worst_low, one.worst_high)
     ]
     return Axis.over(ends, margin=max(margins, default=math.nan), least=least, most=most)
 
 
-def _dot(finding: Finding, group: int | None = None, *, hollow: bool = False) -> Dot:
+def _dot(finding: Finding, group: int | None = None, *, hollow: bool = False, bounds: bool = False) -> Dot:
     scale, estimate = sentence.shown_factor(finding), finding.estimate
-    return Dot(scale * estimate.value, scale * estimate.ci_low, scale * estimate.ci_high, group, hollow)
+    least, most = (scale * finding.worst_low, scale * finding.worst_high) if bounds else (math.nan, math.nan)
+    return Dot(scale * estimate.value, scale * estimate.ci_low, scale * estimate.ci_high, group, hollow, least, most)
+
+
+def _answer_row(finding: Finding, axis: Axis, *, bounds: bool) -> Row:
+    row = _gap_row(finding, axis, _name_in_answer(finding), brief=True)
+    if not bounds:
+        return row
+    known = not math.isnan(finding.worst_low)
+    ends = (
+        sentence.amount(end, finding.unit, signed=True, named=False)
+        for end in (finding.worst_low, finding.worst_high)
+    )
+    return replace(row, cells=(*row.cells, (" to ".join(ends) if known else "–", finding.worst_low)))
 
 
 def _gap_row(finding: Finding, axis: Axis, name: str, *, find: str = "", brief: bool = False) -> Row:
@@ -328,7 +323,15 @@ def _gap_row(finding: Finding, axis: Axis, name: str, *, find: str = "", brief: 
     sure = (
         estimate.ci_low > 0 or estimate.ci_high < 0 if math.isnan(estimate.p_adjusted) else estimate.p_adjusted < 0.05
     )
-    picture = strip([_dot(finding, _group_of(finding), hollow=MEASURES[finding.measure].signed and not sure)], axis)
+    told = ""
+    if brief and not math.isnan(finding.worst_low):
+        ends = (sentence.amount(end, finding.unit, signed=True) for end in (finding.worst_low, finding.worst_high))
+        told = f"{sentence.value(finding)}, 95 % interval {sentence.interval(finding)}, bounds {' to '.join(ends)}"
+    picture = strip(
+        [_dot(finding, _group_of(finding), hollow=MEASURES[finding.measure].signed and not sure, bounds=brief)],
+        axis,
+        title=told,
+    )
     cells: list[tuple[str, float | None]] = [
         (sentence.value(finding).removesuffix(" points"), estimate.value),
         (sentence.interval(finding) or "–", estimate.ci_low),
@@ -364,7 +367,9 @@ def _part(
     rows = page.items.get(study)
     items = None if rows is None else rows[rows["experiment"] == experiment.name]
     place = anchor(study, experiment.name)
-    charts = list(_charts(experiment, mine, items))
+    charts = [*_charts(experiment, mine, items), *answer_charts(experiment, items)]
+    if "flips" in experiment.rates:
+        charts += word_charts(experiment, [one for one in page.explained if one.study == study])
     return {
         "experiment": experiment,
         "place": place,
@@ -374,7 +379,7 @@ def _part(
         "tables": _tables(experiment, mine, {chart.name for chart in charts}),
         "examples": [] if rows is None else _examples(experiment, rows),
         "drivers": [] if items is None or _of_notes(experiment) else list(_drivers(experiment, mine, items)),
-        "grids": words.rate_grids(mine),
+        "grids": rate_grids(experiment, mine),
         "pairs": place if packed is not None and place in packed else "",
     }
 
@@ -408,6 +413,8 @@ def _charts(experiment: Experiment, found: Sequence[Finding], items: pd.DataFram
         ]
         gaps = [each for each in mine if each.measure != "mean"]
         means = [each for each in mine if each.measure == "mean"]
+        if ANSWERS in experiment.rates:  # shares of answers are no groups: they have a chart of their own
+            means = [each for each in means if each.contrast in experiment.levels]
         category = categories(experiment, one, items)
         if gaps:
             yield _gap_chart(one, gaps, category)
@@ -460,22 +467,28 @@ def _head(finding: Finding, category: Mapping[str, str], several: bool, more: Se
     return ", ".join(told)
 
 
+def _set_apart(finding: Finding) -> str:
+    """What tells one gap of a chart from those of other measures or groups."""
+    experiment = experiment_of(finding)
+    return _pair_name(experiment, finding) if experiment and experiment.groups else words.quantity(finding)
+
+
 def _gap_chart(slice_: Slice, gaps: Sequence[Finding], category: Mapping[str, str]) -> Chart:
     axis, several = _axis(gaps), len({one.model_id for one in gaps}) > 1
-    contrasts = len({one.contrast for one in gaps})
     parts: dict[str, list[Row]] = {}
+    apart = len({(one.measure, one.contrast) for one in gaps}) > 1
     for one in gaps:
         row = _gap_row(one, axis, words.value_name(one.slice_value), find=_find(slice_, one))
-        told = [_name_in_answer(one)] if contrasts > 1 else []
-        parts.setdefault(_head(one, category, several, told), []).append(row)
-    unit, told_of = _unit_head(gaps[0]), words.plain(gaps[0].contrast) if contrasts == 1 else "of each two groups"
+        head = _head(one, category, several, [_set_apart(one)] if apart else [])
+        parts.setdefault(head, []).append(row)
+    unit, contrast = _unit_head(gaps[0]), "" if apart else f" ({words.plain(gaps[0].contrast)})"
     rows = [row for part in parts.values() for row in part]
     return Chart(
         f"gaps by {slice_.name}",
-        f"Gap ({told_of}) by {slice_.name}, in {unit}, with 95 % intervals; filled: p < .05 "
+        f"Gap{contrast} by {slice_.name}, in {unit}, with 95 % intervals; filled: p < .05 "
         "after correction. The band is the margin within which a gap counts as none.",
         (slice_.name, unit, "95 % interval", "p corrected", "n"),
-        tuple((name, tuple(part)) for name, part in parts.items()),
+        tuple((name, _merged(part)) for name, part in parts.items()),
         ruler(axis, unit),
         said=_all_alike(rows, slice_.name, unit),
     )
@@ -490,10 +503,19 @@ def _find(slice_: Slice, finding: Finding) -> str:
     return urlencode(wanted)
 
 
+def _merged(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows of a part of a chart; one for all of them where they show the same."""
+    if len(rows) < ALIKE or len({row.picture for row in rows}) > 1:
+        return tuple(rows)
+    same = zip(*(row.cells for row in rows), strict=True)
+    cells = tuple(one[0] if len({text for text, _ in one}) == 1 else ("", math.nan) for one in same)
+    return (Row(f"each of {len(rows)}", rows[0].picture, cells),) if cells[0][0] else tuple(rows)
+
+
 def _all_alike(rows: Sequence[Row], name: str, unit: str) -> str:
     """A sentence for rows that all show the same; blank for any others."""
     shown = {tuple(text for text, _ in row.cells[:2]) for row in rows}
-    if len(rows) < 3 or len(shown) > 1:
+    if len(rows) < ALIKE or len(shown) > 1:
         return ""
     value, ends = next(iter(shown))
     interval = "" if ends == "–" else f" (95 % interval: {ends})"
@@ -523,9 +545,10 @@ def _mean_chart(
     named = [words.group_name(experiment, name) for name in groups]
     return Chart(
         f"means by {slice_.name}",
-        f"Mean {means[0].unit} by {slice_.name}, in {unit}, with 95 % intervals.",
+        f"Mean {means[0].unit} by {slice_.name}, in {unit}"
+        + (", with 95 % intervals." if any(not math.isnan(one.estimate.ci_low) for one in means) else "."),
         (slice_.name, *(("mean", "group") if single else named)),
-        tuple((name, tuple(part)) for name, part in parts.items()),
+        tuple((name, _merged(part)) for name, part in parts.items()),
         ruler(axis, unit),
         keys=tuple(
             (key(words.group_place(experiment, name)), label) for name, label in zip(groups, named, strict=True)
@@ -536,7 +559,7 @@ def _mean_chart(
 
 def _means_alike(rows: Sequence[Row], name: str, groups: Sequence[str]) -> str:
     """A sentence for means that are all the same; blank for any others."""
-    if len(rows) < 3 or len({row.cells for row in rows}) > 1:
+    if len(rows) < ALIKE or len({row.cells for row in rows}) > 1:
         return ""
     told = ", ".join(f"{group} {text}" for group, (text, _) in zip(groups, rows[0].cells, strict=True))
     return f"All {len(rows)} values of {name} have the same means: {told}."

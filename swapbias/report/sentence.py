@@ -169,13 +169,27 @@ def level(value: float, finding: Finding) -> str:
 
 def interval(finding: Finding, *, named: bool = False) -> str:
     """The 95 % interval as it is told: ``−1.6 to +3.1``; blank where there is none."""
-    estimate = finding.estimate
-    if math.isnan(estimate.ci_low):
+    ends = within(finding)
+    if math.isnan(ends[0]):
         return ""
     if MEASURES[finding.measure].reach or finding.measure in _GAPS:
-        ends = [amount(end, finding.unit, signed=True, named=False) for end in (estimate.ci_low, estimate.ci_high)]
-        return " to ".join(ends) + (" points" if named and in_points(finding.unit) else "")
-    return " to ".join(level(end, finding) for end in (estimate.ci_low, estimate.ci_high))
+        told = [amount(end, finding.unit, signed=True, named=False) for end in ends]
+        return " to ".join(told) + (" points" if named and in_points(finding.unit) else "")
+    return " to ".join(level(end, finding) for end in ends)
+
+
+def within(finding: Finding) -> tuple[float, float]:
+    """The ends of an interval, neither beyond what the quantity can be; NaN where there is none."""
+    estimate, record = finding.estimate, MEASURES[finding.measure]
+    least, most = -math.inf, math.inf
+    if record.scale is not None:
+        least, most = record.scale.least, record.scale.most
+    elif record.reach or finding.measure == "mean":
+        most = SPANS.get(finding.unit, math.inf) * (record.reach or 1)
+        least = 0.0 if finding.measure == "mean" and math.isfinite(most) else -most
+    # not min and max alone: NaN has to stay
+    low = least if estimate.ci_low < least else estimate.ci_low
+    return low, most if estimate.ci_high > most else estimate.ci_high
 
 
 def value(finding: Finding) -> str:

@@ -202,13 +202,13 @@ def test_a_link_opens_the_pairs_that_it_names(browser, report, rows):
     browser.open(f"{report}#{PLACE}.pairs?condition={condition}&order=lowest+gap+first")
     browser.wait("document.querySelector('.pair')")
     wanted = rows[(rows["condition"] == condition)]["pair_id"].nunique()
-    assert f"of {wanted} (" in browser.run("document.querySelector('[role=status]').textContent")
+    assert f"of {wanted} (" in browser.run("document.querySelector('.pairs [role=status]').textContent")
     told = browser.run("[...document.querySelectorAll('.pair strong')].map((one) => one.textContent)")
     gaps = [float(one.removeprefix("gap ").replace("−", "-")) for one in told]
     assert len(gaps) == min(wanted, 25)
     assert gaps == sorted(gaps)
-    browser.run("document.querySelector('input[type=search]').value = 'no such text'")
-    browser.run("document.querySelector('input[type=search]').dispatchEvent(new Event('input'))")
+    browser.run("document.querySelector('.pairs input[type=search]').value = 'no such text'")
+    browser.run("document.querySelector('.pairs input[type=search]').dispatchEvent(new Event('input'))")
     assert browser.run("document.querySelectorAll('.pair').length") == 0
     assert "search=no+such+text" in browser.run("location.hash")
 
@@ -219,6 +219,66 @@ def test_a_row_of_a_chart_leads_to_its_pairs(browser, report):
     browser.wait("document.querySelector('.pair')")
     facts = browser.run("[...document.querySelectorAll('.pair .facts:last-child')].map((one) => one.textContent)")
     assert all("phase: diagnosis" in one and "set: mental health" in one for one in facts)
+
+
+def visible(browser, place):
+    """Names of the rows of a table of slices that are shown."""
+    rows = "tbody:not([hidden]) tr:not(.group):not([hidden])"
+    rows = f"[...document.getElementById('{place}').querySelectorAll('{rows}')]"
+    return browser.run(f"{rows}.map((row) => row.cells[0].textContent)")
+
+
+def test_slices_are_searched_and_a_link_restores_what_was_open_and_chosen(browser, report, rows):
+    condition = next(one for one in rows["condition"] if one != HOSTILE)
+    place = f"{PLACE}.gaps-by-diagnosis"
+    browser.open(report)
+    browser.run(f"document.getElementById('{place}').querySelector('summary').click()")
+    browser.wait(f"location.hash.includes('open={place}')")
+    search = "document.querySelector('.slices input')"
+    browser.run(f"{search}.value = {json.dumps(condition.upper())}; {search}.dispatchEvent(new Event('input'))")
+    shown = visible(browser, place)
+    assert shown == [condition.replace("_", " ")]
+    assert browser.run(f"document.getElementById('{PLACE}.gaps-by-phase').hidden")
+    address = browser.run("location.hash")
+    browser.open(f"{report}{address}")
+    assert visible(browser, place) == shown
+    assert browser.run(f"document.getElementById('{place}').open")
+    assert browser.run(f"{search}.value") == condition.upper()
+    browser.open(f"{report}#{PLACE}?find=no+such+slice")
+    assert browser.run("document.querySelector('.slices [role=status]').textContent") == "None is like that."
+
+
+def test_slices_are_filtered_by_set_and_group(browser, report):
+    place = f"{PLACE}.means-by-phase"
+    everything = browser.run("document.querySelectorAll('tbody tr').length")
+    browser.open(f"{report}#{place}?set=mental+health&group=women")
+    assert visible(browser, place) == ["diagnosis", "intention", "action"]
+    table = f"document.getElementById('{place}').querySelector('table')"
+    heads = browser.run(
+        f"[...{table}.tHead.rows[0].cells].filter((one) => !one.hidden).map((one) => one.textContent)"
+    )
+    assert "men" not in heads
+    assert "women" in heads
+    marks = f"[...{table}.querySelectorAll('.pic .dot:not(.away)')].map((one) => one.classList[1])"
+    assert set(browser.run(marks)) == {"g0"}
+    browser.open(report, scripts=False)  # nothing is hidden without scripts
+    assert browser.run("document.querySelectorAll('tbody tr').length") == everything
+    assert browser.run("document.querySelectorAll('tr[hidden], .away').length") == 0
+
+
+def test_values_that_stand_close_together_are_spread_on_demand(browser, report):
+    browser.open(report)
+    table = f"document.getElementById('{PLACE}.gaps-by-diagnosis').querySelector('table')"
+    places = f"[...{table}.querySelectorAll('.strip svg')].map((one) => parseFloat(one.getAttribute('x')))"
+    button = f"document.getElementById('{PLACE}.gaps-by-diagnosis').querySelector('p.tools button')"
+    before = browser.run(places)
+    browser.run(f"{button}.click()")
+    after = browser.run(places)
+    assert max(after) - min(after) > max(before) - min(before)
+    order = sorted(range(len(before)), key=lambda place: before[place])
+    assert [after[place] for place in order] == sorted(after)
+    browser.run(f"{button}.click()")
+    assert browser.run(places) == pytest.approx(before)
 
 
 def test_a_table_is_sorted_by_its_numbers_within_its_parts(browser, report):

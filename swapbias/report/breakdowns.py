@@ -1,0 +1,208 @@
+"""What some studies have besides gaps: rates by phenotype, answers by class, words of explained notes."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from markupsafe import Markup
+
+from swapbias.findings import Finding
+from swapbias.measures import CLASSES, MEASURES, SAID
+from swapbias.report import words
+from swapbias.report.charts import Axis, Chart, Dot, Row, key, ruler, stack, stack_key, strip
+from swapbias.scorers.notes import Explained
+from swapbias.studies import Experiment
+
+# A class of answers as a reader knows it; the last is what no parser was given.
+_ANSWERED = {"correct": "right", "incorrect": "wrong", "unsure": "unsure", "other": "not readable", "": "no answer"}
+
+
+# --- rates --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One rate of one phenotype and regime: its picture, and for each group (blank: none) value and what it is of."""
+
+    picture: Markup
+    told: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RateGrid:
+    """One model's rates: a part for each phenotype, in it a row for each regime, a column for each rate."""
+
+    model_id: str
+    heads: tuple[tuple[str, Markup], ...]
+    parts: tuple[tuple[str, tuple[tuple[str, tuple[Cell | None, ...]], ...]], ...]
+    keys: tuple[tuple[Markup, str], ...] = ()
+
+
+def rate_grids(experiment: Experiment, found: Sequence[Finding]) -> list[RateGrid]:
+    """Every tabled rate by slice, for each model: whatever there is, and for each group where a rate is a group's."""
+    rates = [one for one in found if one.slice_by != "all" and MEASURES[one.measure].tabled and not one.view]
+    return [
+        _rate_grid(experiment, model, [one for one in rates if one.model_id == model])
+        for model in dict.fromkeys(one.model_id for one in rates)
+    ]
+
+
+def _rate_grid(experiment: Experiment, model: str, rates: Sequence[Finding]) -> RateGrid:
+    names = [name for name in MEASURES if any(one.measure == name for one in rates)]
+    axes = {name: _rate_axis([one for one in rates if one.measure == name]) for name in names}
+    cells: dict[tuple[str, str, str], list[Finding]] = {}
+    for one in rates:
+        cells.setdefault((one.slice_value, one.subset, one.measure), []).append(one)
+    phenotypes, regimes = (list(dict.fromkeys(place[part] for place in cells)) for part in range(2))
+
+    def row(phenotype: str, regime: str) -> tuple[Cell | None, ...]:
+        mine = [(name, cells.get((phenotype, regime, name))) for name in names]
+        return tuple(_rate_cell(experiment, some, axes[name]) if some else None for name, some in mine)
+
+    groups = [name for name in experiment.compared if any(one.contrast == name for one in rates)]
+    return RateGrid(
+        model,
+        tuple((_rate_head(name), ruler(axes[name])) for name in names),
+        tuple(
+            (words.value_name(one), tuple((words.plain(regime), row(one, regime)) for regime in regimes))
+            for one in phenotypes
+        ),
+        tuple((key(words.group_place(experiment, name)), words.group_name(experiment, name)) for name in groups),
+    )
+
+
+def _rate_scale(measure: str) -> float:
+    """100 for shares and their differences, which are told in percent and in points; 1 for anything else."""
+    scale = MEASURES[measure].scale
+    return 100.0 if scale is not None and scale.most == 1 else 1.0
+
+
+def _rate_head(measure: str) -> str:
+    in_points = _rate_scale(measure) == 100
+    return MEASURES[measure].title + (", points" if in_points and MEASURES[measure].signed else ", %" * in_points)
+
+
+def _rate_axis(rates: Sequence[Finding]) -> Axis:
+    measure = rates[0].measure
+    scale, record = _rate_scale(measure), MEASURES[measure].scale
+    least, most = (scale * record.least, scale * record.most) if record else (0.0, 1.0)
+    ends = [end for one in rates for end in (one.estimate.value, one.estimate.ci_low, one.estimate.ci_high)]
+    return Axis.over([scale * end for end in ends], least=least, most=most)
+
+
+def _rate_cell(experiment: Experiment, rates: Sequence[Finding], axis: Axis) -> Cell:
+    """Groups in the colour and shape that they have everywhere; a difference, or a rate of all, in that of gaps."""
+    dots, told = [], []
+    for one in rates:
+        scale, estimate = _rate_scale(one.measure), one.estimate
+        of_group = one.contrast in experiment.compared
+        place = words.group_place(experiment, one.contrast) if of_group else None
+        dots.append(Dot(scale * estimate.value, scale * estimate.ci_low, scale * estimate.ci_high, place))
+        name = words.group_name(experiment, one.contrast) if of_group else ""
+        told.append((name, _rate(one), one.direction))
+    return Cell(strip(dots, axis), tuple(told))
+
+
+def _rate(one: Finding) -> str:
+    scale, estimate, signed = _rate_scale(one.measure), one.estimate, MEASURES[one.measure].signed
+
+    def number(value: float) -> str:
+        if scale == 1:
+            return words.number(value, signed=signed)
+        rounded = round(scale * value, 1) + 0.0
+        return (f"{rounded:+.1f}" if signed and rounded else f"{rounded:.1f}").replace("-", "−")
+
+    if math.isnan(estimate.value):
+        return "–"
+    ends = "" if math.isnan(estimate.ci_low) else f" ({number(estimate.ci_low)} to {number(estimate.ci_high)})"
+    return number(estimate.value) + ends
+
+
+# --- answers ------------------------------------------------------------------------------------------
+
+
+def answer_charts(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator[Chart]:
+    """For each model what was answered, by side: over everything, and for each value of the first slice."""
+    if rows is None or f"{SAID}{CLASSES[0]}" not in rows:
+        return
+    models = list(dict.fromkeys(rows["model_id"]))
+    for model in models:
+        mine = rows[rows["model_id"] == model]
+        parts = [("all of them", mine)]
+        for one in experiment.slices[:1]:
+            parts += [(words.value_name(str(value)), part) for value, part in mine.groupby(one.column, sort=False)]
+        told = tuple((name, tuple(_answered(experiment, part))) for name, part in parts)
+        shown = [
+            place for place in range(len(_ANSWERED)) if any(row.cells[place][1] for _, part in told for row in part)
+        ]
+        named = list(_ANSWERED.values())
+        yield Chart(
+            "answers by class" + (f", {model}" if len(models) > 1 else ""),
+            "What was answered to each side, as a share of all that was asked, with counts. A refusal counts as "
+            "unsure where it says that nothing can be told, else as not readable; no answer: nothing came, or "
+            "nothing but spaces.",
+            ("side", *(named[place] for place in shown)),
+            tuple(
+                (name, tuple(Row(row.name, row.picture, tuple(row.cells[place] for place in shown)) for row in part))
+                for name, part in told
+            ),
+            ruler(Axis(0.0, 100.0, (0.0, 25.0, 50.0, 75.0, 100.0)), "percent of what was asked"),
+            keys=tuple((stack_key(place), named[place]) for place in shown),
+        )
+
+
+def _answered(experiment: Experiment, rows: pd.DataFrame) -> Iterator[Row]:
+    for side in experiment.compared:
+        mine = rows[rows["group"] == side]
+        if not len(mine):
+            continue
+        silent = mine[f"{SAID}{CLASSES[0]}"].isna()
+        if "answer" in mine:
+            silent |= mine["answer"].isna() | (mine["answer"].astype(str).str.strip() == "")
+        counts = [int((mine.loc[~silent, f"{SAID}{name}"] > 0).sum()) for name in CLASSES] + [int(silent.sum())]
+        shares = [count / len(mine) for count in counts]
+        cells = tuple((f"{100 * share:.1f} % ({count})", share) for share, count in zip(shares, counts, strict=True))
+        name = words.group_name(experiment, side)
+        told = (f"{label} {text}" for label, (text, share) in zip(_ANSWERED.values(), cells, strict=True) if share)
+        yield Row(name, stack(shares, f"{name}: {', '.join(told)}"), cells)
+
+
+# --- explained notes ----------------------------------------------------------------------------------
+
+
+def word_charts(experiment: Experiment, explained: Sequence[Explained]) -> Iterator[Chart]:
+    """For each explained note the words that weigh most in either version, those of the largest weight first."""
+    for number, one in enumerate(explained, start=1):
+        order = sorted(one.words, key=lambda group: words.group_place(experiment, group))
+        weights = {group: dict(one.words[group]) for group in order}
+        axis = Axis.over([weight for each in weights.values() for weight in each.values()])
+        named = {group: words.group_name(experiment, group) for group in weights}
+        places = {group: words.group_place(experiment, group) for group in weights}
+        scores = ", ".join(f"{one.scores[group]:.2f} as {named[group]}" for group in weights if group in one.scores)
+        yield Chart(
+            "words of the most mismatched note" + (f" ({number})" if len(explained) > 1 else ""),
+            f"The note that {one.model_id} judges most differently ({words.plain(one.phenotype)}, training notes "
+            f"{words.plain(one.regime)}): {scores}. Weights by LIME, of the words that weigh most in each version: "
+            "above zero a word speaks for the phenotype. A dash: not among them.",
+            ("word", *(named.values())),
+            (("", tuple(_word_row(word, weights, places, axis) for word in _heaviest(weights))),),
+            ruler(axis, "weight"),
+            keys=tuple((key(places[group]), named[group]) for group in weights),
+        )
+
+
+def _heaviest(weights: Mapping[str, Mapping[str, float]]) -> list[str]:
+    most = {
+        word: max(abs(each.get(word, 0.0)) for each in weights.values()) for each in weights.values() for word in each
+    }
+    return sorted(most, key=lambda word: -most[word])
+
+
+def _word_row(word: str, weights: Mapping[str, Mapping[str, float]], places: Mapping[str, int], axis: Axis) -> Row:
+    known = {group: each.get(word, math.nan) for group, each in weights.items()}
+    return Row(
+        word,
+        strip([Dot(weight, group=places[group]) for group, weight in known.items()], axis),
+        tuple((words.number(weight, signed=True), weight) for weight in known.values()),
+    )
