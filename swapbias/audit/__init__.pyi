@@ -31,6 +31,7 @@ from .results import (
     parse_results as parse_results,
     read_results as read_results,
     rebuild_report as rebuild_report,
+    write_figures as write_figures,
     write_results as write_results,
 )
 from .run import Run as Run, score_prompts as score_prompts

@@ -12,6 +12,7 @@ import pandas as pd
 
 from swapbias.audit.run import REQUIRED, Run
 from swapbias.errors import UsageError
+from swapbias.files import write_whole
 from swapbias.findings import Finding, findings_table
 from swapbias.measures import MEASURES, Estimate
 from swapbias.privacy import own_data, public_manifest, public_model
@@ -297,6 +298,34 @@ def rebuild_report(run: Run) -> Path:
     """
     write_report(run, read_results(run))
     return run.folder / REPORT
+
+
+def write_figures(run: Run, folder: Path, *, style: str, kind: str) -> "list[tuple[Path, str]]":
+    """Write every figure of a finished run into a folder, a file for each; gives their paths and captions.
+
+    Args:
+        run: is not written to.
+        folder: made where it is missing.
+        style: of ``report.STYLES``.
+        kind: of ``report.FORMATS``.
+
+    Raises:
+        UsageError: as ``read_results``, or the run has nothing to draw. ValueError: as ``read_results``.
+    """
+    from swapbias.report import draw_figures, explanation_figures, headline_figure
+
+    shown = as_public(read_results(run))
+    drawn = [headline_figure(shown.found, style=style), *draw_figures(shown.found, shown.items, style=style)]
+    figures = [one for one in (*drawn, *explanation_figures(shown.explained, style=style)) if one is not None]
+    if not figures:
+        raise UsageError(
+            f"{run.folder} has no figures: no headline gap has a margin, and no slice has values that differ. Its "
+            f"numbers are in {FINDINGS_CSV} and its report."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in figures:
+        write_whole(folder / f"{one.name}.{kind}", one.as_bytes(kind, style))
+    return [(folder / f"{one.name}.{kind}", one.caption) for one in figures]
 
 
 def read_results(run: Run) -> Results:

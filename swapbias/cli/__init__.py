@@ -18,7 +18,7 @@ from swapbias.cli.cache import cache
 from swapbias.cli.check import check
 from swapbias.cli.compare import compare
 from swapbias.cli.lexicon import lexicon
-from swapbias.cli.share import report, share
+from swapbias.cli.share import figures, report, share
 from swapbias.cli.study import study
 from swapbias.cli.swap import swap
 from swapbias.cli.terminal import AsJson, err, out, print_json, print_reproduced
@@ -40,6 +40,7 @@ app.command("swap")(swap)
 app.command("train")(train)
 app.command("report")(report)
 app.command("cache")(cache)
+app.command("figures")(figures)
 app.command("share")(share)
 app.command("compare")(compare)
 

@@ -1,4 +1,4 @@
-"""swapbias share and report: results that others read, and a report drawn again."""
+"""swapbias share, report and figures: results that others read, a report drawn again, figures for papers."""
 
 from pathlib import Path
 from typing import Annotated
@@ -70,3 +70,22 @@ def report(run: Annotated[Path, typer.Argument(help="Folder of a finished run.")
     from swapbias.audit import Run, rebuild_report
 
     out.print(f"Report: {rebuild_report(Run.open(run))}", soft_wrap=True, markup=False)
+
+
+def figures(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    style: Annotated[
+        str, typer.Option(help="paper: 3.3 or 6.9 inches wide, text as text; page: as in the report.")
+    ] = "paper",
+    kind: Annotated[str, typer.Option("--format", help="pdf, svg or png.")] = "pdf",
+    folder: Annotated[Path, typer.Option("--out", help="Folder to write to.")] = Path("swapbias-figures"),
+) -> None:
+    """Write the figures of a run for a paper, a file for each group of findings, and print their captions."""
+    from swapbias.audit import Run, write_figures
+    from swapbias.report import FORMATS, STYLES
+
+    for name, value, known in (("--style", style, tuple(STYLES)), ("--format", kind, FORMATS)):
+        if value not in known:
+            raise UsageError(f"{name} is {value!r}, expected one of {', '.join(known)}.")
+    for path, caption in write_figures(Run.open(run), folder, style=style, kind=kind):
+        out.print(f"{path}: {caption}", soft_wrap=True, markup=False)

@@ -1,4 +1,7 @@
 from .figures import (
+    FORMATS as FORMATS,
+    STYLES as STYLES,
+    Drawn as Drawn,
     comparison_figures as comparison_figures,
     draw_figures as draw_figures,
     explanation_figures as explanation_figures,

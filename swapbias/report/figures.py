@@ -2,8 +2,10 @@
 
 import io
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import matplotlib
@@ -30,28 +32,77 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "swapbias",
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "text.parse_math": False,  # names are strangers', and a dollar in them is one
 }
+# For papers: text stays text, in fonts that journals take (TrueType, not Type 3).
+PAPER = {**STYLE, "font.size": 8.0, "pdf.fonttype": 42, "svg.fonttype": "none", "axes.linewidth": 0.6}
+STYLES: Mapping[str, Mapping[Any, Any]] = {"page": STYLE, "paper": PAPER}
+FORMATS = ("pdf", "svg", "png")
+COLUMN, TEXT = 3.3, 6.9  # inches: one column of a paper, and both
+_ROOM = 1.45  # inches that a panel needs beside its labels: where a column leaves less, it takes both
+_NO_DATE: Mapping[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Drawn:
-    """A figure as SVG and PNG, with the sentence that says what it shows."""
+    """A figure, with the sentence that says what it shows."""
 
     name: str
     study: str
     caption: str
-    svg: bytes
-    png: bytes
+    figure: Figure
+
+    @cached_property
+    def svg(self) -> bytes:
+        return self.as_bytes("svg")
+
+    @cached_property
+    def png(self) -> bytes:
+        return self.as_bytes("png")
+
+    def as_bytes(self, kind: str, style: str = "page") -> bytes:
+        """The figure in a format, the same bytes for the same drawing; for a paper as wide as its column or text."""
+        with matplotlib.rc_context(dict(STYLES[style])):
+            if style == "paper":
+                _fit(self.figure)
+            buffer = io.BytesIO()
+            dpi = 150 if style == "page" else 600
+            self.figure.savefig(buffer, format=kind, dpi=dpi, metadata=_NO_DATE[kind])
+            return buffer.getvalue()
+
+
+def _fit(figure: Figure) -> None:
+    """One column wide where all of it fits, else both; panels that have no room beside each other go below."""
+    panels = [one for one in figure.axes if one.get_visible() and one.get_label() != "<colorbar>"]
+    height = figure.get_figheight()
+    labels = {one.get_xlabel() for one in panels if one.get_xlabel()}
+    if len(panels) > 1 and len(labels) == 1:  # said once, below all of them
+        for one in panels:
+            one.set_xlabel("")
+        figure.supxlabel(labels.pop(), fontsize="medium")
+    if not any(_fits(figure, panels, width, height) for width in (COLUMN, TEXT)) and len(panels) > 1:
+        rows = [max(1, len(one.get_yticks())) for one in panels]
+        grid = figure.add_gridspec(len(panels), 1, height_ratios=rows)
+        for place, one in enumerate(panels):
+            one.set_subplotspec(grid[place])
+        tall = height * sum(rows) / max(rows) + 0.3 * len(panels)
+        any(_fits(figure, panels, width, tall) for width in (COLUMN, TEXT))
+
+
+def _fits(figure: Figure, panels: Sequence[Any], width: float, height: float) -> bool:
+    """Whether at a width nothing is cut and every panel has room beside its labels; it has this width then."""
+    figure.set_size_inches(width, height)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="constrained_layout not applied")
+        figure.draw_without_rendering()
+    room = min(one.get_window_extent().width for one in panels) / figure.dpi
+    drawn = figure.get_tightbbox()
+    return room >= _ROOM and drawn.x0 >= -0.02 and drawn.x1 <= width + 0.02
 
 
 def saved(name: str, study: str, caption: str, figure: Figure) -> Drawn:
-    """The figure in both formats, the same bytes for the same drawing."""
-    formats = {}
-    for kind, metadata in (("svg", {"Date": None}), ("png", {})):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
-        formats[kind] = buffer.getvalue()
-    return Drawn(name, study, caption, formats["svg"], formats["png"])
+    """The figure, which is written out where a format is asked for."""
+    return Drawn(name, study, caption, figure)
 
 
 def answer_figures(
@@ -84,7 +135,7 @@ def _bias(found: Sequence[Finding]) -> Figure:
             axis.axvline(one.estimate.value, color=COLOURS[2], linewidth=0.9)
     axis.axvline(0, color="#999999", linewidth=0.8)
     for row, one in enumerate(ordered):
-        colour = COLOURS[2] if one.slice_value == BASELINE else COLOURS[1]
+        colour = COLOURS[2] if one.slice_value == BASELINE else _GAP
         axis.hlines(row, one.estimate.ci_low, one.estimate.ci_high, color=colour, linewidth=1.3)
         axis.plot(one.estimate.value, row, "o", markersize=4.5, color=colour)
     axis.set_yticks(range(len(ordered)), [plain(one.slice_value) for one in ordered], fontsize=8.5)
@@ -205,9 +256,9 @@ def rate_figures(study: str, experiment: Experiment, found: Sequence[Finding]) -
         yield saved(f"{study}-{experiment.name}", study, caption, figure)
 
 
-def explanation_figures(explained: Sequence[Explained]) -> list[Drawn]:
+def explanation_figures(explained: Sequence[Explained], *, style: str = "page") -> list[Drawn]:
     """A panel for each note: both versions side by side, the words that weigh most."""
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(dict(STYLES[style])):
         return [_panel(one, number, len(explained)) for number, one in enumerate(explained)]
 
 
@@ -271,10 +322,8 @@ def _bars(
     names = [_bar_name(one) for one in found]
     figure = Figure(figsize=(6.6, 1.0 + 0.36 * len(found)), layout="constrained")
     axis = figure.subplots()
-    kinds = list(dict.fromkeys(one.subset or one.measure for one in found))
     for row, one in enumerate(found):
-        colour = COLOURS[kinds.index(one.subset or one.measure) % len(COLOURS)]
-        axis.barh(row, one.estimate.value, 0.62, color=colour, alpha=0.75)
+        axis.barh(row, one.estimate.value, 0.62, color=_GAP, alpha=0.35)
         axis.hlines(row, one.estimate.ci_low, one.estimate.ci_high, color="#222222", linewidth=1.2)
         if null and (one.model_id, one.measure) in null:
             at = null[one.model_id, one.measure]
@@ -296,14 +345,15 @@ def _bar_name(one: Finding) -> str:
 
 
 def _panel(one: Explained, number: int, total: int) -> Drawn:
-    groups = list(one.words)
+    order = load_study(one.study).experiments[0].compared  # of the colours, as everywhere
+    groups = [group for group in order if group in one.words]
     longest = max(len(words) for words in one.words.values())
     figure = Figure(figsize=(8.4, 1.3 + 0.24 * longest), layout="constrained")
     axes = figure.subplots(1, len(groups), squeeze=False, sharex=True)[0]
     for axis, group in zip(axes, groups, strict=True):
         words = list(one.words[group])
-        colours = [COLOURS[0] if weight > 0 else COLOURS[1] for _, weight in words]
-        axis.barh(range(len(words)), [weight for _, weight in words], 0.7, color=colours)
+        colour = COLOURS[list(order).index(group) % len(COLOURS)]
+        axis.barh(range(len(words)), [weight for _, weight in words], 0.7, color=colour)
         axis.set_yticks(range(len(words)), [word for word, _ in words], fontsize=8)
         axis.set_ylim(len(words) - 0.5, -0.5)
         axis.axvline(0, color="#777777", linewidth=0.8)
@@ -333,10 +383,12 @@ def categories(experiment: Experiment, slice_: Slice, items: pd.DataFrame | None
     return {}
 
 
-def draw_figures(found: Sequence[Finding], items: Mapping[str, pd.DataFrame] | None = None) -> list[Drawn]:
+def draw_figures(
+    found: Sequence[Finding], items: Mapping[str, pd.DataFrame] | None = None, *, style: str = "page"
+) -> list[Drawn]:
     """Every figure: for each experiment its levels, gaps by slice, covariates and, from the items, its grid."""
     figures: list[Drawn] = []
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(dict(STYLES[style])):
         for study, name in dict.fromkeys((one.study, one.experiment) for one in found):
             experiment = next(e for e in load_study(study).experiments if e.name == name)
             mine = [
@@ -360,13 +412,13 @@ def draw_figures(found: Sequence[Finding], items: Mapping[str, pd.DataFrame] | N
     return figures
 
 
-def headline_figure(found: Sequence[Finding]) -> Drawn | None:
+def headline_figure(found: Sequence[Finding], *, style: str = "page") -> Drawn | None:
     """Each headline gap in margins, with its interval: what lies in the band counts as none; None without any."""
     gaps = [one for one in found if one.headline and one.margin > 0 and not math.isnan(one.estimate.value)]
     if not gaps:
         return None
     several = len({one.model_id for one in gaps}) > 1
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(dict(STYLES[style])):
         figure = Figure(figsize=(6.6, 1.0 + 0.32 * len(gaps)), layout="constrained")
         axis = figure.subplots()
         axis.axvspan(-1, 1, color=COLOURS[2], alpha=0.18, linewidth=0)
@@ -375,9 +427,14 @@ def headline_figure(found: Sequence[Finding]) -> Drawn | None:
             low, value, high = (
                 at / one.margin for at in (one.estimate.ci_low, one.estimate.value, one.estimate.ci_high)
             )
-            axis.hlines(row, low, high, color=COLOURS[1], linewidth=1.3)
-            axis.plot(value, row, "o", markersize=4.5, color=COLOURS[1])
-        names = [(one.model_id, one.study, one.experiment, plain(one.slice_value)) for one in gaps]
+            axis.hlines(row, low, high, color=_GAP, linewidth=1.3)
+            axis.plot(value, row, "o", markersize=4.5, color=_GAP)
+        asked = [(one.model_id, one.study, one.experiment, one.slice_value) for one in gaps]
+        apart = len(set(asked)) < len(asked)  # several gaps answer one question: of several groups
+        names = [
+            (*name[:3], plain(name[3]), plain(one.contrast) if apart else "")
+            for name, one in zip(asked, gaps, strict=True)
+        ]
         _label_rows(axis, [(" ".join(filter(None, name[0 if several else 1 :])), False) for name in names])
         axis.set_xlabel("gap, as a multiple of its margin")
         caption = (
@@ -472,6 +529,8 @@ def _levels(found: Sequence[Finding], experiment: Experiment, category: Mapping[
         rows = _rows(mine, category or {})
         for shift, group in enumerate(groups):
             points = [one for one in mine if one.contrast == group]
+            if not points:  # no entry of a legend for what is not there
+                continue
             apart = 0.0 if ranking else 0.18 * (shift - (len(groups) - 1) / 2)
             at = [rows.index((one.slice_value, False)) + apart for one in points]
             _points(axis, points, at, place=group_place(experiment, group), label=group_name(experiment, group))
@@ -567,7 +626,7 @@ def comparison_figures(found: Sequence[Finding], runs: Mapping[str, Mapping[str,
         found: findings of every model, which may have any name.
         runs: scored rows by study and model, where they are at hand.
     """
-    with matplotlib.rc_context({**STYLE, "text.parse_math": False}):
+    with matplotlib.rc_context(STYLE):
         for study in dict.fromkeys(one.study for one in found):
             yield from _gaps_by_model(study, [one for one in found if one.study == study])
         for study, models in runs.items():
@@ -592,8 +651,8 @@ def _gaps_by_model(study: str, found: Sequence[Finding]) -> Iterator[Drawn]:
         axis.axvline(0, color="#999999", linewidth=0.8)
         for row, one in enumerate(mine):
             estimate = one.estimate
-            axis.hlines(row, estimate.ci_low, estimate.ci_high, color=COLOURS[1], linewidth=1.3)
-            axis.plot(estimate.value, row, "o", color=COLOURS[1], markersize=5)
+            axis.hlines(row, estimate.ci_low, estimate.ci_high, color=_GAP, linewidth=1.3)
+            axis.plot(estimate.value, row, "o", color=_GAP, markersize=5)
         axis.set_yticks(range(len(mine)), [shown(f"{one.model_id} {plain(one.subset)}".strip()) for one in mine])
         axis.set_ylim(len(mine) - 0.5, -0.5)
         axis.set_xlabel(f"{plain(mine[0].contrast)}, {mine[0].unit}")

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+import shutil
 
 import pandas as pd
 import pytest
@@ -12,6 +13,7 @@ from safetensors.torch import load_file
 from swapbias.audit.audit import resume, start
 from swapbias.audit.plan import Settings
 from swapbias.audit.run import Run
+from swapbias.cli.share import figures
 from swapbias.errors import UsageError
 from swapbias.files import cache_dir
 from swapbias.report.page import Page, render
@@ -121,6 +123,25 @@ def test_the_report_is_one_file_that_fetches_nothing(default_run):
     assert "url(" not in page
     assert "This is a calibration run" in page
     assert "0.60 and 0.30" in page
+
+
+def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sentence(default_run, tmp_path, capsys):
+    run, _ = default_run
+    before = sorted(path.name for path in (run.folder / "figures").iterdir())
+    figures(run.folder, "paper", "pdf", tmp_path / "out")
+    told = capsys.readouterr().out
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert {"headlines.pdf", "gendered_stigma-rq1-phase-gap.pdf"} <= {*written}
+    assert all(name in told for name in written)
+    assert sorted(path.name for path in (run.folder / "figures").iterdir()) == before
+    with pytest.raises(UsageError, match=r"--format is 'gif', expected one of pdf, svg, png\."):
+        figures(run.folder, "paper", "gif", tmp_path / "other")
+    bare = Run(tmp_path / "bare")
+    shutil.copytree(run.folder, bare.folder)
+    (bare.folder / "results.json").write_text(json.dumps({"swapbias": "1", "findings": []}))
+    with pytest.raises(UsageError, match=r"bare has no figures: no headline gap .* findings\.csv and its report\."):
+        figures(bare.folder, "paper", "pdf", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_what_comes_from_outside_is_escaped(tmp_path, quiet):

@@ -1,6 +1,7 @@
 """Figures keep the order and the range of what they show, and one colour and shape for a group."""
 
 import math
+import re
 from dataclasses import replace
 
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 
 from swapbias.findings import Finding
 from swapbias.measures import Estimate
-from swapbias.report import draw_figures
+from swapbias.report import FORMATS, draw_figures, headline_figure
 from swapbias.report.charts import Axis, Dot, strip
 from swapbias.report.figures import COLOURS, MARKERS, STYLE, _gaps, _levels, categories
 from swapbias.studies import Slice, load_study
@@ -100,3 +101,71 @@ def test_a_scale_of_nothing_is_still_one():
 def test_a_strip_without_a_number_holds_no_dot():
     assert "dot" not in strip([Dot(math.nan)], Axis.over([1.0]))
     assert 'class="ci' not in strip([Dot(1.0)], Axis.over([1.0]))
+
+
+# --- figures for papers ----------------------------------------------------------------------------------
+
+
+def rq1_findings():
+    """Levels and gaps of three phases in three sets, one of them with a long name, and a headline."""
+    found = []
+    for place, subset in enumerate(("mental_health", "other_health", "baseline")):
+        for phase, value in (("diagnosis", 0.1), ("a phase whose name is long indeed", 0.2), ("action", 0.3)):
+            for group in ("female", "male"):
+                ends = {"low": value - 0.1, "high": value + 0.1}
+                found.append(replace(mean(group, value + 0.01 * place, phase, **ends), subset=subset))
+            found.append(replace(gap(value, phase, low=value - 0.2, high=value + 0.1), subset=subset))
+    headline = replace(gap(0.1, ""), slice_by="all", slice_value="", headline=True, margin=0.05)
+    return [*found, headline]
+
+
+def drawn_for_papers():
+    found = rq1_findings()
+    return [*draw_figures(found, style="paper"), headline_figure(found, style="paper")]
+
+
+@pytest.fixture(scope="module")
+def papers():
+    """Each figure with its bytes in PDF."""
+    return [(one, one.as_bytes("pdf", "paper")) for one in drawn_for_papers()]
+
+
+def test_a_paper_gets_text_in_truetype_at_the_width_of_a_column_or_of_both(papers):
+    widths = set()
+    for one, pdf in papers:
+        assert b"/Type3" not in pdf
+        assert b"/CIDFontType2" in pdf  # TrueType
+        assert b"CreationDate" not in pdf
+        widths.add(round(float(re.search(rb"/MediaBox \[ 0 0 ([\d.]+)", pdf)[1]) / 72, 2))
+        assert one.figure._suptitle is None
+    assert widths == {3.3, 6.9}
+    assert b"<text" in papers[-1][0].as_bytes("svg", "paper")
+
+
+def test_nothing_of_a_figure_for_a_paper_is_cut_and_panels_keep_room(papers):
+    for one, _ in papers:
+        figure = one.figure
+        figure.draw_without_rendering()
+        drawn = figure.get_tightbbox()
+        assert -0.02 < drawn.x0 < drawn.x1 < figure.get_figwidth() + 0.02, one.name
+        assert all(panel.get_window_extent().width > figure.dpi for panel in figure.axes), one.name
+
+
+def test_figures_for_papers_are_the_same_bytes_again(papers):
+    again = drawn_for_papers()
+    assert again[0].as_bytes("pdf", "paper") == papers[0][1]
+    for kind in FORMATS:
+        assert again[-1].as_bytes(kind, "paper") == papers[-1][0].as_bytes(kind, "paper")
+
+
+def test_groups_are_told_apart_in_grey(papers):
+    (levels,) = [one for one, _ in papers if one.name.endswith("levels")]
+    lines = {one.get_label(): one for one in levels.figure.axes[0].lines}
+    assert set(lines) >= {"women", "men"}
+    assert "no gender said" not in lines  # which is not there
+    assert len({line.get_marker() for line in lines.values()}) == len(lines)
+
+
+def test_a_dollar_in_a_name_is_a_dollar():
+    found = [replace(one, slice_value=one.slice_value and f"${one.slice_value}_x$^") for one in rq1_findings()]
+    assert all(one.svg for one in draw_figures(found))
