@@ -97,7 +97,7 @@ def _fits(figure: Figure, panels: Sequence[Any], width: float, height: float) ->
         figure.draw_without_rendering()
     room = min(one.get_window_extent().width for one in panels) / figure.dpi
     drawn = figure.get_tightbbox()
-    return room >= _ROOM and drawn.x0 >= -0.02 and drawn.x1 <= width + 0.02
+    return bool(room >= _ROOM and drawn.x0 >= -0.02 and drawn.x1 <= width + 0.02)
 
 
 def saved(name: str, study: str, caption: str, figure: Figure) -> Drawn:
