@@ -88,7 +88,7 @@ def _rate_axis(rates: Sequence[Finding]) -> Axis:
     scale, record = _rate_scale(measure), MEASURES[measure].scale
     least, most = (scale * record.least, scale * record.most) if record else (0.0, 1.0)
     ends = [end for one in rates for end in (one.estimate.value, one.estimate.ci_low, one.estimate.ci_high)]
-    return Axis.over([scale * end for end in ends], least=least, most=most)
+    return Axis.over([scale * end for end in ends], least=least, most=most, parts=3)
 
 
 def _rate_cell(experiment: Experiment, rates: Sequence[Finding], axis: Axis) -> Cell:

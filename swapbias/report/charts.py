@@ -67,9 +67,18 @@ class Axis:
 
     @classmethod
     def over(
-        cls, values: Iterable[float], *, margin: float = math.nan, least: float = -math.inf, most: float = math.inf
+        cls,
+        values: Iterable[float],
+        *,
+        margin: float = math.nan,
+        least: float = -math.inf,
+        most: float = math.inf,
+        parts: int = 5,
     ) -> "Axis":
-        """An axis that holds zero, the margin and every value, and leaves the range from least to most to none."""
+        """An axis that holds zero, the margin and every value, and leaves the range from least to most to none.
+
+        Its ticks cut it into about so many ``parts`` at most, which have room where it is narrow.
+        """
         known = [0.0, *(one for one in values if math.isfinite(one))]
         known += [-margin, margin] if math.isfinite(margin) else []
         low, high = max(least, min(known)), min(most, max(known))
@@ -77,7 +86,7 @@ class Axis:
         low, high = max(least, low - room if low < 0 else low), min(most, high + room if high > 0 else high)
         if high <= low:  # nothing but zero, at an end of its range
             high = low + 1
-        return cls(low, high, tuple(_ticks(low, high)), margin)
+        return cls(low, high, tuple(_ticks(low, high, parts)), margin)
 
     def at(self, value: float) -> float:
         """Where a value lies, in percent of the width; values beyond an end lie there."""
@@ -102,10 +111,10 @@ class Dot:
     most: float = math.nan
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers, six at most, zero among them."""
-    step = 10 ** math.floor(math.log10((high - low) / 4))
-    step *= next(times for times in (1, 2, 5, 10) if (high - low) / (times * step) <= 7)
+def _ticks(low: float, high: float, parts: int) -> list[float]:
+    """Round numbers, zero among them."""
+    step = 10 ** math.floor(math.log10((high - low) / parts))
+    step *= next(times for times in (1, 2, 5, 10) if (high - low) / (times * step) <= parts)
     return [step * count for count in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 

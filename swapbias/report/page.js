@@ -281,7 +281,7 @@
       this.told = made("p", { class: "soft", role: "status" });
       /** @type {[string, HTMLInputElement|HTMLSelectElement][]} */
       this.tools = [["find", this.find], ["by", this.by], ["set", this.set], ["group", this.group]];
-      const tools = made("div", { class: "tools" }, label("find in slices", this.find), label("of", this.by));
+      const tools = made("div", { class: "tools" }, label("find in slices", this.find), label("in", this.by));
       if (this.set.length > 2) tools.append(label("set", this.set));
       if (this.group.length > 2) tools.append(label("group", this.group));
       place.append(tools, this.told);

@@ -257,7 +257,7 @@ def _name_in_answer(finding: Finding) -> str:
         return f"{words.value_name(finding.slice_value)} (training notes {words.plain(finding.subset)})"
     if finding.measure == "gap_difference":
         return f"difference: {told}"
-    return words.quantity(finding) if told == "all" else told
+    return sentence.compared(finding) if told == "all" else told
 
 
 def _pair_name(experiment: Experiment, finding: Finding) -> str:
@@ -481,7 +481,7 @@ def _gap_chart(slice_: Slice, gaps: Sequence[Finding], category: Mapping[str, st
         row = _gap_row(one, axis, words.value_name(one.slice_value), find=_find(slice_, one))
         head = _head(one, category, several, [_set_apart(one)] if apart else [])
         parts.setdefault(head, []).append(row)
-    unit, contrast = _unit_head(gaps[0]), "" if apart else f" ({words.plain(gaps[0].contrast)})"
+    unit, contrast = _unit_head(gaps[0]), "" if apart else f" ({sentence.compared(gaps[0])})"
     rows = [row for part in parts.values() for row in part]
     return Chart(
         f"gaps by {slice_.name}",

@@ -86,7 +86,7 @@ def _several(headlines: Sequence[Finding]) -> str:
         alike.setdefault(said, []).append(one)
     told = []
     for said, part in alike.items():
-        names = _listed([words.plain(one.slice_value) for one in part])
+        names = _listed([sliced(one) for one in part])
         most = max(part, key=lambda one: abs(one.estimate.value))
         size = amount(most.estimate.value, most.unit)
         up_to = "up to " if len(part) > 1 else ""
@@ -221,7 +221,13 @@ def _sentence(finding: Finding, found: Sequence[Finding]) -> str:
         told = f"{model} {_gap(finding)}"
     if finding.subset and not finding.headline and finding.measure != "gap_difference":
         told += f" ({words.plain(finding.subset)})"
-    return f"{told}{'' if finding.slice_by == 'all' else f' for {words.plain(finding.slice_value)}'}."
+    return f"{told}{'' if finding.slice_by == 'all' else f' for {sliced(finding)}'}."
+
+
+def sliced(finding: Finding) -> str:
+    """The value of a slice in words; notes of a user's own have one label, which has no name."""
+    own = (finding.slice_by, finding.slice_value) == ("phenotype", "own")
+    return "the label of these notes" if own else words.plain(finding.slice_value)
 
 
 def _subject(finding: Finding) -> str:
@@ -245,6 +251,15 @@ def _sides(finding: Finding) -> tuple[str, str]:
     named = experiment.named if experiment else {}
     first, second = (named.get(name, words.plain(name)) for name in names)
     return first, second
+
+
+def compared(finding: Finding) -> str:
+    """What a gap subtracts from what, groups by the names that sentences give them; any other quantity in words."""
+    experiment = experiment_of(finding)
+    named = experiment and finding.contrast == f"{experiment.group} - {experiment.reference_group}"
+    if named and finding.score == "score" and finding.measure in ("paired_gap", "group_gap", "answer_bias"):
+        return "{} minus {}".format(*_sides(finding))
+    return words.quantity(finding)
 
 
 def _claim(finding: Finding, experiment: Experiment | None) -> str:

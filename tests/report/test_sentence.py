@@ -9,7 +9,7 @@ import pytest
 
 from swapbias.findings import VERDICTS, Finding
 from swapbias.measures import Estimate
-from swapbias.report import answer, summary
+from swapbias.report import answer, sentence, summary
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS
 SURE = (" women over men by", " men over women by")
@@ -282,3 +282,97 @@ def test_a_gap_is_told_of_its_own_two_groups():
 def test_a_test_of_rates_says_what_differs():
     one = replace(spread(0.2), contrast="all groups, positives")
     assert answer(one).sentence == "m: all groups, positives: no difference shown (one test of all, p 0.200)."
+# --- every combination -----------------------------------------------------------------------------------
+
+SIZES = (0.002, 0.049, 0.05, 0.2)  # below, just below, at and above the margin
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+@pytest.mark.parametrize("certainty", CERTAINTIES)
+@pytest.mark.parametrize("beside", [(), (FOUND, FOUND), (FOUND, NONE), (UNDECIDED, SMALL)], ids=str)
+def test_no_difference_of_gaps_claims_more_than_its_verdict(verdict, certainty, beside):
+    exact = certainty == "no interval"
+    both = parts(0.1, -0.1, *beside) if beside else []
+    for sign, size, kept, turned, lost in product((1, -1), SIZES, KEPT, TURNED, LOST):
+        finding = change(
+            sign * size, verdict, **CERTAINTIES[certainty], signs_kept=kept, hinges_on=turned,
+            worst_low=size - lost, worst_high=size + lost,
+        )  # fmt: skip
+        told = answer(finding, both)
+        toward = "women" if sign > 0 else "men"
+        moved = " moves " in told.sentence
+        sure = verdict in (FOUND, SMALL, UNSTABLE)
+        assert moved == (sure or (exact and verdict == UNDECIDED))
+        assert not moved or f" toward {toward} by " in told.sentence
+        assert ("too little to say" in told.sentence) == (exact and verdict == UNDECIDED)
+        assert ("that count as a gap" in told.sentence.rpartition(";")[2]) == (verdict == SMALL)
+        assert ("not in other wordings" in told.sentence.rpartition(";")[2]) == (verdict == UNSTABLE)
+        assert ("makes no d" in told.sentence) == (verdict == NONE or (verdict == UNDECIDED and not exact))
+        cautions = " ".join(told.cautions)
+        assert ("of other wordings" in cautions) == (not math.isnan(kept))
+        assert ("x has the other sign" in cautions) == bool(turned)
+        assert ("could turn its sign" in cautions) == (size < lost)
+        assert all(text.endswith(".") and "nan" not in text for text in (told.sentence, *told.cautions))
+
+
+def test_of_several_gaps_each_is_told_once_and_by_its_own_verdict():
+    for verdicts, signs in product(product(VERDICTS, VERDICTS), product((1, -1), (1, -1))):
+        found = [
+            gap(sign * 0.1, verdict, slice_by="phenotype", slice_value=name)
+            for verdict, sign, name in zip(verdicts, signs, ("first", "second"), strict=True)
+        ]
+        told = summary(found)
+        pieces = told.removeprefix("m ").removesuffix(".").split("; it ")
+        assert len(pieces) == (
+            1 if verdicts[0] == verdicts[1] and (signs[0] == signs[1] or verdicts[0] in (NONE, UNDECIDED)) else 2
+        )
+        for verdict, sign, name in zip(verdicts, signs, ("first", "second"), strict=True):
+            (piece,) = [one for one in pieces if name in one]
+            claims = [words.strip().removesuffix(" by") in piece for words in SURE]
+            expected = [sign > 0, sign < 0] if verdict in (FOUND, SMALL, UNSTABLE) else [False, False]
+            assert claims == expected
+            assert ("count as a gap" in piece) == (verdict == SMALL)
+            assert ("not in other wordings" in piece) == (verdict == UNSTABLE)
+            assert ("shows no gap" in piece) == (verdict == NONE)
+            assert ("leaves undecided" in piece) == (verdict == UNDECIDED)
+    lost = [gap(math.nan, "", slice_by="phenotype", slice_value="lost"), gap(0.1, FOUND, slice_by="phenotype")]
+    assert "could not be scored for lost" in summary([replace(lost[0], verdict=UNDECIDED), lost[1]])
+
+
+@pytest.mark.parametrize("verdict", ["", *VERDICTS])
+def test_what_was_not_scored_is_no_answer_whatever_else_is_known(verdict):
+    for kept, turned, measure in product(KEPT, TURNED, ("paired_gap", "gap_difference", "flip_rate")):
+        subset = "mental_health - other_health" if measure == "gap_difference" else ""
+        finding = gap(math.nan, verdict, measure=measure, subset=subset, signs_kept=kept, hinges_on=turned)
+        told = answer(finding)
+        assert told.sentence == "m: no answer, because nothing that the question needs could be scored."
+        assert told.certainty == ""
+        assert "nan" not in " ".join(told.cautions)
+
+
+def test_how_many_were_not_scored_is_said_with_every_verdict():
+    for verdict, lost in product(VERDICTS, (0, 3)):
+        finding = gap(0.1, verdict)
+        told = answer(replace(finding, estimate=replace(finding.estimate, n_unscored=lost)))
+        assert ("3 of 13 units could not be scored." in told.cautions) == bool(lost)
+
+
+@pytest.mark.parametrize(
+    ("finding", "said"),
+    [
+        (gap(0.95, FOUND, width=0.1), "+85.0 to +100.0"),
+        (gap(-0.95, FOUND, width=0.1), "−100.0 to −85.0"),
+        (change(-1.5, FOUND, width=1.0), "−200.0 to −50.0"),
+        (gap(0.02, "", measure="mean", contrast="female", width=0.1), "0.0 to 12.0"),
+        (gap(0.98, "", measure="flip_rate", unit="share of notes", width=0.1), "88.0 % to 100.0 %"),
+        (gap(0.3, FOUND, unit="mean log-odds of the disapproving antonym", width=9.0), "−8.700 to +9.300"),
+        (gap(0.3, FOUND, error=math.nan), ""),
+    ],
+)
+def test_no_interval_reaches_beyond_what_its_quantity_can_be(finding, said):
+    assert sentence.interval(finding) == said
+
+
+def test_notes_of_ones_own_have_a_label_without_a_name():
+    told = answer(gap(0.1, FOUND, slice_by="phenotype", slice_value="own")).sentence
+    assert told.endswith(" by 10.0 points for the label of these notes.")
