@@ -13,6 +13,7 @@ from .compare import (
     side_by_side as side_by_side,
     write_comparison as write_comparison,
 )
+from .exports import EXPORTS as EXPORTS, export_run as export_run
 from .outcome import Audit as Audit
 from .plan import (
     Settings as Settings,

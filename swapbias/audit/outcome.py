@@ -15,6 +15,7 @@ import pandas as pd
 
 from swapbias.audit.audit import start
 from swapbias.audit.compare import ComparedRun, read_run, scored_rows, side_by_side
+from swapbias.audit.exports import export_run
 from swapbias.audit.plan import settings_of
 from swapbias.audit.results import REPORT, rebuild_report, scored_items
 from swapbias.audit.run import Run
@@ -273,6 +274,19 @@ class Audit:
         if not page.exists():
             rebuild_report(self.run)
         return Path(shutil.copyfile(page, path)) if path is not None else page
+
+    def export(self, to: str, out: "str | PathLike[str]", *, by: str = "") -> list[Path]:
+        """Write this audit in the form of another evaluator: ``swapbias export`` in Python; the files written.
+
+        Args:
+            to: ``every-eval-ever``, ``lm-eval`` or ``csv``.
+            out: a new folder.
+            by: who ran the audit, where the form has a place for it.
+
+        Raises:
+            UsageError: another form, or a folder that is not empty.
+        """
+        return export_run(self.run, to, Path(out), by=by, say=_log.info)
 
     def assert_below(
         self,

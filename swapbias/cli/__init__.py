@@ -18,7 +18,7 @@ from swapbias.cli.cache import cache
 from swapbias.cli.check import check
 from swapbias.cli.compare import compare
 from swapbias.cli.lexicon import lexicon
-from swapbias.cli.share import figures, report, share
+from swapbias.cli.share import export, figures, report, share
 from swapbias.cli.study import study
 from swapbias.cli.swap import swap
 from swapbias.cli.terminal import AsJson, err, out, print_json, print_reproduced
@@ -42,6 +42,7 @@ app.command("report")(report)
 app.command("cache")(cache)
 app.command("figures")(figures)
 app.command("share")(share)
+app.command("export")(export)
 app.command("compare")(compare)
 
 # Torch and transformers bring a million objects that stay: by Python's own threshold (700) a fifth of an audit's

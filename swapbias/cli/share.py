@@ -1,4 +1,4 @@
-"""swapbias share, report and figures: results that others read, a report drawn again, figures for papers."""
+"""swapbias share, export, report and figures: results that others read, a report drawn again, figures for papers."""
 
 from pathlib import Path
 from typing import Annotated
@@ -63,6 +63,19 @@ def share(
         out.print(f"{one.repo.name}: {one.status}. {one.url}", soft_wrap=True, markup=False)
     if dry_run:
         out.print("Dry run: nothing was published.")
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    to: Annotated[str, typer.Option(help="every-eval-ever, lm-eval or csv.")],
+    folder: Annotated[Path, typer.Option("--out", help="A new folder to write to.")],
+    by: Annotated[str, typer.Option(help="Who ran the audit, where the form has a place for it.")] = "",
+) -> None:
+    """Write a run in the form of another evaluator; scored prompts of private notes stay."""
+    from swapbias.audit import Run, export_run
+
+    written = export_run(Run.open(run), to, folder, by=by, say=say)
+    out.print(f"Exported: {len(written)} files in {folder}", soft_wrap=True, markup=False)
 
 
 def report(run: Annotated[Path, typer.Argument(help="Folder of a finished run.")]) -> None:

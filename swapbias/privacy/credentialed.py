@@ -4,9 +4,12 @@ PhysioNet lets nobody share such text or what is derived from it with third part
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from swapbias.errors import UsageError
+from swapbias.privacy.redact import own_data
 
 FILE = "CREDENTIALED"  # stands in every folder that holds such text or anything made from it
 NOTE = (
@@ -52,3 +55,13 @@ def refuse(path: Path, action: str) -> None:
         raise UsageError(
             f"{path} holds credentialed clinical data, which must not be {action}. Keep it on this machine."
         )
+
+
+def texts_stay(folder: Path, manifest: Mapping[str, Any]) -> str:
+    """Why the scored prompts of a run stay on this machine, as the end of a sentence; blank where they may leave.
+
+    What they are made of tells it: credentialed notes, or notes of the user's own, which are private.
+    """
+    if is_credentialed(folder) or manifest.get("credentialed"):
+        return "they are made of credentialed clinical data"
+    return "they are made of notes of your own, which are private" if own_data(manifest) else ""
