@@ -3,8 +3,7 @@
 import argparse
 import sys
 
-from swapbias.hub import push_command, push_dataset, say
-from swapbias.studies import corpora, load_corpus
+from swapbias.hub import push_datasets
 
 
 def main() -> int:
@@ -14,15 +13,8 @@ def main() -> int:
     parser.add_argument("--namespace", required=True, help="your name or an organisation's on the Hub")
     parser.add_argument("--private", action="store_true", help="make new datasets private")
     parser.add_argument("--dry-run", action="store_true", help="say what would be pushed, push nothing")
-    chosen = parser.parse_args()
-    return push_command(
-        "push_datasets",
-        chosen.namespace,
-        lambda: [load_corpus(name).name for name in chosen.corpus or corpora()],
-        lambda hub, name: push_dataset(
-            hub, name, namespace=chosen.namespace, private=chosen.private, dry_run=chosen.dry_run, say=say
-        ),
-    )
+    chosen = vars(parser.parse_args())
+    return push_datasets(chosen.pop("corpus"), **chosen, caller="push_datasets")
 
 
 if __name__ == "__main__":

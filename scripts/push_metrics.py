@@ -2,11 +2,8 @@
 
 import argparse
 import sys
-from pathlib import Path
 
-from swapbias import __version__
-from swapbias.hub import check_release, push_command, push_metric, say
-from swapbias.studies import metric_path, metrics
+from swapbias.hub import push_metrics
 
 
 def main() -> int:
@@ -17,25 +14,8 @@ def main() -> int:
     parser.add_argument("--private", action="store_true", help="make new Spaces private")
     parser.add_argument("--dry-run", action="store_true", help="say what would be pushed, push nothing")
     parser.add_argument("--untagged", action="store_true", help="do not ask git whether the release is tagged")
-    chosen = parser.parse_args()
-    return push_command(
-        "push_metrics",
-        chosen.namespace,
-        lambda: _names(chosen.metric or metrics(), untagged=chosen.untagged),
-        lambda hub, name: push_metric(
-            hub, name, namespace=chosen.namespace, private=chosen.private, dry_run=chosen.dry_run, say=say
-        ),
-    )
-
-
-def _names(names: list[str], *, untagged: bool) -> list[str]:
-    """The metrics, once it is known that there are such and that the release their pages name is tagged."""
-    folders = [Path(metric_path(name)) for name in names]
-    if untagged:
-        say(f"v{__version__} is not checked: the pages name a release that may not be there.")
-    else:
-        check_release(folders[0], __version__)
-    return names
+    chosen = vars(parser.parse_args())
+    return push_metrics(chosen.pop("metric"), **chosen, caller="push_metrics")
 
 
 if __name__ == "__main__":

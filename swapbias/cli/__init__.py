@@ -17,6 +17,7 @@ from swapbias.cli.audit import audit, plan
 from swapbias.cli.cache import cache
 from swapbias.cli.check import check
 from swapbias.cli.compare import compare
+from swapbias.cli.hub import pull, push
 from swapbias.cli.lexicon import lexicon
 from swapbias.cli.share import export, figures, report, share
 from swapbias.cli.study import study
@@ -33,6 +34,8 @@ app = typer.Typer(
 )
 app.add_typer(lexicon, name="lexicon")
 app.add_typer(study, name="study")
+app.add_typer(push, name="push")
+app.add_typer(pull, name="pull")
 app.command("audit")(audit)
 app.command("plan")(plan)
 app.command("check")(check)

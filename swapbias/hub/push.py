@@ -1,13 +1,9 @@
 """Publish a repository: compare what is made with what is there, refuse, commit, tag."""
 
 import difflib
-import io
-import os
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 from swapbias.errors import HubError, UsageError
 from swapbias.hub import header
@@ -183,92 +179,3 @@ def show_change(hub: Hub, state: State | None, change: Change, say: Say, *, text
 def printable(text: str) -> str:
     """A stranger's text without control characters."""
     return "".join(one if one.isprintable() or one == "\t" else "�" for one in text)
-
-
-# --- the scripts ------------------------------------------------------------------------------------------
-
-
-def check_namespace(hub: Hub, namespace: str) -> None:
-    """Know before the work starts that the token may write there.
-
-    Raises:
-        UsageError: it may not, naming where it may.
-        HubError: there is no token, or it is refused.
-    """
-    owners = hub.owners()
-    if namespace not in owners:
-        raise UsageError(f"The token may not write to {namespace!r}, expected one of {', '.join(owners)}.")
-
-
-def push_command(
-    script: str, namespace: str, names: Callable[[], Iterable[str]], push: Callable[[Hub, str], Pushed]
-) -> int:
-    """What the push scripts do: check, push one after the other, say so; trouble with one does not stop the others.
-
-    Args:
-        script: its name, before sentences of trouble.
-        namespace: where to.
-        names: gives what is to be pushed; raises UsageError or ValueError for what cannot be.
-        push: pushes one of them.
-
-    Returns:
-        The exit code: 0, 1 where one of them failed, 2 for what cannot be meant, 130 where the user stopped it.
-    """
-    prepare_output()
-    try:
-        chosen = dict.fromkeys(names())
-        hub = Hub()
-        check_namespace(hub, namespace)
-    except ValueError as error:
-        complain(script, error)
-        return 2 if isinstance(error, UsageError) else 1
-    done: list[Pushed] = []
-    failed: list[str] = []
-    for name in chosen:
-        try:
-            pushed = push(hub, name)
-        except KeyboardInterrupt:
-            complain(script, f"stopped at {name}. What was pushed stays: run it again to go on.")
-            return 130
-        except Exception as error:  # noqa: BLE001 - the last resort before a traceback
-            fault = "" if isinstance(error, OSError | ValueError) else ". This is a fault of swapbias."
-            complain(script, f"{name}: {type(error).__name__ + ': ' if fault else ''}{error}{fault}")
-            failed.append(name)
-            continue
-        done.append(pushed)
-        at = f" at {pushed.commit[:12]}" if pushed.commit else ""
-        say(f"{pushed.repo.name}: {pushed.status}{' (private)' if pushed.private else ''}, {pushed.tag}{at}")
-    changed = sum(one.status != "unchanged" for one in done)
-    what = "would change" if any(one.status.startswith("would") for one in done) else "changed"
-    say(f"{len(done)} done, {changed} of them {what}; {len(failed)} failed.")
-    if failed:
-        complain(script, f"failed: {', '.join(failed)}")
-    return 1 if failed else 0
-
-
-def prepare_output() -> None:
-    """Let a terminal that cannot show a letter show ``?`` in its place."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
-def say(line: str) -> None:
-    """A line of the result."""
-    _write(sys.stdout, line)
-
-
-def complain(script: str, sentence: object) -> None:
-    """A sentence of trouble, on one line after the script's name."""
-    _write(sys.stderr, f"{script}: {' '.join(str(sentence).split())}")
-
-
-def _write(stream: TextIO, line: str) -> None:
-    """A line now; once nobody reads any more, lines go nowhere and the work goes on."""
-    try:
-        stream.write(f"{line}\n")
-        stream.flush()
-    except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())  # what is still to be flushed at the end would fail as well
-        os.close(nowhere)

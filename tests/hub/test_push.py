@@ -4,7 +4,8 @@ import pytest
 
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Hub, Repo
-from swapbias.hub.push import Pushed, check_namespace, push_command, push_repo, signed
+from swapbias.hub.jobs import check_namespace, push_command
+from swapbias.hub.push import Pushed, push_repo, signed
 
 REPO = Repo("dataset", "alice/toy")
 KEY = ("dataset", "alice/toy")

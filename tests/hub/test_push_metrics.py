@@ -164,7 +164,7 @@ def test_the_script_asks_for_the_release_before_it_pushes(hub, monkeypatch, caps
     def untagged(folder, version):
         raise UsageError(f"{version} is not tagged.")
 
-    monkeypatch.setattr(push_metrics, "check_release", untagged)
+    monkeypatch.setattr("swapbias.hub.jobs.check_release", untagged)
     monkeypatch.setattr(sys, "argv", ["push_metrics.py", NAME, "--namespace", "lab"])
     assert push_metrics.main() == 2
     assert capsys.readouterr().err == f"push_metrics: {__version__} is not tagged.\n"

@@ -1,0 +1,70 @@
+"""swapbias push and pull: what the scripts of a checkout do, for whoever installed a wheel."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from swapbias.cli import app
+from tests.hub.clients import online
+from tests.hub.server import LocalHub
+from tests.hub.shared_runs import MANIFEST, on_disk, shared
+
+SMALL = "phenotype_fairness"
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    with LocalHub() as running:
+        running.add_user("alice", token="hf_alice")
+        with online(monkeypatch, running, home=tmp_path / "hf-home", token="hf_alice"):
+            yield running
+
+
+def swapbias(capfd, *arguments):
+    """Exit code and what was said; jobs write to the streams themselves."""
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    return done.exit_code, done.output + "".join(capfd.readouterr())
+
+
+@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+def test_a_corpus_goes_there_and_comes_back(hub, capfd, tmp_path):
+    code, told = swapbias(capfd, "push", "datasets", SMALL, "--namespace", "alice", "--private")
+    assert (code, f"alice/{SMALL}: created (private), v1.0.0 at " in told) == (0, True)
+    code, told = swapbias(capfd, "pull", "datasets", "alice", "--out", tmp_path, "--revision", "v1.0.0")
+    assert (code, f"alice/{SMALL} v1.0.0" in told) == (0, True)
+    source = json.loads((tmp_path / SMALL / "source.json").read_text())
+    assert source["commit"] == hub.tags("dataset", f"alice/{SMALL}")["v1.0.0"]
+
+
+def test_several_runs_go_to_one_repository_and_come_back(hub, capfd, tmp_path):
+    settings = MANIFEST["settings"] | {"load": {"dtype": "float32"}}
+    runs = [on_disk(tmp_path / str(seed), settings=settings | {"seed": seed}) for seed in (1, 2)]
+    code, told = swapbias(capfd, "push", "results", *runs, "--results", "alice/audits", "--findings-only")
+    assert (code, told.count(": alice/audits ")) == (0, 2), told
+    code, told = swapbias(capfd, "pull", "results", "alice/audits", "--out", tmp_path / "out")
+    assert (code, "open them as you would a page of a stranger's" in told) == (0, True)
+    found = (tmp_path / "out/alice/audits/runs").iterdir()
+    assert {json.loads((run / "manifest.json").read_text())["settings"]["seed"] for run in found} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("push", "datasets", "occupations", "--namespace", "alice"), 2, "swapbias: Unknown corpus 'occupations'"),
+        (("push", "metrics", "paired_gap", "--namespace", "bob", "--untagged"), 2, "may not write to 'bob'"),
+        (("push", "results", "nowhere", "--results", "alice/a"), 2, "swapbias: nowhere holds no run"),
+        (("pull", "metrics", "alice", "--out", "x"), 2, "alice has no metric of swapbias that can be seen"),
+        (("pull", "results", "alice/none", "--out", "x"), 2, "alice/none is not there"),
+    ],
+)
+def test_trouble_is_a_sentence_and_an_exit_code(hub, capfd, arguments, code, said):
+    found, told = swapbias(capfd, *arguments)
+    assert (found, said in told, "Traceback" in told) == (code, True, False)
+
+
+def test_one_broken_repository_does_not_stop_the_others(hub, capfd, tmp_path):
+    hub.add_repo("dataset", "alice/audits", files=shared("x"))
+    code, told = swapbias(capfd, "pull", "results", "alice/none", "alice/audits", "--out", tmp_path / "out")
+    assert (code, "1 of 2 could not be pulled" in told) == (2, True)
+    assert (tmp_path / "out/alice/audits/source.json").is_file()
