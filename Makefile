@@ -4,11 +4,11 @@ PYTHON ?= python3
 READY  := $(VENV)/.ready
 NODE   := build/node
 
-.PHONY: setup audit test docs bench lint types clean
+.PHONY: setup audit test docs bench lint types release-check clean
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml setup.py constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[lexicon,clinical,explain,train,dev,docs]'
 	touch $@
@@ -41,6 +41,10 @@ $(NODE)/.ready: Makefile
 	@mkdir -p $(NODE)
 	@if command -v npm > /dev/null && npm install --prefix $(NODE) --silent --no-audit --no-fund --ignore-scripts typescript@5.9.3 axe-core@4.14.1; \
 	then touch $@; else rm -f $@; echo "Skipped: page.js is not type-checked and axe-core not asked, because npm is missing or reaches no registry."; fi
+
+# Builds what would be released, looks into it, and tries it in a clean environment of each interpreter that is here.
+release-check: $(READY)
+	$(VENV)/bin/python scripts/release_check.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
