@@ -64,11 +64,11 @@ def made() -> Iterator[tuple[str, str]]:
     """Path and Markdown of each page that is made."""
     yield (
         "index.md",
-        (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](").replace(".ipynb)", ".md)"),
+        (ROOT / "README.md").read_text(encoding="utf-8-sig").replace("](docs/", "](").replace(".ipynb)", ".md)"),
     )
     for room, folder in CARDS.items():
         for card in cards(folder):
-            yield f"{room}/{card.parent.name}.md", body(card.read_text(encoding="utf-8"))
+            yield f"{room}/{card.parent.name}.md", body(card.read_text(encoding="utf-8-sig"))
     yield "measures.md", measures()
     for notebook in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
         yield f"notebooks/{notebook.stem}.md", "\n\n".join(shown(json.loads(notebook.read_text(encoding="utf-8"))))
@@ -88,7 +88,7 @@ def measures() -> str:
     """The list of measures, from the headers of their cards."""
     lines = ["# Measures", "", "Each is a function of `swapbias.measures` and an `evaluate` module.", ""]
     for card in cards("metrics"):
-        header = card.read_text(encoding="utf-8").split("---\n", 2)[1]
+        header = card.read_text(encoding="utf-8-sig").split("---\n", 2)[1]
         title, about = (re.search(rf"^{key}: (.*)$", header, re.MULTILINE) for key in ("title", "description"))
         lines.append(f"- [{title[1]}](measures/{card.parent.name}.md): {about[1]}")
     return "\n".join(lines) + "\n"

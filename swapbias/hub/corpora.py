@@ -358,7 +358,7 @@ def push_study(
 def _how_to_run(repo_name: str, folder: Path) -> str:
     """What stands below the configs on the card: the command, and the folder's README."""
     readme = folder / "README.md"
-    own = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+    own = readme.read_text(encoding="utf-8-sig") if readme.is_file() else ""
     if own.startswith("---"):
         raise ValueError(f"{readme} begins with a header of its own, expected text. The push writes one: remove it.")
     return f"\nRun it: `swapbias audit MODEL --study {repo_name}`\n\n{own}"

@@ -76,7 +76,7 @@ def features_section(corpus: Corpus, configs: Iterable[str]) -> str:
     Raises:
         ValueError: a column that nobody says the meaning of.
     """
-    text = section((corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8"), SECTION)
+    text = section((corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8-sig"), SECTION)
     documented = [
         _Documented(column, tuple(re.findall(r"`([^`]+)`", names)), meaning)
         for column, names, meaning in _ROW.findall(text)
@@ -231,7 +231,7 @@ def references_section(corpus_name: str) -> str:
         ValueError: a key that ``references.bib`` does not have.
     """
     folder = corpus_dir(corpus_name)
-    named = _REFERENCES.search((folder / "README.md").read_text(encoding="utf-8"))
+    named = _REFERENCES.search((folder / "README.md").read_text(encoding="utf-8-sig"))
     if not named:
         return ""
     text = (folder.parent / "references.bib").read_text(encoding="utf-8")
@@ -275,7 +275,7 @@ def dataset_card(
         ValueError: a column without a meaning, or a reference that is not in ``references.bib``.
     """
     corpus = replace(corpus, configs=tuple(config for config in corpus.configs if config.name in written))
-    readme = (corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8")
+    readme = (corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8-sig")
     columns = section(readme, SECTION)  # all of it stands below Features
     parts = [
         readme.replace(columns, "").strip() if columns else readme.strip(),
@@ -319,7 +319,7 @@ def _header(corpus: Corpus, written: Mapping[str, Written]) -> str:
 def _language(corpus: str) -> str:
     """The code of the language of a corpus, as its README says it; English where it says none."""
     card = corpus_dir(corpus) / "README.md"  # that of a user's own corpus lies elsewhere
-    found = _LANGUAGE.search(card.read_text(encoding="utf-8")) if card.is_file() else None
+    found = _LANGUAGE.search(card.read_text(encoding="utf-8-sig")) if card.is_file() else None
     return found[1] if found else "en"
 
 

@@ -12,9 +12,10 @@ import yaml
 
 LIMIT = 1_000_000  # characters of a header, and of what its aliases repeat; the longest real ones have some 400 000
 DEEPEST = 60  # levels within levels; metadata has about eight
+MARK = "\ufeff"  # what some editors put at the head of a file to say that it is UTF-8
 LONGEST_NUMBER = 200  # characters; a number in base 60 (1:1:1:...) takes quadratic time
-# The Hub allows white space before the header, and ends it at the first line of ---.
-_OPENED = re.compile(r"\ufeff?\s*---[ \t]*\r?\n")
+# The Hub allows white space before the header, and ends it at the first line of ---. Byte order marks are no text.
+_OPENED = re.compile(r"[\ufeff\s]*---[ \t]*\r?\n")
 _CLOSED = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 
 
@@ -164,6 +165,8 @@ def _line_after(text: str, at: int) -> int:
 def with_keys(readme: str, values: Mapping[str, Any], *, where: str) -> str:
     """The README with these keys at the top of its header, all else byte for byte; a key that has its value stays.
 
+    Where anything is written, byte order marks before the header go: behind one the Hub's own client sees no metadata.
+
     Args:
         readme: the whole file; blank where there is none.
         values: native values by key; new keys go to the end of the header, which is made where there is none.
@@ -194,9 +197,8 @@ def with_keys(readme: str, values: Mapping[str, Any], *, where: str) -> str:
     if not safe:
         raise ValueError(f"{where}: its YAML header cannot be edited safely. Write a line 'key: value' for each.")
     if parts.has_header:
-        return parts.before + header + parts.after
-    mark = "\ufeff" if readme.startswith("\ufeff") else ""
-    return f"{mark}---{line_end}{header}---{line_end}{readme.removeprefix(mark)}"
+        return parts.before.replace(MARK, "") + header + parts.after
+    return f"---{line_end}{header}---{line_end}{readme.lstrip(MARK)}"
 
 
 def dump(value: Any) -> str:

@@ -161,7 +161,7 @@ def space_card(name: str, *, repo: Repo, version: str) -> str:
     Raises:
         ValueError: the card lacks a part.
     """
-    metadata, body = split_card((Path(metric_path(name)) / "README.md").read_text(encoding="utf-8"))
+    metadata, body = split_card((Path(metric_path(name)) / "README.md").read_text(encoding="utf-8-sig"))
     metadata |= {"sdk": "static", "app_file": "index.html", "license": "apache-2.0"}
     install = f'```bash\npip install "swapbias @ git+{SOURCE}@v{version}"\n```'
     body = _loading_from_hub(name, body, repo=repo, version=version)

@@ -132,6 +132,7 @@ def test_a_slug_keeps_what_can_be_read():
         ("---\na: 1\n---", "---\n", "a: 1\n", "---"),
         ("---\n---\n", "---\n", "", "---\n"),
         ("\ufeff---\r\na: 1\r\n---\r\nb", "\ufeff---\r\n", "a: 1\r\n", "---\r\nb"),
+        ("\ufeff\n\ufeff---\na: 1\n---\nb", "\ufeff\n\ufeff---\n", "a: 1\n", "---\nb"),
         ("\n\n---  \na: 1\n--- \nb", "\n\n---  \n", "a: 1\n", "--- \nb"),
         ("---\na:\n  ---\n---x\n---\n---\n", "---\n", "a:\n  ---\n---x\n", "---\n---\n"),
         ("# Title\n---\na: 1\n---\n", "", "", "# Title\n---\na: 1\n---\n"),
@@ -250,6 +251,17 @@ def test_keys_are_set_and_every_other_byte_stays(line_end):
 def test_a_header_is_made_where_there_is_none():
     assert with_keys("# A\n", {"a": 1}, where="README.md") == "---\na: 1\n---\n# A\n"
     assert with_keys("", {"a": 1}, where="README.md") == "---\na: 1\n---\n"
+
+
+@pytest.mark.parametrize("readme", ["---\na: 1\n---\n# A\n", "---\r\na: 1\r\n---\r\n# A\r\n", "# A\n", ""])
+@pytest.mark.parametrize("marks", ["\ufeff", "\ufeff\ufeff"])
+def test_behind_a_byte_order_mark_no_key_is_lost_to_the_client_of_the_hub(marks, readme):
+    from huggingface_hub import RepoCard
+
+    made = with_keys(marks + readme, {"b": 2}, where="README.md")
+    assert made == with_keys(readme, {"b": 2}, where="README.md")
+    assert load(split(marks + made).header, "README.md") == RepoCard(made).data.to_dict()
+    assert RepoCard(made).data.to_dict() == ({"a": 1} if "a: 1" in readme else {}) | {"b": 2}
 
 
 @pytest.mark.parametrize("header", ["{a: 1}", "  a: 1", "a: &x [1]\nb: *x", "a: [1", "{\n  a: 1\n}", "? a\n: b"])

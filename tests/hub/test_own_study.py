@@ -81,3 +81,10 @@ def test_a_dataset_that_is_no_study_is_one_sentence(hub):
         pull_study(Hub(), KEY[1])
     with pytest.raises(UsageError, match="is not there"):
         study_name("alice/nothing")
+
+
+def test_a_header_behind_a_byte_order_mark_is_a_header(hub, folder):
+    (folder / "README.md").write_text("\ufeff---\nlicense: mit\n---\n# Mine\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="begins with a header of its own"):
+        push(folder)
+    assert KEY not in hub.repositories

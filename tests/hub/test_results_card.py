@@ -44,6 +44,12 @@ def test_the_owners_keys_tags_configs_and_texts_stay():
     assert card(below) == below
 
 
+def test_an_owners_byte_order_mark_hides_no_metadata():
+    theirs = "---\nlicense: mit\n---\n# The lab\n"
+    assert card(f"\ufeff{theirs}") == card(theirs)
+    assert is_ours(f"\ufeff{card(theirs)}", where="x")
+
+
 def test_a_lost_marker_is_told_by_the_name_of_the_repository():
     with pytest.raises(ValueError, match=r"o/r/README\.md:\d+: 1 lines of .* Put <!-- swapbias:end results --> back"):
         card(card().replace(END, ""))
