@@ -26,12 +26,19 @@ Metrics = Annotated[
 
 @push.command("datasets")
 def push_datasets(
-    namespace: Namespace, corpora: Corpora = None, private: Private = False, dry_run: DryRun = False
+    namespace: Namespace,
+    corpora: Corpora = None,
+    private: Private = False,
+    benchmark: Annotated[
+        bool, typer.Option("--benchmark", help="Add the tasks by which the Hub knows benchmarks.")
+    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Publish corpora as datasets, each tagged with its version."""
     from swapbias.hub import push_datasets as pushed
 
-    _end(pushed(corpora or (), namespace=namespace, private=private, dry_run=dry_run, caller="swapbias"))
+    asked = {"private": private, "benchmark": benchmark, "dry_run": dry_run}
+    _end(pushed(corpora or (), namespace=namespace, **asked, caller="swapbias"))
 
 
 @push.command("metrics")

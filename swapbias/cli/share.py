@@ -25,6 +25,9 @@ def share(
     phenotype: Annotated[
         list[str] | None, typer.Option(help="A phenotype of your own notes whose name may leave; repeatable.")
     ] = None,
+    card: Annotated[
+        bool, typer.Option("--card", help="With --create-pr: propose a section of the card too.")
+    ] = False,
     again: Annotated[bool, typer.Option("--again", help="Propose what its owners closed or took out.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")] = False,
     folder: Annotated[
@@ -43,6 +46,8 @@ def share(
         )
     if again and not create_pr:
         raise UsageError("--again is about a pull request. Add --create-pr, or drop --again.")
+    if card and not create_pr:
+        raise UsageError("--card is about a pull request. Add --create-pr, or drop --card.")
     if folder and not dry_run:
         raise UsageError("--out belongs to --dry-run. Add it, or drop --out.")
     wanted = Wanted(
@@ -54,6 +59,7 @@ def share(
         findings_only=findings_only,
         name=name,
         phenotypes=tuple(phenotype or ()),
+        card=card,
         again=again,
         namespace=namespace,
         dry_run=dry_run,

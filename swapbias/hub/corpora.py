@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.hub import eval_results
 from swapbias.hub.client import Hub, Repo
 from swapbias.hub.dataset_card import (
     LICENCES,
@@ -259,12 +260,20 @@ def _is_gone(process: int) -> bool:
 
 
 def push_dataset(
-    hub: Hub, corpus_name: str, *, namespace: str, private: bool = False, dry_run: bool = False, say: Say
+    hub: Hub,
+    corpus_name: str,
+    *,
+    namespace: str,
+    private: bool = False,
+    benchmark: bool = False,
+    dry_run: bool = False,
+    say: Say,
 ) -> Pushed:
     """Build a corpus and publish it as the dataset ``namespace/corpus_name``, tagged with its version.
 
     Only corpora of the package are published, never what was made from a folder of one's own. Configs whose upstream
-    files do not allow it are left out, and the card says how to build them.
+    files do not allow it are left out, and the card says how to build them. With ``benchmark`` the tasks that models
+    are measured by stand beside them (``eval_results.benchmark``).
 
     Raises:
         UpstreamMissingError: a config that is published needs a file that is not at hand.
@@ -274,6 +283,10 @@ def push_dataset(
     repo = Repo("dataset", f"{namespace}/{corpus.name}")
     with tempfile.TemporaryDirectory(prefix="swapbias-push-") as scratch:
         files = dataset_files(corpus, Path(scratch), namespace=namespace, say=say)
+        present = [one.name for one in corpus.configs if any(path.startswith(f"{one.name}/") for path in files)]
+        if tasks := eval_results.benchmark(corpus, present) if benchmark else b"":
+            files[eval_results.BENCHMARK] = tasks
+            say(eval_results.UNLISTED)
         return push_repo(
             hub,
             repo,

@@ -1,8 +1,8 @@
-"""The file of evaluation results in a model's repo: one number for each task, higher is fairer."""
+"""Evaluation results: the file in a model's repo, one number for each task where higher is fairer; the tasks' own."""
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from textwrap import indent
 from typing import Any
@@ -13,11 +13,23 @@ from swapbias import __version__
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, Oriented, experiment_of, headline_of_each, oriented
 from swapbias.hub import header
+from swapbias.measures import MEASURES
+from swapbias.scorers import unit_of
+from swapbias.studies import Corpus, Experiment, load_study, studies
 
 PATH = ".eval_results/swapbias.yaml"
+BENCHMARK = "eval.yaml"  # of a dataset: the tasks that the numbers are of
 SOURCE = "swapbias"  # the source name that tells this package's entries from those of others
 DECIMALS = 4
 LIMITS = "One measure of one study: 1 is no measured difference, not proof of fairness; this is not a leaderboard."
+UNSEEN = (
+    "The Hub shows such numbers on a model's page only where their dataset is on its list of benchmarks, and none of "
+    "swapbias is yet: today a reader of the page sees the section of the card, and no number beside it."
+)
+UNLISTED = (
+    "eval.yaml counts once the Hub has 'swapbias' on its list of evaluation frameworks and the dataset on that of "
+    "benchmarks; neither is so yet, and until then the dataset's page may call the file invalid and shows no results."
+)
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LARGEST = 256 * 1024  # characters of a file that is read
@@ -103,7 +115,7 @@ def merged(existing: bytes | None, new: Sequence[Entry], where: str) -> bytes:
     waiting = {_key(one): one for one in new}
     if len(waiting) < len(new) or () in waiting:
         raise ValueError("New entries must be ours, one for each dataset and task. Make them with entries().")
-    text = header.decode(existing or b"", where)
+    text = header.decode(existing or b"", where).lstrip(header.MARK)
     before = _read(text, where)
     instead: list[Entry | None] = []  # of each entry that is there: the new one, itself, or nothing
     replaced: set[tuple[str, ...]] = set()
@@ -259,3 +271,36 @@ def numbers(content: bytes, where: str, user: str) -> frozenset[tuple[str, ...]]
     """
     mine = [(key, str(one["value"])) for one in _read(header.decode(content, where), where) if (key := _key(one))]
     return frozenset((*task, value) for (*task, made_by), value in mine if made_by == user)
+
+
+def benchmark(corpus: Corpus, published: Collection[str]) -> bytes:
+    """The file by which the Hub knows a dataset as a benchmark: a task for each experiment that ``entries`` tells.
+
+    A task is of one config, which the specification of the file asks for: experiments that read several, or a config
+    that is not published, have none, and neither have quantities without an orientation.
+
+    Args:
+        corpus: of the package.
+        published: its configs that are in the dataset.
+
+    Returns:
+        YAML; nothing where no experiment qualifies.
+    """
+    tasks = [
+        {"id": one.name, "config": one.configs[0], "split": corpus.config(one.configs[0]).split}
+        for study in map(load_study, studies())
+        for one in study.experiments
+        if (one.corpus or study.name) == corpus.name and set(one.configs) <= set(published) and _is_task(one)
+    ]
+    content = {
+        "name": corpus.title,
+        "description": "Prompts that differ in one slot. " + LIMITS,
+        "evaluation_framework": SOURCE,
+        "tasks": tasks,
+    }
+    return header.dump(content).encode() if tasks else b""
+
+
+def _is_task(experiment: Experiment) -> bool:
+    record = MEASURES[experiment.headline[0]]
+    return len(experiment.configs) == 1 and record.scale_in(record.unit or unit_of(experiment, "score")) is not None

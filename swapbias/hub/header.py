@@ -165,7 +165,7 @@ def _line_after(text: str, at: int) -> int:
 def with_keys(readme: str, values: Mapping[str, Any], *, where: str) -> str:
     """The README with these keys at the top of its header, all else byte for byte; a key that has its value stays.
 
-    Where anything is written, byte order marks before the header go: behind one the Hub's own client sees no metadata.
+    Where anything is written, byte order marks at its head go: behind one the Hub's own client sees no metadata.
 
     Args:
         readme: the whole file; blank where there is none.

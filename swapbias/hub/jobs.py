@@ -24,13 +24,21 @@ _OF_OTHERS = {
 }
 
 
-def push_datasets(names: Sequence[str], *, namespace: str, private: bool, dry_run: bool, caller: str) -> int:
-    """Publish corpora, all by default; the exit code: 0, 1 where one failed, 2 for what cannot be meant."""
+def push_datasets(
+    names: Sequence[str], *, namespace: str, private: bool, benchmark: bool, dry_run: bool, caller: str
+) -> int:
+    """Publish corpora, all by default, each with the tasks of a ``benchmark`` where that is asked for.
+
+    Returns:
+        The exit code: 0, 1 where one failed, 2 for what cannot be meant, 130 where the user stopped it.
+    """
     return push_command(
         caller,
         namespace,
         lambda: [load_corpus(name).name for name in names or corpora()],
-        lambda hub, name: push_dataset(hub, name, namespace=namespace, private=private, dry_run=dry_run, say=say),
+        lambda hub, name: push_dataset(
+            hub, name, namespace=namespace, private=private, benchmark=benchmark, dry_run=dry_run, say=say
+        ),
     )
 
 

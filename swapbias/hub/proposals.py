@@ -167,6 +167,22 @@ def result_files(hub: Hub, model: Repo, audit: Audit) -> Make:
     return Make(files, path, lambda content: numbers(content, f"{model.name}/{path}", hub.user))
 
 
+def with_card(hub: Hub, model: Repo, audit: Audit) -> Make:
+    """A pull request to somebody else's model that brings the section of the card besides the file.
+
+    It is known by the numbers, so that it goes into a pull request that brings these alone and is not proposed where
+    they were declined; where the model has the numbers already, by the section.
+
+    Raises:
+        UsageError: as ``result_files``.
+    """
+    results, card = result_files(hub, model, audit), card_files(hub, model, audit)
+    there = seen(hub, model)
+    held = hub.content(there, results.path)
+    settled = results.ours(results.files(there, "")[results.path]) <= results.ours(held)
+    return card if settled else replace(results, files=card.files)
+
+
 def _evaluation_results(hub: Hub, model: Repo, audit: Audit, existing: str) -> Files:
     """The file of evaluation results with those of an audit; nothing where it has none.
 

@@ -19,7 +19,7 @@ MOST_FILES = 2_000
 DATASET, METRIC, RESULTS = "dataset", "metric", "results"
 _KINDS = {DATASET: "dataset", METRIC: "space", RESULTS: "dataset"}  # as the Hub calls the repository
 _FETCHED = {  # nothing else comes: of what runs, the module of a metric alone
-    DATASET: r"README\.md|LICENSES\.md|\w[\w.-]*/[\w.-]+\.parquet",
+    DATASET: r"README\.md|LICENSES\.md|eval\.yaml|\w[\w.-]*/[\w.-]+\.parquet",
     METRIC: r"{name}\.py|README\.md|requirements\.txt|index\.html|style\.css",
     RESULTS: r"README\.md|runs/[\w.-]+/(?:[\w. -]+/)?[\w. -]+\.(?:json|jsonl|csv|parquet|html|svg|png)",
 }

@@ -11,7 +11,7 @@ from swapbias.findings import Finding
 from swapbias.hub import eval_results, proposals as proposing, results_repo
 from swapbias.hub.bundle import Bundle, pack
 from swapbias.hub.client import Change, Hub, Repo, State
-from swapbias.hub.proposals import CARD, COMMIT, Audit, Done, Step, card_files, findings_of, result_files
+from swapbias.hub.proposals import CARD, COMMIT, Audit, Done, Step, card_files, findings_of, result_files, with_card
 from swapbias.hub.push import show_change
 from swapbias.hub.results_repo import Update
 from swapbias.privacy import gate as outgoing
@@ -70,6 +70,7 @@ def _experiments(corpus: str) -> tuple[Experiment, ...]:
 
 
 NAMESPACE = "swapbias"  # who publishes the corpora on the Hub
+_WITH_CARD = " --card proposes that section as well."
 _NOWHERE = "0" * 40  # stands for the commit that a rehearsal does not make
 Say = Callable[[str], None]
 
@@ -86,6 +87,7 @@ class Wanted:
         findings_only: no scored prompts, answers or explained notes.
         name: of the run in the repository.
         phenotypes: of the user's own notes, those whose names may leave.
+        card: propose the section of the card too; one's own model gets it anyway.
         again: propose what the model's owners closed or took out.
         namespace: owner of the corpora on the Hub.
         out: of a dry run: a folder to write what would be published.
@@ -99,6 +101,7 @@ class Wanted:
     findings_only: bool = False
     name: str | None = None
     phenotypes: tuple[str, ...] = ()
+    card: bool = False
     again: bool = False
     namespace: str = NAMESPACE
     dry_run: bool = False
@@ -196,7 +199,7 @@ def _audit(hub: Hub, bundle: Bundle, found: list[Finding], results: Repo, wanted
 
 
 def _step(hub: Hub, model: Repo, audit: Audit, *, own: bool, wanted: Wanted) -> Step:
-    make = card_files(hub, model, audit) if own else result_files(hub, model, audit)
+    make = (card_files if own else with_card if wanted.card else result_files)(hub, model, audit)
     if wanted.how == COMMIT:
         return proposing.commit(hub, model, make)
     return proposing.pull_request(hub, model, make, again=wanted.again)
@@ -231,6 +234,8 @@ def _show_model(hub: Hub, step: Step, description: str, wanted: Wanted, say: Say
         say(f"  Title: {proposing.TITLE}")
         say(f"  Description: {description}")
     show_change(hub, step.there, step.change, say, texts=(CARD, eval_results.PATH))
+    if eval_results.PATH in step.change.write:
+        say(f"{eval_results.PATH}: {eval_results.UNSEEN}{'' if CARD in step.change.write else _WITH_CARD}")
     _lay_out(repo, step.change, wanted)
     return Done(repo, step.would, step.page, step.change)
 

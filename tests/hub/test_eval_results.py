@@ -2,6 +2,7 @@
 
 from datetime import date
 
+import jsonschema
 import numpy as np
 import pytest
 import yaml
@@ -9,8 +10,9 @@ from huggingface_hub import parse_eval_result_entries
 
 from swapbias.errors import UsageError
 from swapbias.findings.finding import Finding
-from swapbias.hub.eval_results import PATH, entries, merged, settings_note
+from swapbias.hub.eval_results import PATH, benchmark, entries, merged, settings_note
 from swapbias.measures.estimate import Estimate
+from swapbias.studies import corpora, load_corpus
 
 COMMIT, OTHER = "a" * 40, "b" * 40
 SOURCE = f"https://huggingface.co/datasets/me/results/tree/{COMMIT}/runs/one"
@@ -49,6 +51,53 @@ def made(*found, **changed):
 
 def keys(content):
     return [(one["dataset"]["id"], one["dataset"].get("task_id"), one["value"]) for one in yaml.safe_load(content)]
+
+
+# --- tasks of the datasets ------------------------------------------------------------------------------
+
+# What the Hub's documentation asks of eval.yaml. Its list of frameworks, which is the Hub's own, has no swapbias yet.
+NAMED = {"type": "string", "minLength": 1}
+TASK = {
+    "type": "object",
+    "required": ["id"],
+    "properties": {"id": NAMED, "config": NAMED, "split": NAMED},
+    "additionalProperties": False,
+}
+SPECIFIED = {
+    "type": "object",
+    "required": ["name", "description", "evaluation_framework", "tasks"],
+    "properties": {
+        "name": NAMED,
+        "description": NAMED,
+        "evaluation_framework": {"const": "swapbias"},
+        "tasks": {"type": "array", "minItems": 1, "items": TASK},
+    },
+    "additionalProperties": False,
+}
+
+
+def test_each_task_names_a_config_and_a_split_that_are_there():
+    told = {}
+    for name in corpora():
+        corpus = load_corpus(name)
+        content = benchmark(corpus, [one.name for one in corpus.configs])
+        if not content:
+            continue
+        jsonschema.validate(read := yaml.safe_load(content), SPECIFIED)
+        told[name] = [one["id"] for one in read["tasks"]]
+        assert len(set(told[name])) == len(told[name])
+        assert all(corpus.config(one["config"]).split == one["split"] for one in read["tasks"])
+    assert "gender_lexicon" not in told  # word lists, which no study asks about
+    assert told["gendered_stigma"] == ["rq1", "rq2"]
+    assert told["clinical_notes"] == ["phenotyping", "leakage"]  # of another study
+    assert told["social_distance"] == ["sentiment"]  # the others read several configs
+
+
+def test_an_entry_is_of_a_task_and_a_config_that_is_held_back_has_none():
+    corpus = load_corpus("gendered_stigma")
+    tasks = {one["id"] for one in yaml.safe_load(benchmark(corpus, ["rq1"]))["tasks"]}
+    assert tasks == {one["dataset"]["task_id"] for one in made()} == {"rq1"}
+    assert benchmark(corpus, ["words"]) == b""
 
 
 # --- entries --------------------------------------------------------------------------------------------
@@ -165,6 +214,14 @@ def test_what_holds_the_entries_already_is_kept_with_its_comments():
     once = b"# mine\n" + merged(None, made(), PATH)
     assert merged(once, made(), PATH) == once
     assert merged(THEIRS, [], PATH) == THEIRS
+
+
+def test_a_byte_order_mark_hides_no_entry():
+    ours = merged(None, made(), PATH)
+    assert merged(b"\xef\xbb\xbf" + ours, made(), PATH) == b"\xef\xbb\xbf" + ours  # holds them already
+    both = merged(b"\xef\xbb\xbf" + THEIRS, made(), PATH)
+    assert keys(both) == [*keys(THEIRS), *keys(ours)]
+    assert not both.startswith(b"\xef\xbb\xbf")
 
 
 def test_entries_of_others_are_kept_as_they_are():

@@ -27,6 +27,45 @@ def test_a_strangers_model_gets_one_file_in_a_pull_request_and_nothing_else(mode
     assert one
 
 
+def test_the_section_of_the_card_is_proposed_where_it_is_asked_for(models, run):
+    assert statuses(propose(run, card=True)) == ["created", "pull request opened"]
+    proposed = models.files("model", "bob/m", revision="refs/pr/1")
+    assert set(proposed) == {"README.md", EVAL, "swapbias/occupation_sentiment.png"}
+    assert proposed["README.md"].startswith(b"# Bob's\n")
+    assert b"## Bias audit" in proposed["README.md"]
+    assert statuses(propose(run, card=True)) == ["unchanged", "pull request 1 unchanged"]
+    models.close_pull_request("model", "bob/m", 1)
+    for card in (True, False):
+        assert statuses(propose(run, card=card))[1] == "not proposed again: its owners closed pull request 1"
+
+
+def test_the_section_goes_into_the_pull_request_that_is_open(models, run):
+    propose(run)
+    assert statuses(propose(run, card=True)) == ["unchanged", "pull request 1 updated"]
+    assert b"## Bias audit" in models.files("model", "bob/m", revision="refs/pr/1")["README.md"]
+    assert len(models.pull_requests("model", "bob/m")) == 1
+
+
+def test_the_section_is_proposed_beside_numbers_that_were_merged_and_not_after_a_no(models, run):
+    propose(run)
+    models.merge_pull_request("model", "bob/m", 1)
+    assert statuses(propose(run, card=True))[1] == "pull request opened"
+    models.close_pull_request("model", "bob/m", 2)
+    assert statuses(propose(run, card=True))[1] == "not proposed again: its owners closed pull request 2"
+
+
+def test_a_dry_run_says_what_the_page_will_show_today(models, run):
+    for card, more in ((False, "--card proposes that section as well"), (True, "no number beside it.")):
+        said = []
+        wanted = Wanted(
+            results="alice/open", public=True, model="bob/m", how=PULL_REQUEST, audited=MODEL, card=card, dry_run=True
+        )
+        share(run, wanted, Hub(), say=said.append)
+        (told,) = [line for line in said if line.startswith(f"{EVAL}: ")]
+        assert "none of swapbias is yet" in told
+        assert told.endswith(f"{more}." if not card else more)
+
+
 def test_nothing_is_proposed_unasked(models, run):
     with pytest.raises(UsageError, match="Add --create-pr"):
         propose(run, how="")

@@ -258,6 +258,16 @@ def test_a_dry_run_of_the_script_lists_paths_sizes_and_the_card_and_creates_noth
     assert writes(hub) == []
 
 
+def test_the_tasks_of_a_benchmark_are_pushed_only_when_asked_for_and_what_they_do_today_is_said(
+    hub, monkeypatch, capsys
+):
+    asked = ("phenotype_fairness", "--namespace", "alice")
+    assert "eval.yaml" not in run_script(monkeypatch, capsys, *asked, "--dry-run")[1]
+    code, out, _ = run_script(monkeypatch, capsys, *asked, "--benchmark")
+    assert (code, "neither is so yet" in out) == (0, True)
+    assert b"- id: direct_bias\n" in hub.files("dataset", "alice/phenotype_fairness")["eval.yaml"]
+
+
 def test_a_reader_that_stops_reading_does_not_stop_the_push(hub, tmp_path):
     command = f"'{sys.executable}' scripts/push_datasets.py phenotype_fairness --namespace alice 2>&1 | head -0"
     done = subprocess.run(
