@@ -76,6 +76,21 @@ def push_results(
     _end(pushed(runs, wanted, caller="swapbias"))
 
 
+@push.command("comparison")
+def push_comparison(
+    space: Annotated[str, typer.Argument(metavar="OWNER/SPACE", help="A static Space; made if need be.")],
+    results: Annotated[
+        list[str], typer.Argument(metavar="OWNER/NAME[/RUN][@REVISION]...", help="Repositories of results.")
+    ],
+    private: Private = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Publish shared runs side by side as a static Space; it ranks nothing."""
+    from swapbias.hub import push_space
+
+    _end(push_space(results, space=space, private=private, dry_run=dry_run, caller="swapbias"))
+
+
 @pull.command("datasets")
 def pull_datasets(namespace: Owner, folder: Out, corpora: Corpora = None, revision: Revision = "main") -> None:
     """Fetch corpora of a namespace, each to a folder that datasets.load_dataset reads."""

@@ -15,6 +15,7 @@ from .jobs import (
     push_datasets as push_datasets,
     push_metrics as push_metrics,
     push_results as push_results,
+    push_space as push_space,
     say as say,
 )
 from .proposals import COMMIT as COMMIT, PULL_REQUEST as PULL_REQUEST

@@ -11,6 +11,7 @@ from swapbias import __version__
 from swapbias.audit import Run
 from swapbias.errors import UsageError
 from swapbias.hub.client import Hub
+from swapbias.hub.comparisons import push_comparison
 from swapbias.hub.corpora import push_dataset
 from swapbias.hub.pull import METRIC, RESULTS, pull_repo, wanted_repos
 from swapbias.hub.push import Pushed
@@ -62,6 +63,16 @@ def _released(names: Sequence[str], *, untagged: bool) -> Sequence[str]:
     else:
         check_release(folders[0], __version__)
     return names
+
+
+def push_space(results: Sequence[str], *, space: str, private: bool, dry_run: bool, caller: str) -> int:
+    """Publish shared runs side by side as a static Space; the exit code."""
+    return push_command(
+        caller,
+        space.partition("/")[0],
+        lambda: [space],
+        lambda hub, name: push_comparison(hub, results, name, private=private, dry_run=dry_run, say=say),
+    )
 
 
 def push_results(folders: Sequence[Path], wanted: Wanted, *, caller: str) -> int:

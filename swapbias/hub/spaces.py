@@ -204,27 +204,47 @@ def page(card: str, *, name: str, version: str) -> str:
     Raises:
         ValueError: no header, or no table of anchor values.
     """
+    anchors = _sections(split_card(card)[1])[1].get(ANCHORS, "")
+    return card_page(
+        card,
+        kind="Bias measure",
+        version=version,
+        name=name,
+        axis=_found(name, _AXIS, anchors),
+        marks=marks(name, anchors),
+    )
+
+
+def card_page(card: str, *, kind: str, version: str = __version__, **drawn: Any) -> str:
+    """A card as one HTML page; ``drawn`` is what a metric's number line is made of.
+
+    Raises:
+        ValueError: no header.
+    """
     metadata, body = split_card(card)
-    intro, *parts = re.split(r"^## (.+)$", body, flags=re.MULTILINE)
-    texts = dict(zip(parts[::2], parts[1::2], strict=True))
-    anchors = texts.get(ANCHORS, "")
+    intro, texts = _sections(body)
     return (
         environment()
         .get_template("metric.html.j2")
         .render(
+            kind=kind,
             title=str(metadata["title"]),
             description=str(metadata["description"]),
-            name=name,
             version=version,
             intro=_html(re.sub(r"^# .+\n", "", intro)),
             sections=[Section(title, _html(text)) for title, text in texts.items()],
-            anchors=ANCHORS,
-            axis=_found(name, _AXIS, anchors),
-            marks=marks(name, anchors),
+            anchors=ANCHORS if drawn else "",
             width=_WIDTH,
             margin=_MARGIN,
+            **drawn,
         )
     )
+
+
+def _sections(body: str) -> tuple[str, dict[str, str]]:
+    """What stands before the first heading of a card, and each heading with what stands below."""
+    intro, *parts = re.split(r"^## (.+)$", body, flags=re.MULTILINE)
+    return intro, dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def _html(markdown: str) -> Markup:
