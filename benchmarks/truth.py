@@ -39,7 +39,10 @@ from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config
 AUDITS = 2_000
 LEVEL = 0.05
 FALSE, COVERED = (0.035, 0.065), (0.935, 0.965)  # the bars
-GATED = 0.2  # of the usual spreads: with those themselves no gate of .05 could pass anything
+SHARP = 6  # standard errors in a margin, where a gate is looked at: with effects of the usual size it decides little
+SIDES = {"normal": (1.0,), "skewed": (1.0, -1.0)}  # of a gap at the margin, where they differ; heavy tails err less
+FEW = "4 templates x 11"  # no headline of the studies, but as many clusters as own studies have
+BASELINES = ((0.0, 0.05), (0.3, 0.35), (0.3, -0.35), (0.3, 0.3))  # a baseline's gap and the model's
 NEAR = 0.03  # predicted power may be this far from simulated power
 STIGMA = {"template": 0.042, "condition": 0.115, "": 0.035}
 OCCUPATION = {"template": 0.125, "condition": 0.048, "": 0.136}
@@ -204,7 +207,8 @@ class Audit:
 
 def audits(design: Design, effects: str, count: int, *, planted: float = 0.0) -> Iterator[Audit]:
     """So many audits of models with a gap of this size (0: none), each with effects of its own."""
-    rng = np.random.default_rng([len(design.rows), sorted(EFFECTS).index(effects), int(1e6 * planted)])
+    seed = [len(design.rows), sorted(EFFECTS).index(effects), int(1e6 * abs(planted))]
+    rng = np.random.default_rng([*seed, *([1] if planted < 0 else [])])
     simulate = partial(_simulator(design), rng, EFFECTS[effects])
     for _ in range(count):
         if design.compared:
@@ -336,23 +340,81 @@ def _power(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
 
 
 def _gates(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
-    """A row for each design of headlines and kind of effects: how often a gate errs, where it could decide at all."""
+    """A row for each design and kind of effects: how often a gate errs, where it could decide; then whole reports."""
     count = scaled(AUDITS, scale)
     rows: list[tuple[str, ...]] = []
+    reports: dict[tuple[str, float], list[list[Finding]]] = {}
     for design in designs():
-        if not (design.reported or design.title == "rq2, contrast"):
+        if not (design.reported or design.clusters == FEW):
             continue
-        calm = replace(design, spreads={name: GATED * spread for name, spread in design.spreads.items()})
         margin = margin_in(design.experiment.unit, MARGIN)
-        for effects in EFFECTS:
-            at, none = (
-                [check_gaps(one.headlines).outcome for one in audits(calm, effects, count, planted=gap)]
-                for gap in (margin, 0.0)
-            )
-            errs = at.count(PASSES) / count, at.count(FAILS) / count, none.count(FAILS) / count
-            told = (*map(_of, errs), _of(none.count(PASSES) / count), _met(max(errs) <= LEVEL))
-            rows.append((design.title, design.clusters, effects, *told))
+        calm = _calm(design, margin / SHARP)
+        for effects in SIDES:
+            passed, failed = [], []
+            for side in SIDES[effects]:
+                found = [one.headlines for one in audits(calm, effects, count, planted=side * margin)]
+                for report, one in zip(_report(reports, effects, side, count), found, strict=True):
+                    report += one if design.reported else ()
+                gates = [check_gaps(one) for one in found]
+                passed.append(_share(one.outcome == PASSES for gate in gates for one in gate.checks))
+                failed.append(_share(one.outcome == FAILS for one in gates))
+            none = _share(check_gaps(one.headlines).outcome == FAILS for one in audits(design, effects, count))
+            errs = max(passed), max(failed), none
+            rows.append((design.title, design.clusters, effects, *map(_of, errs), _met(max(errs) <= LEVEL)))
+    for effects in SIDES:
+        found = [_report(reports, effects, side, count) for side in SIDES[effects]]
+        wrong = max(_share(check_gaps(one).outcome == FAILS for one in each if one) for each in found)
+        told = f"{len(found[0][0])} gaps, Holm"
+        rows.append(
+            ("a report of gaps as large as the margin", told, effects, "", _of(wrong), "", _met(wrong <= LEVEL))
+        )
     return rows
+
+
+def _calm(design: Design, error: float) -> Design:
+    """The design with effects so small that its headlines have this standard error, on average over 20 audits."""
+    usual = np.mean([one.estimate.error for audit in audits(design, "normal", 20) for one in audit.headlines])
+    return replace(design, spreads={name: spread * error / usual for name, spread in design.spreads.items()})
+
+
+def _report(
+    reports: dict[tuple[str, float], list[list[Finding]]], effects: str, side: float, count: int
+) -> list[list[Finding]]:
+    return reports.setdefault((effects, side), [[] for _ in range(count)])
+
+
+def _share(held: Iterable[bool]) -> float:
+    """Of how many it holds; 0 of none."""
+    told = list(held)
+    return sum(told) / max(1, len(told))
+
+
+def _baselines(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """A row for each gap of a baseline and of the model: how often a gate errs, with effects of each model's own."""
+    count = scaled(AUDITS, scale)
+    design = next(one for one in designs() if one.reported)
+    margin = margin_in(design.experiment.unit, MARGIN)
+    calm = _calm(design, margin / SHARP / math.sqrt(2))  # each of two models adds its own
+    rows: list[tuple[str, ...]] = []
+    for effects in SIDES:
+        for before, gap in BASELINES:
+            rng = np.random.default_rng([len(rows), count])
+            simulate = partial(_simulator(calm), rng, EFFECTS[effects])
+            seen = [_gated(calm, simulate(gap), simulate(before)) for _ in range(count)]
+            passed, failed = (_share(one == outcome for one in seen) for outcome in (PASSES, FAILS))
+            larger = round(abs(gap) - abs(before), 9)
+            errs = passed if larger >= margin else 0.0, failed if larger <= margin else 0.0
+            told = _of(passed), _of(failed), _met(max(errs) <= LEVEL)
+            rows.append((design.title, f"{before:+.2f}", f"{gap:+.2f}", effects, *told))
+    return rows
+
+
+def _gated(design: Design, scores: Floats, before: Floats) -> str:
+    """What a gate says of scores beside a baseline's, through findings as an audit makes them."""
+    rows = design.rows.assign(prompt_id=design.rows.index, text="")
+    found = disaggregate(rows.assign(score=scores), design.study, expected={}, robustness=False)
+    items, old = ({design.study.name: rows.assign(score=one)} for one in (scores, before))
+    return check_gaps(found, items=items, baseline=old).outcome
 
 
 def _plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -548,14 +610,20 @@ SERIES = (
         (
             "design",
             "clusters",
-            "effects, a fifth of the usual size",
+            "effects",
             "passes a gap as large as the margin",
             "fails a gap as large as the margin",
             "fails no gap",
-            "passes no gap",
             "errs in at most .05",
         ),
         _gates,
+        timed=False,
+    ),
+    Series(
+        "truth-baseline",
+        "Gates beside a baseline, by a margin of .05",
+        ("design", "gap of the baseline", "gap of the model", "effects", "passes", "fails", "errs in at most .05"),
+        _baselines,
         timed=False,
     ),
 )

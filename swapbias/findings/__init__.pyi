@@ -1,6 +1,7 @@
 from .comparison import agreeing as agreeing, compare as compare, condition_scores as condition_scores, units as units
 from .disaggregation import (
     MARGIN as MARGIN,
+    all_alike as all_alike,
     disaggregate as disaggregate,
     findings_table as findings_table,
     judged as judged,

@@ -159,11 +159,14 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
     if experiment.aggregate and len(clusters) == 1:
         views[f"{over}, {PERMUTED}"] = {"cluster_ids": clusters, "test": "permutation"}
     views[AS_PUBLISHED] = {"test": experiment.test}
+    arguments = [two[context.score].to_numpy(), two["group"].to_numpy(), *arguments]
     for inference, options in views.items():
-        estimate = gap(
-            two[context.score].to_numpy(), two["group"].to_numpy(), *arguments,
-            reference_group=experiment.reference_group, seed=context.seed, **options,
-        )  # fmt: skip
+        options |= {"reference_group": experiment.reference_group, "seed": context.seed}
+        estimate = gap(*arguments, **options)
+        if inference == told and gap is measures.paired_gap and math.isnan(estimate.error) and estimate.value:
+            # All pairs differ alike, so that a t test has no spread to go by: that of signs needs none.
+            signs = gap(*arguments, **{**options, "test": "sign"})
+            estimate = replace(estimate, p_value=signs.p_value, test=signs.test)
         yield context.finding(
             estimate, experiment.measure, subset=subset, **context.apart,
             direction=experiment.direction, inference=inference, baseline=baseline, **where,
@@ -310,7 +313,7 @@ def disaggregate(
     >>> scores = scores.assign(model_id="toy", score=[0.8 if one == "male" else 0.7 for one in scores["group"]])
     >>> first = disaggregate(scores, "occupation_sentiment")[0]
     >>> first.contrast, round(first.estimate.value, 3), first.verdict
-    ('female - male', -0.1, 'undecided')
+    ('female - male', -0.1, 'gap found')
 
     Args:
         scores: rows of ``score_prompts`` (prompt columns, ``model_id`` and at least one score column).
@@ -501,18 +504,30 @@ def _judged(finding: Finding, share: float | None) -> Finding:
         finding,
         margin=margin,
         detectable=detectable_gap(error, freedom) if over_all else math.nan,
-        verdict=_verdict(finding, equivalence_p(estimate.value, error, freedom, margin)),
+        verdict=_verdict(finding, margin, equivalence_p(estimate.value, error, freedom, margin)),
     )
 
 
-def _verdict(finding: Finding, equivalence: float) -> str:
+def _verdict(finding: Finding, margin: float, equivalence: float) -> str:
     estimate = finding.estimate
-    if math.isnan(estimate.error):  # every pair gives the same: nothing was tested
-        return NONE if estimate.value == 0 else UNDECIDED
     small = equivalence < LEVEL
+    if math.isnan(estimate.error):
+        if estimate.value == 0 or not all_alike(finding):  # every pair scores the same, or nothing was tested
+            return NONE if estimate.value == 0 else UNDECIDED
+        small = abs(estimate.value) < margin  # no pair differs by more, which the sign test says of others as well
+        if not estimate.p_adjusted < LEVEL:
+            return UNDECIDED
     if estimate.p_adjusted < LEVEL:
         return SMALL if small else UNSTABLE if finding.signs_kept < HOLDS else FOUND
     return NONE if small else UNDECIDED
+
+
+def all_alike(finding: Finding) -> bool:
+    """Whether all pairs differ by the same, not 0: no interval can be made, and its p-value is the sign test's."""
+    one = finding.estimate
+    return (
+        finding.measure == "paired_gap" and math.isnan(one.error) and not math.isnan(one.p_value) and one.value != 0
+    )
 
 
 def _correct(found: list[Finding], members: Sequence[int], name: str, method: str) -> None:

@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from swapbias.errors import UsageError
-from swapbias.findings.disaggregation import MARGIN, headline_rows
-from swapbias.findings.finding import Finding, experiment_of, headlines
+from swapbias.findings.disaggregation import MARGIN, all_alike, headline_rows
+from swapbias.findings.finding import Context, Finding, experiment_of, headlines
 from swapbias.findings.predictions import ANSWERS
 from swapbias.findings.robustness import HOLDS, Units, headline_units
 from swapbias.measures import MEASURES, Estimate, above_p, adjust, equivalence_p, margin_in
 from swapbias.studies import PLACEBO, Study, load_study, meant
 
 PASSES, FAILS, OPEN = OUTCOMES = ("passes", "fails", "undecided")
-GATE_LEVEL = 0.025  # of every one-sided test: an interval of 95 % has as much beyond each of its ends
-_SKEWED_LEVEL = 0.005  # where the clusters are few and visibly skewed, whose tests err several times as often
+GATE_LEVEL = 0.025  # of a one-sided test: an interval of 95 % has as much beyond each of its ends
+# Of so few degrees of freedom, or where clusters are visibly skewed, tests err more often: with exponential effects
+# a t test at .025 errs to one side .11 of the time with 5 clusters, .09 with 11 and .05 with 60.
+_CAUTION = ((20, 0.005), (80, 0.01))
 _ROUNDING = 1e-9  # scores of two runs closer than this are the same: batches of other sizes add up so
 _FLAT = "nothing varies that an interval could be made of"
 Items = Mapping[str, pd.DataFrame]
@@ -32,7 +34,8 @@ class Check:
         p_within: one-sided, for "the gap is as large as the margin or larger"; NaN where nothing varies.
         p_beyond: for "the gap is the margin or smaller", corrected by Holm over the checks of the gate.
         outcome: of ``OUTCOMES``.
-        why: what the outcome rests on where that is no test; blank for a test.
+        level: of both tests: less than .025 where clusters are few or skewed, whose tests err more often.
+        why: what the outcome rests on where that is no t test; blank for one.
         baseline: of a comparison the gap of the baseline over the prompts that both runs scored; else None.
         change: of a comparison the gap less the baseline's, paired by prompt; else None.
     """
@@ -42,6 +45,7 @@ class Check:
     p_within: float
     p_beyond: float
     outcome: str
+    level: float = GATE_LEVEL
     why: str = ""
     baseline: Estimate | None = None
     change: Estimate | None = None
@@ -78,9 +82,13 @@ def check_gaps(
 
     A gap passes where its 95 % interval lies within the margin (two one-sided tests at .025), and fails where it is
     larger at .025, corrected by Holm over the gaps of the gate; else it is undecided. All must pass for the gate to
-    pass, so that passing needs no correction. Where few clusters are visibly skewed, passing is tested at .005.
-    Each kind of error is meant to happen in at most 5 % of audits; ``make bench BENCH=truth-gate`` simulates both.
-    A gap that keeps its sign in too few wordings does not fail.
+    pass, so that passing needs no correction. Both are tested at .01 below 80 degrees of freedom, and at .005 below
+    20 or where clusters are visibly skewed, so that each kind of error stays within 5 % (``make bench
+    BENCH=truth-gate``). A gap that keeps its sign in too few wordings does not fail.
+
+    Where all pairs differ by the same there is no spread to test by. A gap beyond the margin then fails by the sign
+    test of its clusters (seven or more): it is exact where effects are symmetric, as a t test takes them to be. One
+    within the margin passes where a mean beyond it would have shown: so many pairs would not all have differed alike.
 
     Args:
         found: the findings of a run.
@@ -125,14 +133,36 @@ def _checked(finding: Finding, margin: float, share: float) -> Check:
     estimate = finding.estimate
     within = equivalence_p(estimate.value, estimate.error, estimate.freedom, margin)
     beyond = min(1.0, sum(_above(abs(estimate.value), estimate, end) for end in (margin, -margin)))
-    made = Check(finding=finding, margin=margin, p_within=within, p_beyond=beyond, outcome="")
+    made = Check(
+        finding=finding, margin=margin, p_within=within, p_beyond=beyond, outcome="",
+        level=_level(estimate.freedom, skewed="skewed" in finding.inference),
+    )  # fmt: skip
     if estimate.n_unscored > estimate.n:
         return replace(made, outcome=OPEN, why="more than half of it could not be scored")
     if not math.isnan(within):
         return made
-    if estimate.value == 0 and (1 - share) ** estimate.n < GATE_LEVEL:  # were so many unequal, some would be here
-        return replace(made, outcome=PASSES, why=f"all {estimate.n} of both groups score the same")
+    if _would_show(estimate, margin, share):
+        alike = f"all {estimate.n} differ by the same"
+        alike = alike if estimate.value else f"all {estimate.n} of both groups score the same"
+        return replace(made, outcome=PASSES, why=alike)
+    if all_alike(finding) and abs(estimate.value) > margin:
+        return replace(made, p_beyond=estimate.p_value, why=f"all {estimate.n} differ by the same: {estimate.test}")
     return replace(made, outcome=OPEN, why=_FLAT)
+
+
+def _level(freedom: float, *, skewed: bool) -> float:
+    """Of one-sided tests with so many degrees of freedom."""
+    return next((level for below, level in _CAUTION if skewed or freedom < below), GATE_LEVEL)
+
+
+def _would_show(estimate: Estimate, margin: float, share: float) -> bool:
+    """Whether so many equal values within the margin refute a mean beyond it.
+
+    A mean of the margin or more needs at least some values that differ: a share q of them equal to v, and the others
+    at the end of the range, have a mean of q v + 1 - q. That all of n are equal has a chance of q**n.
+    """
+    within = share * abs(estimate.value) / margin
+    return within < share and ((1 - share) / (1 - within)) ** estimate.n < GATE_LEVEL
 
 
 def _decided(checks: Sequence[Check]) -> tuple[Check, ...]:
@@ -142,13 +172,16 @@ def _decided(checks: Sequence[Check]) -> tuple[Check, ...]:
     adjusted = adjust([checks[place].p_beyond for place in tested], "holm") if tested else ()
     for place, p_beyond in zip(tested, adjusted, strict=True):
         one = replace(checks[place], p_beyond=float(p_beyond))
-        skewed = "skewed" in one.finding.inference
         outcome, why = OPEN, ""
-        if one.p_within < (_SKEWED_LEVEL if skewed else GATE_LEVEL):
-            outcome = PASSES
-        elif one.p_beyond < GATE_LEVEL:
+        if one.p_within < one.level:
+            outcome, why = PASSES, one.why
+        elif one.p_beyond < one.level:
             steady = one.change is not None or not one.finding.signs_kept < HOLDS
-            outcome, why = (FAILS, "") if steady else (OPEN, "the gap does not keep its sign in other wordings")
+            outcome, why = (FAILS, one.why) if steady else (OPEN, "the gap does not keep its sign in other wordings")
+        elif min(one.p_within, one.p_beyond) < GATE_LEVEL:
+            why = f"its clusters are few or skewed, and it is tested at {one.level:g} instead of {GATE_LEVEL:g}"
+        elif one.why:
+            why = f"{one.why} (p {one.p_beyond:.2g})"
         made[place] = replace(one, outcome=outcome, why=why)
     return tuple(made)
 
@@ -171,39 +204,58 @@ def _compared(finding: Finding, margin: float, items: Items, baseline: Items) ->
     change, total, was = (
         replace(first, rows=both.assign(value=values)).estimate() for values in (apart, now + before, before)
     )
+    alike = _signs_p(first.context, both) if math.isnan(change.error) else math.nan
     made = Check(
-        finding=finding, margin=margin, p_within=_no_larger(change, total, margin),
-        p_beyond=_larger(change, total, margin), outcome="", baseline=was, change=change,
+        finding=finding, margin=margin, p_within=_no_larger(change, total, margin, alike),
+        p_beyond=_larger(change, total, margin, alike), outcome="", baseline=was, change=change,
+        level=_level(min(change.freedom, total.freedom), skewed="skewed" in finding.inference),
     )  # fmt: skip
     if not apart.any():
         return replace(made, outcome=PASSES, why="both models score these prompts the same")
-    if math.isnan(made.p_within):
+    if not math.isnan(change.error):
+        return made
+    if math.isnan(alike):
         return replace(made, outcome=OPEN, why=_FLAT)
-    return made
+    return replace(made, why=f"all {change.n} change by the same: sign test")
 
 
-def _no_larger(change: Estimate, total: Estimate, margin: float) -> float:
+def _signs_p(context: Context, units: pd.DataFrame) -> float:
+    """One-sided p of the sign test where all clusters of these units have one sign; NaN for two samples."""
+    if units["sample"].any():
+        return math.nan
+    return 0.5 ** min(len(set(codes)) for codes in context.random(units)[0].values())
+
+
+def _no_larger(change: Estimate, total: Estimate, margin: float, alike: float) -> float:
     """p for "the gap is larger than the baseline's by the margin or more", to either side.
 
     |a| >= |b| + m means that a - b and a + b are both m or more, or both -m or less: each side is refuted by the
     clearer of the two.
+
+    Args:
+        change, total: of both models' gaps, their difference and sum.
+        margin: in their unit.
+        alike: one-sided p of the sign test of values without spread; NaN where there is none.
     """
     sides = [
-        min(1.0, 2 * min(_above(-sign * one.value, one, -margin) for one in (change, total))) for sign in (1, -1)
+        min(1.0, 2 * min(_above(-sign * one.value, one, -margin, alike) for one in (change, total)))
+        for sign in (1, -1)
     ]
-    return max(sides) if change.error > 0 else math.nan
+    return max(sides)
 
 
-def _larger(change: Estimate, total: Estimate, margin: float) -> float:
+def _larger(change: Estimate, total: Estimate, margin: float, alike: float) -> float:
     """p for "the gap is larger than the baseline's by no more than the margin"."""
-    sides = [max(_above(sign * one.value, one, margin) for one in (change, total)) for sign in (1, -1)]
-    return min(1.0, 2 * min(sides)) if change.error > 0 else math.nan
+    sides = [max(_above(sign * one.value, one, margin, alike) for one in (change, total)) for sign in (1, -1)]
+    return min(1.0, 2 * min(sides))
 
 
-def _above(value: float, estimate: Estimate, bound: float) -> float:
-    """p for "it is the bound or less", of a value with the error of an estimate; 1 where there is no error."""
+def _above(value: float, estimate: Estimate, bound: float, alike: float = math.nan) -> float:
+    """p for "it is the bound or less", of a value with the error of an estimate; ``alike`` or 1 where it has none."""
     p = above_p(value, estimate.error, estimate.freedom, bound)
-    return 1.0 if math.isnan(p) else p
+    if math.isnan(p):
+        return alike if value > bound and not math.isnan(alike) else 1.0
+    return p
 
 
 def _rows(finding: Finding, items: Items) -> pd.DataFrame:

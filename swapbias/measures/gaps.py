@@ -119,10 +119,29 @@ def paired_test(
     if test == "wilcoxon" and not factors:
         defined = np.any(difference != 0)
         return float(scipy.stats.wilcoxon(difference).pvalue) if defined else math.nan, "Wilcoxon signed rank"
+    if test == "sign":
+        names = " and ".join(filter(None, factors))
+        return sign_test_p(difference, factors), f"sign test{names and f' ({names})'}"
     raise ValueError(
-        f"test {test!r}{' with cluster_ids' if factors else ''}, expected 't', 'wilcoxon' (no clusters) "
-        "or 'permutation'."
+        f"test {test!r}{' with cluster_ids' if factors else ''}, expected 't', 'wilcoxon' (no clusters), "
+        "'permutation' or 'sign'."
     )
+
+
+def sign_test_p(difference: Floats, factors: Factors) -> float:
+    """Two-sided exact p of the sign test of the clusters' means, the largest of any factor; NaN where all are 0.
+
+    Fourteen equal differences in seven clusters of two: 2 * (1/2)**7, whatever their size.
+
+    >>> sign_test_p(np.full(14, 0.2), {"template": np.arange(14) // 2})
+    0.015625
+    """
+    found = []
+    for codes in factors.values() or (np.arange(len(difference)),):
+        sums = np.bincount(np.unique(codes, return_inverse=True)[1], weights=difference)  # signs are those of means
+        above, unequal = int((sums > 0).sum()), int((sums != 0).sum())
+        found.append(float(scipy.stats.binomtest(above, unequal).pvalue) if unequal else math.nan)
+    return max(found, default=math.nan)
 
 
 def group_test(
@@ -190,7 +209,8 @@ def paired_gap(
         pair_ids: shape (rows,); each id stands once per group.
         reference_group: the group that is subtracted. Swapping it flips the sign of value and effect sizes.
         interval: ``t`` (paired t) or ``bootstrap`` (percentile, pairs resampled; with clusters studentised).
-        test: ``t`` (paired t), ``wilcoxon`` (signed rank) or ``permutation`` (sign flip).
+        test: ``t`` (paired t), ``wilcoxon`` (signed rank), ``permutation`` (sign flip) or ``sign`` (exact, of the
+            means of clusters): the one that is defined where all differences are equal.
         cluster_ids: shape (rows,); pairs of one cluster are not independent. Makes the t interval and test
             cluster-robust (CR2, Satterthwaite degrees of freedom), and the bootstrap and the sign flip act on whole
             clusters. A mapping of several random factors that cross, ``{"template": [...], "condition": [...]}``:

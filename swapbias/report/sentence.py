@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from swapbias.findings import ALL, ALL_GAPS, AS_PUBLISHED, EFFECTS, SPREAD, VERDICTS, Finding, experiment_of
+from swapbias.findings import ALL, ALL_GAPS, AS_PUBLISHED, EFFECTS, SPREAD, VERDICTS, Finding, all_alike, experiment_of
 from swapbias.measures import MEASURES, SPANS
 from swapbias.report import words
 from swapbias.studies import Experiment
@@ -515,6 +515,10 @@ def _certainty(finding: Finding, inference: str) -> str:
         return f"an SD of {size} between the groups' means, {finding.estimate.test}, {inference}"
     if math.isnan(finding.estimate.value):
         return ""
+    estimate = finding.estimate
+    if all_alike(finding):
+        told = f"{value(finding)} in each of {estimate.n} pairs, so that there is no interval"
+        return f"{told}; {estimate.test}: p {words.p_value(estimate.p_value)}"
     if not interval(finding):
         return f"{value(finding)}; no interval, because nothing varies or too little is scored"
     first = ", ".join(filter(None, (value(finding), f"95 % {interval(finding)}", inference)))

@@ -107,8 +107,12 @@ def gated(gate: Gate) -> str:
     counts = ((outcome, sum(one.outcome == outcome for one in gate.checks)) for outcome in (PASSES, FAILS, OPEN))
     told = ", ".join(f"{count} {outcome}" for outcome, count in counts if count)
     many = len(gate.checks)
+    levels = " or ".join(
+        f"{level:g}".lstrip("0") for level in sorted({one.level for one in gate.checks}, reverse=True)
+    )
+    why = ", the less the fewer its clusters" * (" or " in levels)
     family = (
-        "all gaps must pass, each by its two one-sided tests at .025, and one fails the gate at .025 "
+        f"all gaps must pass, each by its two one-sided tests at {levels}{why}, and one fails the gate at that "
         f"(Holm over {many} gap{'s' * (many != 1)})"
     )
     left = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in gate.unchecked))

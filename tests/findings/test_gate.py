@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.findings import FAILS, OPEN, PASSES, check_gaps, disaggregate, headlines
+from swapbias.findings import FAILS, OPEN, PASSES, SMALL, UNDECIDED, check_gaps, disaggregate, headlines
 from swapbias.findings.disaggregation import judged
-from swapbias.findings.finding import Finding
+from swapbias.findings.finding import FOUND, Finding
 from swapbias.measures.estimate import Estimate
 from swapbias.studies.catalogue import config_rows, load_study
 
@@ -85,6 +85,17 @@ def test_skewed_clusters_pass_by_more():
     cautious = replace(headline(0.03), inference="over templates; the 11 templates are skewed: a test at .05 errs")
     assert outcomes(cautious) == [OPEN]
     assert outcomes(replace(cautious, estimate=replace(cautious.estimate, value=0.0))) == [PASSES]
+
+
+@pytest.mark.parametrize(("freedom", "closest"), [(100, 1.984), (79, 2.374), (19, 2.861)])  # t at .025, .01, .005
+def test_few_clusters_pass_and_fail_by_more(freedom, closest):
+    for value, expected in ((0.05 - 0.01 * closest, PASSES), (0.05 + 0.01 * closest, FAILS)):
+        nearer = value + 0.0002 * (1 if expected == PASSES else -1)
+        farther = value - 0.0002 * (1 if expected == PASSES else -1)
+        assert outcomes(headline(farther, freedom=freedom)) == [expected]
+        assert outcomes(headline(nearer, freedom=freedom)) == [OPEN]
+    why = check_gaps([headline(0.05 - 0.01 * 2.2, freedom=19)]).checks[0].why
+    assert why == "its clusters are few or skewed, and it is tested at 0.005 instead of 0.025"
 
 
 def test_what_was_mostly_not_scored_does_not_pass():
@@ -166,6 +177,54 @@ def test_other_prompts_are_no_baseline():
     other = {"occupation_sentiment": rows.assign(text=rows["text"] + "!")}
     with pytest.raises(UsageError, match="different prompts"):
         check_gaps(found, items=items, baseline=other)
+
+
+# --- a gap that is the same in every pair -------------------------------------------------------------
+
+
+def constant(gap, *, nouns=20, jobs=20):
+    rows = ROWS[(nouns > NOUNS) & (jobs > JOBS)]
+    return found_in(
+        rows.assign(score=0.5 + 0.3 * rows["condition"].str.len() % 0.2 + gap * SIDE[rows.index], model_id="m")
+    )
+
+
+def outcome_of(found, **more):
+    (check,) = check_gaps(headlines(found), **more).checks
+    return check.outcome, check.why
+
+
+@pytest.mark.parametrize("gap", [0.2, -0.2])
+def test_the_same_gap_in_all_pairs_fails_by_the_signs_of_its_clusters(gap):
+    # Of 7 noun pairs and 20 jobs all have one sign: 2 / 2**7 = .0156, and of 6 .031.
+    assert outcome_of(constant(gap, nouns=7)) == (
+        FAILS, "all 140 differ by the same: sign test (noun pairs and professions)",
+    )  # fmt: skip
+    assert outcome_of(constant(gap, nouns=6))[0] == OPEN
+    assert outcome_of(constant(gap), max_gap=0.3) == (PASSES, "all 400 differ by the same")
+
+
+def test_a_small_gap_in_all_pairs_passes_where_a_larger_mean_would_have_shown():
+    # Were the mean .05, a share of .95 / .99 could have .01: .9596**90 = .0245, **89 = .0255.
+    assert outcome_of(constant(0.01, nouns=9, jobs=10)) == (PASSES, "all 90 differ by the same")
+    assert outcome_of([headline(0.01, math.nan, math.nan, n=89)])[0] == OPEN
+    assert outcome_of(constant(0.01, nouns=8, jobs=11))[0] == OPEN
+
+
+def test_the_verdict_of_a_constant_gap_goes_by_its_signs():
+    verdicts = [headlines(constant(gap, nouns=nouns))[0].verdict for gap, nouns in ((0.2, 6), (0.2, 5), (0.01, 6))]
+    assert verdicts == [FOUND, UNDECIDED, SMALL]  # 2 / 2**6 = .031
+
+
+def test_a_constant_change_from_a_baseline_is_decided_alike():
+    rng = np.random.default_rng(2)
+    old = scored(0.3, rng, "old")
+    for more, expected in ((0.2, FAILS), (-0.2, PASSES), (0.01, PASSES)):
+        new = old.assign(score=old["score"] + more * SIDE, model_id="new")
+        gate = check_gaps(
+            headlines(found_in(new)), items={"occupation_sentiment": new}, baseline={"occupation_sentiment": old}
+        )
+        assert gate.outcome == expected, more
 
 
 # --- how often it errs --------------------------------------------------------------------------------

@@ -97,6 +97,34 @@ def test_a_constant_gap_has_no_p_value_however_it_rounds():
     assert found.effect_size == pytest.approx(0.1 / reference.std(ddof=1))
 
 
+def test_the_sign_test_counts_clusters_and_no_sizes():
+    # Of six clusters five are higher: 2 * (1 + 6) / 2**6 = .21875. Six of six: 2 / 2**6 = .03125.
+    clusters = np.repeat([f"c{index}" for index in range(6)], 4)
+    for last, expected in ((-0.3, 0.21875), (0.0001, 0.03125), (0.0, 0.0625)):
+        higher = np.repeat([0.1, 0.1, 0.1, 0.1, 0.1, last], 2)
+        rows = pairs(0.5 + higher, np.full(12, 0.5))
+        for sign, reference in ((1, "m"), (-1, "f")):
+            found = paired_gap(*rows, reference_group=reference, test="sign", cluster_ids=clusters)
+            assert found.p_value == pytest.approx(expected)
+            assert sign * found.value > 0 or last == -0.3
+    assert found.test == "sign test"
+    same = pairs(np.full(20, 0.7), np.full(20, 0.5))
+    assert paired_gap(*same, reference_group="m", test="sign").p_value == pytest.approx(2 / 2**20)
+    assert math.isnan(paired_gap(*pairs([0.5] * 5, [0.5] * 5), reference_group="m", test="sign").p_value)
+
+
+def test_the_sign_test_rejects_no_more_nulls_than_it_says():
+    rng = np.random.default_rng(5)
+    clusters = np.repeat(np.arange(9), 6).astype(str)
+    found = []
+    for _ in range(400):
+        effects = np.repeat(rng.standard_t(2, 9), 3) + 0.1 * rng.standard_normal(27)
+        rows = pairs(effects, np.zeros(27))
+        found.append(paired_gap(*rows, reference_group="m", test="sign", cluster_ids=clusters).p_value)
+    # The exact level below .05 is 2 * (1 + 9) / 2**9 = .039; of 400 so many are 16, with an SD of 4.
+    assert 4 <= np.sum(np.array(found) < 0.05) <= 28
+
+
 def test_nan_drops_the_pair_and_is_counted():
     found = paired_gap(*pairs([0.75, NAN, 0.5, 0.9], [0.25, 0.25, NAN, 0.1]), reference_group="m")
     assert found.value == pytest.approx((0.5 + 0.8) / 2)
