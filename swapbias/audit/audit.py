@@ -14,7 +14,7 @@ from swapbias.audit.run import Run, chunks, now, refuse_non_finite, score_rows
 from swapbias.errors import UsageError
 from swapbias.files import as_json, locked
 from swapbias.privacy import credentialed
-from swapbias.scorers import Bar, Say, Scorer, check_load, code_of, is_callable, kinds, short_name
+from swapbias.scorers import Bar, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +49,10 @@ def start(
     if expected is not None and expected["corpora"] != fingerprints(tasks):
         raise UsageError("The prompts or word lists are not those of the run that is to be repeated. Audit anew.")
     kept = ScoreCache(settings.load) if cache else None
-    readers = load_readers(settings, tasks, say=say, bar=bar, scorer=scorer)  # before anything is written
+    repeated = (expected or {}).get("models", ())
+    readers = load_readers(
+        settings, tasks, say=say, bar=bar, scorer=scorer, pinned=repeated
+    )  # before anything is written
     pinned = as_json(identities(readers))
     if expected is not None and expected.get("models", pinned) != pinned:
         raise UsageError("A model is not the version of the run that is to be repeated. Audit anew.")
@@ -105,7 +108,8 @@ def _go_on(
             f"({__version__}) has. Start a new run."
         )
     kept = ScoreCache(settings.load) if cache else None
-    return _work(run, settings, tasks, load_readers(settings, tasks, say=say, bar=bar), say, bar, kept)
+    readers = load_readers(settings, tasks, say=say, bar=bar, pinned=manifest.get("models", ()))
+    return _work(run, settings, tasks, readers, say, bar, kept)
 
 
 def _work(
@@ -176,9 +180,18 @@ def _without_held_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def load_readers(
-    settings: Settings, tasks: Sequence[Task], *, say: Say, bar: Bar, scorer: Scorer | None = None
+    settings: Settings,
+    tasks: Sequence[Task],
+    *,
+    say: Say,
+    bar: Bar,
+    scorer: Scorer | None = None,
+    pinned: Sequence[Mapping[str, Any]] = (),
 ) -> list[Scorer]:
     """For each task the scorer that reads its model; each model is loaded once, that of ``scorer`` never.
+
+    ``pinned`` are the models of the manifest of a run that goes on or is repeated: those of the Hub are loaded at
+    its commits.
 
     Raises:
         UsageError: a model that sends texts away would read credentialed notes, or one that does not fit.
@@ -194,7 +207,7 @@ def load_readers(
                 say(f"These notes are credentialed: make sure that {task.model} sends nothing of them to a service.")
             say(f"Model: {short_name(task.model)}.")
             rows = [row for one in tasks if (one.model, one.kind.name) == key for row in one.rows]
-            loaded[key] = task.kind.load(task.model, settings, rows, say=say, bar=bar)
+            loaded[key] = task.kind.load(as_pinned(task.model, pinned), settings, rows, say=say, bar=bar)
         training = task.notes.training if task.notes else lambda phenotype, regime: []
         reader = task.kind.read(loaded[key], task.experiment, settings, corpus=task.study.name, training=training)
         readers.append(reader)

@@ -45,6 +45,7 @@ def audit(
     tokenizer: Any = None,
     name: str | None = None,
     kind: str | None = None,
+    revision: str | None = None,
     out: "str | PathLike[str] | None" = None,
     limit: int | None = None,
     seed: int = 0,
@@ -66,6 +67,7 @@ def audit(
     tokenizer: Any = None,
     name: str | Sequence[str] | None = None,
     kind: str | None = None,
+    revision: str | None = None,
     out: "str | PathLike[str] | None" = None,
     limit: int | None = None,
     seed: int = 0,
@@ -91,16 +93,18 @@ def audit(
     [['She is a person.', 'He is a person.', -0.1]]
 
     Args:
-        model: a Hub id or folder, ``vader``, ``module:function``, or in memory: a transformers model (with its
-            tokenizer) or pipeline, a fitted scikit-learn pipeline of texts, a function of a list of texts that
-            returns probabilities of positive sentiment, a scorer. None: the calibration model. A model in memory
-            stays as it is: it is read in eval mode over its own weights, with its hooks, on its device and in its
-            own type. A list of models gives a list of audits; ``out`` then holds a folder for each.
+        model: a Hub id (``OWNER/NAME`` or ``OWNER/NAME@REVISION``) or folder, ``vader``, ``module:function``, or in
+            memory: a transformers model (with its tokenizer) or pipeline, a fitted scikit-learn pipeline of texts, a
+            function of a list of texts that returns probabilities of positive sentiment, a scorer. None: the
+            calibration model. A model in memory stays as it is: it is read in eval mode over its own weights, with
+            its hooks, on its device and in its own type. A list of models gives a list of audits; ``out`` then holds
+            a folder for each.
         studies: ``name``, ``name:config`` or the folder of a study of your own, one or several; none: all that fit
             the model, unless there are prompts.
         tokenizer: of a transformers model in memory.
         name: findings carry it, of a model in memory; of several a name for each.
         kind: ``masked``, ``classifier`` or ``causal``, where the model does not tell.
+        revision: of a model on the Hub: a branch, tag or commit. The manifest says which commit was read.
         out: a new folder for the run. None: a temporary one, which goes with the returned object.
         limit: most prompts per config, whole pairs, spread evenly.
         seed: of the calibration model and of resampling.
@@ -117,6 +121,8 @@ def audit(
         ValueError: a model that cannot be loaded or read.
     """
     if isinstance(model, list | tuple):
+        if revision is not None:
+            raise UsageError("revision is of one model, and several are given. Name each as OWNER/NAME@REVISION.")
         more = {
             "kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings, "prompts": prompts,
             "reference": reference, "group": group, "lexicon": lexicon, "progress": progress, "tokenizer": tokenizer,
@@ -135,10 +141,12 @@ def audit(
         raise UsageError("reference, group and lexicon are about own prompts. Add prompts=.")
     place = str(model) if isinstance(model, str | PathLike) else None
     more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
-    settings = settings_of(place, named, options, **more)
+    settings = settings_of(place, named, options, revision=revision if place else None, **more)
     scorer: Scorer | None = None
     if model is not None and place is None:
-        scorer = load_scorer(model, tokenizer=tokenizer, name=name, kind=kind, options=settings.load)
+        scorer = load_scorer(
+            model, tokenizer=tokenizer, name=name, kind=kind, revision=revision, options=settings.load
+        )
         settings = replace(settings, model=scorer.model_id, kind=scorer.kind)
     elif tokenizer is not None or name is not None:
         raise UsageError("tokenizer and name are of models in memory, and none is given. Drop them.")

@@ -28,6 +28,7 @@ from swapbias.scorers import (
     model_kind,
     settable,
     short_name,
+    with_revision,
 )
 from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import (
@@ -142,17 +143,25 @@ def _known(path: Path, name: str, known: Sequence[str], where: str = "") -> None
         raise unknown(f"setting{where} in {path}", name, known)
 
 
-def settings_of(model: str | None, studies: Sequence[str], given: Mapping[str, Any], **more: Any) -> Settings:
+def settings_of(
+    model: str | None,
+    studies: Sequence[str],
+    given: Mapping[str, Any],
+    *,
+    revision: str | None = None,
+    **more: Any,
+) -> Settings:
     """Settings from what a user gave.
 
     Args:
         model: as a user names it; places of this machine become absolute, so that a run can go on from anywhere.
         studies: ``name`` or ``name:config``.
         given: options of loading and of kinds, by the names that the command line has; what is not given is default.
+        revision: of a model on the Hub, which its name then carries.
         more: further fields of ``Settings``.
 
     Raises:
-        UsageError: an option that no kind has.
+        UsageError: an option that no kind has, a revision of no model on the Hub.
     """
     made = (LoadOptions, *(one.options for one in kinds() if one.options))
     known = [one.metadata.get("name", one.name) for own in made for one, _ in settable(own)]
@@ -163,6 +172,8 @@ def settings_of(model: str | None, studies: Sequence[str], given: Mapping[str, A
             raise UsageError(f"Unknown option {name!r}. {hint}")
     load, *options = (_filled(own, given) for own in made)
     named = _absolute(model, (VADER,)) if model else None
+    if revision is not None:
+        named = with_revision(None if named == VADER else named, revision)
     return Settings(model=named, studies=tuple(studies), load=load, options=tuple(options), **more)
 
 

@@ -27,7 +27,7 @@ Model = Annotated[
     typer.Argument(
         metavar="[MODEL]...",
         show_default=False,
-        help="Hub ids, local folders, vader or module:function; an audit.toml or a run's manifest.json; "
+        help="Hub ids (OWNER/NAME[@REVISION]), folders, vader or module:function; an audit.toml or manifest.json; "
         "none: calibration.",
     ),
 ]
@@ -66,6 +66,14 @@ KindName = Annotated[
     str | None,
     typer.Option(
         "--kind", help=f"{', '.join(model_kinds())}: where the config does not tell.", rich_help_panel=_MODEL
+    ),
+]
+Revision = Annotated[
+    str | None,
+    typer.Option(
+        "--revision",
+        help="Of a model on the Hub: a branch, tag or commit, as OWNER/NAME@REVISION says it too.",
+        rich_help_panel=_MODEL,
     ),
 ]
 Limit = Annotated[
@@ -118,6 +126,7 @@ def audit(
     models: Model = None,
     study: Studies = None,
     kind: KindName = None,
+    revision: Revision = None,
     folder: Annotated[
         Path | None, typer.Option("--out", help="Folder of the run.", show_default=False, rich_help_panel=_OUTPUT)
     ] = None,
@@ -191,7 +200,8 @@ def audit(
     if settings is None:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
         asked = _asked(study, prompts, reference, group, lexicon)
-        each = [settings_of(one, asked, options, **more) for one in models or (None,)]
+        _one_revision(models, revision)
+        each = [settings_of(one, asked, options, revision=revision, **more) for one in models or (None,)]
         named, settings = [one.model for one in each if one.model], each[0]
     if dry_run:
         for one in named or (None,):
@@ -305,6 +315,7 @@ def plan(
     models: Model = None,
     study: Studies = None,
     kind: KindName = None,
+    revision: Revision = None,
     limit: Limit = None,
     seed: Seed = 0,
     wordings: Wordings = None,
@@ -318,8 +329,16 @@ def plan(
     from swapbias.audit import settings_of
 
     asked = _asked(study, prompts, reference, group, lexicon)
+    more = {"kind": kind, "limit": limit, "seed": seed, "wordings": wordings}
+    _one_revision(models, revision)
     for one in models or (None,):
-        _tell(settings_of(one, asked, options, kind=kind, limit=limit, seed=seed, wordings=wordings))
+        _tell(settings_of(one, asked, options, revision=revision, **more))
+
+
+def _one_revision(models: Sequence[str] | None, revision: str | None) -> None:
+    """Refuse one revision for several models."""
+    if revision is not None and len(models or ()) > 1:
+        raise UsageError("--revision is of one model, and several are named. Name each as OWNER/NAME@REVISION.")
 
 
 def _asked(

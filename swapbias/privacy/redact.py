@@ -198,7 +198,8 @@ def _reduced(name: str | None, models: Models) -> str | None:
     """A model's name: as the findings carry it, else (a path) its last part."""
     if not name or not ("/" in name or "\\" in name):
         return name
-    carried = any(one["model_id"] == name or one["model_id"].startswith(f"{name}+") for one in models)
+    asked = name.partition("@")[0]  # findings carry a Hub id without its revision
+    carried = any(one["model_id"] in (name, asked) or one["model_id"].startswith(f"{name}+") for one in models)
     return name if carried and not _PLACE.match(name) else _last(name)
 
 

@@ -2,28 +2,24 @@
 
 import hashlib
 import logging
-import socket
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import torch
 import transformers
-from huggingface_hub import constants, try_to_load_from_cache
+from huggingface_hub.errors import RevisionNotFoundError
 from transformers import AutoConfig, AutoTokenizer
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
+from swapbias.scorers.revision import at_commit, hub_away, no_revision, split_revision
 
-_PATIENCE = 5  # seconds for the Hub to answer
 _MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm")
 
 
 def read_config(model: str) -> Any:
-    """The config of a Hub id or local folder.
+    """The config of a local folder or Hub id, of the latter at the revision that is named with it.
 
     Raises:
         ValueError: in one sentence, when there is none.
@@ -33,40 +29,18 @@ def read_config(model: str) -> Any:
         raise ValueError(f"{model} is no model folder: it has no config.json. Give a folder saved by transformers.")
     if not folder.exists() and (folder.is_absolute() or model.startswith(".") or model.count("/") > 1):
         raise ValueError(f"{model} does not exist. Give a local folder or a Hub id like owner/name.")
-    if not folder.exists():
-        _refuse_unreachable(model)
+    name, found = _found(at_commit(model))
     try:
-        return AutoConfig.from_pretrained(model, trust_remote_code=False)
+        return AutoConfig.from_pretrained(name, **found)
     except Exception as error:
         if folder.is_dir():
             raise ValueError(f"{folder / 'config.json'} cannot be read ({first_line(error)}). Mend it.") from error
+        if isinstance(error.__cause__, RevisionNotFoundError):
+            raise ValueError(no_revision(name, found["revision"])) from error
         raise ValueError(
-            f"Model {model!r} cannot be loaded: it is neither a local folder nor a model that the Hub gave "
+            f"Model {name!r} cannot be loaded: it is neither a local folder nor a model that the Hub gave "
             f"({first_line(error)}). Check the name and the connection."
         ) from error
-
-
-def _refuse_unreachable(model: str) -> None:
-    """Say at once that the Hub cannot be asked for a model that is not kept here: its own client tries for a minute.
-
-    Raises:
-        ValueError: offline, or nothing answers.
-    """
-    with suppress(ValueError):  # no Hub id: the client says so
-        if isinstance(try_to_load_from_cache(model, "config.json"), str):
-            return
-    why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else ""
-    host = urlsplit(constants.ENDPOINT)
-    if not why and not getproxies() and host.hostname:
-        try:
-            socket.create_connection((host.hostname, host.port or 443), timeout=_PATIENCE).close()
-        except OSError as error:
-            why = f"{host.hostname} cannot be reached: {error.strerror or error}"
-    if why:
-        raise ValueError(
-            f"Model {model!r} cannot be loaded: it is neither a local folder nor kept on this machine, and {why}. "
-            "Go online, or give a local folder."
-        )
 
 
 def first_line(error: BaseException) -> str:
@@ -98,15 +72,19 @@ def pick_device(device: str) -> torch.device:
 def load_model(model: str, auto_class: Any, *, device: str, dtype: str) -> tuple[Any, Any, dict[str, Any]]:
     """Model (in eval mode, on its device), tokenizer, and what pins the model down.
 
+    The commit of a model on the Hub is told once: config, tokenizer and weights are all of that one.
+
     Raises:
         UsageError: a device that this machine does not have.
         ValueError: the folder or Hub id gives no model of this class, or one whose head has no weights.
     """
     where = pick_device(device)
-    config = read_config(model)
+    place = at_commit(model)
+    config = read_config(place)
+    name, found = _found(place)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
-        loaded, info = _quietly(auto_class, model, config, getattr(torch, dtype))
+        tokenizer = AutoTokenizer.from_pretrained(name, **found)
+        loaded, info = _quietly(auto_class, name, config=config, dtype=getattr(torch, dtype), **found)
     except Exception as error:
         raise ValueError(f"Model {model!r} cannot be loaded: {first_line(error)}.") from error
     _check_tokenizer(model, tokenizer, loaded)
@@ -117,7 +95,7 @@ def load_model(model: str, auto_class: Any, *, device: str, dtype: str) -> tuple
             "Use a model that was trained with this head."
         )
     loaded = loaded.to(where).eval()
-    return loaded, tokenizer, {**_pin(model, config), "device": where.type, "dtype": dtype}
+    return loaded, tokenizer, {**_pin(name, found["revision"], config), "device": where.type, "dtype": dtype}
 
 
 def _check_tokenizer(model: str, tokenizer: Any, loaded: Any) -> None:
@@ -130,26 +108,31 @@ def _check_tokenizer(model: str, tokenizer: Any, loaded: Any) -> None:
         )
 
 
-def _quietly(auto_class: Any, model: str, config: Any, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:
+def _found(place: str) -> tuple[str, dict[str, Any]]:
+    """A model's name or folder, and how transformers is to find it: no file of another commit, and no code."""
+    name, commit = split_revision(place)
+    away = bool(commit and hub_away())  # its client would try for a minute to list files that are not kept
+    return name, {"revision": commit or None, "local_files_only": away, "trust_remote_code": False}
+
+
+def _quietly(auto_class: Any, model: str, **how: Any) -> tuple[Any, dict[str, Any]]:
     """Load without the library's report on unexpected weights, which is normal for heads left out."""
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     log = logging.getLogger("transformers")
     level = log.level
     log.setLevel(logging.ERROR)
     try:
-        loaded, info = auto_class.from_pretrained(
-            model, config=config, dtype=dtype, trust_remote_code=False, output_loading_info=True
-        )
+        loaded, info = auto_class.from_pretrained(model, output_loading_info=True, **how)
     finally:
         log.setLevel(level)
     return loaded, info
 
 
-def _pin(model: str, config: Any) -> dict[str, Any]:
+def _pin(model: str, commit: str | None, config: Any) -> dict[str, Any]:
     folder = Path(model)
     architecture = [*architectures(config), config.model_type][0]
     if not folder.is_dir():
-        return {"architecture": architecture, "revision": getattr(config, "_commit_hash", None)}
+        return {"architecture": architecture, "revision": commit}
     digest = hashlib.sha256()
     for path in sorted({path for pattern in _MODEL_FILES for path in folder.glob(pattern)}):
         digest.update(f"{path.name} {file_sha256(path)}\n".encode())
@@ -173,7 +156,7 @@ def loaded_pin(model: Any) -> dict[str, Any]:
 
 def model_name(model: str) -> str:
     """The name findings carry: the Hub id, or the last part of a folder's path (never a path of this machine)."""
-    return Path(model).resolve().name if Path(model).exists() else model
+    return Path(model).resolve().name if Path(model).exists() else split_revision(model)[0]
 
 
 def length_limit(tokenizer: Any, config: Any) -> int:

@@ -59,9 +59,11 @@ class Masked(Kind):
             return load_calibration(seed=request.seed, options=request.load, bar=lambda: bar(title, STEPS))
         from swapbias.scorers.checkpoint import read_config
         from swapbias.scorers.masked import MaskedScorer, PermutationScorer
+        from swapbias.scorers.revision import at_commit
 
-        permuted = read_config(model).model_type in self.model_types
-        return (PermutationScorer if permuted else MaskedScorer).load(model, request.load)
+        place = at_commit(model)  # the same one for its family and its weights
+        permuted = read_config(place).model_type in self.model_types
+        return (PermutationScorer if permuted else MaskedScorer).load(place, request.load)
 
     def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
         """A model that fills a mask."""

@@ -9,6 +9,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification
 
 from swapbias.errors import UsageError
 from swapbias.scorers.checkpoint import architectures, length_batches, load_model, model_name, read_config
+from swapbias.scorers.revision import at_commit
 
 BATCH_SIZE = 64
 _FORMS = ("his", "him")
@@ -23,13 +24,14 @@ def load_resolver(model: str, *, device: str = "auto") -> "MaskedResolver | Tagg
     Raises:
         UsageError: a model of another kind. ValueError: one that cannot be loaded.
     """
-    names = architectures(read_config(model)) or [""]
+    place = at_commit(model)
+    names = architectures(read_config(place)) or [""]
     for ending, resolver, auto_class in (
         ("ForTokenClassification", TaggerResolver, AutoModelForTokenClassification),
         ("ForMaskedLM", MaskedResolver, AutoModelForMaskedLM),
     ):
         if names[0].endswith(ending):
-            loaded, tokenizer, _ = load_model(model, auto_class, device=device, dtype="float32")
+            loaded, tokenizer, _ = load_model(place, auto_class, device=device, dtype="float32")
             return resolver(loaded, tokenizer, name=model_name(model))
     raise UsageError(
         f"{model} is a {names[0] or 'model of no named kind'}, expected a masked language model or "

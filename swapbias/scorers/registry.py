@@ -12,6 +12,7 @@ from typing import Any
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
 from swapbias.scorers.kind import Kind, Request
+from swapbias.scorers.revision import split_revision, with_revision
 from swapbias.scorers.scorer import DEVICES, DTYPES, LoadOptions, Say, Scorer, is_callable
 from swapbias.scorers.trust import Code, is_pickle, module_file
 from swapbias.studies import Experiment
@@ -55,6 +56,7 @@ def load_scorer(
     tokenizer: Any = None,
     name: str | None = None,
     kind: str | None = None,
+    revision: str | None = None,
     options: LoadOptions | None = None,
     say: Say | None = None,
 ) -> Scorer:
@@ -65,13 +67,14 @@ def load_scorer(
     ('toy', 'classifier')
 
     Args:
-        model: a Hub id or local folder (transformers), ``vader``, or ``module:function`` (texts ->
-            probabilities of positive sentiment); or in memory: a transformers model or pipeline, a scikit-learn
-            pipeline of texts, a function, a scorer. A model in memory stays as it is (its hooks count), and is read
-            on its device and in its own type.
+        model: a Hub id (``OWNER/NAME`` or ``OWNER/NAME@REVISION``) or local folder (transformers), ``vader``, or
+            ``module:function`` (texts -> probabilities of positive sentiment); or in memory: a transformers model or
+            pipeline, a scikit-learn pipeline of texts, a function, a scorer. A model in memory stays as it is (its
+            hooks count), and is read on its device and in its own type.
         tokenizer: of a transformers model in memory.
         name: findings carry it, of a model in memory; its own name where None.
         kind: ``masked``, ``classifier`` or ``causal``; found from the model's config where None.
+        revision: of a model on the Hub, a branch, tag or commit; None: the one that its name has, else ``main``.
         options: device, dtype and batch size, and whether a pickle may be read.
         say: is told that reading a pickle runs what its maker put in it.
 
@@ -83,10 +86,12 @@ def load_scorer(
     chosen = options or LoadOptions()
     check_load(chosen)
     if not isinstance(model, str | os.PathLike):
+        if revision is not None:
+            raise UsageError(f"Revision {revision!r} is of a model on the Hub, and this one is in memory. Drop it.")
         return _in_memory(model, tokenizer, name, kind, chosen)
     if tokenizer is not None or name is not None:
         raise UsageError(f"tokenizer and name are of models in memory, and {str(model)!r} is loaded here. Drop them.")
-    place = str(model)
+    place = str(model) if revision is None else with_revision(str(model), revision)
     request = Request(model=place, kind=kind, load=chosen)
     found: Scorer = kind_of(model_kind(place, kind)).load(
         place, request, (), say=say or (lambda sentence: None), bar=lambda title, total: lambda done: None
@@ -192,8 +197,9 @@ def _config_at_hand(model: str) -> str | None:
     """The folder of a Hub id's config in the cache; None where it is not there."""
     from huggingface_hub import try_to_load_from_cache
 
+    name, revision = split_revision(model)
     with suppress(ValueError):  # no Hub id
-        config = try_to_load_from_cache(model, "config.json")
+        config = try_to_load_from_cache(name, "config.json", revision=revision or None)
         if isinstance(config, str):
             return str(Path(config).parent)
     return None

@@ -424,14 +424,10 @@ class _Encoder:
     """What ``load_model`` calls: the encoder alone; a pooler without weights is fine, for no state passes it."""
 
     @staticmethod
-    def from_pretrained(
-        model: str, *, config: Any, dtype: Any, trust_remote_code: bool, output_loading_info: bool
-    ) -> tuple[Any, dict[str, Any]]:
+    def from_pretrained(model: str, *, config: Any, **how: Any) -> tuple[Any, dict[str, Any]]:
         from transformers import AutoModel
 
-        loaded, info = AutoModel.from_pretrained(
-            model, config=config, dtype=dtype, trust_remote_code=trust_remote_code, output_loading_info=True
-        )
+        loaded, info = AutoModel.from_pretrained(model, config=config, **how)
         missing = [key for key in info["missing_keys"] if "pooler" not in key]
         encoder = loaded.get_encoder() if config.is_encoder_decoder else loaded
         return encoder, {**info, "missing_keys": missing}

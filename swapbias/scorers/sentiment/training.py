@@ -34,16 +34,13 @@ class NewHead:
     """What ``load_model`` calls: the encoder under a new head for two labels; only the encoder must have weights."""
 
     @staticmethod
-    def from_pretrained(
-        model: str, *, config: Any, dtype: Any, trust_remote_code: bool, output_loading_info: bool
-    ) -> tuple[Any, dict[str, Any]]:
+    def from_pretrained(model: str, *, config: Any, **how: Any) -> tuple[Any, dict[str, Any]]:
         from transformers import AutoModelForSequenceClassification
 
         config.id2label, config.label2id = dict(enumerate(LABELS)), {name: at for at, name in enumerate(LABELS)}
         loaded, info = AutoModelForSequenceClassification.from_pretrained(
-            model, config=config, dtype=dtype, trust_remote_code=trust_remote_code, output_loading_info=True,
-            ignore_mismatched_sizes=True,
-        )  # fmt: skip
+            model, config=config, ignore_mismatched_sizes=True, **how
+        )
         body = f"{loaded.base_model_prefix}."
         missing = [key for key in info["missing_keys"] if key.startswith(body) and "pooler" not in key]
         return loaded, {**info, "missing_keys": missing}

@@ -1,0 +1,176 @@
+"""Models of the Hub: read at one commit, which the manifest names, scores are kept for and a share is known by."""
+
+import re
+import sys
+from importlib import import_module
+
+import pytest
+from huggingface_hub import constants
+
+from swapbias.audit import start
+from swapbias.audit.audit import resume
+from swapbias.audit.outcome import audit
+from swapbias.audit.plan import read_request, settings_of
+from swapbias.cli import main
+from swapbias.errors import UsageError
+from swapbias.hub.client import Hub
+from swapbias.hub.proposals import COMMIT
+from swapbias.hub.share import Wanted, share_run
+from swapbias.privacy import public_manifest
+from swapbias.scorers import load_scorer
+from swapbias.scorers.masked import MaskedScorer
+from swapbias.scorers.revision import at_commit
+from tests import tiny
+from tests.hub.own_runs import QUIET
+
+NAME = "alice/bert"
+STUDY = ("gendered_stigma:rq1",)
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory):
+    """The files of two versions of a model: another head in the second."""
+    import torch
+    from transformers import BertForMaskedLM
+
+    folder = tiny.save("bert", tmp_path_factory.mktemp("bert"))
+    first = {path.name: path.read_bytes() for path in folder.iterdir()}
+    model = BertForMaskedLM.from_pretrained(folder)
+    with torch.no_grad():
+        model.get_output_embeddings().bias += torch.arange(model.config.vocab_size) % 7
+    model.save_pretrained(folder)
+    return first, {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def pushed(hub, versions, tmp_path, monkeypatch):
+    """A model on the local Hub with the tag v1, and an empty cache of scores."""
+    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SWAPBIAS_CACHE_LIMIT", raising=False)
+    monkeypatch.setattr("transformers.utils.hub._hf_api", None)  # it keeps the address of the Hub that it saw first
+    hub.add_repo("model", NAME, files=versions[0], tags=("v1",))
+    return hub
+
+
+def commit_of(hub):
+    return hub.commits("model", NAME)[0][0]
+
+
+@pytest.fixture
+def unconcluded(monkeypatch):
+    """Audits that score and compute no statistics."""
+    monkeypatch.setattr(import_module("swapbias.audit.conclusion"), "conclude", lambda *_, **more: [])
+
+
+def audited(model, folder, revision=None, **more):
+    asked = settings_of(model, STUDY, {}, revision=revision, limit=12, wordings=False)
+    return start(asked, folder, cache=True, draw=False, **QUIET, **more)[0]
+
+
+def pins(run):
+    return [(one["model_id"], one["revision"]) for one in run.manifest()["models"]]
+
+
+def scores(run):
+    return run.items("gendered_stigma")["closed_list_mass"].tolist()
+
+
+def test_a_model_of_the_hub_is_pinned_kept_and_known_to_a_share(pushed, tmp_path, monkeypatch):
+    said, first = [], commit_of(pushed)
+    run = audited(NAME, tmp_path / "run")
+    assert pins(run) == [(NAME, first)]
+    # Config, tokenizer and weights: every file was asked for by the one commit.
+    asked = [path for method, path, _ in pushed.log if f"/{NAME}/resolve/" in path and method in ("GET", "HEAD")]
+    assert {re.search("/resolve/([^/]+)/", path)[1] for path in asked} == {first}
+    assert {"config.json", "tokenizer.json", "model.safetensors"} <= {path.rpartition("/")[2] for path in asked}
+
+    monkeypatch.setattr(MaskedScorer, "score", lambda *_: pytest.fail("scored again"))
+    again = audited(NAME, tmp_path / "again")
+    assert again.manifest()["from_cache"] == 12
+    assert again.items("gendered_stigma").equals(run.items("gendered_stigma"))
+
+    wanted = Wanted(results="alice/audits", model=NAME, how=COMMIT, dry_run=True)
+    done = share_run(run, wanted, Hub(), say=said.append)  # it need not be told that this is the model of the Hub
+    assert [one.status for one in done] == ["would be created", "would be updated"]
+    assert commit_of(pushed) == first
+
+
+@pytest.mark.usefixtures("unconcluded")
+def test_a_branch_that_moves_between_two_audits_gives_two_commits_and_no_kept_score(pushed, versions, tmp_path):
+    first, run = commit_of(pushed), audited(NAME, tmp_path / "first")
+    pushed.push("model", NAME, versions[1])
+    moved = audited(NAME, tmp_path / "moved")
+    assert (pins(run), pins(moved)) == ([(NAME, first)], [(NAME, commit_of(pushed))])
+    assert moved.manifest()["from_cache"] == 0
+    assert scores(moved) != scores(run)
+    old = audited(NAME, tmp_path / "old", "v1")
+    assert (pins(old), old.manifest()["from_cache"], scores(old)) == (pins(run), 12, scores(run))
+    assert old.manifest()["settings"]["model"] == f"{NAME}@v1"
+    assert public_manifest(old.manifest())["settings"]["model"] == f"{NAME}@v1"
+    for model, revision in ((f"{NAME}@v1", None), (NAME, first)):
+        assert load_scorer(model, revision=revision).identity["revision"] == first
+
+
+@pytest.mark.usefixtures("unconcluded")
+def test_a_run_that_goes_on_or_is_repeated_reads_the_commit_that_it_began_with(pushed, versions, tmp_path):
+    run = audited(NAME, tmp_path / "run")
+    before = scores(run)
+    pushed.push("model", NAME, versions[1])
+    (run.folder / "items/gendered_stigma.parquet").unlink()
+    assert scores(resume(run.folder, **QUIET)[0]) == before
+    _, settings, manifest = read_request(run.folder / "manifest.json")
+    again, _ = start(settings, tmp_path / "again", expected=manifest, draw=False, **QUIET)
+    assert (pins(again), scores(again)) == (pins(run), before)
+
+
+def test_without_the_hub_the_commit_that_was_fetched_last_is_read(pushed, monkeypatch):
+    read = load_scorer(NAME, revision="v1").identity["revision"]
+    with monkeypatch.context() as patch:  # undone before the fixture undoes its own
+        patch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nothing answers there
+        for name in (f"{NAME}@v1", f"{NAME}@{read}"):
+            assert load_scorer(name).identity["revision"] == read
+        patch.setattr(constants, "HF_HUB_OFFLINE", True)
+        assert load_scorer(f"{NAME}@v1").identity["revision"] == read == commit_of(pushed)
+        for model, words in (
+            (f"{NAME}@v2", "machine at revision v2, and"),
+            (NAME, "this machine, and HF_HUB_OFFLINE"),
+        ):
+            with pytest.raises(ValueError, match=f"neither a local folder nor kept on .*{words}"):
+                at_commit(model)
+
+
+@pytest.mark.parametrize("asked", ["v9", "f" * 40], ids=["name", "commit"])
+def test_a_revision_that_is_not_there_is_one_sentence(pushed, asked, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["swapbias", "audit", NAME, "--revision", asked, "--study", *STUDY])
+    with pytest.raises(SystemExit) as done:
+        main()
+    told = capsys.readouterr().err
+    assert done.value.code == 1
+    assert f"Model 'alice/bert' has no revision '{asked}' on the Hub. Look at its branches, tags and commits." in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"model": f"{NAME}@v1"}, "names its revision"),
+        ({"model": "vader"}, "none is named"),
+        ({"model": "tests.hub.sharing_runs:scored"}, "scored is none"),
+        ({"model": lambda texts: [0.5] * len(texts)}, "in memory"),
+        ({"model": [NAME, "alice/other"]}, "one model"),
+        ({"model": NAME, "revision": ""}, "is blank"),
+    ],
+    ids=["twice", "vader", "function", "memory", "several", "blank"],
+)
+def test_a_revision_of_anything_else_is_refused(given, words):
+    with pytest.raises(UsageError, match=words):
+        audit(**{"revision": "v1", "studies": STUDY, "progress": False, **given})
+
+
+def test_a_folder_with_an_at_sign_is_a_folder(versions, tmp_path):
+    folder = tmp_path / "bert@v1"
+    folder.mkdir()
+    for name, content in versions[0].items():
+        (folder / name).write_bytes(content)
+    scorer = load_scorer(folder)
+    assert (scorer.model_id, len(scorer.identity["sha256"])) == ("bert@v1", 64)
