@@ -4,7 +4,7 @@ PYTHON ?= python3
 READY  := $(VENV)/.ready
 NODE   := build/node
 
-.PHONY: setup audit test docs bench lint types release-check clean
+.PHONY: setup audit test test-pythons docs bench lint types release-check clean
 
 setup: $(READY)
 
@@ -18,6 +18,27 @@ audit: $(READY)
 
 test: $(READY) $(NODE)/.ready
 	$(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+
+# Corpora, measures and cards on each other interpreter that is at hand (on the path, by pyenv or by uv), without torch.
+# What is not at hand is named, and nothing is fetched for it.
+PYTHONS  ?= 3.12 3.13
+ON_EACH   = tests/measures tests/studies tests/hub/test_dataset_card.py swapbias/measures swapbias/studies
+NO_TORCH  = import tomllib; print(*(one.replace(" ", "") for one in \
+  tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"] if not one.startswith(("torch", "transformers"))))
+
+test-pythons: $(READY)
+	@set -e; for version in $(PYTHONS); do \
+	  found=; for one in python$$version "$$(pyenv prefix $$version 2>/dev/null)/bin/python" \
+	      "$$(uv python find --no-python-downloads $$version 2>/dev/null)"; do \
+	    if "$$one" -c "" >/dev/null 2>&1; then found=$$one; break; fi; done; \
+	  if [ -z "$$found" ]; then echo "Python $$version: not at hand, not tested"; continue; fi; \
+	  home=$(VENV)-$$version; "$$found" -m venv --clear $$home; \
+	  $$home/bin/python -m pip install --quiet --constraint constraints.txt \
+	    $$($(VENV)/bin/python -c '$(NO_TORCH)') hypothesis pytest pytest-xdist scikit-learn statsmodels; \
+	  $$home/bin/python -m pip install --quiet --no-deps --editable .; \
+	  echo "Python $$version:"; \
+	  $$home/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ON_EACH); \
+	done
 
 # The site of README.md and docs/, without the network; a broken link or reference is an error.
 docs: $(READY)

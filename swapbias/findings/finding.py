@@ -10,13 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.measures import MEASURES, Estimate, Scale, skewed_factor
+from swapbias.measures import MEASURES, Estimate, Record, Scale, skewed_factor
 from swapbias.scorers import unit_of
 from swapbias.studies import Experiment, Published, load_study
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Finding(Record):
     """One estimate and everything needed to read it.
 
     >>> one = Finding(

@@ -3,16 +3,14 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 from swapbias.hub import header
 from swapbias.hub.markdown import markdown
 from swapbias.privacy import NOTE as CREDENTIALED_NOTE
-from swapbias.studies import PROMPT_COLUMNS, Config, Corpus, Prompt, corpus_dir, pinned_files, read_table
+from swapbias.studies import PROMPT_COLUMNS, PROMPT_MEANINGS, Config, Corpus, corpus_dir, pinned_files, read_table
 
 SECTION = "Columns"  # of a README: a table of column, configs it is meant for, meaning
-_ATTRIBUTE = re.compile(r"^        (\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
 _ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
 
 
@@ -53,17 +51,6 @@ class _Documented:
         return any(named) or not self.configs
 
 
-@cache
-def prompt_meanings() -> dict[str, str]:
-    """The meaning of every prompt column, as the docstring of ``Prompt`` gives it.
-
-    >>> prompt_meanings()["prompt_id"]
-    'unique within a config'
-    """
-    said = {name: " ".join(text.split()) for name, text in _ATTRIBUTE.findall(Prompt.__doc__ or "")}
-    return {name: said.get(name, "").rstrip(".").replace("``", "`").replace("|", "\\|") for name in PROMPT_COLUMNS}
-
-
 def section(text: str, title: str) -> str:
     """The section of that title of a Markdown text, heading and all; blank where there is none."""
     found = re.search(rf"^## {re.escape(title)}\n.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
@@ -92,7 +79,7 @@ def features_section(corpus: Corpus, configs: Iterable[str]) -> str:
 
 
 def _meanings(corpus: str, config: Config, documented: Iterable[_Documented]) -> Mapping[str, str]:
-    prompts = prompt_meanings() if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
+    prompts = PROMPT_MEANINGS if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
     mine = {one.column: one.meaning for one in documented if one.fits(config.name)}
     for column in config.columns:
         if not (prompts.get(column) or mine.get(column)):
@@ -100,7 +87,7 @@ def _meanings(corpus: str, config: Config, documented: Iterable[_Documented]) ->
                 f"{corpus}/README.md: column {column!r} of config {config.name!r} has no meaning. Add a row to its "
                 f"table under '## {SECTION}'."
             )
-    return {column: mine.get(column) or prompts[column] for column in config.columns}
+    return {column: mine.get(column) or prompts[column].replace("|", "\\|") for column in config.columns}
 
 
 SOURCE = "https://github.com/swapbias/swapbias"

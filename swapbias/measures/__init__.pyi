@@ -17,7 +17,7 @@ from .direction import (
     gender_direction as gender_direction,
     random_cosine as random_cosine,
 )
-from .estimate import Estimate as Estimate, Floats as Floats
+from .estimate import Estimate as Estimate, Floats as Floats, Record as Record
 from .gaps import (
     above_p as above_p,
     detectable_gap as detectable_gap,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,30 @@ ClusterIds = Ids | Mapping[str, Ids] | None  # of one random factor, or of sever
 Factors = Mapping[str, NDArray[np.intp]]  # the cluster of each row in each random factor
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Record:
+    """What equals another of its class with the same fields: NaN equals NaN here, in every version of Python.
+
+    For dataclasses with ``eq=False``: what Python makes of them tells two NaN apart since 3.13.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is of the same class, and its fields are the same."""
+        return isinstance(other, Record) and type(self) is type(other) and self._held() == other._held()
+
+    def __hash__(self) -> int:
+        """Equal for equal records."""
+        return hash((type(self), self._held()))
+
+    def _held(self) -> tuple[Any, ...]:
+        """The values of the fields, one text standing for every NaN."""
+        values = (getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
+        return tuple("NaN" if isinstance(value, float) and math.isnan(value) else value for value in values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate(Record):
     """One number and how sure it is.
 
     >>> one = Estimate(0.02, ci_low=-0.01, ci_high=0.05, p_value=0.19, n=40)

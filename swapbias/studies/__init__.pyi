@@ -34,6 +34,7 @@ from .prompt import (
     PLACEBO as PLACEBO,
     PLACEBO_COLUMNS as PLACEBO_COLUMNS,
     PROMPT_COLUMNS as PROMPT_COLUMNS,
+    PROMPT_MEANINGS as PROMPT_MEANINGS,
     Prompt as Prompt,
     check_templates as check_templates,
     fill as fill,

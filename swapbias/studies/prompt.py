@@ -3,12 +3,18 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 MASK = "<mask>"
 PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
 PLACEBO_COLUMNS = ("side", "wording")
 _SLOT = re.compile(r"\[([a-z_]+)\]")
+
+
+def _holds(meaning: str) -> Any:
+    """A column with its meaning as data: docstrings are not there under ``python -OO``."""
+    return field(metadata={"holds": meaning})
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,37 +26,32 @@ class Prompt:
     >>> one.text, one.row()["group"]
     ('She is here.', 'female')
 
-    Attributes:
-        prompt_id: unique within a config.
-        pair_id: shared by the rows that are compared with each other.
-        group: what stands (or is looked for) in the swapped slot, e.g. ``female``.
-        text: what the model reads; ``<mask>`` marks the position a masked model fills.
-        candidates: ``corpus/lexicon/label`` of the words counted at the mask, or ``right|wrong`` of two answers;
-            blank where nothing is filled in.
-        construct: the theme that the template is about (a phase, a dimension of stigma, an act); blank for none.
-        condition: what the text is about (a diagnosis, a profession, a set of adjectives).
-        label: a class to tell results apart by, mostly that of the condition (mental or other health).
-        template: the template the row is made from: rows that share it are not independent.
-        experiment: the experiment of the study that reads the row.
+    The metadata of each field say what it ``holds``.
     """
 
-    prompt_id: str
-    pair_id: str
-    group: str
-    text: str
-    candidates: str
-    construct: str
-    condition: str
-    label: str
-    template: str
-    experiment: str
+    prompt_id: str = _holds("unique within a config")
+    pair_id: str = _holds("shared by the rows that are compared with each other")
+    group: str = _holds("what stands (or is looked for) in the swapped slot, e.g. `female`")
+    text: str = _holds("what the model reads; `<mask>` marks the position a masked model fills")
+    candidates: str = _holds(
+        "`corpus/lexicon/label` of the words counted at the mask, or `right|wrong` of two answers; blank where "
+        "nothing is filled in"
+    )
+    construct: str = _holds(
+        "the theme that the template is about (a phase, a dimension of stigma, an act); blank for none"
+    )
+    condition: str = _holds("what the text is about (a diagnosis, a profession, a set of adjectives)")
+    label: str = _holds("a class to tell results apart by, mostly that of the condition (mental or other health)")
+    template: str = _holds("the template the row is made from: rows that share it are not independent")
+    experiment: str = _holds("the experiment of the study that reads the row")
 
     def row(self) -> dict[str, str]:
         """The prompt as a plain row."""
         return {column: getattr(self, column) for column in PROMPT_COLUMNS}
 
 
-PROMPT_COLUMNS = tuple(field.name for field in fields(Prompt))
+PROMPT_COLUMNS = tuple(one.name for one in fields(Prompt))
+PROMPT_MEANINGS: dict[str, str] = {one.name: one.metadata["holds"] for one in fields(Prompt)}
 
 
 def slots(template: str) -> list[str]:

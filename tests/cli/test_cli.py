@@ -177,8 +177,8 @@ def test_build_writes_what_load_dataset_reads_offline(tmp_path):
 
 
 def test_a_built_corpus_is_built_again_and_a_strange_folder_left_alone(tmp_path):
-    for _ in range(2):
-        assert swapbias("build", "gender_lexicon", "--out", tmp_path).returncode == 0
+    for _ in range(2):  # without docstrings and assertions, which it hangs on neither of
+        assert swapbias("build", "gender_lexicon", "--out", tmp_path, PYTHONOPTIMIZE="2").returncode == 0
     (tmp_path / "gendered_stigma").mkdir()
     (tmp_path / "gendered_stigma" / "mine.txt").write_text("keep")
     (tmp_path / "gendered_stigma" / "README.md").write_text("a dataset of somebody else")

@@ -9,7 +9,7 @@ import yaml
 from swapbias.hub import corpora as building, dataset_card, dataset_card as columns, dataset_card as provenance
 from swapbias.hub.dataset_card import Part, Written
 from swapbias.studies import catalogue as studies
-from swapbias.studies.prompt import PROMPT_COLUMNS
+from swapbias.studies.prompt import PROMPT_COLUMNS, PROMPT_MEANINGS, Prompt
 from swapbias.studies.tables import corpus_dir, pinned_files
 
 PARTS = (
@@ -356,11 +356,13 @@ def test_the_card_says_how_to_build_what_is_not_published():
     assert "swapbias build occupation_sentiment" in left_out
 
 
-def test_what_a_prompt_column_means_is_said_where_prompts_are_made():
-    meanings = columns.prompt_meanings()
-    assert list(meanings) == list(PROMPT_COLUMNS)
-    assert meanings["pair_id"] == "shared by the rows that are compared with each other"
-    assert "right\\|wrong" in meanings["candidates"]  # a bare bar would end the cell
+def test_what_a_prompt_column_means_is_data_and_no_docstring(leaf, monkeypatch):
+    monkeypatch.setattr(Prompt, "__doc__", None)  # as under -OO; Python 3.13 takes its indents away
+    corpus = leaf("MIT")
+    table = columns.features_section(corpus, [one.name for one in corpus.configs])
+    assert "| `pair_id` | shared by the rows that are compared with each other |" in table
+    assert "right\\|wrong" in table  # a bare bar would end the cell
+    assert list(PROMPT_MEANINGS) == list(PROMPT_COLUMNS)
 
 
 def test_the_notes_of_a_folder_of_ones_own_are_not_described_by_the_published_readme(tmp_path):

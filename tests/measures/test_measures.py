@@ -1,6 +1,7 @@
 """Each measure: a value worked out by hand, an invariance, a slow definition, a planted effect."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from swapbias.measures.estimate import Estimate
 from swapbias.measures.gaps import group_gap, paired_gap
 from swapbias.measures.intervals import bootstrap_interval
 from swapbias.measures.levels import adjust, correlation, mean_score, share_above
@@ -513,3 +515,13 @@ def test_no_test_is_in_no_family():
         adjust([1.5])
     with pytest.raises(ValueError, match="'sidak'"):
         adjust([0.5], "sidak")
+
+
+def test_estimates_of_the_same_numbers_are_equal_where_a_number_is_not_known():
+    one, other = (Estimate(0.1, n=4, p_value=float("nan")) for _ in range(2))  # two NaN, which Python tells apart
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != Estimate(0.1, n=4, p_value=0.5)
+    assert one != replace(other, ci_low=0.0)
+    assert Estimate(float("nan")) != Estimate(0.0)
+    assert one != 0.1
