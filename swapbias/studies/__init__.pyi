@@ -37,9 +37,11 @@ from .prompt import (
     PROMPT_MEANINGS as PROMPT_MEANINGS,
     Prompt as Prompt,
     check_templates as check_templates,
+    conversation as conversation,
     fill as fill,
     placebo as placebo,
     slots as slots,
+    turns as turns,
 )
 from .ratings import (
     agreement as agreement,

@@ -1,4 +1,4 @@
-"""One stimulus, one row: the Prompt, how a template is filled, and what makes a set of prompts valid."""
+"""One stimulus, one row: the Prompt, filled templates, turns of a chat, and what makes a set of prompts valid."""
 
 import re
 from collections import Counter
@@ -10,6 +10,7 @@ MASK = "<mask>"
 PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
 PLACEBO_COLUMNS = ("side", "wording")
 _SLOT = re.compile(r"\[([a-z_]+)\]")
+_TURN = re.compile(r"(?:\A|\n)<\|(system|user|assistant)\|>\n")
 
 
 def _holds(meaning: str) -> Any:
@@ -32,10 +33,14 @@ class Prompt:
     prompt_id: str = _holds("unique within a config")
     pair_id: str = _holds("shared by the rows that are compared with each other")
     group: str = _holds("what stands (or is looked for) in the swapped slot, e.g. `female`")
-    text: str = _holds("what the model reads; `<mask>` marks the position a masked model fills")
+    text: str = _holds(
+        "what the model reads; `<mask>` marks the position a masked model fills; of a chat with more than one turn "
+        "see `conversation`"
+    )
     candidates: str = _holds(
-        "`corpus/lexicon/label` of the words counted at the mask, or `right|wrong` of two answers; blank where "
-        "nothing is filled in"
+        "`corpus/lexicon/label` of the words counted at the mask, `right|wrong` of two answers, or "
+        "`value=option|value=option` of a closed question, the value blank where an option says nothing; blank "
+        "where nothing is filled in"
     )
     construct: str = _holds(
         "the theme that the template is about (a phase, a dimension of stigma, an act); blank for none"
@@ -75,6 +80,27 @@ def fill(template: str, **values: str) -> str:
     if sorted(set(slots(template))) != sorted(values):
         raise ValueError(f"{template!r}: slots {slots(template)}, expected {sorted(values)}. Fix the slot name.")
     return _SLOT.sub(lambda match: values[match.group(1)], template)
+
+
+def conversation(*turns: tuple[str, str]) -> str:
+    """The text of a chat: each turn after a line with its role (system, user or assistant), the user's last.
+
+    >>> conversation(("system", "Answer with a letter."), ("user", "Is it?"))
+    '<|system|>\\nAnswer with a letter.\\n<|user|>\\nIs it?'
+    """
+    return "\n".join(f"<|{role}|>\n{content}" for role, content in turns)
+
+
+def turns(text: str) -> list[dict[str, str]]:
+    """The turns of a ``conversation``; any other text is one turn of the user.
+
+    >>> turns(conversation(("system", "Be brief."), ("user", "Is it?")))[0], turns("Is it?")
+    ({'role': 'system', 'content': 'Be brief.'}, [{'role': 'user', 'content': 'Is it?'}])
+    """
+    before, *parts = _TURN.split(text)
+    if before or not parts:
+        return [{"role": "user", "content": text}]
+    return [{"role": role, "content": said} for role, said in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def placebo(row: Mapping[str, str], wording: str, text: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from swapbias.scorers.chat.options import ChatOptions, settings
 from swapbias.scorers.chat.service import AnsweringScorer, answer_key
 from swapbias.scorers.checkpoint import length_batches, length_limit, load_model, model_name
 from swapbias.scorers.scorer import LoadOptions, Progress
-from swapbias.studies import Prompt
+from swapbias.studies import Prompt, turns
 
 
 class LocalChatScorer(AnsweringScorer):
@@ -86,11 +86,18 @@ class LocalChatScorer(AnsweringScorer):
             refuse_cut_off(self.log, expected, self.options.max_tokens)
 
     def _encode(self, text: str) -> list[int]:
-        """The prompt as one turn of the user; a model without a chat template reads the text and a line end."""
+        """The turns of the prompt; a model without a chat template reads them one below the other."""
+        from jinja2 import TemplateError  # transformers needs it for chat templates alone
+
+        told = turns(text)
         if self.tokenizer.chat_template is None:
-            return open_ids(self.tokenizer, f"{text}\n")
-        turn = [{"role": "user", "content": text}]
-        encoded = self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=True)
+            return open_ids(self.tokenizer, "".join(f"{turn['content']}\n" for turn in told))
+        try:
+            encoded = self.tokenizer.apply_chat_template(told, add_generation_prompt=True, return_dict=True)
+        except TemplateError:  # some know no system turn: the user's first says it then, as their makers advise
+            encoded = self.tokenizer.apply_chat_template(
+                without_system(told), add_generation_prompt=True, return_dict=True
+            )
         ids: list[int] = encoded["input_ids"]
         return ids
 
@@ -123,6 +130,13 @@ class LocalChatScorer(AnsweringScorer):
         reason = CUT_OFF if stop == len(row) else "stop"
         text = self.tokenizer.decode(row[:stop], skip_special_tokens=True)
         return text.encode(errors="replace").decode(), min(stop + 1, len(row)), reason
+
+
+def without_system(told: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The turns with what the system says at the head of the first turn of the user."""
+    system = [turn["content"] for turn in told if turn["role"] == "system"]
+    first, *rest = (dict(turn) for turn in told if turn["role"] != "system")
+    return [{**first, "content": "\n\n".join([*system, first["content"]])}, *rest]
 
 
 def open_ids(tokenizer: Any, text: str) -> list[int]:

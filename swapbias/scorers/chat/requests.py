@@ -22,7 +22,7 @@ from swapbias.errors import UsageError
 from swapbias.scorers.chat.answers import FIRST_ANSWERS, Answer, AnswerLog, mostly_unsaid, trial_of
 from swapbias.scorers.chat.options import NO_KEY, ChatOptions
 from swapbias.scorers.scorer import Progress
-from swapbias.studies import Prompt
+from swapbias.studies import Prompt, turns
 
 LONGEST_WAIT = 600.0  # seconds that a service may ask to wait; beyond them the run stops instead of hanging
 LIMITED = 429
@@ -287,7 +287,7 @@ class _Asking:
     async def _attempt(self, client: _Client, key: str, prompt: Prompt) -> Answer:
         begun = time.monotonic()
         found = await client.chat_completion(
-            messages=[{"role": "user", "content": prompt.text}],
+            messages=turns(prompt.text),
             model=self.model,
             temperature=self.options.temperature,
             seed=self.options.seed + trial_of(prompt.prompt_id),

@@ -48,7 +48,7 @@ class ChatServer:
 
     def asked(self, prompt):
         """How many requests of a prompt arrived."""
-        return sum(body["messages"][0]["content"] == prompt for body in self.requests)
+        return sum(body["messages"][-1]["content"] == prompt for body in self.requests)
 
     @contextmanager
     def under_way(self, body):
@@ -57,7 +57,7 @@ class ChatServer:
             self.now += 1
             self.most_at_once = max(self.most_at_once, self.now)
         try:
-            yield self.asked(body["messages"][0]["content"])
+            yield self.asked(body["messages"][-1]["content"])
         finally:
             with self.lock:
                 self.now -= 1
@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return self.send(401, {"error": {"message": f"wrong key in {authorization}"}})
             if self.path != PATH or body["model"] != self.chat.model:
                 return self.send(404, {"error": {"message": f"no model {body['model']}"}})
-            prompt = body["messages"][0]["content"]
+            prompt = body["messages"][-1]["content"]
             fault = self.chat.fault(prompt, n)
         return self.fail(fault, prompt) if fault else self.send(200, _completion(self.chat.answer(prompt)))
 
