@@ -97,7 +97,7 @@ def answer_class(
         return ""
     if parser == "strict":
         return _strict(answer, keys)
-    line, skipped = _answer_line(_unreasoned(answer)), {*_ARTICLES, *adjectives}
+    line, skipped = _answer_line(unreasoned(answer)), {*_ARTICLES, *adjectives}
     at = _BREAK.search(line)
     parts = (line, line[: at.start()], line[at.start() :]) if at else (line, "", "")
     whole, head, rest = (_said(_without(_words(part, known), skipped), keys) for part in parts)
@@ -112,7 +112,7 @@ def _strict(answer: str, keys: Sequence[Sequence[str]]) -> str:
     return by_word.get(word.strip(".").lower(), "other")
 
 
-def _unreasoned(answer: str) -> str:
+def unreasoned(answer: str) -> str:
     """What stands outside reasoning; nothing where a reasoning that begins does not end."""
     *closed, last = _CLOSED.split(answer)
     if _OPENED.search(last):

@@ -18,6 +18,7 @@ SPANS: Mapping[str, float] = {
     "probability of female": 1,
     "logistic of the SVM's decision value": 1,
     "percentage points": 100,
+    "share of answers": 1,
     "mean log-odds of the disapproving antonym": math.inf,
     "natural log-odds of the right answer": math.inf,
 }

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from swapbias.errors import UsageError
-from swapbias.measures import CLASSES, PARSERS, SAID, answer_class
+from swapbias.measures import CLASSES, PARSERS, SAID, answer_class, option_named, options_of
 from swapbias.scorers.scorer import Scored
 from swapbias.studies import Prompt
 
@@ -155,6 +155,21 @@ def read_answer(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -> tup
         prefix = SAID if parser == PARSERS[0] else f"{parser}_"
         parts |= {f"{prefix}{name}": float(name == found) for name in CLASSES}
     return 100 * parts[f"{SAID}correct"], parts
+
+
+def read_option(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
+    """What the option counts that an answer names (NaN: nothing), and beside it what else was said, as 1 and 0.
+
+    ``said_unsure``: an option that counts nothing; ``said_other``: no single one; ``unanswered``: either of them. The
+    prompt's candidates are the options; they have letters where its text gives them.
+    """
+    options = options_of(prompt.candidates)
+    place = option_named(text, options, lettered="(A)" in prompt.text)
+    value = math.nan if place is None else options[place].value
+    unanswered = math.isnan(value)
+    said = {"unsure": unanswered and place is not None, "other": place is None}
+    parts = {f"{SAID}{name}": float(one) for name, one in said.items()}
+    return value, {"unanswered": float(unanswered), **parts}
 
 
 def mostly_unsaid(log: AnswerLog) -> bool:

@@ -19,8 +19,12 @@ class Chat(Kind):
     name = "chat"
     options = ChatOptions
     readings: Mapping[str, Reading] = {
-        "": Reading((Column("score", "percentage points", "the answer is right", 0.0, 100.0),))
-    }
+        "": Reading((Column("score", "percentage points", "the answer is right", 0.0, 100.0),)),
+        "options": Reading((
+            Column("score", "share of answers", "options that count more"),
+            Column("unanswered", "share of answers", "no option that counts anything"),
+        )),
+    }  # fmt: skip
 
     def check(self, request: Request) -> None:
         """Refuse settings that name no model, or that the way it is asked would leave unheard."""
@@ -89,12 +93,12 @@ class Chat(Kind):
     def read(
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:
-        """Answers as right or wrong, with the experiment's names of what was meant."""
-        from swapbias.scorers.chat.answers import read_answer
+        """Answers as right or wrong, by the experiment's names of what was meant, or as options that they name."""
+        from swapbias.scorers.chat.answers import read_answer, read_option
 
         scorer: Any = copy(model)
-        scorer.read = partial(read_answer, aliases=experiment.aliases)
-        scorer.unit = self.readings[""].columns[0].unit
+        scorer.read = read_option if experiment.reading else partial(read_answer, aliases=experiment.aliases)
+        scorer.unit = self.readings[experiment.reading].columns[0].unit
         reader: Scorer = scorer
         return reader
 
