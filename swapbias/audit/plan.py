@@ -564,11 +564,18 @@ def told_plan(settings: Settings) -> Iterator[str]:
     """
     kind = None if settings.model is None else model_kind(settings.model, settings.kind, ask_hub=False)
     tasks, skipped = plan(settings, kind=kind)
+    known: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for task in tasks:
         beside = f" and {len(task.rows) - task.asked} beside them" if len(task.rows) > task.asked else ""
         told = f"{task.study.name} {task.experiment.name}: {task.asked} prompts{beside} for {task.model}"
-        yield "; ".join(filter(None, (told, task.kind.announce(task.rows, settings))))
-        yield "; ".join(filter(None, (told_design(task), task.kind.calls(task.experiment, task.rows)))) + "."
+        before = known.setdefault((task.kind.name, task.model), set())
+        rows = {id(row): (row["text"], row.get("trial", "")) for row in task.rows}
+        fresh = [row for row in task.rows if rows[id(row)] not in before]  # a text is asked once, whoever reads it
+        before.update(rows.values())
+        asked = task.kind.announce(fresh, settings) if fresh else "asked by the experiments above."
+        yield "; ".join(filter(None, (told, asked)))
+        design = "; ".join(filter(None, (told_design(task), task.kind.calls(task.experiment, task.rows))))
+        yield from [f"{design}."] if design else []
     yield from filter(None, (told_part(tasks), told_skipped(skipped, (task.kind.name for task in tasks))))
 
 

@@ -90,10 +90,14 @@ class AnsweringScorer(Scorer):
         """With a log in memory."""
         self.model_id, self.options, self.read = model_id, options or ChatOptions(), read
         self.log = AnswerLog()
+        self.logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments, so that none asks twice
 
     def keep_answers(self, folder: Path) -> None:
         """From now on in a run's folder."""
-        self.log = AnswerLog(folder / ANSWERS)
+        path = folder / ANSWERS
+        if path not in self.logs:
+            self.logs[path] = AnswerLog(path)
+        self.log = self.logs[path]
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt, in order.
