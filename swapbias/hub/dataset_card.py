@@ -142,9 +142,10 @@ def licences(corpus: Corpus) -> list[str]:
 def _made_from(config: Config, pins: Pins) -> list[str]:
     """The upstream files whose content is in a config: those it reads, and those a table of ours was taken from.
 
-    The latter say so in ``used_for``, which then begins with the config and a colon.
+    The latter say so in ``used_for``, which then begins with the config, or with "every config", and a colon.
     """
-    copied = [path for path, pin in pins.items() if pin["used_for"].startswith(f"{config.name}:")]
+    named = (config.name, "every config")
+    copied = [path for path, pin in pins.items() if pin["used_for"].partition(":")[0] in named]
     return [*config.upstream, *copied]
 
 
