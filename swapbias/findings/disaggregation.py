@@ -35,11 +35,14 @@ from swapbias.findings.groups import (
 from swapbias.findings.predictions import ANSWERS, RATES, bias, sentence_pairs
 from swapbias.findings.robustness import (
     HOLDS,
+    LOST,
     asked,
     beyond_wording,
+    bounded_mean,
     condition_means,
     headline_units,
     nonanswer_gap,
+    over_prompts,
     pair_gaps,
     robust,
     with_bounds,
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
 
 _ALL = Slice("", "all")
 _SUBTRACTED = {0: 1.0, 1: -1.0}  # by sample
+UNANSWERED = "unanswered"  # the score column of prompts that no option answered
 LEVEL = 0.05  # of every test
 MARGIN = 0.05  # of the range of a unit: a gap below it counts as none, where nothing else is asked for
 
@@ -92,7 +96,7 @@ def _read_columns(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
         return rows
     columns = {"group", "label", "pair_id", context.score, experiment.subset, *experiment.random}
     columns |= {*experiment.aggregate, *experiment.factors, *(one.column for one in experiment.slices)}
-    columns |= {one.column for one in experiment.covariates}
+    columns |= {LOST, *(one.column for one in experiment.covariates)}
     return rows[[name for name in rows if name in columns]]
 
 
@@ -104,7 +108,7 @@ def _rates(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str
 
 def _correlations(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
     experiment = context.experiment
-    for covariate in experiment.covariates:
+    for covariate in (one for one in experiment.covariates if not one.beside):
         means = rows.groupby(covariate.column, sort=False)[context.score].mean()
         means = means[[str(name) in covariate.values for name in means.index]]
         numbers = [covariate.values[str(name)] for name in means.index]
@@ -206,6 +210,8 @@ def _counts(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Findi
 def _levels(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
     """Means over the units that gaps are made of, so that those of two groups differ by their gap."""
     experiment = context.experiment
+    if not experiment.measure and where["slice_by"] == "all" != experiment.headline_slice:
+        return  # means of questions that may cancel
     if ANSWERS in experiment.rates and rows["group"].nunique() == 2:
         sides = sentence_pairs(rows, experiment.reference_group)
         facts = rows.drop_duplicates("template").set_index("template").loc[sides.index]
@@ -219,9 +225,20 @@ def _levels(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[st
         if len(chosen):
             clusters, over = context.random(chosen)
             values = measures.mean_score(chosen[context.score].to_numpy(), cluster_ids=clusters)
-            yield context.finding(values, "mean", level, subset, inference=over, **where)
+            mean = context.finding(values, "mean", level, subset, inference=over, **where)
+            yield bounded_mean(context, chosen, mean)
+            yield from _of_others(context, chosen, subset, where) if level == "all" else ()
             if experiment.aggregate and where["slice_by"] == "all":
                 yield context.finding(published, "mean", level, subset, inference=AS_PUBLISHED, **where)
+
+
+def _of_others(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
+    """What somebody else answers to the same questions: a known number, of which nothing is a sample."""
+    for one in context.experiment.covariates if context.score == "score" else ():
+        asked = rows[one.column].unique() if one.beside else []
+        if len(asked) and set(asked) <= set(one.values):
+            known = Estimate(float(np.mean([one.values[name] for name in asked])), n=len(asked), test="none")
+            yield context.finding(known, "mean", one.name, subset, inference="these questions only", **where)
 
 
 def reported_means(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -338,7 +355,7 @@ def disaggregate(
     if len(models) != 1:
         raise ValueError(f"scores of the models {models}, expected rows of exactly one. Audit models apart.")
     found: list[Finding] = []
-    parts = {one.name: frame[frame["experiment"] == one.name] for one in chosen.experiments}
+    parts = {one.name: _answered(one, frame[frame["experiment"] == one.name]) for one in chosen.experiments}
     for experiment in chosen.experiments:
         rows = parts[experiment.name]
         rows = rows[rows["group"] != PLACEBO]
@@ -357,6 +374,14 @@ def disaggregate(
     many = {one.name for one in chosen.experiments if one.groups}
     marked = _disagreeing(_corrected(marked, chosen.correction, many))
     return with_intersections(judged([_joined(finding, known) for finding in marked], margin=margin))
+
+
+def _answered(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a prompt; where nothing was answered at all, nothing is said of who was answered less either."""
+    rows = over_prompts(experiment, rows)
+    if UNANSWERED in rows and rows["score"].isna().all():
+        rows = rows.assign(**{UNANSWERED: math.nan})
+    return rows
 
 
 def _joined(finding: Finding, known: Mapping[tuple[str, ...], Published]) -> Finding:
@@ -437,7 +462,11 @@ def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
         if one.headline:
             quantity = (one.model_id, *one.key())
             for other in found:
-                same = (other.model_id, *other.key()) == quantity and other.score != "score" and not other.view
+                same = (
+                    (other.model_id, *other.key()) == quantity
+                    and other.score not in ("score", UNANSWERED)
+                    and not other.view
+                )
                 if same and other.estimate.value * one.estimate.value < 0:
                     value = f"{other.score.replace('_', ' ')} has the other sign ({other.estimate.value:+.3g})"
                     told[place] = replace(one, hinges_on="; ".join(filter(None, (one.hinges_on, value))))

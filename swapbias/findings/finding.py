@@ -50,7 +50,8 @@ class Finding(Record):
         lowest, highest: of a headline: the range of its value without one template, condition or word at a time.
         hinges_on: of a headline: the items without which its sign or its significance is another; blank for none.
         signs_kept: of a headline: the share of other wordings in which it has its sign; NaN where none was asked.
-        worst_low, worst_high: of a headline: its least and its largest value, whatever the scores that are missing.
+        worst_low, worst_high: of a headline or a mean: its least and its largest value, whatever the scores that are
+            missing.
         higher_group: of a rate: the group with the higher one, or with more positives; blank where they are equal.
         intersection: of the headline of all groups, where these are crossed factors: of those further from the mean
             of all than their parts add up to the furthest (its group is ``group``); blank for none. Of the finding of

@@ -18,7 +18,8 @@ from swapbias.studies import PLACEBO, Experiment, Lexicon, load_lexicon
 
 ORIGINAL = "0"  # the wording that the others reword
 HOLDS = 0.8  # share of wordings in which a headline must keep its sign
-_LOST = "not_answered"  # the column of shares of prompts without an answer
+LOST = "not_answered"  # the column of shares of prompts, or of their trials, without an answer
+_TRIAL = r"/t\d+(?=$|/w)"  # what the ids of a prompt that is asked several times end in, before those of a wording
 _ROUNDING = 1e-12  # a gap below this share of its scores is none
 _SIDES = (1.0, -1.0)  # a group and its reference, a set of conditions and the one subtracted
 _NAMED = 3  # items that change a verdict, at most
@@ -214,6 +215,23 @@ def condition_means(experiment: Experiment, rows: pd.DataFrame, score: str = "sc
     return rows
 
 
+def over_prompts(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
+    """Of each prompt that was asked several times one row with its mean scores over those trials that have one.
+
+    ``LOST`` is the share of its trials without a score: further trials are no further prompts. Answers that are
+    compared by sentence stay, for their trials are counted there.
+    """
+    if "trial" not in rows or ANSWERS in experiment.rates:
+        return rows
+    ids = {name: rows[name].str.replace(_TRIAL, "", regex=True) for name in ("prompt_id", "pair_id")}
+    scores = [name for name in (*experiment.scores, *experiment.reported) if name in rows]
+    every = rows.assign(**ids, **{LOST: rows["score"].isna().astype(float)})
+    means = every.groupby("prompt_id", sort=False)[[*scores, LOST]].mean()
+    return every.drop(columns="trial").drop_duplicates("prompt_id").set_index("prompt_id").assign(
+        **{name: means[name] for name in means}
+    ).reset_index()  # fmt: skip
+
+
 def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
     """A row a pair with what its first row says and its ``gap``, NaN where a score of the pair is."""
     by_pair = rows.set_index(["pair_id", "group"])[context.score].unstack("group")[list(context.sides)]
@@ -301,6 +319,7 @@ def asked(context: Context, headline: Finding, rows: pd.DataFrame) -> tuple[Cont
         rows: of the experiment and the headline's model.
     """
     experiment = context.experiment
+    rows = over_prompts(experiment, rows)
     pair = headline.group, headline.reference_group
     weights: Mapping[str, float] = {}
     if headline.measure in EFFECTS:
@@ -403,23 +422,35 @@ def beyond_wording(context: Context, rows: pd.DataFrame, headline: Finding) -> I
 def with_bounds(context: Context, rows: pd.DataFrame, headline: Finding) -> Finding:
     """The headline with its lowest and highest value, whatever the scores are that are missing.
 
-    Unchanged where none is missing, or where scores have no least and most.
+    Unchanged where none is missing or all are, or where scores have no least and most.
     """
     span = SPANS.get(headline.unit, math.nan)
     two = rows[rows["group"].isin(list(context.sides))]
-    lost = nonanswers(two, context.score)
-    if not lost.any() or not math.isfinite(span):
+    lost = _lost(two, context.score)
+    if not lost.any() or not math.isfinite(span) or two[context.score].isna().all():
         return headline
-    ends = []
+    ends, known = [], two[context.score].fillna(0).to_numpy(dtype=np.float64)
     for high in (False, True):
-        filled = two[context.score].to_numpy(dtype=np.float64, copy=True)
         gains = (two["group"].map(context.sides) > 0).to_numpy()
         if context.experiment.contrast:
             gains = gains == (two[context.experiment.subset] == context.experiment.contrast[0]).to_numpy()
-        filled[lost] = np.where(gains[lost] == high, span, 0.0)
+        filled = (1 - lost) * known + lost * np.where(gains == high, span, 0.0)
         units = headline_units(context, two.assign(**{context.score: filled}))
         ends.append(units.estimate().value if units else math.nan)
     return replace(headline, worst_low=ends[0], worst_high=ends[1])
+
+
+def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding:
+    """A mean with its lowest and highest value, whatever the scores are that are missing.
+
+    Unchanged where none is missing or all are, or where scores have no least and most.
+    """
+    span, scores = SPANS.get(mean.unit, math.nan), rows[context.score]
+    lost = rows[LOST].to_numpy(dtype=np.float64) if LOST in rows else scores.isna().to_numpy(dtype=np.float64)
+    if not lost.any() or scores.isna().all() or not math.isfinite(span):
+        return mean
+    low = float(np.mean(scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)))
+    return replace(mean, worst_low=low, worst_high=low + span * float(lost.mean()))
 
 
 def nonanswers(rows: pd.DataFrame, score: str = "score") -> NDArray[np.bool_]:
@@ -431,19 +462,26 @@ def nonanswers(rows: pd.DataFrame, score: str = "score") -> NDArray[np.bool_]:
     return np.asarray(lost)
 
 
+def _lost(rows: pd.DataFrame, score: str) -> Floats:
+    """Of each row the share of its trials without an answer."""
+    if LOST in rows:
+        return np.asarray(rows[LOST], dtype=np.float64)
+    return nonanswers(rows, score).astype(np.float64)
+
+
 def nonanswer_gap(context: Context, rows: pd.DataFrame, headline: Finding) -> Iterator[Finding]:
-    """How much more often one group's prompts get no answer; nothing where all are answered."""
+    """How much more often one group's prompts get no answer; nothing where all are answered, or none is scored."""
     experiment = context.experiment
     two = rows[rows["group"].isin(list(context.sides))]
-    lost = nonanswers(two, context.score)
-    if not lost.any() or two["group"].nunique() < len(context.sides):
+    lost = _lost(two, context.score)
+    if not lost.any() or two["group"].nunique() < len(context.sides) or two[context.score].isna().all():
         return
-    marked = replace(context, score=_LOST, experiment=replace(experiment, contrast=None, rates=()))
-    part = two.assign(**{_LOST: lost.astype(float)})
+    marked = replace(context, score=LOST, experiment=replace(experiment, contrast=None, rates=()))
+    part = two.assign(**{LOST: lost})
     if "trial" in part:  # trials of one prompt are no further prompts
         keys = ["template", "condition", "group"]
-        shares = part.groupby(keys, sort=False)[_LOST].transform("mean")
-        part = part.assign(**{_LOST: shares, "pair_id": part["template"] + "/" + part["condition"]}).drop_duplicates(
+        shares = part.groupby(keys, sort=False)[LOST].transform("mean")
+        part = part.assign(**{LOST: shares, "pair_id": part["template"] + "/" + part["condition"]}).drop_duplicates(
             keys
         )
     units = headline_units(marked, part)

@@ -446,11 +446,11 @@ def headline_figure(found: Sequence[Finding], *, style: str = "page") -> Drawn |
 def _of_experiment(
     study: str, experiment: Experiment, found: list[Finding], items: pd.DataFrame | None
 ) -> Iterator[Drawn]:
-    unit = found[0].unit
+    unit, groups = found[0].unit, set(experiment.levels) - {"all"}
     for slice_ in experiment.slices:
         sliced = [one for one in found if one.slice_by == slice_.name]
         stem = f"{study}-{experiment.name}-{slice_.name.replace(' ', '-')}"
-        levels = [one for one in sliced if one.measure == "mean" and one.contrast != "all"]
+        levels = [one for one in sliced if one.measure == "mean" and one.contrast in groups]
         gaps = [one for one in sliced if one.measure == experiment.measure]
         if levels and not _alike(levels) and (slice_ == experiment.slices[0] or not gaps):
             category = categories(experiment, slice_, items)
@@ -466,7 +466,7 @@ def _of_experiment(
                 f"correction over {slice_.name}. {experiment.direction[0].upper()}{experiment.direction[1:]}."
             )
             yield saved(f"{stem}-gap", study, caption, _gaps(gaps, unit, ordered=slice_.ordered))
-    for covariate in experiment.covariates:
+    for covariate in (one for one in experiment.covariates if not one.beside):
         name = next(s.name for s in experiment.slices if s.column == covariate.column)
         means = [one for one in found if one.measure == "mean" and one.contrast == "all" and one.slice_by == name]
         r = next(one for one in found if one.contrast == f"score ~ {covariate.name}").estimate

@@ -570,7 +570,11 @@ def _mean_cell(finding: Finding | None) -> tuple[str, float | None]:
         return "", math.nan
     ends = sentence.interval(finding)
     told = sentence.level(finding.estimate.value, finding)
-    return f"{told} ({ends})" if ends else told, finding.estimate.value
+    told = f"{told} ({ends})" if ends else told
+    if not math.isnan(finding.worst_low):
+        low, high = (sentence.level(end, finding) for end in (finding.worst_low, finding.worst_high))
+        told += f"; {low} to {high} whatever was not answered"
+    return told, finding.estimate.value
 
 
 # --- pairs --------------------------------------------------------------------------------------------

@@ -44,11 +44,16 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Covariate:
-    """A number known for each value of a column (earnings of a profession), to correlate the score with."""
+    """A number known for each value of a column (earnings of a profession), to correlate the score with.
+
+    ``beside``: it is the same quantity of somebody else (people's answers): its mean stands beside that of all groups
+    instead.
+    """
 
     name: str
     column: str
     values: Mapping[str, float]
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
