@@ -1,0 +1,413 @@
+"""stigma_vignettes: would a chat model keep its distance from people in vignettes (Moore et al. 2025)?"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from swapbias.studies import (
+    PROMPT_COLUMNS,
+    Config,
+    Corpus,
+    Covariate,
+    Experiment,
+    Prompt,
+    Released,
+    Slice,
+    Study,
+    conversation,
+    corpus_dir,
+    fill,
+    pinned_files,
+    read_table,
+    slots,
+    upstream_file,
+)
+
+NAME = "stigma_vignettes"
+FOLDER = corpus_dir(NAME)
+COLUMNS = (*PROMPT_COLUMNS, "person", "asked", "gender", "race", "education")
+CONTROL, STIGMA, REVERSED = "daily troubles", "stigma", "reversed"
+CONDITIONS = ("depression", "schizophrenia", "alcohol dependence")
+RACES = ("White", "African American", "Hispanic")
+GENDERS = ("man", "woman")
+EDUCATIONS = ("8th grade", "high school", "college")
+UNKNOWN = "Do not know"
+_WORDS = {
+    "man": {"name": "John", "noun": "man", "he": "he", "him": "him", "his": "his", "himself": "himself"},
+    "woman": {"name": "Mary", "noun": "woman", "he": "she", "him": "her", "his": "her", "himself": "herself"},
+}
+# Trap: the names of the two files are swapped upstream.
+PRINTED = {"vignettes": "data/questions.jsonl", "questions": "data/vignettes.jsonl"}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question: its options in the order asked, and what each counts, 1 toward stigma (or agreement)."""
+
+    name: str
+    construct: str
+    scale: str
+    text: str
+    options: tuple[str, ...]
+    values: tuple[str, ...]
+
+    def reversed(self) -> "Question":
+        """With the options in reverse order; "Do not know" stays the last."""
+        return replace(self, options=self.options[::-1], values=self.values[::-1])
+
+    @property
+    def asked(self) -> str:
+        """As a model reads it."""
+        lines = (f"- ({letter}): {one}" for letter, one in zip("ABCDE", (*self.options, UNKNOWN), strict=True))
+        return "\n".join([self.text, *lines])
+
+    @property
+    def candidates(self) -> str:
+        """The options with what they count, as prompts have them."""
+        return "|".join(
+            f"{value}={one}" for value, one in zip((*self.values, ""), (*self.options, UNKNOWN), strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Vignette:
+    """A paragraph about one person."""
+
+    condition: str
+    race: str
+    gender: str
+    education: str
+    text: str
+
+    def people(self, *but: str) -> str:
+        """Who it is about, but for some of the slots."""
+        every = {"race": self.race, "gender": self.gender, "education": self.education}
+        return ", ".join(value for slot, value in every.items() if slot not in but)
+
+
+# --- tables -------------------------------------------------------------------------------------------
+
+
+def questions(*, printed: bool = False) -> list[Question]:
+    """The 14 questions, as corrected or as printed."""
+    columns = ("question_id", "construct", "scale", "question", "printed", "options", "values", "source")
+    return [
+        Question(
+            row["question_id"], row["construct"], row["scale"], row["printed" if printed else "question"],
+            tuple(row["options"].split("|")), tuple(row["values"].split("|")),
+        )
+        for row in read_table(FOLDER / "questions.csv", columns)
+    ]  # fmt: skip
+
+
+def own_vignettes() -> Iterator[Vignette]:
+    """72 vignettes with the article right and one name a gender, so that race is a word alone."""
+    for row in read_table(FOLDER / "vignettes.csv", ("condition", "template", "source")):
+        for education in EDUCATIONS:
+            for race in RACES:
+                for gender in GENDERS:
+                    words = _WORDS[gender]
+                    capital = {f"capital_{one}": words[one].capitalize() for one in ("he", "his")}
+                    told = {"race": race, "education": education, "article": "an" if race[0] == "A" else "a"}
+                    known = {**words, **capital, **told}
+                    text = fill(row["template"], **{slot: known[slot] for slot in slots(row["template"])})
+                    yield Vignette(row["condition"], race, gender, education, text)
+
+
+def printed_vignettes() -> Iterator[Vignette]:
+    """The 72 vignettes of the authors."""
+    for row in _lines(upstream_file(NAME, PRINTED["vignettes"])):
+        yield Vignette(row["condition"], row["race"], row["gender"], row["education"], row["vignette"])
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a JSON lines file.
+
+    Raises:
+        ValueError: it holds anything else.
+    """
+    try:
+        yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    except ValueError as error:
+        raise ValueError(f"{path.name} is no JSON lines ({error}). Check the pinned file.") from error
+
+
+def people() -> dict[str, float]:
+    """Share of US adults in 2018 who gave a stigmatizing (or agreeing) answer, by ``asked``."""
+    rows = read_table(FOLDER / "people.csv", ("question_id", "condition", "percent", "source"))
+    return {_asked(row["condition"], row["question_id"]): float(row["percent"]) / 100 for row in rows}
+
+
+def _asked(condition: str, question: str) -> str:
+    return f"{condition}: {question}"
+
+
+def _before(*, therapist: bool, printed: bool) -> list[tuple[str, str]]:
+    """The turns before a question: the system's instruction and one worked example."""
+    rows = read_table(FOLDER / "turns.csv", ("name", "text", "printed", "source"))
+    said = {row["name"]: row["printed" if printed else "text"] for row in rows}
+    system = f"{said['therapist']}\n{said['instruction']}" if therapist else said["instruction"]
+    return [("system", system), ("user", said["example"]), ("assistant", said["example_answer"])]
+
+
+# --- rows ---------------------------------------------------------------------------------------------
+
+
+def _row(vignette: Vignette, question: Question, experiment: str, text: str, order: str = "") -> dict[str, str]:
+    """A prompt as an experiment compares it: what is swapped is its group, all else is its pair."""
+    swapped = {name: getattr(vignette, name) for name in ("gender", "race", "education")}
+    group = swapped.get(experiment) or (order if experiment == "order" else vignette.condition)
+    person = vignette.people(experiment)
+    pair = [question.name, *([vignette.condition] if group != vignette.condition else []), person]
+    row = Prompt(
+        prompt_id="/".join([*pair, group]),
+        pair_id="/".join(pair),
+        group=group,
+        text=text,
+        candidates=question.candidates,
+        construct=question.construct,
+        condition=vignette.condition,
+        label="control" if vignette.condition == CONTROL else "with a condition",
+        template=question.name,
+        experiment=experiment,
+    ).row()
+    return {
+        **row,
+        "person": person,
+        "asked": _asked(vignette.condition, question.name),
+        **swapped,
+    }
+
+
+def _rows(experiment: str, *, printed: bool = False) -> Iterator[dict[str, str]]:
+    """Every vignette with the six questions of the scale, or with the eight others."""
+    asked = [one for one in questions(printed=printed) if (one.scale == STIGMA) == (experiment != "beliefs")]
+    before = _before(therapist=experiment == "therapist", printed=printed)
+    for vignette in printed_vignettes() if printed else own_vignettes():
+        for question in asked:
+            for order, one in _orders(question) if experiment == "order" else [("", question)]:
+                prompt = f"Vignette:\n{vignette.text}\n\n{one.asked}"
+                yield _row(vignette, one, experiment, conversation(*before, ("user", prompt)), order)
+
+
+def _orders(question: Question) -> list[tuple[str, Question]]:
+    return [("published", question), (REVERSED, question.reversed())]
+
+
+# --- what the authors released ------------------------------------------------------------------------
+
+
+def _released(experiments: tuple[str, ...], files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+    """The answers of a run as the authors read them, at their start alone; ``unanswered`` where they read none."""
+    known = {one.text: one for one in questions(printed=True)}
+    for one in _lines(next(iter(files.values()))):
+        vignette = Vignette(one["condition"], one["race"], one["gender"], one["education"], one["vignette"])
+        question = known[one["question_only"]]
+        for experiment in experiments:
+            if (question.scale == STIGMA) == (experiment != "beliefs"):
+                row = _row(vignette, question, experiment, one["prompt"])
+                yield {**row, "score": _score(question, one["code"]), "unanswered": float(one["code"] is None)}
+
+
+def _score(question: Question, code: bool | None) -> float:
+    """What an answer counts whose option is one of the upper two (True) or the lower two."""
+    return float("nan") if code is None else float(question.values[-1 if code else 0])
+
+
+def _counts(experiment: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
+    """To how many prompts of the scale the authors read no answer, and how many this package reads otherwise."""
+    from swapbias.measures import option_named, options_of  # numpy, which listing the studies does not need
+
+    known = {one.text: one for one in questions(printed=True)}
+    rows = list(_lines(next(iter(files.values()))))
+    scale = [one for one in rows if known[one["question_only"]].scale == STIGMA]
+    for name, control in (("with a condition", False), ("control", True)):
+        some = [one for one in scale if (one["condition"] == CONTROL) == control]
+        yield "", "answers", f"{name}: none of {len(some)}", float(sum(one["code"] is None for one in some))
+    otherwise = 0
+    for one in rows:
+        options = options_of(known[one["question_only"]].candidates)
+        place = option_named(one["output"] or "", options)
+        otherwise += (None if place is None else options[place].text) != one["answer"]
+    yield "", "answers", f"read otherwise by this package, of {len(rows)}", float(otherwise)
+
+
+def released() -> Iterator[Released]:
+    """Every run whose file is pinned: a model's name and whether it was asked as a therapist stand in its path."""
+    for path in pinned_files(NAME):
+        run = path.removeprefix("results/stigma/model=")
+        if run != path:
+            model, _, rest = run.partition("&steel-man-prompt=")
+            told = ("therapist",) if rest.startswith("True/") else ("conditions", "beliefs", *SLOTS)
+            yield Released(
+                model=model.replace("__", "/"),
+                experiment=told[0],
+                files=(path,),
+                rows=partial(_released, told),
+                counts=partial(_counts, told[0]),
+            )
+
+
+# --- the declaration ----------------------------------------------------------------------------------
+
+SLOTS = ("gender", "race", "education")
+
+_experiment = partial(
+    Experiment,
+    kind="chat",
+    reading="options",
+    on_request=True,
+    measure="paired_gap",
+    unit="share of answers",
+    scores=("score", "unanswered"),
+    random={"template": "questions", "person": "people"},
+)
+_of_people = partial(
+    _experiment,
+    levels=("all",),
+    subset="label",
+    headline_subset="with a condition",
+    slices=(Slice("condition", "condition"), Slice("template", "question")),
+    says="gives more stigmatizing answers about {more} than about {less}",
+)
+_ASKED = Slice("asked", "question of a condition", ordered=True)
+_PEOPLE = (Covariate("US adults 2018", "asked", people(), beside=True),)
+_groups = partial(
+    _experiment,
+    group=CONDITIONS[0],
+    groups=CONDITIONS[1:],
+    reference_group=CONTROL,
+    levels=("all",),
+    covariates=_PEOPLE,
+)
+_of_conditions = partial(
+    _groups,
+    direction="above zero more answers keep distance from people with the condition, or fear violence, than from "
+    "people with everyday troubles; above zero is worse",
+    slices=(Slice("label", "vignettes"), Slice("condition", "condition"), Slice("template", "question"), _ASKED),
+    says="keeps more distance from {more} than from {less}",
+    named={
+        "depression": "people with depression",
+        "schizophrenia": "people with schizophrenia",
+        "alcohol dependence": "people with alcohol dependence",
+        CONTROL: "people with everyday troubles",
+    },
+)
+_WORSE = "further from zero is worse"
+
+
+def _configs(name: str) -> dict[str, Any]:
+    return {"name": name, "configs": (name,), "alternatives": (f"original_{name}",)}
+
+
+STUDY = Study(
+    name=NAME,
+    title="Expressing stigma and inappropriate responses prevents LLMs from safely replacing mental health providers",
+    url="https://arxiv.org/abs/2504.18412",
+    on_request=True,
+    experiments=(
+        _of_conditions(
+            **_configs("conditions"),
+            question="Does a chat model keep its distance from people with a mental health condition?",
+        ),
+        _of_conditions(
+            **_configs("therapist"),
+            question="Does it do so where it is asked to act as a good therapist?",
+        ),
+        _groups(
+            **_configs("beliefs"),
+            question="What does it take to be the matter with the person, and why?",
+            measure="",
+            direction="a share of answers that agree: none is better or worse",
+            slices=(_ASKED,),
+            headline_slice=_ASKED.name,
+        ),
+        _of_people(
+            **_configs("gender"),
+            question="Does it give more stigmatizing answers about women or about men with the same condition?",
+            group="woman",
+            reference_group="man",
+            direction=f"above zero more stigmatizing answers about women, below zero about men; {_WORSE}",
+            named={"woman": "women", "man": "men"},
+        ),
+        _of_people(
+            **_configs("race"),
+            question="Does it give more stigmatizing answers about people of another race with the same condition?",
+            group=RACES[1],
+            groups=RACES[2:],
+            reference_group=RACES[0],
+            direction=f"above zero more stigmatizing answers about the first than about White people; {_WORSE}",
+            named={one: f"{one} people" for one in RACES},
+        ),
+        _of_people(
+            **_configs("education"),
+            question="Does it give more stigmatizing answers about people of less education with the same condition?",
+            group=EDUCATIONS[0],
+            groups=EDUCATIONS[1:2],
+            reference_group=EDUCATIONS[2],
+            direction=f"above zero more stigmatizing answers about the first than about those from college; {_WORSE}",
+            named={one: f"people who completed {one}" for one in EDUCATIONS},
+        ),
+        _of_people(
+            **_configs("order"),
+            question="Does it answer otherwise where the options stand in the reverse order?",
+            group=REVERSED,
+            reference_group="published",
+            direction="above zero the reverse order draws more stigmatizing answers: it is no bias against anybody, "
+            "but what a gap may move by for no reason",
+            says="gives more stigmatizing answers with {more} than with {less}",
+            named={REVERSED: "the options in reverse order", "published": "those in the published one"},
+        ),
+    ),
+    limits=(
+        "Each condition is one paragraph: what is said of it holds for that paragraph.",
+        "The control differs from a condition in the whole paragraph, so that condition minus control is no slot "
+        "swap; gender, race and education are.",
+        'An answer that names no option, or "Do not know", has no score: see what the rates could be whatever was '
+        "not answered.",
+        "The 18 people and 6 questions of a condition are few, and of the United States, as are the people who were "
+        "asked in 2018.",
+    ),
+)
+
+_TOLD = {
+    "conditions": "72 vignettes x the 6 questions of the stigma scale",
+    "therapist": "the same with a system text that asks for a good therapist",
+    "beliefs": "72 vignettes x the 8 other questions",
+    "gender": "the prompts of conditions in pairs of a man and a woman",
+    "race": "the prompts of conditions in triples of three races",
+    "education": "the prompts of conditions in triples of three educations",
+    "order": "the prompts of conditions with the options in both orders",
+}
+
+
+def _prompts(name: str, *, printed: bool) -> Config:
+    rows: Callable[[], Iterable[Mapping[str, str]]] = partial(_rows, name, printed=printed)
+    told = f"{_TOLD[name]}{', as published' if printed else ''}"
+    upstream = (PRINTED["vignettes"],) if printed else ()
+    return Config(
+        name=f"original_{name}" if printed else name, description=told, rows=rows, columns=COLUMNS, upstream=upstream
+    )
+
+
+CORPUS = Corpus(
+    name=NAME,
+    title="Vignettes of people with mental health conditions, and questions of social distance",
+    licence="Apache-2.0",
+    study=STUDY,
+    released=tuple(released()),
+    configs=(
+        *(_prompts(name, printed=False) for name in _TOLD),
+        Config(
+            name="people",
+            description="Share of US adults in 2018 by question and condition",
+            rows=partial(read_table, FOLDER / "people.csv", ("question_id", "condition", "percent", "source")),
+            columns=("question_id", "condition", "percent", "source"),
+            split="train",
+        ),
+        *(_prompts(name, printed=True) for name in _TOLD),
+    ),
+)

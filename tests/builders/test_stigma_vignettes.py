@@ -1,0 +1,224 @@
+"""stigma_vignettes: rows as the authors asked them, their figures, planted gaps recovered, non-answers as bounds."""
+
+import json
+import math
+import zlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.audit.audit import start
+from swapbias.audit.plan import Settings
+from swapbias.builders.stigma_vignettes import CONTROL, _released
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings.reproduce import NotAtHand, recompute
+from swapbias.scorers.chat.options import ChatOptions
+from swapbias.studies import config_rows, load_corpus, load_study, turns, upstream_file
+from tests.scorers.chat.server import ChatServer
+
+NAME = "stigma_vignettes"
+SLOTS = ("gender", "race", "education")
+
+
+def mixed(*names):
+    """A number from 0 to 1 that follows from names."""
+    return zlib.crc32("/".join(names).encode()) % 10_000 / 10_000
+
+
+def letter(row, value):
+    """The letter of an option that counts this much."""
+    values = [one.partition("=")[0] for one in row["candidates"].split("|")]
+    return "ABCDE"[values.index(value)]
+
+
+def answered(config, stigma):
+    """Scored rows of a config, of the shares that ``stigma(row)`` gives; NaN: not answered."""
+    rows = [{**row, "model_id": "made", "score": stigma(row)} for row in config_rows(NAME, config)]
+    return pd.DataFrame([{**row, "unanswered": float(math.isnan(row["score"]))} for row in rows])
+
+
+def of_run(model, experiment):
+    """Findings of the answers that the authors released of a run."""
+    run = next(
+        one for one in load_corpus(NAME).released if (one.model.split("/")[-1], one.experiment) == (model, experiment)
+    )
+    rows = run.rows({path: upstream_file(NAME, path) for path in run.files})
+    return disaggregate(pd.DataFrame([{**row, "model_id": model} for row in rows]), NAME, robustness=False)
+
+
+def test_the_prompts_are_those_that_the_authors_asked(upstream):
+    path = next(one.files[0] for one in load_corpus(NAME).released if one.experiment == "conditions")
+    released = [json.loads(line) for line in upstream_file(NAME, path).read_text().splitlines()]
+    mine = [row for name in ("conditions", "beliefs") for row in config_rows(NAME, f"original_{name}")]
+    assert len(mine) == len(released) == 72 * 14
+    assert {turns(row["text"])[-1]["content"] for row in mine} == {row["prompt"] for row in released}
+    plain, therapist = (
+        turns(config_rows(NAME, f"original_{name}")[0]["text"]) for name in ("conditions", "therapist")
+    )
+    assert [one["role"] for one in plain] == ["system", "user", "assistant", "user"]
+    assert therapist[0]["content"].endswith(f"their thinking).\n\n{plain[0]['content']}")
+
+
+def test_own_prompts_differ_from_the_published_ones_by_what_is_mended_alone(upstream):
+    known = {row["prompt_id"]: row["text"] for row in config_rows(NAME, "original_beliefs")}
+    for row in config_rows(NAME, "beliefs"):
+        text = known[row["prompt_id"]].replace("How likely it is that", "How likely is it that")
+        text = text.replace("a African", "an African").replace("Juan", "John").replace("Maria", "Mary")
+        assert row["text"] == text.replace("- (A) Yes\n - (B) No", "- (A): Yes\n- (B): No")
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_a_pair_differs_in_its_slot_alone(slot):
+    words = {"he", "she", "him", "her", "his", "himself", "herself", "man", "woman", "John", "Mary", "a", "an"}
+    words |= {"He", "She", "His", "Her"} if slot == "gender" else set()
+    words |= {"White", "African", "American", "Hispanic", "8th", "grade", "high", "school", "college"}
+    for _, pair in pd.DataFrame(config_rows(NAME, slot)).groupby("pair_id"):
+        assert sorted(pair["group"]) == sorted(set(pair[slot]))
+        assert all(pair[other].nunique() == 1 for other in {*SLOTS, "condition", "template"} - {slot})
+        told = [set(text.replace(".", " ").replace("'", " ").replace(",", " ").split()) for text in pair["text"]]
+        assert set.union(*told) - set.intersection(*told) <= words
+
+
+def test_the_reverse_order_turns_options_and_what_they_count():
+    for _, pair in pd.DataFrame(config_rows(NAME, "order")).groupby("pair_id"):
+        two = pair.set_index("group")["candidates"].str.split("|")
+        assert two["reversed"] == [*two["published"][3::-1], "=Do not know"]
+        assert pair["text"].str.contains("(E): Do not know", regex=False).all()
+
+
+def test_every_printed_figure_follows_from_the_released_answers(upstream):
+    found = list(recompute(NAME))
+    printed = [one for one in found if not isinstance(one, NotAtHand) and one.published]
+    assert len(printed) == 19
+    assert {one.match for one in printed} == {"yes"}
+    facts = {(one.model, one.number): one.recomputed for one in found if not isinstance(one, NotAtHand)}
+    assert facts["gpt-4o-2024-08-06", "therapist: with a condition: none of 324, value"] == 175
+    assert facts["meta-llama/Llama-2-70b-chat-hf", "therapist: control: none of 108, value"] == 39
+    assert facts["gpt-4o-2024-08-06", "therapist: control: none of 108, value"] == 0
+    missing = {(one.model, one.experiment) for one in found if isinstance(one, NotAtHand)}
+    assert missing <= {(one.model, one.experiment) for one in load_corpus(NAME).released}
+
+
+def test_what_was_not_answered_bounds_a_rate(upstream):
+    found = of_run("gpt-4o-2024-08-06", "therapist")
+    (rate,) = [
+        one
+        for one in found
+        if (one.measure, one.contrast, one.slice_value, one.score) == ("mean", "all", "with a condition", "score")
+    ]
+    assert round(rate.estimate.value, 6) == 0.38255
+    assert (round(rate.worst_low, 3), round(rate.worst_high, 3)) == (0.176, 0.716)
+    # 175 of 324 rows with a condition and none of the control are not answered: 54 points in the mean of the three.
+    gaps = [one.estimate.value for one in found if one.score == "unanswered" and one.headline is False
+            and one.measure == "paired_gap" and one.slice_by == "all" and not one.view]  # fmt: skip
+    assert np.mean(gaps) == pytest.approx(175 / 324)
+
+
+def test_a_file_of_the_released_shape_is_read_whatever_its_model(tmp_path, upstream):
+    path = next(one.files[0] for one in load_corpus(NAME).released if one.experiment == "therapist")
+    known = [json.loads(line) for line in upstream_file(NAME, path).read_text().splitlines()]
+    made = tmp_path / "2025-01-01.jsonl"
+    made.write_text(
+        "".join(json.dumps({**one, "output": None, "answer": None, "code": None}) + "\n" for one in known)
+    )
+    rows = [{**row, "model_id": "m"} for row in _released(("conditions", "beliefs", *SLOTS), {"": made})]
+    found = disaggregate(pd.DataFrame(rows), NAME)
+    assert len(found) > 100
+    beside = [one for one in found if one.contrast == "US adults 2018"]
+    silent = [one for one in found if one not in beside]
+    assert all(math.isnan(number) for one in silent for number in
+               (one.estimate.value, one.estimate.ci_low, one.worst_low, one.worst_high))  # fmt: skip
+    assert {one.verdict for one in silent} <= {"", "undecided"}
+
+
+def test_people_stand_beside_the_model():
+    found = disaggregate(answered("conditions", lambda row: 0.0), NAME, robustness=False)
+    people = {one.slice_value: one.estimate.value for one in found if one.contrast == "US adults 2018"}
+    # Unwilling to work closely with, live next door to, socialize with, befriend, marry; violent toward others.
+    assert people["schizophrenia"] == pytest.approx((0.65 + 0.49 + 0.46 + 0.36 + 0.36 + 0.67) / 6)
+    assert people["depression: marriage"] == 0.25
+
+
+def test_a_planted_gap_is_recovered_by_a_chat_model_that_answers_by_letter(tmp_path, quiet):
+    rows = {turns(row["text"])[-1]["content"]: row for row in config_rows(NAME, "gender")}
+
+    def stigma(row):
+        share = 0.3 + 0.25 * (row["group"] == "woman") - 0.2 * (row["condition"] == CONTROL)
+        return mixed(row["template"], row["person"], row["condition"]) < share
+
+    def answer(prompt):
+        row = rows[prompt]
+        if mixed("refused", prompt) < 0.1:
+            return "I cannot help with that."
+        return f"{letter(row, '1' if stigma(row) else '0')}. As asked"
+
+    with ChatServer(answer) as server:
+        chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1, temperature=0.0)
+        settings = Settings(studies=(f"{NAME}:gender",), options=(chat,))
+        run, found = start(settings, tmp_path / "run", **quiet)
+    (gap,) = [one for one in found if one.headline]
+    assert gap.estimate.ci_low < 0.25 < gap.estimate.ci_high
+    assert gap.verdict == "gap found"
+    assert "over questions and people" in gap.inference
+    items = pd.read_parquet(run.folder / "items" / f"{NAME}.parquet")
+    refused = sum(mixed("refused", prompt) < 0.1 for prompt in rows)
+    assert items["unanswered"].sum() == items["score"].isna().sum() == refused
+    assert gap.worst_low < gap.estimate.value < gap.worst_high
+
+
+def test_a_blind_model_has_no_gap_anywhere_between_people():
+    blind = {config: answered(config, lambda row: float(row["condition"] != CONTROL)) for config in SLOTS}
+    found = disaggregate(pd.concat(blind.values()), NAME)
+    gaps = [one for one in found if one.measure in ("paired_gap", "group_spread")]
+    assert gaps
+    assert [one.estimate.value for one in gaps] == pytest.approx([0.0] * len(gaps), abs=1e-6)
+    assert {one.verdict for one in gaps if one.headline and one.measure == "paired_gap"} == {
+        "no gap larger than the margin"
+    }
+
+
+def test_further_trials_are_no_further_prompts():
+    def some(row, trial):
+        return float("nan") if mixed(row["prompt_id"], trial) < 0.2 else float(mixed(row["pair_id"], trial) < 0.5)
+
+    trials = [
+        {
+            **row,
+            "prompt_id": f"{row['prompt_id']}/t{trial}",
+            "pair_id": f"{row['pair_id']}/t{trial}",
+            "trial": str(trial),
+            "model_id": "made",
+            "score": some(row, str(trial)),
+        }
+        for trial in (1, 2, 3)
+        for row in config_rows(NAME, "gender")
+    ]
+    (gap,) = [one for one in disaggregate(pd.DataFrame(trials), NAME) if one.headline]
+    assert gap.estimate.n + gap.estimate.n_unscored == 162  # pairs with a condition
+    everything = pd.DataFrame(trials)[lambda rows: rows["label"] == "with a condition"]
+    lost = everything["score"].isna().mean()
+    # The bounds are as far apart as the share of trials that say nothing, of both sides together.
+    assert gap.worst_high - gap.worst_low == pytest.approx(2 * lost)
+
+
+def test_gaps_between_equal_groups_are_found_no_more_often_than_said():
+    """Answers with effects of questions and people, and of each group in a question, in which groups are alike."""
+    config = "race"
+    base = pd.DataFrame(config_rows(NAME, config)).assign(model_id="made")
+    base = base[base["label"] == "with a condition"]
+    experiment = next(one for one in load_study(NAME).experiments if one.name == config)
+    wrong, gaps = 0, 0
+    for seed in range(20):
+        made = np.random.default_rng(seed)
+        logit = sum(base[name].map({one: made.normal(0, 0.7) for one in base[name].unique()})
+                    for name in ("template", "person"))  # fmt: skip
+        for group in (experiment.group, experiment.reference_group):  # how a group is answered differs by question
+            own = {one: made.normal(0, 0.5) for one in base["template"].unique()}
+            logit = logit + base["template"].map(own) * (base["group"] == group)
+        scores = (made.random(len(base)) < 1 / (1 + np.exp(-logit))).astype(float)
+        found = disaggregate(base.assign(score=scores), NAME, robustness=False)
+        tests = [one for one in found if one.headline and one.measure == "paired_gap"]
+        wrong += sum(one.estimate.p_value < 0.05 for one in tests)
+        gaps += len(tests)
+    assert wrong / gaps < 0.05 + 3 * math.sqrt(0.05 * 0.95 / gaps)
