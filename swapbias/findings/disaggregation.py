@@ -109,18 +109,25 @@ def _rates(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str
 def _correlations(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
     experiment = context.experiment
     for covariate in (one for one in experiment.covariates if not one.beside):
-        means = rows.groupby(covariate.column, sort=False)[context.score].mean()
+        scored, what = rows, "score"
+        if covariate.of_gap:
+            one, what = experiment.gaps[0], "gap"
+            pairs = rows[rows["group"].isin([one.group, one.reference_group])]
+            if pairs["group"].nunique() < 2:
+                continue
+            scored = pair_gaps(one, pairs, context.score).assign(**{context.score: lambda made: made["gap"]})
+        means = scored.groupby(covariate.column, sort=False)[context.score].mean()
         means = means[[str(name) in covariate.values for name in means.index]]
         numbers = [covariate.values[str(name)] for name in means.index]
         label = next((one.name for one in experiment.slices if one.column == covariate.column), covariate.column)
         yield context.finding(
             measures.correlation(means.to_numpy(), numbers),
             "correlation",
-            f"score ~ {covariate.name}",
+            f"{what} ~ {covariate.name}",
             subset,
             slice_by=label,
             inference=f"over {experiment.random.get(covariate.column, covariate.column)}",
-            direction=f"above zero the score rises with {covariate.name}",
+            direction=f"above zero the {what} rises with {covariate.name}",
         )
 
 

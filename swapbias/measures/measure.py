@@ -21,6 +21,7 @@ SPANS: Mapping[str, float] = {
     "share of answers": 1,
     "mean log-odds of the disapproving antonym": math.inf,
     "natural log-odds of the right answer": math.inf,
+    "natural log-probability": math.inf,
 }
 
 

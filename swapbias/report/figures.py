@@ -468,13 +468,18 @@ def _of_experiment(
             yield saved(f"{stem}-gap", study, caption, _gaps(gaps, unit, ordered=slice_.ordered))
     for covariate in (one for one in experiment.covariates if not one.beside):
         name = next(s.name for s in experiment.slices if s.column == covariate.column)
-        means = [one for one in found if one.measure == "mean" and one.contrast == "all" and one.slice_by == name]
-        r = next(one for one in found if one.contrast == f"score ~ {covariate.name}").estimate
+        first = experiment.gaps[0]
+        what = ("gap", experiment.measure, f"{first.group} - {first.reference_group}")
+        told, measure, contrast = what if covariate.of_gap else ("score", "mean", "all")
+        means = [one for one in found if (one.measure, one.contrast, one.slice_by) == (measure, contrast, name)]
+        r = next(one for one in found if one.contrast == f"{told} ~ {covariate.name}").estimate
         if math.isnan(r.value):  # a constant score has no scatter worth looking at
             continue
-        caption = f"Mean {unit} against {covariate.name}: r = {r.value:.2f}, p = {r.p_value:.2f}, n = {r.n}."
+        told = "Gap in" if covariate.of_gap else "Mean"
+        caption = f"{told} {unit} against {covariate.name}: r = {r.value:.2f}, p = {r.p_value:.2f}, n = {r.n}."
         stem = f"{study}-{experiment.name}-{covariate.name.replace(' ', '-')}"
-        yield saved(stem, study, caption, _scatter(means, covariate, unit))
+        axis = contrast if covariate.of_gap else f"mean {unit}"
+        yield saved(stem, study, caption, _scatter(means, covariate, axis))
 
 
 def _panels(found: Sequence[Finding], height: float) -> tuple[Figure, dict[str, Any]]:
@@ -601,7 +606,7 @@ def _label_rows(axis: Any, rows: Sequence[tuple[str, bool]]) -> None:
     axis.tick_params(axis="y", length=0)
 
 
-def _scatter(means: Sequence[Finding], covariate: Covariate, unit: str) -> Figure:
+def _scatter(means: Sequence[Finding], covariate: Covariate, name: str) -> Figure:
     figure = Figure(figsize=(6.2, 4.2), layout="constrained")
     axis = figure.subplots()
     known = [one for one in means if one.slice_value in covariate.values]
@@ -612,7 +617,7 @@ def _scatter(means: Sequence[Finding], covariate: Covariate, unit: str) -> Figur
         axis.annotate(plain(one.slice_value), (across, up), xytext=(5, 3), textcoords="offset points", fontsize=7.5)
     axis.margins(x=0.12, y=0.1)
     axis.set_xlabel(covariate.name)
-    axis.set_ylabel(f"mean {unit}")
+    axis.set_ylabel(plain(name))
     return figure
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -303,3 +304,35 @@ class PermutationScorer(MaskedScorer):
                 input_ids=ids, perm_mask=hidden, target_mapping=target, use_mems=False, return_dict=True
             ).logits
         return torch.softmax(logits[:, 0].float(), dim=-1)
+
+
+class LogMassScorer(Scorer):
+    """Score: natural log of the probability mass at ``<mask>`` of the prompt's candidate words, however rare.
+
+    NaN: the prompt is longer than the model reads, or none of the words has any probability.
+    """
+
+    kind = "masked"
+    unit = "natural log-probability"
+
+    def __init__(self, masked: MaskedScorer) -> None:
+        """Read logarithms with a masked scorer."""
+        self.masked = masked
+        self.model_id, self.identity = masked.model_id, masked.identity
+
+    @property
+    def error_note(self) -> str:
+        """As of the masked scorer."""
+        return self.masked.error_note
+
+    def coverage(self, lexicon: Lexicon) -> list[Coverage]:
+        """Which words of a lexicon are single tokens of the vocabulary."""
+        return self.masked.coverage(lexicon, matched=False)
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt."""
+        return [self._scored(one) for one in self.masked.score(prompts, on_progress)]
+
+    def _scored(self, one: Scored) -> Scored:
+        mass = one.parts["closed_list_mass"]
+        return replace(one, score=math.log(mass) if mass > 0 else math.nan, parts={})

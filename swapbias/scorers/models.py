@@ -39,6 +39,9 @@ class Masked(Kind):
             ),
             "attitude:AttitudeScorer",
         ),
+        "log_mass": Reading(
+            (Column("score", "natural log-probability", "likelier words", *_ANY),), "masked:LogMassScorer"
+        ),
     }  # fmt: skip
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:

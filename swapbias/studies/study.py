@@ -47,13 +47,14 @@ class Covariate:
     """A number known for each value of a column (earnings of a profession), to correlate the score with.
 
     ``beside``: it is the same quantity of somebody else (people's answers): its mean stands beside that of all groups
-    instead.
+    instead. ``of_gap``: it is correlated with the first gap, not with the mean score (a pronoun against another).
     """
 
     name: str
     column: str
     values: Mapping[str, float]
     beside: bool = False
+    of_gap: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
