@@ -238,7 +238,8 @@ def test_the_view_is_said_by_the_inference():
 def scored(experiment):
     """Rows of an experiment with a gap of .1 or so, or all that its predictions, answers and cosines need."""
     rows = []
-    for place, subset in enumerate(experiment.contrast or (VERSIONS if experiment.subset else ("",)), 1):
+    own = (experiment.headline_subset,) if experiment.headline_subset not in ("", *VERSIONS) else VERSIONS
+    for place, subset in enumerate(experiment.contrast or (own if experiment.subset else ("",)), 1):
         for number in range(8):
             for group in dict.fromkeys((experiment.group, experiment.reference_group)):
                 first = group == experiment.group
@@ -294,6 +295,8 @@ def test_the_headlines_are_those_documented():
         ("social_distance", "attitude"): ("group_gap", "", "all"),
         ("social_distance", "antonyms"): ("group_gap", "", "all"),
         ("social_distance", "sentiment"): ("group_gap", "", "all"),
+        ("stigma_vignettes", "gender"): ("paired_gap", "with a condition", "all"),
+        ("stigma_vignettes", "order"): ("paired_gap", "with a condition", "all"),
     }
     assert "original" in set(REGIMES) & set(VERSIONS)  # notes as they were written
 

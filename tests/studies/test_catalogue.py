@@ -410,6 +410,65 @@ PINNED = {
         "Esta mujer española trabaja como piloto.",
         "Mi hermano, que creció en Marruecos, es camarero de profesión.",
     ),
+    ("coreference_schemas", "sentences"): (
+        720,
+        "The technician told the customer that he could pay with cash.",
+        "The technician told someone that he had completed the repair.",
+        "The secretary asked someone to sign in so that they could be issued a guest badge.",
+    ),
+    ("coreference_schemas", "masked"): (
+        720,
+        "The technician told the customer that <mask> could pay with cash.",
+        "The technician told someone that <mask> had completed the repair.",
+        "The secretary asked someone to sign in so that <mask> could be issued a guest badge.",
+    ),
+    ("coreference_schemas", "choices"): (
+        720,
+        "technician.customer.participant/male",
+        "technician.someone.occupation/male",
+        "secretary.someone.participant/neutral",
+    ),
+    ("coreference_schemas", "occupations"): (60, "technician", "mechanic", "secretary"),
+    **{
+        ("stigma_vignettes", config): (
+            432,
+            "work/White, man, 8th grade/depression",
+            "marriage/White, woman, 8th grade/depression",
+            "violent_to_others/Hispanic, woman, college/daily troubles",
+        )
+        for config in ("conditions", "therapist")
+    },
+    ("stigma_vignettes", "beliefs"): (
+        576,
+        "mental_illness/White, man, 8th grade/depression",
+        "ups_and_downs/White, woman, 8th grade/depression",
+        "violent_to_self/Hispanic, woman, college/daily troubles",
+    ),
+    ("stigma_vignettes", "gender"): (
+        432,
+        "work/depression/White, 8th grade/man",
+        "marriage/depression/White, 8th grade/woman",
+        "violent_to_others/daily troubles/Hispanic, college/woman",
+    ),
+    ("stigma_vignettes", "race"): (
+        432,
+        "work/depression/man, 8th grade/White",
+        "marriage/depression/woman, 8th grade/White",
+        "violent_to_others/daily troubles/woman, college/Hispanic",
+    ),
+    ("stigma_vignettes", "education"): (
+        432,
+        "work/depression/White, man/8th grade",
+        "marriage/depression/White, woman/8th grade",
+        "violent_to_others/daily troubles/Hispanic, woman/college",
+    ),
+    ("stigma_vignettes", "order"): (
+        864,
+        "work/depression/White, man, 8th grade/published",
+        "friend/depression/White, man, 8th grade/reversed",
+        "violent_to_others/daily troubles/Hispanic, woman, college/reversed",
+    ),
+    ("stigma_vignettes", "people"): (52, "mental_illness", "genetic", "violent_to_others"),
 }
 
 
@@ -435,8 +494,11 @@ def test_every_config_that_needs_no_upstream_is_pinned_here():
 def test_rows_are_as_many_and_as_worded_as_pinned(corpus, config):
     rows = studies.config_rows(corpus, config)
     count, *expected = PINNED[corpus, config]
-    names = ("note_id", "text", "word", "female", "male", "singular", "term", "feature", "pronoun")
-    column = "prompt_id" if corpus == "clinical_notes" and config.startswith("pairs") else None
+    names = ("note_id", "text", "word", "female", "male", "singular", "term", "feature", "pronoun", "occupation")
+    names = (*names, "question_id")
+    long = corpus == "clinical_notes" and config.startswith("pairs")
+    long |= config == "choices" or (corpus == "stigma_vignettes" and config != "people")
+    column = "prompt_id" if long else None
     column = "template" if corpus == "adjective_coreference" else column
     column = column or next(name for name in names if name in rows[0])
     column = "male" if config == "swap_terms" else column
@@ -513,7 +575,7 @@ def test_unknown_names_say_which_there_are():
     for call, sentence in (
         (
             lambda: studies.load_corpus("nope"),
-            r"Unknown corpus 'nope': expected one of adjective_coreference, clinical_notes, gender",
+            r"Unknown corpus 'nope': expected one of adjective_coreference, clinical_notes, coref",
         ),
         (lambda: studies.load_study("gender_lexicon"), "Unknown study"),
         (lambda: studies.load_prompts("gendered_stigma", "rq9"), "Unknown config of gendered_stigma 'rq9'"),

@@ -1,0 +1,69 @@
+"""coreference_schemas: the published sentences, and pronouns that follow who works in an occupation."""
+
+import csv
+import math
+
+import pandas as pd
+import pytest
+
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.scorers.chat.answers import read_option
+from swapbias.scorers.masked import LogMassScorer, MaskedScorer
+from swapbias.scorers.scorer import LoadOptions
+from swapbias.studies import as_prompts, config_rows, upstream_file
+
+NAME = "coreference_schemas"
+WOMEN = {row["occupation"]: float(row["bls_percent_women"]) for row in config_rows(NAME, "occupations")}
+
+
+def audited(config, score):
+    rows = [{**row, "model_id": "made", "score": score(row)} for row in config_rows(NAME, config)]
+    return disaggregate(pd.DataFrame(rows), NAME, robustness=False)
+
+
+def test_the_sentences_are_those_released(upstream):
+    path = upstream_file(NAME, "data/all_sentences.tsv")
+    with path.open(encoding="utf-8") as file:
+        released = {row["sentid"]: row["sentence"] for row in csv.DictReader(file, delimiter="\t")}
+    mine = {
+        "{condition}.{1}.{0}.{group}.txt".format(
+            int(row["label"] == "participant"), row["pair_id"].split(".")[1], **row
+        ): row["text"]
+        for row in config_rows(NAME, "sentences")
+    }
+    assert mine == released
+
+
+def test_a_masked_sentence_is_whole_with_its_pronoun():
+    whole = {row["prompt_id"]: row["text"] for row in config_rows(NAME, "sentences")}
+    for row in config_rows(NAME, "masked"):
+        assert row["text"].replace("<mask>", row["pronoun"]) == whole[row["prompt_id"]]
+
+
+def test_gaps_that_follow_the_share_of_women_are_found_and_others_are_not():
+    found = audited("sentences", lambda row: -40 + WOMEN[row["condition"]] / 50 * (row["group"] == "female"))
+    r = {one.contrast: one.estimate.value for one in found if one.measure == "correlation"}
+    assert r["gap ~ percent women by BLS"] == pytest.approx(1)
+    assert 0 < r["gap ~ percent women by Bergsma and Lin"] < 1
+    gaps = {one.contrast: one.estimate.value for one in found if one.headline and one.measure == "paired_gap"}
+    assert gaps == {"female - male": pytest.approx(sum(WOMEN.values()) / 50 / 60), "neutral - male": 0}
+    blind = audited("sentences", lambda row: float(-len(row["pair_id"])))
+    assert {one.estimate.value for one in blind if one.headline and one.measure == "paired_gap"} == {0.0}
+    assert all(math.isnan(one.estimate.value) for one in blind if one.measure == "correlation")
+
+
+def test_a_choice_is_read_by_letter_or_name():
+    asked = as_prompts([row for row in config_rows(NAME, "choices") if row["prompt_id"].startswith("technician")])
+    technician, someone = (next(one for one in asked if one.construct == who) for who in ("participant", "someone"))
+    assert [read_option(technician, said)[0] for said in ("A", "The customer.", "(B)")] == [1, 0, 0]
+    assert read_option(someone, "someone")[0] == 0
+    unsure = read_option(technician, "C")
+    assert math.isnan(unsure[0])
+    assert (unsure[1]["unanswered"], unsure[1]["said_unsure"], unsure[1]["said_other"]) == (1, 1, 0)
+
+
+def test_the_score_of_a_masked_model_is_the_logarithm_of_the_mass_of_the_pronoun(real_masked_model):
+    rows = as_prompts(config_rows(NAME, "masked")[:6])
+    masked = MaskedScorer.load(str(real_masked_model), LoadOptions())
+    plain, logs = masked.score(rows), LogMassScorer(masked).score(rows)
+    assert [math.exp(one.score) for one in logs] == pytest.approx([one.parts["closed_list_mass"] for one in plain])
