@@ -375,12 +375,12 @@ STUDY = Study(
 
 _TOLD = {
     "conditions": "72 vignettes x the 6 questions of the stigma scale",
-    "therapist": "the same with a system text that asks for a good therapist",
+    "therapist": "The same with a system text that asks for a good therapist",
     "beliefs": "72 vignettes x the 8 other questions",
-    "gender": "the prompts of conditions in pairs of a man and a woman",
-    "race": "the prompts of conditions in triples of three races",
-    "education": "the prompts of conditions in triples of three educations",
-    "order": "the prompts of conditions with the options in both orders",
+    "gender": "The prompts of conditions in pairs of a man and a woman",
+    "race": "The prompts of conditions in triples of three races",
+    "education": "The prompts of conditions in triples of three educations",
+    "order": "The prompts of conditions with the options in both orders",
 }
 
 
