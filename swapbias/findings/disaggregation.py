@@ -111,11 +111,11 @@ def _correlations(context: Context, rows: pd.DataFrame, subset: str) -> Iterator
     for covariate in (one for one in experiment.covariates if not one.beside):
         scored, what = rows, "score"
         if covariate.of_gap:
-            one, what = experiment.gaps[0], "gap"
-            pairs = rows[rows["group"].isin([one.group, one.reference_group])]
-            if pairs["group"].nunique() < 2:
+            one, what = context.gaps()[0], "gap"
+            pairs = rows[rows["group"].isin(list(one.sides))]
+            if pairs["group"].nunique() < len(one.sides):
                 continue
-            scored = pair_gaps(one, pairs, context.score).assign(**{context.score: lambda made: made["gap"]})
+            scored = pair_gaps(one, pairs).assign(**{context.score: lambda made: made["gap"]})
         means = scored.groupby(covariate.column, sort=False)[context.score].mean()
         means = means[[str(name) in covariate.values for name in means.index]]
         numbers = [covariate.values[str(name)] for name in means.index]

@@ -4,7 +4,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from swapbias.findings import ALL, ALL_GAPS, AS_PUBLISHED, EFFECTS, SPREAD, VERDICTS, Finding, all_alike, experiment_of
+from swapbias.findings import (
+    ALL,
+    ALL_GAPS,
+    AS_PUBLISHED,
+    EFFECTS,
+    SPREAD,
+    VERDICTS,
+    Finding,
+    all_alike,
+    experiment_of,
+)
 from swapbias.measures import MEASURES, SPANS
 from swapbias.report import words
 from swapbias.studies import Experiment

@@ -282,6 +282,8 @@ def test_a_gap_is_told_of_its_own_two_groups():
 def test_a_test_of_rates_says_what_differs():
     one = replace(spread(0.2), contrast="all groups, positives")
     assert answer(one).sentence == "m: all groups, positives: no difference shown (one test of all, p 0.200)."
+
+
 # --- every combination -----------------------------------------------------------------------------------
 
 SIZES = (0.002, 0.049, 0.05, 0.2)  # below, just below, at and above the margin
