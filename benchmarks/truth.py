@@ -5,7 +5,9 @@ through ``disaggregate`` and ``compare`` as a model's would.
 """
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -464,7 +466,7 @@ def _sign_p(rows: pd.DataFrame, experiment: Experiment) -> float:
 
 # --- crossed factors ----------------------------------------------------------------------------------
 
-CROSSED_AUDITS = 1_000
+CROSSED_AUDITS = 500
 ITEM, CLAIM, REST = 0.05, 0.03, 0.08  # SD of the effects of a group's items and of its conditions, and of the rest
 PLANTED = 0.1  # what is planted, in the unit of the score
 Means = Callable[[Floats, Floats], Floats]  # of each cell, by how far its levels of both factors lie from their means
@@ -512,25 +514,29 @@ def crossed_audits(design: Design, planted: str, count: int) -> Iterator[list[Fi
 
 
 def _crossed(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
-    """A row for each design and what is planted."""
-    count = scaled(CROSSED_AUDITS, scale)
-    rows: list[tuple[str, ...]] = []
-    for design, planted in product(list(crossed_designs()), CROSSED):
-        main, both, either, named, right = 0, 0, 0, 0, 0
-        for found in crossed_audits(design, planted, count):
-            sure = {one.measure for one in headlines(found) if one.estimate.p_adjusted < LEVEL}
-            main, both = main + ("main_effect" in sure), both + ("interaction" in sure)
-            either += bool(sure & {"main_effect", "interaction"})
-            worst = next(one for one in found if one.measure == "group_spread" and one.headline)
-            named, right = named + bool(worst.intersection), right + (worst.group == _worst(design))
-        wrong = {
-            "nothing": (either, named), "both main effects": (both, named), "an interaction alone": (main,),
-        }.get(planted, ())  # fmt: skip
-        told = (_of(each / count) for each in (main, both, named))
-        held = _met(max(wrong) / count <= LEVEL) if wrong else ""
-        one = _of(right / count) if planted == "one intersection" else ""
-        rows.append((design.title, design.clusters, planted, *told, one, held))
-    return rows
+    """A row for each design and what is planted, as many at a time as there are cores."""
+    asked = list(product(crossed_designs(), CROSSED))
+    if scaled(CROSSED_AUDITS, scale) < CROSSED_AUDITS:  # a few audits take less than a process
+        return [_crossed_row(*one, scaled(CROSSED_AUDITS, scale)) for one in asked]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(_crossed_row, *zip(*asked, strict=True), [CROSSED_AUDITS] * len(asked)))
+
+
+def _crossed_row(design: Design, planted: str, count: int) -> tuple[str, ...]:
+    main, both, either, named, right = 0, 0, 0, 0, 0
+    for found in crossed_audits(design, planted, count):
+        sure = {one.measure for one in headlines(found) if one.estimate.p_adjusted < LEVEL}
+        main, both = main + ("main_effect" in sure), both + ("interaction" in sure)
+        either += bool(sure & {"main_effect", "interaction"})
+        worst = next(one for one in found if one.measure == "group_spread" and one.headline)
+        named, right = named + bool(worst.intersection), right + (worst.group == _worst(design))
+    wrong = {
+        "nothing": (either, named), "both main effects": (both, named), "an interaction alone": (main,),
+    }.get(planted, ())  # fmt: skip
+    told = (_of(each / count) for each in (main, both, named))
+    held = _met(max(wrong) / count <= LEVEL) if wrong else ""
+    one = _of(right / count) if planted == "one intersection" else ""
+    return (design.title, design.clusters, planted, *told, one, held)
 
 
 def _worst(design: Design) -> str:
