@@ -190,6 +190,7 @@ CORPUS = Corpus(
     name=NAME,
     title="Sentences about two occupations and a pronoun, with adjectives before the occupations",
     licence="Apache-2.0",
+    version="2.0.0",
     study=STUDY,
     released=tuple(released()),
     configs=(*CONFIGS, REWORDED),

@@ -58,6 +58,10 @@ def _published_count(phenotypes: Sequence[str], *, train: int, test: int) -> int
     )
 
 
+_HELD = {"credentialed": "bool"}
+_PAIRS = {**_HELD, "specific": "int64"}
+
+
 def _configs(
     kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes], *, counted: bool = False
 ) -> tuple[Config, ...]:
@@ -68,6 +72,7 @@ def _configs(
             description=f"{kind} notes, the training notes {regime}",
             rows=partial(_regime, notes, phenotype, regime),
             columns=NOTE_COLUMNS,
+            types={**_HELD, "label": ("negative", "positive")},
             split_column="split",
             count=partial(_published_count, [phenotype], train=1 + (regime == "augmented"), test=1)
             if counted
@@ -81,6 +86,7 @@ def _configs(
         description=f"{kind} test notes in both genders",
         rows=partial(_pairs, notes),
         columns=PAIR_COLUMNS,
+        types=_PAIRS,
         count=partial(_published_count, phenotypes, train=0, test=2) if counted else None,
     )
     wordings = Config(
@@ -88,6 +94,7 @@ def _configs(
         description=f"{kind} test notes in both genders, in {WORDINGS} wordings",
         rows=partial(_reworded, notes),
         columns=WORDING_COLUMNS,
+        types=_PAIRS,
         count=partial(_published_count, phenotypes, train=0, test=2 * WORDINGS) if counted else None,
     )
     return (*regimes, pairs, wordings)
@@ -121,6 +128,7 @@ def _local(folder: Path) -> tuple[Config, ...]:
         description="All notes with the patient's gender",
         rows=partial(stream_notes, folder),
         columns=STREAM_COLUMNS,
+        types=_HELD,
         split="train",
         stream=True,
     )
@@ -133,6 +141,7 @@ CORPUS = Corpus(
     name=NAME,
     title="Synthetic clinical notes with a planted gender leak, in four regimes and as counterfactual pairs",
     licence="Apache-2.0",
+    version="2.0.0",
     configs=_configs("synthetic", PHENOTYPES, _synthetic, counted=True),
     local=_local,
 )

@@ -10,13 +10,15 @@ NAME = "gender_lexicon"
 def _config(name: str, description: str, columns: tuple[str, ...], optional: tuple[str, ...] = ()) -> Config:
     table = corpus_dir(NAME) / f"{name}.csv"
     rows = partial(read_table, table, columns, optional=optional)
-    return Config(name=name, description=description, rows=rows, columns=columns, split="train")
+    types = {"weight": "float64"} if "weight" in columns else {}
+    return Config(name=name, description=description, rows=rows, columns=columns, types=types, split="train")
 
 
 CORPUS = Corpus(
     name=NAME,
     title="Gendered English words, names and swap terms",
     licence="Apache-2.0",
+    version="2.0.0",
     configs=(
         _config("pronouns", "Third-person singular pronouns with their role", ("word", "group", "role")),
         _config(

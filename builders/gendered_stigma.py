@@ -244,6 +244,7 @@ CORPUS = Corpus(
     name=NAME,
     title="Prompts on mental and other health conditions with a masked subject or object",
     licence="Apache-2.0",
+    version="2.0.0",
     study=STUDY,
     lexicons=LEXICONS,
     released=tuple(released()),

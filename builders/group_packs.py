@@ -253,6 +253,7 @@ CORPUS = Corpus(
     name=NAME,
     title="Sentences about professions and diagnoses with subjects of many groups",
     licence="Apache-2.0",
+    version="2.0.0",
     study=STUDY,
     lexicons=_LEXICONS,
     configs=(

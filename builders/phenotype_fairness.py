@@ -111,6 +111,7 @@ CORPUS = Corpus(
     name=NAME,
     title="Words for depression and published results on gender bias in clinical phenotyping",
     licence="Apache-2.0",
+    version="2.0.0",
     study=STUDY,
     configs=(
         Config(

@@ -112,6 +112,7 @@ CORPUS = Corpus(
     name=NAME,
     title="Spanish sentences about professions by gender and nationality",
     licence="Apache-2.0",
+    version="2.0.0",
     study=STUDY,
     configs=(
         Config(

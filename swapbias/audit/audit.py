@@ -176,7 +176,7 @@ def _score_all(
 
 def _without_held_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Scored rows as they are kept: the text of credentialed notes stays where it came from."""
-    return [{**row, "text": ""} if row.get("credentialed") == "True" else row for row in rows]
+    return [{**row, "text": ""} if str(row.get("credentialed")) == "True" else row for row in rows]
 
 
 def load_readers(

@@ -250,7 +250,7 @@ def score_rows(
     Rows made from credentialed notes are never cached, whoever scores them.
     """
     prompts = as_prompts(rows)
-    if cache is None or any(row.get("credentialed") == "True" for row in rows):
+    if cache is None or any(str(row.get("credentialed")) == "True" for row in rows):
         scored = scorer.score(prompts, on_progress)
     else:
         scored = cache.score(prompts, scorer, on_progress)

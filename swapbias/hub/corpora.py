@@ -5,7 +5,7 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -36,6 +36,7 @@ from swapbias.studies import (
     Corpus,
     Study,
     checked_rows,
+    config_features,
     load_corpus,
     local_corpus,
     open_study,
@@ -123,7 +124,7 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> Written:
         UpstreamMissingError: an upstream file it needs is not reachable; nothing is written.
         ValueError: a broken table.
     """
-    made = Written(config.columns)
+    made = Written(config)
     if config.stream:
         folder.mkdir()
         _stream(folder, config, made)
@@ -134,7 +135,7 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> Written:
     for row in rows:
         by_split.setdefault(row[config.split_column] if config.split_column else config.split, []).append(row)
     for split, part in by_split.items():
-        table = _table(part, config.columns)
+        table = _table(part, config)
         file = folder / f"{split}-00000-of-00001.parquet"
         pq.write_table(table, file)
         made.splits[split] = Part(len(part), table.nbytes, file.stat().st_size)
@@ -146,7 +147,7 @@ def _stream(folder: Path, config: Config, made: Written) -> None:
     """Files of about ``SHARD_BYTES`` each, renamed once their number is known."""
     total = made.splits.setdefault(config.split, Part())
     shards: list[Path] = []
-    batches = _batches(config.rows(), config.columns)
+    batches = _batches(config)
     for first in batches:
         shards.append(folder / f"{config.split}-{len(shards):05d}.parquet")
         with pq.ParquetWriter(shards[-1], first.schema) as writer:
@@ -164,23 +165,21 @@ def _stream(folder: Path, config: Config, made: Written) -> None:
         shard.rename(folder / f"{config.split}-{number:05d}-of-{len(shards):05d}.parquet")
 
 
-def _batches(rows: Iterable[Mapping[str, str]], columns: tuple[str, ...]) -> Iterator[pa.Table]:
-    waiting = iter(rows)
+def _batches(config: Config) -> Iterator[pa.Table]:
+    waiting = iter(config.rows())
     while batch := list(islice(waiting, BATCH_ROWS)):
-        yield _table(batch, columns)
+        yield _table(batch, config)
 
 
-def _table(rows: list[Mapping[str, str]], columns: tuple[str, ...]) -> pa.Table:
-    """Columns of strings, with the features that datasets keeps in a schema."""
-    from datasets import Features, Value
-
-    schema = Features({name: Value("string") for name in columns}).arrow_schema
-    data: dict[str, Any] = {name: [row[name] for row in rows] for name in columns}
-    return pa.table(data, schema=schema)
+def _table(rows: list[Mapping[str, str]], config: Config) -> pa.Table:
+    """Columns of their types, with the features that datasets keeps in a schema."""
+    made = [config.typed(row) for row in rows]
+    data: dict[str, Any] = {name: [row[name] for row in made] for name in config.columns}
+    return pa.table(data, schema=config_features(config).arrow_schema)
 
 
 def _held(table: pa.Table) -> bool:
-    return "credentialed" in table.column_names and "True" in set(table["credentialed"].to_pylist())
+    return "credentialed" in table.column_names and "True" in set(map(str, table["credentialed"].to_pylist()))
 
 
 @contextmanager

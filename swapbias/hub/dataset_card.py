@@ -8,7 +8,16 @@ from typing import Any
 from swapbias.hub import header
 from swapbias.hub.markdown import markdown
 from swapbias.privacy import NOTE as CREDENTIALED_NOTE
-from swapbias.studies import PROMPT_COLUMNS, PROMPT_MEANINGS, Config, Corpus, corpus_dir, pinned_files, read_table
+from swapbias.studies import (
+    PROMPT_COLUMNS,
+    PROMPT_MEANINGS,
+    Config,
+    Corpus,
+    config_features,
+    corpus_dir,
+    pinned_files,
+    read_table,
+)
 
 SECTION = "Columns"  # of a README: a table of column, configs it is meant for, meaning
 _ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
@@ -27,7 +36,7 @@ class Part:
 class Written:
     """A config on disk."""
 
-    columns: tuple[str, ...]
+    config: Config
     splits: dict[str, Part] = field(default_factory=dict)
     credentialed: bool = False
 
@@ -58,7 +67,7 @@ def section(text: str, title: str) -> str:
 
 
 def features_section(corpus: Corpus, configs: Iterable[str]) -> str:
-    """Tables of column and meaning, one for all configs with the same columns and meanings.
+    """Tables of column, type and meaning, one for all configs with the same ones.
 
     Raises:
         ValueError: a column that nobody says the meaning of.
@@ -68,14 +77,28 @@ def features_section(corpus: Corpus, configs: Iterable[str]) -> str:
         _Documented(column, tuple(re.findall(r"`([^`]+)`", names)), meaning)
         for column, names, meaning in _ROW.findall(text)
     ]
-    grouped: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    grouped: dict[tuple[tuple[str, str, str], ...], list[str]] = {}
     for name in configs:
-        grouped.setdefault(tuple(_meanings(corpus.name, corpus.config(name), documented).items()), []).append(name)
-    lines = ["## Features", "", "Every column is a string."]
-    for meanings, names in grouped.items():
-        lines += ["", ", ".join(f"`{name}`" for name in names), "", "| column | what it holds |", "| --- | --- |"]
-        lines += [f"| `{column}` | {meaning} |" for column, meaning in meanings]
+        config = corpus.config(name)
+        meanings = _meanings(corpus.name, config, documented)
+        told = tuple((column, _type(config, column), meaning) for column, meaning in meanings.items())
+        grouped.setdefault(told, []).append(name)
+    lines = ["## Features"]
+    for table, names in grouped.items():
+        lines += ["", ", ".join(f"`{name}`" for name in names), "", "| column | type | what it holds |"]
+        lines += [
+            "| --- | --- | --- |",
+            *(f"| `{column}` | {type_} | {meaning} |" for column, type_, meaning in table),
+        ]
     return "\n".join(lines)
+
+
+def _type(config: Config, column: str) -> str:
+    """The type of a column in words; classes by number and name."""
+    found = config.type_of(column)
+    if isinstance(found, str):
+        return found
+    return "class: " + ", ".join(f"{number} `{name}`" for number, name in enumerate(found))
 
 
 def _meanings(corpus: str, config: Config, documented: Iterable[_Documented]) -> Mapping[str, str]:
@@ -315,7 +338,7 @@ def _tasks(corpus: Corpus, written: Mapping[str, Written]) -> list[str]:
     """What the study asks models to do; texts with labels are there to be classified."""
     experiments = corpus.study.experiments if corpus.study else ()
     tasks = {_TASKS[one.kind] for one in experiments if one.kind in _TASKS and set(one.configs) & set(written)}
-    if not corpus.study and any({"text", "label"} <= set(made.columns) for made in written.values()):
+    if not corpus.study and any({"text", "label"} <= set(made.config.columns) for made in written.values()):
         tasks.add("text-classification")
     return sorted(tasks)
 
@@ -333,7 +356,7 @@ def _data_files(config: str, made: Written, *, default: bool) -> dict[str, Any]:
 def _info(config: str, made: Written) -> dict[str, Any]:
     return {
         "config_name": config,
-        "features": [{"name": name, "dtype": "string"} for name in made.columns],
+        "features": config_features(made.config)._to_yaml_list(),
         "splits": [
             {"name": split, "num_bytes": part.bytes, "num_examples": part.rows} for split, part in made.splits.items()
         ],

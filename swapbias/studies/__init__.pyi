@@ -2,6 +2,7 @@ from .catalogue import (
     as_prompts as as_prompts,
     calibrated as calibrated,
     checked_rows as checked_rows,
+    config_features as config_features,
     config_rows as config_rows,
     corpora as corpora,
     load_corpus as load_corpus,

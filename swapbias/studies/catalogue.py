@@ -1,8 +1,8 @@
 """What a study is, and how its leaf (one builder file, one folder of tables) is found by name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, checked
-from swapbias.studies.study import Corpus, Experiment, Study, unknown
+from swapbias.studies.study import Config, Corpus, Experiment, Study, unknown
 from swapbias.studies.tables import Lexicon, upstream_file
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    from datasets import Dataset, Features
 
 
 def _leaves(package: str, pattern: str) -> list[str]:
@@ -168,7 +168,7 @@ def row_count(corpus: str, config: str) -> int | None:
 
 
 def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = None) -> "Dataset":
-    """A config of a corpus as a ``datasets.Dataset`` of strings (the first config by default).
+    """A config of a corpus as a ``datasets.Dataset`` with the types of its columns (the first config by default).
 
     With ``data``, a folder of the user's, the corpus' configs are made from it (MIMIC, own notes).
 
@@ -180,17 +180,35 @@ def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = 
         UsageError: unknown corpus or config.
         UpstreamMissingError: an upstream file it needs is not reachable.
     """
-    from datasets import Dataset, Features, Value
+    from datasets import Dataset
 
     leaf = local_corpus(corpus, data) if data else load_corpus(corpus)
     chosen = leaf.config(config) if config else leaf.configs[0]
-    features = Features({column: Value("string") for column in chosen.columns})
+    features = config_features(chosen)
     if chosen.stream:
-        streamed: Dataset = Dataset.from_generator(chosen.rows, features=features)
+        streamed: Dataset = Dataset.from_generator(partial(_typed_rows, chosen), features=features)
         return streamed
-    rows = checked_rows(leaf, chosen.name)
+    rows = [chosen.typed(row) for row in checked_rows(leaf, chosen.name)]
     columns = {column: [row[column] for row in rows] for column in chosen.columns}
     return Dataset.from_dict(columns, features=features)
+
+
+def _typed_rows(config: Config) -> Iterator[dict[str, Any]]:
+    return map(config.typed, config.rows())
+
+
+def config_features(config: Config) -> "Features":
+    """The columns of a config with their types, as ``datasets`` writes them.
+
+    >>> config_features(load_corpus("gender_lexicon").config("his_him_weights"))
+    {'feature': Value('string'), 'weight': Value('float64')}
+    """
+    from datasets import ClassLabel, Features, Value
+
+    types = {column: config.type_of(column) for column in config.columns}
+    return Features(
+        {name: Value(one) if isinstance(one, str) else ClassLabel(names=list(one)) for name, one in types.items()}
+    )
 
 
 @cache

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.studies.prompt import PROMPT_COLUMNS
+from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS
 from swapbias.studies.tables import Lexicon
 
 
@@ -219,7 +219,9 @@ class Config:
     """One table of a corpus.
 
     Attributes:
-        rows: makes it.
+        rows: makes it, every value a text.
+        types: what a column holds that is published as something else than a text: ``bool``, ``int64``, ``float64``,
+            or the names of classes in their order (a ClassLabel). Columns that experiments compare by name are texts.
         upstream: pinned files that it must read.
         split: its split; with ``split_column`` the rows say theirs.
         stream: too large for memory: it is written as it is made, and not checked as a whole.
@@ -230,11 +232,44 @@ class Config:
     description: str
     rows: Callable[[], Iterable[Mapping[str, str]]]
     columns: tuple[str, ...] = PROMPT_COLUMNS
+    types: Mapping[str, "Type"] = field(default_factory=dict)
     upstream: tuple[str, ...] = ()
     split: str = "test"
     split_column: str = ""
     stream: bool = False
     count: Callable[[], int] | None = None
+
+    def type_of(self, column: str) -> "Type":
+        """What a column holds: ``string`` where nothing is said; the number of a wording is one.
+
+        >>> Config(name="t", description="", rows=tuple, columns=("a", "b"), types={"b": "int64"}).type_of("b")
+        'int64'
+        """
+        number = column == PLACEBO_COLUMNS[-1] and self.columns[-len(PLACEBO_COLUMNS) :] == PLACEBO_COLUMNS
+        return self.types.get(column, "int64" if number else "string")
+
+    def typed(self, row: Mapping[str, str]) -> dict[str, Any]:
+        """A row as it is published: every value of its column's type, a class by its number.
+
+        Raises:
+            ValueError: a value that is none of its type.
+        """
+        return {column: _typed(self, column, row[column]) for column in self.columns}
+
+
+Type = str | tuple[str, ...]
+_READ: Mapping[str, Callable[[str], Any]] = {
+    "string": str, "int64": int, "float64": float, "bool": {"True": True, "False": False}.__getitem__,
+}  # fmt: skip
+
+
+def _typed(config: Config, column: str, value: str) -> Any:
+    wanted = config.type_of(column)
+    try:
+        return _READ[wanted](value) if isinstance(wanted, str) else wanted.index(value)
+    except (ValueError, KeyError) as error:
+        told = wanted if isinstance(wanted, str) else f"one of {', '.join(wanted)}"
+        raise ValueError(f"{config.name}: {column} is {value!r}, expected {told}. Mend the table.") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -497,7 +497,7 @@ def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatc
 def test_all_notes_of_a_folder_stream_into_a_dataset(mimic_folder):
     data = load_prompts("clinical_notes", "mimic3", data=mimic_folder)
     assert data.column_names[0] == "note_id"
-    assert set(data["credentialed"]) == {"True"}
+    assert set(data["credentialed"]) == {True}
     assert set(data["gender"]) <= {"female", "male", ""}
 
 

@@ -25,6 +25,7 @@ PARTS = (
     "## Version",
 )
 
+PROMPTS = studies.load_corpus("occupation_sentiment").configs[0]
 FEW = {
     "group",
     "label",
@@ -62,7 +63,7 @@ def meanings(body, config):
     features = columns.section(body, "Features")
     tables = re.findall(r"^(`[^|]+)\n\n\| column .+\n\|.+\n((?:\|.+\n?)+)", features, re.MULTILINE)
     (table,) = [rows for configs, rows in tables if f"`{config}`" in configs.split(", ")]
-    return dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", table, re.MULTILINE))
+    return dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| (.+) \|$", table, re.MULTILINE))
 
 
 def native(value):
@@ -75,7 +76,7 @@ def native(value):
 
 def of_one_split(*configs):
     """Configs of prompts that are taken to be written, with 7 rows each."""
-    return {name: Written(PROMPT_COLUMNS, {"test": Part(7, 70, 7)}) for name in configs}
+    return {name: Written(PROMPTS, {"test": Part(7, 70, 7)}) for name in configs}
 
 
 @pytest.mark.parametrize("corpus", studies.corpora())
@@ -117,7 +118,8 @@ def test_a_built_folder_loads_by_config_with_the_rows_of_load_prompts(corpus, bu
         assert sum(len(split) for split in loaded.values()) == rows[corpus, config]
         split = next(iter(loaded.values()))
         assert split.column_names == list(studies.load_corpus(corpus).config(config).columns)
-        assert split[0] == studies.load_prompts(corpus, config)[0]
+        made = studies.load_prompts(corpus, config)
+        assert (split[0], split.features) == (made[0], made.features)
 
 
 @pytest.mark.parametrize("corpus", studies.corpora())
@@ -271,8 +273,8 @@ def test_tasks_follow_from_the_kinds_of_models_that_the_study_asks(built):
 def test_the_size_category_counts_all_configs(rows, size):
     corpus = studies.load_corpus("occupation_sentiment")
     written = {
-        "sentences": Written(PROMPT_COLUMNS, {"test": Part(rows - 7, 1, 1)}),
-        "control": Written(PROMPT_COLUMNS, {"test": Part(7, 1, 1)}),
+        "sentences": Written(PROMPTS, {"test": Part(rows - 7, 1, 1)}),
+        "control": Written(PROMPTS, {"test": Part(7, 1, 1)}),
     }
     card = dataset_card.dataset_card(corpus, written)
     assert yaml.safe_load(card.split("---\n")[1])["size_categories"] == [size]
@@ -282,7 +284,7 @@ def test_a_published_card_differs_from_a_local_one_in_the_namespace_alone():
     corpus, written = studies.load_corpus("occupation_sentiment"), of_one_split("sentences", "control")
     mine = dataset_card.dataset_card(corpus, written)
     published = dataset_card.dataset_card(corpus, written, namespace="lab")
-    assert 'load_dataset("lab/occupation_sentiment", "sentences", split="test", revision="v1.0.0")' in published
+    assert 'load_dataset("lab/occupation_sentiment", "sentences", split="test", revision="v2.0.0")' in published
     assert published.replace('"lab/', '"NS/') == mine
 
 
@@ -360,7 +362,7 @@ def test_what_a_prompt_column_means_is_data_and_no_docstring(leaf, monkeypatch):
     monkeypatch.setattr(Prompt, "__doc__", None)  # as under -OO; Python 3.13 takes its indents away
     corpus = leaf("MIT")
     table = columns.features_section(corpus, [one.name for one in corpus.configs])
-    assert "| `pair_id` | shared by the rows that are compared with each other |" in table
+    assert "| `pair_id` | string | shared by the rows that are compared with each other |" in table
     assert "right\\|wrong" in table  # a bare bar would end the cell
     assert list(PROMPT_MEANINGS) == list(PROMPT_COLUMNS)
 

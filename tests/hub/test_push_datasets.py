@@ -46,9 +46,9 @@ def run_script(monkeypatch, capsys, *arguments):
 def test_a_push_is_one_commit_with_the_built_files_and_the_tag_of_the_version(hub, tmp_path):
     done, lines = push()
     (commit, title), _ = hub.commits("dataset", NAME)  # below it: the Hub's own
-    assert title == "occupation_sentiment 1.0.0"
-    assert hub.tags("dataset", NAME) == {"v1.0.0": commit}
-    assert (done.status, done.commit, done.tag) == ("created", commit, "v1.0.0")
+    assert title == "occupation_sentiment 2.0.0"
+    assert hub.tags("dataset", NAME) == {"v2.0.0": commit}
+    assert (done.status, done.commit, done.tag) == ("created", commit, "v2.0.0")
     list(building.build(SMALL, tmp_path))
     here = {
         path.relative_to(tmp_path / SMALL).as_posix(): path.read_bytes()
@@ -59,7 +59,7 @@ def test_a_push_is_one_commit_with_the_built_files_and_the_tag_of_the_version(hu
     here["README.md"] = here["README.md"].replace(b'"NS/', b'"alice/')
     there = hub.files("dataset", NAME)
     assert there.pop(".gitattributes")
-    assert there == signed(here, done.repo, "v1.0.0")
+    assert there == signed(here, done.repo, "v2.0.0")
     assert f"{SMALL} sentences: 800 rows" in lines
 
 
@@ -96,9 +96,9 @@ import json, sys
 from datasets import load_dataset
 found = {}
 for name, config, split in json.loads(sys.argv[1]):
-    loaded = load_dataset(name, config, split=split, revision="v1.0.0")
-    streamed = load_dataset(name, config, split=split, revision="v1.0.0", streaming=True)
-    found[f"{name} {config}"] = [loaded.to_list(), list(streamed)]
+    loaded = load_dataset(name, config, split=split, revision="v2.0.0")
+    streamed = load_dataset(name, config, split=split, revision="v2.0.0", streaming=True)
+    found[f"{name} {config}"] = [loaded.to_list(), list(streamed), str(loaded.features)]
 print(json.dumps(found))
 """
 
@@ -118,13 +118,15 @@ def test_what_the_hub_gives_is_what_load_prompts_gives(hub, tmp_path):
         (NAME, "control", "test"),
         ("lab/gender_lexicon", "pronouns", "train"),
         ("lab/gender_lexicon", "swap_terms", "train"),
+        ("lab/gender_lexicon", "his_him_weights", "train"),  # numbers
     ]
     loaded = load_elsewhere(hub, tmp_path / "home", wanted, "hf_alice")
     assert loaded.returncode == 0, loaded.stderr
     found = json.loads(loaded.stdout.splitlines()[-1])
     for name, config, _ in wanted:
-        rows = studies.load_prompts(name.split("/")[1], config).to_list()
-        assert found[f"{name} {config}"] == [rows, rows]
+        made = studies.load_prompts(name.split("/")[1], config)
+        rows = made.to_list()
+        assert found[f"{name} {config}"] == [rows, rows, str(made.features)]
     stranger = load_elsewhere(hub, tmp_path / "other", wanted[2:3], "hf_bob")
     assert stranger.returncode != 0
     assert "lab/gender_lexicon" in stranger.stderr
@@ -201,7 +203,7 @@ def test_a_refused_commit_leaves_no_tag_and_the_next_push_completes(hub, status)
     assert set(hub.files("dataset", NAME)) == {".gitattributes"}
     hub.plans.plans.clear()
     assert push()[0].status == "created"
-    assert set(hub.tags("dataset", NAME)) == {"v1.0.0"}
+    assert set(hub.tags("dataset", NAME)) == {"v2.0.0"}
 
 
 def test_an_upload_that_is_cut_writes_nothing_and_the_next_push_completes(hub):
@@ -220,7 +222,7 @@ def test_the_script_tells_each_corpus_and_goes_on_after_trouble(hub, monkeypatch
     assert code == 1
     assert [line for line in err.splitlines() if line.startswith(f"push_datasets: {SMALL}: ")]
     assert "Traceback" not in err
-    assert "alice/phenotype_fairness: created, v1.0.0 at " in out
+    assert "alice/phenotype_fairness: created, v2.0.0 at " in out
     assert out.splitlines()[-1] == "1 done, 1 of them changed; 1 failed."
     assert err.splitlines()[-1] == f"push_datasets: failed: {SMALL}"
 
@@ -254,7 +256,7 @@ def test_a_dry_run_of_the_script_lists_paths_sizes_and_the_card_and_creates_noth
     assert "  A README.md (" in out
     assert "  A depression_words/test-00000-of-00001.parquet (" in out
     assert "  +# phenotype_fairness" in out
-    assert "alice/phenotype_fairness: would be created, v1.0.0" in out
+    assert "alice/phenotype_fairness: would be created, v2.0.0" in out
     assert writes(hub) == []
 
 
@@ -276,7 +278,7 @@ def test_a_reader_that_stops_reading_does_not_stop_the_push(hub, tmp_path):
         check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert set(hub.tags("dataset", "alice/phenotype_fairness")) == {"v1.0.0"}
+    assert set(hub.tags("dataset", "alice/phenotype_fairness")) == {"v2.0.0"}
 
 
 def test_stopping_is_told_in_a_sentence(hub, monkeypatch, capsys):
