@@ -64,4 +64,6 @@ def texts_stay(folder: Path, manifest: Mapping[str, Any]) -> str:
     """
     if is_credentialed(folder) or manifest.get("credentialed"):
         return "they are made of credentialed clinical data"
-    return "they are made of notes of your own, which are private" if own_data(manifest) else ""
+    if own_data(manifest):
+        return "they are made of notes of your own; look at the names of phenotypes before you hand the findings on"
+    return ""
