@@ -58,7 +58,6 @@ def test_a_strangers_name_is_text_on_the_card_and_the_page(results):
     page = held[PAGE].decode()
     assert "<script>x" not in page + held["README.md"].decode()
     assert "&lt;script&gt;x" in page
-    assert "Bias audits compared" in page
 
 
 def test_the_same_results_change_nothing_and_new_ones_make_a_commit_and_a_tag(results):

@@ -111,6 +111,41 @@ def test_the_hubs_client_reads_what_was_meant():
     assert one.date == "2025-01-15T10:30:00Z"  # a string, not a time of the YAML reader's
 
 
+ENTRY = {  # as the Hub's documentation specifies it
+    "type": "object",
+    "required": ["dataset", "value"],
+    "properties": {
+        "dataset": {
+            "type": "object",
+            "required": ["id", "task_id"],
+            "properties": {
+                "id": NAMED,
+                "task_id": NAMED,
+                "revision": {"type": "string", "pattern": "^[0-9a-f]{40}$"},
+            },
+            "additionalProperties": False,
+        },
+        "value": {"type": "number", "minimum": 0, "maximum": 1},
+        "verifyToken": NAMED,
+        "date": NAMED,
+        "source": {
+            "type": "object",
+            "required": ["url"],
+            "properties": dict.fromkeys(("url", "name", "user", "org"), NAMED),
+            "additionalProperties": False,
+        },
+        "notes": NAMED,
+    },
+    "additionalProperties": False,
+}
+
+
+def test_entries_hold_to_what_the_hub_specifies():
+    written = yaml.safe_load(merged(None, made(finding(), finding(FLIPS, 0.1, 0.0, 0.2)), PATH))
+    assert len(written) == 2
+    jsonschema.validate(written, {"type": "array", "items": ENTRY})
+
+
 def test_the_notes_tell_the_raw_value_its_interval_and_the_limits():
     (one,) = made(finding(unscored=3), settings="config rq1, seed 0")
     notes = one["notes"]
