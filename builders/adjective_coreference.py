@@ -191,6 +191,7 @@ CORPUS = Corpus(
     title="Sentences about two occupations and a pronoun, with adjectives before the occupations",
     licence="Apache-2.0",
     version="2.0.0",
+    tags=("gender-bias", "coreference", "counterfactual"),
     study=STUDY,
     released=tuple(released()),
     configs=(*CONFIGS, REWORDED),

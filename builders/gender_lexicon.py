@@ -19,6 +19,7 @@ CORPUS = Corpus(
     title="Gendered English words, names and swap terms",
     licence="Apache-2.0",
     version="2.0.0",
+    tags=("gender-bias", "lexicon"),
     configs=(
         _config("pronouns", "Third-person singular pronouns with their role", ("word", "group", "role")),
         _config(

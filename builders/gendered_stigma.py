@@ -245,6 +245,7 @@ CORPUS = Corpus(
     title="Prompts on mental and other health conditions with a masked subject or object",
     licence="Apache-2.0",
     version="2.0.0",
+    tags=("gender-bias", "counterfactual", "medical", "mental-health"),
     study=STUDY,
     lexicons=LEXICONS,
     released=tuple(released()),

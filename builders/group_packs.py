@@ -254,6 +254,7 @@ CORPUS = Corpus(
     title="Sentences about professions and diagnoses with subjects of many groups",
     licence="Apache-2.0",
     version="2.0.0",
+    tags=("gender-bias", "social-bias", "counterfactual", "medical", "mental-health"),
     study=STUDY,
     lexicons=_LEXICONS,
     configs=(

@@ -177,6 +177,7 @@ CORPUS = Corpus(
     title="Sentences about professions with a male or a female subject",
     licence="Apache-2.0",
     version="2.0.0",
+    tags=("gender-bias", "counterfactual"),
     study=STUDY,
     released=tuple(
         Released(model=model, experiment="sentences", files=(path,), rows=partial(rows, path))

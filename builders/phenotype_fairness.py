@@ -112,6 +112,7 @@ CORPUS = Corpus(
     title="Words for depression and published results on gender bias in clinical phenotyping",
     licence="Apache-2.0",
     version="2.0.0",
+    tags=("gender-bias", "medical", "mental-health"),
     study=STUDY,
     configs=(
         Config(

@@ -113,6 +113,7 @@ CORPUS = Corpus(
     title="Spanish sentences about professions by gender and nationality",
     licence="Apache-2.0",
     version="2.0.0",
+    tags=("gender-bias", "social-bias", "counterfactual"),
     study=STUDY,
     configs=(
         Config(

@@ -45,8 +45,8 @@ from swapbias.studies import (
 )
 
 MARKER = ".swapbias-corpus"  # tells a folder that may be replaced from a user's own
+OTHER_LICENCE = "other"  # of a corpus that was made from a folder of the user's
 LOCAL = "own"  # in the mark of a corpus that was made from a folder of the user's
-OTHER_LICENCE = "other"  # of such a corpus
 BATCH_ROWS = 1_000  # of a streamed config, held in memory
 SHARD_BYTES = 256 * 2**20  # of text in one file of a streamed config
 

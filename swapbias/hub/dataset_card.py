@@ -20,6 +20,7 @@ from swapbias.studies import (
 )
 
 SECTION = "Columns"  # of a README: a table of column, configs it is meant for, meaning
+RECIPE = "From rows to a finding"  # of a README: code, with which the card ends
 _ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
 
 
@@ -72,11 +73,7 @@ def features_section(corpus: Corpus, configs: Iterable[str]) -> str:
     Raises:
         ValueError: a column that nobody says the meaning of.
     """
-    text = section((corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8-sig"), SECTION)
-    documented = [
-        _Documented(column, tuple(re.findall(r"`([^`]+)`", names)), meaning)
-        for column, names, meaning in _ROW.findall(text)
-    ]
+    documented = _documented(corpus.name)
     grouped: dict[tuple[tuple[str, str, str], ...], list[str]] = {}
     for name in configs:
         config = corpus.config(name)
@@ -91,6 +88,15 @@ def features_section(corpus: Corpus, configs: Iterable[str]) -> str:
             *(f"| `{column}` | {type_} | {meaning} |" for column, type_, meaning in table),
         ]
     return "\n".join(lines)
+
+
+def _documented(corpus: str) -> list[_Documented]:
+    """The rows of a README's table of columns."""
+    text = section((corpus_dir(corpus) / "README.md").read_text(encoding="utf-8"), SECTION)
+    return [
+        _Documented(column, tuple(re.findall(r"`([^`]+)`", names)), meaning)
+        for column, names, meaning in _ROW.findall(text)
+    ]
 
 
 def _type(config: Config, column: str) -> str:
@@ -241,6 +247,12 @@ def references_section(corpus_name: str) -> str:
     Raises:
         ValueError: a key that ``references.bib`` does not have.
     """
+    found = citation(corpus_name)
+    return "\n".join(["## BibTeX", "", "```bibtex", found, "```"]) if found else ""
+
+
+def citation(corpus_name: str) -> str:
+    """The entries of ``references_section`` alone."""
     folder = corpus_dir(corpus_name)
     named = _REFERENCES.search((folder / "README.md").read_text(encoding="utf-8-sig"))
     if not named:
@@ -253,7 +265,7 @@ def references_section(corpus_name: str) -> str:
             raise ValueError(
                 f"{corpus_name}/README.md: reference {key!r} is not in references.bib. Add an entry for it."
             )
-    return "\n".join(["## BibTeX", "", "```bibtex", "\n\n".join(entries[key] for key in keys), "```"])
+    return "\n\n".join(entries[key] for key in keys)
 
 
 NAMESPACE = "NS"  # in a card that is not published: the user or organisation it would lie under
@@ -286,10 +298,12 @@ def dataset_card(
         ValueError: a column without a meaning, or a reference that is not in ``references.bib``.
     """
     corpus = replace(corpus, configs=tuple(config for config in corpus.configs if config.name in written))
-    readme = (corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8-sig")
-    columns = section(readme, SECTION)  # all of it stands below Features
+    readme = (corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8")
+    columns, recipe = section(readme, SECTION), section(readme, RECIPE)  # the first stands below Features
+    for moved in filter(None, (columns, recipe)):
+        readme = readme.replace(moved, "")
     parts = [
-        readme.replace(columns, "").strip() if columns else readme.strip(),
+        readme.strip(),
         _loading_section(corpus, written, namespace),
         _building_section(corpus),
         _rows_section(corpus, written),
@@ -298,6 +312,7 @@ def dataset_card(
         sources_section(corpus),
         references_section(corpus.name),
         _version_section(corpus),
+        recipe.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"v{corpus.version}"').strip(),
     ]
     return f"{_header(corpus, written)}\n" + "\n\n".join(part for part in parts if part) + "\n"
 
@@ -306,10 +321,10 @@ def local_card(corpus: Corpus, written: Mapping[str, Written], *, credentialed: 
     """The card of a corpus made from a folder of one's own: without the README, which tells of other rows."""
     rows = "\n".join(f"- `{name}`: {made.rows} rows" for name, made in written.items())
     note = f"{CREDENTIALED_NOTE}\n\n" if credentialed else ""
-    return f"{_header(corpus, written)}\n{note}# {corpus.name}\n\n{corpus.title.capitalize()}.\n\n{rows}\n"
+    return f"{_header(corpus, written, own=True)}\n{note}# {corpus.name}\n\n{corpus.title.capitalize()}.\n\n{rows}\n"
 
 
-def _header(corpus: Corpus, written: Mapping[str, Written]) -> str:
+def _header(corpus: Corpus, written: Mapping[str, Written], *, own: bool = False) -> str:
     names = licences(corpus)
     tasks = _tasks(corpus, written)
     metadata = {
@@ -318,11 +333,12 @@ def _header(corpus: Corpus, written: Mapping[str, Written]) -> str:
         "language": [_language(corpus.name)],
         **({"task_categories": tasks} if tasks else {}),
         "size_categories": [_size(sum(made.rows for made in written.values()))],
-        "tags": ["bias", "fairness", "swapbias"],
+        **({} if own else {"source_datasets": _origins(corpus, written)}),
+        "tags": ["bias", "fairness", "swapbias", *corpus.tags],
         "configs": [
             _data_files(name, made, default=index == 0) for index, (name, made) in enumerate(written.items())
         ],
-        "dataset_info": [_info(name, made) for name, made in written.items()],
+        "dataset_info": [_info(corpus, made, own=own) for made in written.values()],
     }
     return f"---\n{header.dump(metadata)}---\n"
 
@@ -353,9 +369,22 @@ def _data_files(config: str, made: Written, *, default: bool) -> dict[str, Any]:
     return {**entry, "default": True} if default else entry
 
 
-def _info(config: str, made: Written) -> dict[str, Any]:
+def _origins(corpus: Corpus, written: Mapping[str, Written]) -> list[str]:
+    """Whether rows are this project's own, or made from what others published."""
+    pins = pinned_files(corpus.name)
+    made = {bool(_made_from(one.config, pins)) for one in written.values()}
+    return [name for name, there in (("original", False), ("extended|other", True)) if there in made]
+
+
+def _info(corpus: Corpus, made: Written, *, own: bool) -> dict[str, Any]:
+    """What ``load_dataset_builder(...).info`` tells of a config; a README tells nothing of a user's ``own`` rows."""
+    columns = "" if own else _told_columns(corpus, made)
+    about = {} if own else {"citation": citation(corpus.name), "homepage": SOURCE}
     return {
-        "config_name": config,
+        "config_name": made.config.name,
+        "description": f"{corpus.title}. {made.config.description}.{columns}",
+        **about,
+        "license": ", ".join(licences(corpus)),
         "features": config_features(made.config)._to_yaml_list(),
         "splits": [
             {"name": split, "num_bytes": part.bytes, "num_examples": part.rows} for split, part in made.splits.items()
@@ -363,6 +392,12 @@ def _info(config: str, made: Written) -> dict[str, Any]:
         "download_size": sum(part.file_bytes for part in made.splits.values()),
         "dataset_size": sum(part.bytes for part in made.splits.values()),
     }
+
+
+def _told_columns(corpus: Corpus, made: Written) -> str:
+    """A line for each column with its meaning, without the marks of a table."""
+    meanings = _meanings(corpus.name, made.config, _documented(corpus.name))
+    return "".join(f"\n{name}: {text.replace('`', '').replace(chr(92), '')}" for name, text in meanings.items())
 
 
 def _loading_section(corpus: Corpus, written: Mapping[str, Written], namespace: str) -> str:

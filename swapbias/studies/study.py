@@ -295,8 +295,9 @@ class Released:
 class Corpus:
     """A leaf: tables that are published together, and the study that reads them, if one does.
 
-    ``local`` makes configs from a folder of the user's (MIMIC, own notes). Of a study of the user's own, ``own`` are
-    its files by name, and ``origin`` says where on the Hub they were read (``OWNER/NAME@commit``).
+    ``tags`` are what it is found by on the Hub. ``local`` makes configs from a folder of the user's (MIMIC, own
+    notes). Of a study of the user's own, ``own`` are its files by name, and ``origin`` says where on the Hub they
+    were read (``OWNER/NAME@commit``).
     """
 
     name: str
@@ -304,6 +305,7 @@ class Corpus:
     licence: str
     configs: tuple[Config, ...]
     version: str = "1.0.0"
+    tags: tuple[str, ...] = ()
     study: Study | None = None
     lexicons: Mapping[str, Callable[[], Lexicon]] = field(default_factory=dict)
     released: tuple[Released, ...] = ()

@@ -1,6 +1,7 @@
 """Dataset cards: every corpus says what it holds, where it comes from and what it is for, in a form the Hub reads."""
 
 import re
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from swapbias.hub.dataset_card import Part, Written
 from swapbias.studies import catalogue as studies
 from swapbias.studies.prompt import PROMPT_COLUMNS, PROMPT_MEANINGS, Prompt
 from swapbias.studies.tables import corpus_dir, pinned_files
+from tests import baselines
 
 PARTS = (
     "## Where it comes from",
@@ -120,6 +122,72 @@ def test_a_built_folder_loads_by_config_with_the_rows_of_load_prompts(corpus, bu
         assert split.column_names == list(studies.load_corpus(corpus).config(config).columns)
         made = studies.load_prompts(corpus, config)
         assert (split[0], split.features) == (made[0], made.features)
+
+
+KNOWN_TAGS = {
+    "gender-bias", "social-bias", "counterfactual", "coreference", "lexicon", "medical", "mental-health", "synthetic",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_a_builder_tells_what_a_config_is_where_it_is_from_and_how_it_is_cited(corpus, built, tmp_path):
+    import datasets
+
+    out, rows = built
+    header, body = read(out / corpus)
+    leaf = studies.load_corpus(corpus)
+    config = leaf.config(next(config for name, config in rows if name == corpus))
+    told = datasets.load_dataset_builder(str(out / corpus), config.name, cache_dir=str(tmp_path)).info
+    assert told.description.startswith(f"{leaf.title}. {config.description}.\n")
+    lines = dict(line.split(": ", 1) for line in told.description.splitlines()[1:])
+    plain = {name: text.replace("`", "").replace("\\", "") for name, text in meanings(body, config.name).items()}
+    assert lines == plain
+    assert told.features == studies.config_features(config)
+    assert f"```bibtex\n{told.citation}\n```" in body
+    assert told.citation.startswith("@")
+    assert told.license.split(", ") == provenance.licences(leaf)
+    assert told.homepage == "https://github.com/swapbias/swapbias"
+    assert set(header["tags"]) - {"bias", "fairness", "swapbias"} == set(leaf.tags)
+    assert set(leaf.tags) <= KNOWN_TAGS
+    assert {"original", "extended|other"} >= set(header["source_datasets"]) > set()
+
+
+PLANTED = {  # what a recipe says of a model that scores the group .2 higher than others
+    "gendered_stigma": ("mental_health - other_health female - male", "female", 0.0),  # in both sets alike
+    "occupation_sentiment": ("female - male", "female", 0.2),
+    "spanish_occupations": ("gender: woman - man", "woman", 0.2),
+    "group_packs": ("ze - he", "ze", 0.2),
+}
+
+
+@pytest.mark.parametrize("corpus", studies.corpora())
+def test_a_card_ends_with_code_from_rows_to_a_finding_that_runs(corpus, built, monkeypatch, capsys):
+    body = read(built[0] / corpus)[1]
+    code = re.fullmatch(r"(?s).*\n## From rows to a finding\n\n```python\n(.+)```\n", body)[1]
+    assert len(code.splitlines()) <= 20
+    asked = []
+
+    def loaded(name, config, *, split, revision=None):
+        owner, found = name.split("/")
+        asked.append((owner, found, split, revision))
+        assert split in [studies.load_corpus(found).config(config).split]
+        return studies.load_prompts(found, config)
+
+    words, group, gap = PLANTED.get(corpus, ("", "", 0.0))
+
+    def planted(prompt):  # with a little noise, for what does not vary has no interval
+        return 0.4 + 0.2 * prompt.group.endswith(group) + zlib.crc32(prompt.prompt_id.encode()) % 7 / 1000
+
+    monkeypatch.setattr("datasets.load_dataset", loaded)
+    monkeypatch.setattr("swapbias.load_scorer", lambda model: baselines.RuleScorer(planted), raising=False)
+    exec(compile(code, corpus, "exec"), {})
+    told = capsys.readouterr().out
+    assert asked[0] == ("NS", corpus, asked[0][2], f"v{studies.load_corpus(corpus).version}")
+    assert "nan" not in told
+    assert re.search(r"[-+]?[\d.]+ to [-+]?[\d.]+", told)
+    if words:
+        (line,) = [line.strip() for line in told.splitlines() if line.strip().startswith(f"{words}: ")]
+        assert float(line.removeprefix(words)[2:].split()[0]) == pytest.approx(gap, abs=0.005)
 
 
 @pytest.mark.parametrize("corpus", studies.corpora())
