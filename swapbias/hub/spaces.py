@@ -29,6 +29,7 @@ NOT_A_RANKING = (
 )
 _WIDTH, _MARGIN = 420, 8  # of the number line
 _ANCHOR = re.compile(r"^\| *(\*\*)?(-?[\d.]+)(?:\*\*)? *\| *([^:|]+)", re.MULTILINE)
+_RECIPE = "## From rows to a finding"  # the last section
 _AXIS = re.compile(r"^\| *([^|]+?) *\|[^\n]*\n\| *-", re.MULTILINE)
 _OUTPUT = re.compile(r"```text\n.*?```", re.DOTALL)
 
@@ -165,11 +166,13 @@ def space_card(name: str, *, repo: Repo, version: str) -> str:
     metadata |= {"sdk": "static", "app_file": "index.html", "license": "apache-2.0"}
     install = f'```bash\npip install "swapbias @ git+{SOURCE}@v{version}"\n```'
     body = _loading_from_hub(name, body, repo=repo, version=version)
+    body = body.replace('"NS/', f'"{repo.name.partition("/")[0]}/').replace('"VERSION"', f'"{version}"')
     body = _swapped(name, body, "## How to use\n", f"## How to use\n\n{install}\n")
     body = _swapped(name, body, "## Limits\n", f"## Limits\n\n{NOT_A_RANKING}\n")
     body = _swapped(name, body, _found(name, _OUTPUT, body), output_block(worked_example(name)))
     origin = f"Made from [metrics/{name}]({SOURCE}/tree/v{version}/metrics/{name}) of swapbias {version}."
-    return f"---\n{header.dump(metadata)}---\n\n{body.strip()}\n\n{origin}\n"
+    before, _, recipe = body.strip().partition(_RECIPE)
+    return f"---\n{header.dump(metadata)}---\n\n{before}{origin}\n\n{_RECIPE}{recipe}\n"
 
 
 def _swapped(name: str, text: str, old: str, new: str) -> str:

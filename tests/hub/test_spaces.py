@@ -29,6 +29,7 @@ SECTIONS = [
     "Anchor values",
     "Limits",
     "Sources",
+    "From rows to a finding",
 ]
 
 

@@ -2,6 +2,8 @@
 
 import doctest
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,3 +168,28 @@ def test_correlations_within_groups_come_with_their_number_and_nothing_else():
     names = ["pearson", "spearman", "n"]
     assert list(within) == [f"{name}_within_{group}" for group in "ab" for name in names]
     assert (within["pearson_within_a"], within["pearson_within_b"]) == (pytest.approx(1), pytest.approx(-1))
+
+
+@pytest.mark.parametrize("name", studies.metrics())
+def test_a_card_ends_with_code_from_rows_to_a_finding_that_runs(name, monkeypatch, capsys):
+    card = (Path(studies.metric_path(name)) / "README.md").read_text()
+    code = re.fullmatch(r"(?s).*\n## From rows to a finding\n\n```python\n(.+)```\n", card)[1]
+    assert len(code.splitlines()) <= 20
+    load, asked = evaluate.load, []
+
+    def rows(place, config, *, split):
+        corpus = place.removeprefix("NS/")
+        assert split == studies.load_corpus(corpus).config(config).split
+        return studies.load_prompts(corpus, config)
+
+    def metric(place, *, revision):
+        asked.append((place, revision))
+        return load(studies.metric_path(name))
+
+    monkeypatch.setattr("datasets.load_dataset", rows)
+    monkeypatch.setattr(evaluate, "load", metric)
+    exec(compile(code, name, "exec"), {})
+    assert asked == [(f"NS/{name}", "VERSION")]
+    told = capsys.readouterr().out
+    assert re.search(r"\d", told)
+    assert "nan" not in told
