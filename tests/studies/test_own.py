@@ -219,6 +219,7 @@ def test_a_check_advises_on_articles_copies_words_and_wordings(folder):
 
 
 def test_a_check_names_words_that_a_model_cannot_say(folder, real_masked_model):
+    pytest.importorskip("torch")  # not in the environments of `make test-pythons`
     edited(folder, "lexicon.csv", "boy,male", "boygenius,male")
     scorer = swapbias.load_scorer(str(real_masked_model))
     assert check_study(folder, scorer=scorer).advice == (
