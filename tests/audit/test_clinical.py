@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -200,7 +201,10 @@ def test_a_run_of_notes_has_its_table_figures_and_reasons(synthetic_run):
     } <= written  # fmt: skip
     page = (run.folder / "report.html").read_text()
     assert "Synthetic notes with a planted leak" in page
-    assert "psychiatric disorders</td><td>augmented" in page
+    rates = page[page.index("Rates by phenotype") : page.index("Gaps by phenotype")]
+    assert re.search('rowgroup"[^>]*>psychiatric disorders</th>.*>augmented</th><td class="rate"', rates, re.DOTALL)
+    assert "positive in the female version alone: " in rates
+    assert "Words of the most mismatched note" in page
     assert "Credentialed" not in page
     reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
     assert "no vectors of words" in reasons["direct_bias"]
