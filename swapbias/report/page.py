@@ -476,7 +476,7 @@ def _set_apart(finding: Finding) -> str:
 def _gap_chart(slice_: Slice, gaps: Sequence[Finding], category: Mapping[str, str]) -> Chart:
     axis, several = _axis(gaps), len({one.model_id for one in gaps}) > 1
     parts: dict[str, list[Row]] = {}
-    apart = len({(one.measure, one.contrast) for one in gaps}) > 1
+    apart = len({one.contrast for one in gaps}) > 1
     for one in gaps:
         row = _gap_row(one, axis, words.value_name(one.slice_value), find=_find(slice_, one))
         head = _head(one, category, several, [_set_apart(one)] if apart else [])

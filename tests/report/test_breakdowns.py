@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from swapbias.findings import Finding
-from swapbias.measures import MEASURES, Estimate, Measure
+from swapbias.measures import CLASSES, MEASURES, Estimate, Measure
 from swapbias.report import breakdowns
 from swapbias.report.breakdowns import answer_charts, rate_grids, word_charts
 from swapbias.report.charts import Axis, Dot, stack, strip
@@ -70,7 +70,8 @@ def answered():
     )
     rows = [
         {"model_id": "m", "group": "pro" if place < 4 else "anti", "condition": "baseline", "answer": answer,
-         **{f"said_{each}": float(each == one) for each in ("correct", "incorrect", "unsure", "other")}}
+         "experiment": "answers", "template": f"s{place}", "pair_id": f"s{place % 4}", "trial": "1", "score": 1.0,
+         "text": HOSTILE, **{f"said_{each}": float(each == one) for each in CLASSES}}
         for place, (one, answer) in enumerate(said)
     ]  # fmt: skip
     return pd.DataFrame(rows)

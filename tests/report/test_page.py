@@ -19,9 +19,11 @@ import pytest
 from swapbias.cli.terminal import print_findings
 from swapbias.findings import comparisons, disaggregate, headlines, influential
 from swapbias.report import Page, answer, render
+from swapbias.scorers.notes import Explained
 from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
 from tests.report.browser import Browser, find
+from tests.report.test_breakdowns import answered, rate
 
 HOSTILE = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>\u202eright\0left'
 SEEN = HOSTILE.replace("\0", "\ufffd").replace("\u202e", "\ufffd")
@@ -78,6 +80,21 @@ def page(rows, found):
 def report(page, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(page, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def broken_down(tmp_path_factory):
+    """A page of notes and answers: rates, words that explain, classes."""
+    words = {"male": [(HOSTILE, -0.2), (LONG, 0.1)], "female": [(HOSTILE, 0.3)]}
+    explained = Explained("phenotype_fairness", HOSTILE, "a", "original", "p", {"male": 0.3, "female": 0.8}, words)
+    found = [
+        *(rate(name, 0.1, HOSTILE, direction=HOSTILE) for name in ("flip_rate", "tpr_difference", "macro_f1")),
+        replace(rate("mean", 50.0, "baseline"), study="adjective_coreference", experiment="answers", contrast="pro"),
+    ]
+    items = {"adjective_coreference": answered()}
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(render(Page(manifest(), found, items, [], pd.DataFrame(), [explained])), encoding="utf-8")
     return path
 
 
@@ -336,15 +353,34 @@ def test_the_page_fits_and_can_be_read_at_every_size(browser, report, width, dar
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_axe_finds_nothing_to_complain_of(browser, report, dark):
+def test_axe_finds_nothing_to_complain_of(browser, report, broken_down, dark):
     if not AXE.is_file():
         pytest.skip("needs axe-core: make build/node/.ready, which needs npm; or set SWAPBIAS_AXE to an axe.min.js")
-    browser.open(f"{report}#{PLACE}.pairs", dark=dark)
-    browser.wait("document.querySelector('.pair')")
+    for page in (report, broken_down):
+        browser.open(page, dark=dark)
+        browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        browser.wait("document.querySelector('.pair')")
+        browser.run(AXE.read_text(encoding="utf-8") + "; 0")
+        found = "axe.run().then((told) => told.violations.map((one) => [one.id, one.nodes[0].html.slice(0, 200)]))"
+        assert browser.run(found) == []
+
+
+def test_rates_answers_and_words_fit_are_text_and_can_be_filtered(browser, broken_down):
+    browser.open(broken_down, width=390)
     browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    browser.run(AXE.read_text(encoding="utf-8") + "; 0")
-    found = "axe.run().then((told) => told.violations.map((one) => [one.id, one.nodes[0].html.slice(0, 200)]))"
-    assert browser.run(found) == []
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+    assert browser.run(CONTRAST) == []
+    assert browser.run("window.hit") is None
+    heads = browser.run(
+        "[...document.querySelectorAll('.rates thead th')].map((one) => one.innerText.split('\\n')[0])"
+    )
+    assert heads == ["training notes", "flips, %", "TPR gap, points", "macro F1"]
+    words = browser.run("document.querySelectorAll('table')[1].querySelector('tbody th').textContent")
+    assert words == SEEN
+    assert browser.run("document.querySelectorAll('.part').length") > 3
+    assert browser.faults() == []
+    browser.open(f"{broken_down}#phenotype_fairness.phenotyping?find=no+such+thing")
+    assert browser.run("document.querySelector('.rates').closest('details').hidden")
 
 
 def test_everything_is_open_and_uncut_on_paper(browser, report):
