@@ -92,7 +92,7 @@ def features_section(corpus: Corpus, configs: Iterable[str]) -> str:
 
 def _documented(corpus: str) -> list[_Documented]:
     """The rows of a README's table of columns."""
-    text = section((corpus_dir(corpus) / "README.md").read_text(encoding="utf-8"), SECTION)
+    text = section((corpus_dir(corpus) / "README.md").read_text(encoding="utf-8-sig"), SECTION)
     return [
         _Documented(column, tuple(re.findall(r"`([^`]+)`", names)), meaning)
         for column, names, meaning in _ROW.findall(text)
@@ -298,7 +298,7 @@ def dataset_card(
         ValueError: a column without a meaning, or a reference that is not in ``references.bib``.
     """
     corpus = replace(corpus, configs=tuple(config for config in corpus.configs if config.name in written))
-    readme = (corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8")
+    readme = (corpus_dir(corpus.name) / "README.md").read_text(encoding="utf-8-sig")
     columns, recipe = section(readme, SECTION), section(readme, RECIPE)  # the first stands below Features
     for moved in filter(None, (columns, recipe)):
         readme = readme.replace(moved, "")

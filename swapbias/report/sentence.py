@@ -265,10 +265,10 @@ def _sides(finding: Finding) -> tuple[str, str]:
 
 def compared(finding: Finding) -> str:
     """What a gap subtracts from what, groups by the names that sentences give them; any other quantity in words."""
-    experiment = experiment_of(finding)
-    named = experiment and finding.contrast == f"{experiment.group} - {experiment.reference_group}"
-    if named and finding.score == "score" and finding.measure in ("paired_gap", "group_gap", "answer_bias"):
-        return "{} minus {}".format(*_sides(finding))
+    experiment, sides = experiment_of(finding), finding.contrast.split(" - ", 1)
+    whole = finding.score == "score" and finding.measure in ("paired_gap", "group_gap", "answer_bias")
+    if experiment and whole and len(sides) == 2 and {*sides} <= {*experiment.compared}:
+        return " minus ".join(words.group_name(experiment, one) for one in sides)
     return words.quantity(finding)
 
 

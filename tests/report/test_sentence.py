@@ -378,3 +378,23 @@ def test_no_interval_reaches_beyond_what_its_quantity_can_be(finding, said):
 def test_notes_of_ones_own_have_a_label_without_a_name():
     told = answer(gap(0.1, FOUND, slice_by="phenotype", slice_value="own")).sentence
     assert told.endswith(" by 10.0 points for the label of these notes.")
+
+
+@pytest.mark.parametrize(
+    ("finding", "said"),
+    [
+        (gap(0.1, FOUND), "women minus men"),
+        (gap(0.1, FOUND, score="matched"), "gap, female − male (matched)"),
+        (
+            gap(0.1, FOUND, contrast="pro - anti, strict parser", measure="answer_bias"),
+            "gap, pro − anti, strict parser",
+        ),
+        (
+            gap(0.1, FOUND, study="group_packs", experiment="occupation_full_names", contrast="asian - white"),
+            "asian minus white",
+        ),
+        (change(0.1, FOUND), "difference of gaps (female − male)"),
+    ],
+)
+def test_what_is_subtracted_from_what_is_said_in_the_names_of_groups(finding, said):
+    assert sentence.compared(finding) == said
