@@ -466,7 +466,7 @@ def _sign_p(rows: pd.DataFrame, experiment: Experiment) -> float:
 
 # --- crossed factors ----------------------------------------------------------------------------------
 
-CROSSED_AUDITS = 500
+CROSSED_AUDITS = 400
 ITEM, CLAIM, REST = 0.05, 0.03, 0.08  # SD of the effects of a group's items and of its conditions, and of the rest
 PLANTED = 0.1  # what is planted, in the unit of the score
 Means = Callable[[Floats, Floats], Floats]  # of each cell, by how far its levels of both factors lie from their means

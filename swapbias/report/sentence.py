@@ -522,7 +522,8 @@ def _change(finding: Finding, what: str) -> str:
 def _certainty(finding: Finding, inference: str) -> str:
     if finding.measure == SPREAD and not math.isnan(finding.estimate.p_value):
         size = amount(finding.estimate.value, finding.unit)
-        return f"an SD of {size} between the groups' means, {finding.estimate.test}, {inference}"
+        what = "gaps" if finding.contrast == ALL_GAPS else "means"
+        return f"an SD of {size} between the groups' {what}, {finding.estimate.test}, {inference}"
     if math.isnan(finding.estimate.value):
         return ""
     estimate = finding.estimate
