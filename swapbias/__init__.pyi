@@ -1,7 +1,7 @@
 from .audit import score_prompts as score_prompts
-from .audit.outcome import Audit as Audit, audit as audit
 from .findings import Finding as Finding, disaggregate as disaggregate
 from .measures import Estimate as Estimate, adjust as adjust, group_gap as group_gap, paired_gap as paired_gap
+from .outcome import Audit as Audit, audit as audit
 from .scorers import load_scorer as load_scorer
 from .studies import (
     Prompt as Prompt,

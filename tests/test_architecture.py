@@ -26,8 +26,9 @@ ROOMS = {
     "findings": {"numpy", "pandas"},
     "report": {"jinja2", "markupsafe", "matplotlib", "numpy", "pandas"},
     "audit": {"pandas", "pyarrow"},
-    "callbacks": {"transformers"},
     "hub": {"markdown_it", "markupsafe", "pandas", "pyarrow", "yaml"},
+    "outcome": {"pandas"},
+    "callbacks": {"transformers"},
     "cli": {"rich", "typer"},
     "__main__": set(),
 }

@@ -14,7 +14,6 @@ from .compare import (
     write_comparison as write_comparison,
 )
 from .exports import EXPORTS as EXPORTS, export_run as export_run
-from .outcome import Audit as Audit
 from .plan import (
     Settings as Settings,
     Skipped as Skipped,
@@ -26,16 +25,18 @@ from .plan import (
     told_skipped as told_skipped,
 )
 from .results import (
+    REPORT as REPORT,
     Results as Results,
     as_public as as_public,
     parse_manifest as parse_manifest,
     parse_results as parse_results,
     read_results as read_results,
     rebuild_report as rebuild_report,
+    scored_items as scored_items,
     write_figures as write_figures,
     write_results as write_results,
 )
-from .run import Run as Run, score_prompts as score_prompts
+from .run import MANIFEST as MANIFEST, Run as Run, score_prompts as score_prompts
 from .several import (
     Several as Several,
     audit_several as audit_several,

@@ -67,6 +67,7 @@ def start(
         "corpora": fingerprints(tasks),
         "skipped": [asdict(one) for one in skipped],
         "credentialed": held(tasks),
+        **({"in_memory": True} if scorer else {}),
     }
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
@@ -77,38 +78,78 @@ def start(
 
 
 def resume(
-    folder: Path, *, say: Say, bar: Bar, cache: bool = False, trust: bool = False, allow_pickle: bool = False
+    folder: Path,
+    *,
+    say: Say,
+    bar: Bar,
+    cache: bool = False,
+    trust: bool = False,
+    allow_pickle: bool = False,
+    asked: Settings | None = None,
+    scorer: Scorer | None = None,
 ) -> "tuple[Run, list[Finding]]":
     """Go on with a run that was killed; what is on disk is not scored again.
 
     A manifest runs nothing by itself: ``trust`` lets it import the Python function and read the pickles that it
-    names, ``allow_pickle`` the pickles alone.
+    names, ``allow_pickle`` the pickles alone. ``asked`` are settings that the run must have been begun with, and
+    ``scorer`` reads its model, where that is in memory.
 
     Raises:
-        UsageError: the folder holds no run, another process works on it, the corpora or the model are not what
-            the run began with, or code that is not trusted would run.
+        UsageError: the folder holds no run, another process works on it, the corpora, the settings or the model are
+            not what the run began with, or code that is not trusted would run.
     """
+    if asked is not None:
+        _check_same(Run(folder), asked)
+    # Of prompts that were given again: opening the run takes its own copies of them.
+    given = fingerprints(plan(asked, kind=scorer.kind if scorer else None)[0]) if asked else None
     run = Run.open(folder)
+    if given is not None and given != run.manifest()["corpora"]:
+        raise UsageError(f"{folder} was begun with other prompts or another swapbias. Choose another --out.")
     with locked(folder):
-        return _go_on(run, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allow_pickle)
+        allowed = trust or allow_pickle
+        return _go_on(run, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allowed, scorer=scorer)
+
+
+def _check_same(run: Run, asked: Settings) -> None:
+    """Refuse to go on with a run of other settings.
+
+    Raises:
+        UsageError: naming the first that differs.
+    """
+    begun, wanted = run.manifest()["settings"], as_json(asked.saved())
+    for name, value in wanted.items():
+        if begun.get(name) != value:
+            raise UsageError(
+                f"{run.folder} was begun with {name} {begun.get(name)!r}, and {value!r} is asked for. Ask for the "
+                "same, or choose another --out."
+            )
 
 
 def _go_on(
-    run: Run, *, say: Say, bar: Bar, cache: bool, trust: bool, allow_pickle: bool
+    run: Run, *, say: Say, bar: Bar, cache: bool, trust: bool, allow_pickle: bool, scorer: Scorer | None
 ) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
     run.sweep()
     settings = Settings.from_manifest(manifest["settings"])
-    settings = replace(settings, load=replace(settings.load, allow_pickle=trust or allow_pickle))
-    check_code(str(run.folder), settings, manifest.get("models"), trust=trust)
-    tasks, _ = plan(settings)
+    settings = replace(settings, load=replace(settings.load, allow_pickle=allow_pickle))
+    if manifest.get("in_memory") and scorer is None:
+        raise UsageError(
+            f"{run.folder} was begun in Python with a model in memory. Go on there: swapbias.audit with the "
+            f"same model and arguments, out={str(run.folder)!r} and resume=True."
+        )
+    if scorer is None:
+        check_code(str(run.folder), settings, manifest.get("models"), trust=trust)
+    elif not any(name.endswith("sha256") for name in scorer.identity):
+        say(f"Nothing tells whether {scorer.model_id} is the model that {run.folder} began with: see to it yourself.")
+    tasks, _ = plan(settings, kind=scorer.kind if scorer else None)
     if manifest["swapbias"] != __version__ or manifest["corpora"] != fingerprints(tasks):
         raise UsageError(
             f"{run.folder} was begun with swapbias {manifest['swapbias']} and other corpora than this one "
             f"({__version__}) has. Start a new run."
         )
     kept = ScoreCache(settings.load) if cache else None
-    readers = load_readers(settings, tasks, say=say, bar=bar, pinned=manifest.get("models", ()))
+    pinned = manifest.get("models", ())
+    readers = load_readers(settings, tasks, say=say, bar=bar, pinned=pinned, scorer=scorer)
     return _work(run, settings, tasks, readers, say, bar, kept)
 
 

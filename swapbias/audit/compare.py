@@ -183,7 +183,7 @@ def check_run(
     """Whether a finished run passes: ``findings.check_gaps`` of what it found, and of a baseline's scored prompts.
 
     Args:
-        run: as ``read_run`` gives it, or its folder; likewise ``baseline``.
+        run: as ``read_run`` or ``hub.find_run`` gives it, or its folder; likewise ``baseline``.
         max_gap: the margin, a share of the range of each gap's unit.
         studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all.
 
@@ -194,6 +194,15 @@ def check_run(
     if baseline is None:
         return check_gaps(mine.found, max_gap=max_gap, studies=studies)
     before = baseline if isinstance(baseline, ComparedRun) else read_run(Path(baseline))
+    if before.commit:  # of the Hub come no texts to tell prompts by
+        told = {(one.study, one.experiment): one for one in comparisons(before.found)}
+        for one in comparisons(mine.found):
+            other = told.get((one.study, one.experiment))
+            if other and not _asked(one, mine.manifest) & _asked(other, before.manifest):
+                raise UsageError(
+                    f"{one.study} {one.experiment}: the runs read different prompts. Audit both with the same "
+                    "swapbias and the same --limit."
+                )
     return check_gaps(mine.found, max_gap=max_gap, studies=studies, items=mine.items(), baseline=before.items())
 
 

@@ -102,7 +102,7 @@ def _work(
                 if (place / MANIFEST).is_file() and Run(place).manifest()["status"] == "complete":
                     runs[model] = Run(place)
                 elif (place / MANIFEST).is_file():
-                    allowed = {"trust": trust, "allow_pickle": allow_pickle}
+                    allowed: Any = {"trust": trust, "allow_pickle": allow_pickle}
                     runs[model] = resume(place, say=say, bar=bar, cache=cache, **allowed)[0]
                 else:
                     mine = replace(settings, model=model)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
 import typer
 
-from swapbias.cli.study import study_name
 from swapbias.cli.terminal import AsJson, out, print_json, progress, say, split_commas
 from swapbias.errors import UsageError
 from swapbias.scorers import LoadOptions, kinds, model_kinds, settable
@@ -252,7 +251,7 @@ def _audit_several(
 def _go_on(folder: Path, as_json: bool, *, cache: bool, trust: bool, allow_pickle: bool) -> None:
     from swapbias.audit import is_several, resume as go_on, resume_several
 
-    allowed = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle}
+    allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle}
     with progress() as bar:
         if is_several(folder):
             done = resume_several(folder, say=say, bar=bar, **allowed)
@@ -345,6 +344,7 @@ def _asked(
     study: list[str] | None, prompts: Path | None, reference: str, group: str, lexicon: Path | None
 ) -> list[str]:
     """The names of the studies that are asked for; those of the user's own are opened."""
+    from swapbias.hub import study_name
     from swapbias.studies import open_study
 
     named = [study_name(one) for one in split_commas(study)]

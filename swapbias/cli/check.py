@@ -1,6 +1,7 @@
 """swapbias check: whether a run passes a margin or a baseline, for people, JUnit and GitHub."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from xml.etree import ElementTree
@@ -12,17 +13,29 @@ from swapbias.cli.terminal import AsJson, out, print_json, split_commas
 if TYPE_CHECKING:
     from swapbias.findings import Gate
 
+_OUTCOMES = {0: "passes", 1: "fails", 3: "undecided"}
+_WORST = (1, 3, 0)
 _ANNOTATED = {"passes": "notice", "fails": "error", "undecided": "warning"}
 
 
 def check(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished run.", show_default=False)],
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Folders of finished runs, or OWNER/NAME[/RUN][@REVISION] on the Hub; of several the worst counts.",
+            show_default=False,
+        ),
+    ],
     max_gap: Annotated[
         float, typer.Option(help="Largest gap that passes: a share of its unit's range, above 0.")
     ] = 0.05,
     baseline: Annotated[
-        Path | None,
-        typer.Option(help="A run whose gaps may be exceeded by --max-gap, and no more.", show_default=False),
+        str | None,
+        typer.Option(
+            help="A run, in a folder or on the Hub, whose gaps may be exceeded by --max-gap, and no more.",
+            show_default=False,
+        ),
     ] = None,
     study: Annotated[
         list[str] | None, typer.Option(help="NAME or NAME:EXPERIMENT, several with commas; all by default.")
@@ -35,25 +48,35 @@ def check(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pass (exit 0), fail (1) or leave undecided (3) a run by its headline gaps: a gate for releases and CI."""
+    """Pass (exit 0), fail (1) or leave undecided (3) runs by their headline gaps: a gate for releases and CI."""
     from swapbias.audit import check_run
     from swapbias.files import write_whole
+    from swapbias.hub import find_run
     from swapbias.report import checked, gated
 
-    found = check_run(run, max_gap=max_gap, baseline=baseline, studies=split_commas(study))
+    before = find_run(baseline) if baseline else None
+    chosen = split_commas(study)
+    found = {
+        one: check_run(find_run(one), max_gap=max_gap, baseline=before, studies=chosen) for one in dict.fromkeys(runs)
+    }
+    code = min((one.code for one in found.values()), key=_WORST.index)
     if junit:
         junit.parent.mkdir(parents=True, exist_ok=True)
         write_whole(junit, _junit(found))
     if as_json:
-        print_json(_record(found))
-        raise typer.Exit(found.code)
-    for one in found.checks:
-        sentence = checked(one)
-        out.print(sentence, soft_wrap=True, markup=False, highlight=False)
-        if annotations or os.environ.get("GITHUB_ACTIONS") == "true":
-            typer.echo(f"::{_ANNOTATED[one.outcome]} title=swapbias check::{_escaped(sentence)}")
-    out.print(gated(found), soft_wrap=True, markup=False, highlight=False)
-    raise typer.Exit(found.code)
+        told = [{"run": name, **_record(one)} for name, one in found.items()]
+        print_json(told[0] if len(told) == 1 else {"outcome": _OUTCOMES[code], "runs": told})
+        raise typer.Exit(code)
+    for name, gate in found.items():
+        if len(found) > 1:
+            out.print(f"{name}:", soft_wrap=True, markup=False, highlight=False)
+        for one in gate.checks:
+            sentence = checked(one)
+            out.print(sentence, soft_wrap=True, markup=False, highlight=False)
+            if annotations or os.environ.get("GITHUB_ACTIONS") == "true":
+                typer.echo(f"::{_ANNOTATED[one.outcome]} title=swapbias check::{_escaped(sentence)}")
+        out.print(gated(gate), soft_wrap=True, markup=False, highlight=False)
+    raise typer.Exit(code)
 
 
 def _record(found: "Gate") -> dict[str, object]:
@@ -81,7 +104,19 @@ def _record(found: "Gate") -> dict[str, object]:
     return {"outcome": found.outcome, "sentence": gated(found), "checks": rows}
 
 
-def _junit(found: "Gate") -> bytes:
+def _junit(found: "Mapping[str, Gate]") -> bytes:
+    """A suite for each run, in one root where there are several."""
+    suites = [
+        _suite(f"swapbias check {name}" if len(found) > 1 else "swapbias check", one) for name, one in found.items()
+    ]
+    root = suites[0]
+    if len(suites) > 1:
+        root = ElementTree.Element("testsuites", {"name": "swapbias check"})
+        root.extend(suites)
+    return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _suite(name: str, found: "Gate") -> ElementTree.Element:
     """A test case for each check: a failure where it fails, an error where it is undecided."""
     from swapbias.report import checked, shown
 
@@ -89,8 +124,8 @@ def _junit(found: "Gate") -> bytes:
         tag: sum(one.outcome == of for one in found.checks)
         for tag, of in (("failures", "fails"), ("errors", "undecided"))
     }
-    told = {"name": "swapbias check", "tests": len(found.checks), **counts}
-    suite = ElementTree.Element("testsuite", {name: str(value) for name, value in told.items()})
+    told = {"name": name, "tests": len(found.checks), **counts}
+    suite = ElementTree.Element("testsuite", {key: str(value) for key, value in told.items()})
     for one in found.checks:
         sentence = checked(one)
         named = {"classname": f"{one.finding.study}.{one.finding.experiment}", "name": sentence.partition(": ")[0]}
@@ -102,7 +137,7 @@ def _junit(found: "Gate") -> bytes:
             ElementTree.SubElement(case, "error", {"message": sentence, "type": "undecided"}).text = sentence
         else:
             ElementTree.SubElement(case, "system-out").text = sentence
-    return bytes(ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)) + b"\n"
+    return suite
 
 
 def _escaped(sentence: str) -> str:

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from swapbias.cli.terminal import out, say
-from swapbias.errors import UsageError
 
 study = typer.Typer(no_args_is_help=True, help="A study of your own: a folder of tables, nothing of which is run.")
 
@@ -59,34 +58,6 @@ def push(
     _print(f"{done.repo.name}: {done.status}{' (private)' if done.private else ''}, {done.tag}{at}")
     if done.commit:
         _print(f"Others run it with swapbias audit MODEL --study {repo}@{done.commit}")
-
-
-def study_name(named: str) -> str:
-    """What an audit knows a study by, with its config: its name, or that of the folder or dataset, which is opened.
-
-    Raises:
-        UsageError: no such folder or dataset. ValueError: a broken study.
-    """
-    from swapbias.studies import open_study, studies
-
-    place, colon, config = named.partition(":")
-    if place not in studies() and _is_folder(place):
-        return open_study(place).name + colon + config
-    if place.count("/") != 1:
-        return named
-    from swapbias.hub import Hub, pull_study
-
-    name, _, revision = place.partition("@")
-    return pull_study(Hub(), name, revision=revision or "main").name + colon + config
-
-
-def _is_folder(named: str) -> bool:
-    """Whether a study is named by its place: it looks like one, or holds a study."""
-    if named.startswith((".", "~", "/")) or "\\" in named:
-        if not Path(named).expanduser().is_dir():
-            raise UsageError(f"{named} is no folder of a study. Check it, or write one with swapbias study new.")
-        return True
-    return (Path(named) / "study.toml").is_file()
 
 
 def _print(sentence: str) -> None:

@@ -276,7 +276,12 @@ def _rows(finding: Finding, items: Items) -> pd.DataFrame:
 
 
 def _same_prompts(finding: Finding, mine: pd.DataFrame, other: pd.DataFrame) -> None:
-    """Refuse texts that differ under one name: another version of the prompts. Those of notes may be left out."""
+    """Refuse texts that differ under one name: another version of the prompts. Those of notes may be left out.
+
+    Rows of the Hub come without: whoever reads them goes by the fingerprints of the prompts.
+    """
+    if "text" not in mine or "text" not in other:
+        return
     texts = mine[["prompt_id", "text"]].merge(other[["prompt_id", "text"]], on="prompt_id", suffixes=("", "_before"))
     known = texts[(texts["text"] != "") & (texts["text_before"] != "")]
     if not (known["text"] == known["text_before"]).all():

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from os import PathLike, fspath
 from pathlib import Path
 
 import pandas as pd
@@ -18,6 +19,7 @@ from swapbias.hub.bundle import Bundle, item_type, run_name
 from swapbias.hub.client import HUB_FILES, READ_LIMIT, Change, Hub, Repo, State, difference
 from swapbias.hub.header import split
 from swapbias.hub.model_card import prompts_read
+from swapbias.hub.names import SHARED, is_shared_name
 from swapbias.hub.proposals import CARD, Done, seen, text_of
 from swapbias.hub.results_card import is_ours, is_run_name, results_card
 from swapbias.report import shown
@@ -29,14 +31,27 @@ _LONGEST = 300  # bytes of a column that rows are told apart by
 _TEXTS = ("text", "candidates", "answer", "top_tokens")  # what differences do not depend on
 _NEEDED = {*PROMPT_COLUMNS, "model_id", "score"}.difference(_TEXTS)
 _RESULTS = re.compile(r"runs/([^/]+)/results\.json")
-_NAMED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/([^/@]+))?(?:@(.+))?")
 _FILES = ("manifest.json", "results.json")
 _MOST_FAILURES = 3  # runs that the Hub does not give: after them it is the Hub's trouble and not theirs
 
 
-def is_shared_name(name: str) -> bool:
-    """Whether a name can be one of shared runs: OWNER/NAME, OWNER/NAME/RUN, either with @REVISION."""
-    return _NAMED.fullmatch(name) is not None
+def find_run(named: "str | PathLike[str]") -> ComparedRun:
+    """A finished run by its folder, or by its name on the Hub: OWNER/NAME[/RUN][@REVISION].
+
+    Raises:
+        UsageError: no such folder or repository, or one of several runs. ValueError: not what swapbias writes.
+        HubError: the Hub refuses or cannot be reached.
+    """
+    name = fspath(named)
+    if Path(name).exists() or not is_shared_name(name):
+        return read_run(Path(name))
+    runs, broken = load_all_shared(Hub(), [name])
+    if len(runs) == 1:
+        return runs[0]
+    if not runs:
+        raise UsageError(f"{name} is no folder here, and no run on the Hub that can be read: {broken[0]}")
+    has = ", ".join(shown(one.name) for one in runs)
+    raise UsageError(f"{name} holds {len(runs)} runs ({has}), expected one. Name it as OWNER/NAME/RUN.")
 
 
 def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[ComparedRun], list[str]]:
@@ -49,7 +64,7 @@ def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[ComparedRun], 
     runs: list[ComparedRun] = []
     broken: list[str] = []
     for name in dict.fromkeys(names):
-        parts = _NAMED.fullmatch(name)
+        parts = SHARED.fullmatch(name)
         repo, run, revision = parts.groups() if parts else (name, "", "")
         try:
             found, unreadable = load_shared(hub, repo, revision=revision or "main", only=run or "")

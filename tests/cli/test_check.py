@@ -75,6 +75,22 @@ def test_junit_holds_a_case_for_each_check(runs, tmp_path):
     assert "is larger than the margin" in suite.find("testcase/failure").get("message")
 
 
+def test_of_several_runs_the_worst_counts(runs, tmp_path):
+    file = tmp_path / "junit.xml"
+    done = check(runs / "fair", runs / "biased", "--junit", file)
+    assert done.exit_code == 1
+    assert [done.output.count(one) for one in ("The gate passes", "The gate fails")] == [1, 1]
+    suites = ElementTree.parse(file).getroot().findall("testsuite")
+    assert [(one.get("name"), one.get("failures")) for one in suites] == [
+        (f"swapbias check {runs / 'fair'}", "0"), (f"swapbias check {runs / 'biased'}", "1"),
+    ]  # fmt: skip
+    told = json.loads(check(runs / "fair", runs / "biased", "--json").output)
+    assert (told["outcome"], [one["outcome"] for one in told["runs"]]) == ("fails", ["passes", "fails"])
+    assert check(runs / "fair", runs / "fair").exit_code == 0  # named twice is checked once
+    gap = abs(check_run(runs / "biased").checks[0].finding.estimate.value)
+    assert check(runs / "fair", runs / "biased", "--max-gap", gap).exit_code == 3  # undecided is worse than passing
+
+
 def test_annotations_are_for_github(runs):
     assert "::" not in check(runs / "biased").output
     told = check(runs / "biased", GITHUB_ACTIONS="true").output
@@ -133,6 +149,6 @@ def test_the_action_audits_and_checks(runs, tmp_path):
 
 
 def test_the_action_fails_where_the_command_does(runs, tmp_path):
-    done, output = run_action(tmp_path, install="", run=str(runs / "biased"))
+    done, output = run_action(tmp_path, install="", run=f"{runs / 'fair'}\n{runs / 'biased'}\n")
     assert (done.returncode, output) == (1, "outcome=fails\n")
     assert "::error" in done.stdout

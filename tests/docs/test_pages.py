@@ -156,7 +156,8 @@ def test_a_command_on_what_a_reader_has_runs(line, place, monkeypatch, capsys):
 
     monkeypatch.chdir(place)
     monkeypatch.syspath_prepend(place)
-    words = shlex.split(line.replace(" ...", "").replace("RUN RUN", "RUN OLD_RUN"), comments=True)[1:]
+    other = line.replace(" ...", "").replace("RUN RUN", "RUN OLD_RUN").replace("OTHER_RUN", "RUN")
+    words = shlex.split(other, comments=True)[1:]
     if words[0] == "audit":
         words += ["--study", "occupation_sentiment:control", "--out", "mine"]
     code = app(words, standalone_mode=False) or 0

@@ -3,9 +3,8 @@
 import pytest
 
 from swapbias.audit import Run, Settings, start
-from swapbias.cli.study import study_name
 from swapbias.errors import UsageError
-from swapbias.hub import Hub, pull_study, push_study
+from swapbias.hub import Hub, pull_study, push_study, study_name
 from swapbias.hub.bundle import pack
 from swapbias.studies import config_rows, new_study, open_study
 

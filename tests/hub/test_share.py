@@ -5,6 +5,7 @@ import sys
 import pandas as pd
 import pytest
 
+from swapbias import Audit
 from swapbias.cli import main
 from swapbias.errors import UsageError
 from swapbias.hub.client import Hub
@@ -108,6 +109,24 @@ def test_the_commands_share_and_compare(models, run, monkeypatch, capsys, tmp_pa
     assert "none is given" in capsys.readouterr().err
     assert command(monkeypatch, *asked, "--again") == 2
     assert "--again is about a pull request" in capsys.readouterr().err
+
+
+def test_a_shared_run_is_checked_and_is_a_baseline(models, run, monkeypatch, capsys, tmp_path):
+    asked = ["share", run.folder, "--results", "alice/audits", "--model", "alice/m", "--audited", MODEL, "--commit"]
+    assert command(monkeypatch, *asked) == 0
+    capsys.readouterr()
+    alone = command(monkeypatch, "check", run.folder)
+    assert command(monkeypatch, "check", "alice/audits") == alone
+    assert command(monkeypatch, "check", run.folder, "--baseline", "alice/audits") == 0
+    assert "both models score these prompts the same" in capsys.readouterr().out
+    Audit.open(run.folder).assert_below(0.05, baseline="alice/audits")
+    assert command(monkeypatch, "check", run.folder, "--baseline", "alice/gone") == 2
+    assert "alice/gone is no folder here, and no run on the Hub" in capsys.readouterr().err
+    manifest = run.manifest()
+    other = [{**one, "sha256": "0" * 64} for one in manifest["corpora"]]
+    run.write_manifest({**manifest, "corpora": other})
+    assert command(monkeypatch, "check", run.folder, "--baseline", "alice/audits") == 2
+    assert "the runs read different prompts" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("debug", [[], ["--debug"]], ids=["plain", "debug"])

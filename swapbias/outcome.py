@@ -9,21 +9,32 @@ from dataclasses import dataclass, replace
 from io import StringIO
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import Any, overload
 
 import pandas as pd
 
-from swapbias.audit.audit import start
-from swapbias.audit.compare import ComparedRun, read_run, scored_rows, side_by_side
-from swapbias.audit.exports import export_run
-from swapbias.audit.plan import settings_of
-from swapbias.audit.results import REPORT, rebuild_report, scored_items
-from swapbias.audit.run import Run
-from swapbias.errors import UsageError
-from swapbias.findings import FAILS, MARGIN, OPEN, Finding, check_gaps, compare, findings_table, headlines
+from swapbias.audit import (
+    MANIFEST,
+    REPORT,
+    ComparedRun,
+    Run,
+    check_run,
+    export_run,
+    read_run,
+    rebuild_report,
+    resume as go_on,
+    scored_items,
+    scored_rows,
+    settings_of,
+    side_by_side,
+    start,
+)
+from swapbias.errors import UsageError, python_names
+from swapbias.findings import FAILS, MARGIN, OPEN, Finding, compare, findings_table, headlines
+from swapbias.hub import find_run, study_name
 from swapbias.report import headline_tables, render_summary, words
 from swapbias.scorers import Progress, Scorer, load_scorer, short_name
-from swapbias.studies import PLACEBO, Experiment, load_study, open_study, studies as studies_at_hand
+from swapbias.studies import PLACEBO, Experiment, load_study, open_study
 
 _log = logging.getLogger("swapbias")
 
@@ -56,10 +67,12 @@ def audit(
     group: str = "",
     lexicon: "str | PathLike[str] | None" = None,
     progress: bool = True,
+    resume: bool = False,
     **options: Any,
 ) -> "Audit": ...
 
 
+@python_names()
 def audit(
     model: Any = None,
     studies: Studies = (),
@@ -78,6 +91,7 @@ def audit(
     group: str = "",
     lexicon: "str | PathLike[str] | None" = None,
     progress: bool = True,
+    resume: bool = False,
     **options: Any,
 ) -> "Audit | list[Audit]":
     """Audit a model: score the prompts, compare the groups, say how sure the findings are.
@@ -99,8 +113,8 @@ def audit(
             calibration model. A model in memory stays as it is: it is read in eval mode over its own weights, with
             its hooks, on its device and in its own type. A list of models gives a list of audits; ``out`` then holds
             a folder for each.
-        studies: ``name``, ``name:config`` or the folder of a study of your own, one or several; none: all that fit
-            the model, unless there are prompts.
+        studies: ``name``, ``name:config``, the folder of a study of your own or ``OWNER/NAME[@REVISION]`` of one on
+            the Hub, one or several; none: all that fit the model, unless there are prompts.
         tokenizer: of a transformers model in memory.
         name: findings carry it, of a model in memory; of several a name for each.
         kind: ``masked``, ``classifier`` or ``causal``, where the model does not tell.
@@ -113,6 +127,9 @@ def audit(
         prompts: your own: a CSV file, a DataFrame or a Dataset, as ``open_study`` takes them.
         reference, group, lexicon: of own prompts, as in ``open_study``.
         progress: show how far it is, where there is a terminal or a notebook.
+        resume: go on with the run in ``out`` that was stopped, with the same model and arguments: what was scored is
+            not scored again. A transformers model is known again by its class and the sha256 of its weights; of a
+            function nothing tells whether it is the same. Where ``out`` holds no run, one is begun.
         options: further ones of the command line by name: ``batch_size=16``, ``positive_label="LABEL_1"``,
             ``chat="NAME"``, ...
 
@@ -126,6 +143,7 @@ def audit(
         more = {
             "kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings, "prompts": prompts,
             "reference": reference, "group": group, "lexicon": lexicon, "progress": progress, "tokenizer": tokenizer,
+            "resume": resume,
         }  # fmt: skip
         return _each(model, studies, name, out, {**more, **options})
     if name is not None and not isinstance(name, str):
@@ -134,7 +152,7 @@ def audit(
         raise UsageError(f"margin is {margin}, expected a share of the range of the unit: 0 to 1, such as 0.05.")
     if limit is not None and limit < 1:
         raise UsageError(f"limit is {limit}, expected 1 or more prompts.")
-    named = [_study(one) for one in ((studies,) if isinstance(studies, str | PathLike) else studies)]
+    named = [study_name(one) for one in ((studies,) if isinstance(studies, str | PathLike) else studies)]
     if prompts is not None:
         named.append(open_study(prompts, reference=reference, group=group, lexicon=_path(lexicon)).name)
     elif reference or group or lexicon:
@@ -152,16 +170,17 @@ def audit(
         raise UsageError("tokenizer and name are of models in memory, and none is given. Drop them.")
     folder = Path(tempfile.mkdtemp(prefix="swapbias-") if out is None else out)
     kept = out is not None
+    if resume and not kept:
+        raise UsageError("resume goes on with a run in a folder, and none is given. Add out=.")
+    how: dict[str, Any] = {
+        "say": _log.info, "bar": _bar if progress else _no_bar, "cache": kept and scorer is None, "scorer": scorer,
+    }  # fmt: skip
     try:
-        run, found = start(
-            settings,
-            folder,
-            say=_log.info,
-            bar=_bar if progress else _no_bar,
-            cache=kept and scorer is None,
-            scorer=scorer,
-            draw=kept,
-        )
+        if resume and (folder / MANIFEST).is_file():
+            how["say"] = _log.warning
+            run, found = go_on(folder, **how, trust=True, asked=settings)
+        else:
+            run, found = start(settings, folder, **how, draw=kept)
     except BaseException:
         if not kept:
             shutil.rmtree(folder, ignore_errors=True)
@@ -189,14 +208,6 @@ def _each(
     ]
 
 
-def _study(named: "str | PathLike[str]") -> str:
-    """The name of a study; that of a folder is opened first."""
-    place, colon, config = str(named).partition(":")
-    if place not in studies_at_hand() and Path(place).is_dir():
-        return open_study(Path(place)).name + colon + config
-    return str(named)
-
-
 def _path(given: "str | PathLike[str] | None") -> Path | None:
     return None if given is None else Path(given)
 
@@ -220,6 +231,7 @@ class Audit:
     found: tuple[Finding, ...]
 
     @classmethod
+    @python_names()
     def open(cls, folder: "str | PathLike[str]") -> "Audit":
         """A finished run of ``swapbias audit`` or of ``out=``.
 
@@ -238,6 +250,7 @@ class Audit:
         """The findings that answer the questions of their experiments."""
         return findings_table(headlines(self.found))
 
+    @python_names()
     def items(self, study: str) -> pd.DataFrame:
         """The scored prompts of a study, one row each: prompt columns, ``model_id``, ``score``, answer, top tokens.
 
@@ -247,6 +260,7 @@ class Audit:
         self._check(study)
         return scored_items(self.run, study)
 
+    @python_names()
     def worst_pairs(self, study: str, n: int = 10) -> pd.DataFrame:
         """The pairs of prompts with the largest gap against the reference group, largest first.
 
@@ -272,6 +286,7 @@ class Audit:
         order = every["gap"].abs().sort_values(ascending=False, kind="stable").index
         return every.loc[order].head(n).reset_index(drop=True)
 
+    @python_names()
     def report(self, path: "str | PathLike[str] | None" = None) -> Path:
         """The page of this audit, one HTML file without any external reference; its path.
 
@@ -296,6 +311,7 @@ class Audit:
         """
         return export_run(self.run, to, Path(out), by=by, say=_log.info)
 
+    @python_names()
     def assert_below(
         self,
         margin: float = MARGIN,
@@ -309,7 +325,8 @@ class Audit:
         Args:
             margin: as a share of the range of the unit: .05 of a probability, 5 of percentage points.
             study: ``name`` or ``name:experiment`` of this audit; None: all.
-            baseline: another audit of the same prompts: no gap may be larger than there by the margin.
+            baseline: another audit of the same prompts, its folder, or ``OWNER/NAME[/RUN]`` where it is shared on the
+                Hub: no gap may be larger than there by the margin.
             undecided: pass too where the intervals leave it open.
 
         Raises:
@@ -317,13 +334,12 @@ class Audit:
                 interval and margin.
             UsageError: the study is none of this audit, or none of its headlines is a gap with a margin.
         """
-        before = self._opened(baseline).items_by_study if baseline is not None else None
-        gate = check_gaps(
-            self.found,
+        before = baseline._read() if isinstance(baseline, Audit) else baseline
+        gate = check_run(
+            self._read(),
             max_gap=margin,
             studies=() if study is None else (study,),
-            items=self.items_by_study if before is not None else None,
-            baseline=before,
+            baseline=find_run(before) if isinstance(before, str | PathLike) else before,
         )
         wrong = [one for one in gate.checks if one.outcome == FAILS or (one.outcome == OPEN and not undecided)]
         if wrong:
@@ -334,10 +350,12 @@ class Audit:
         """The scored prompts of every study: ``items``."""
         return {study: self.items(study) for study in dict.fromkeys(one.study for one in self.found)}
 
-    @classmethod
-    def _opened(cls, other: "Audit | str | PathLike[str]") -> "Audit":
-        return other if isinstance(other, cls) else cls.open(cast("str", other))
+    def _read(self, name: str = "") -> ComparedRun:
+        """This audit as a run that is compared or checked; ``name`` tells it from another."""
+        place = name or str(self.run.folder)
+        return ComparedRun(place, place, "", self.run.manifest(), self.found, lambda: self.items_by_study)
 
+    @python_names()
     def compare(self, other: "Audit | str | PathLike[str]") -> pd.DataFrame:
         """Differences between the models of two audits, paired by prompt; one row each, ``findings`` columns.
 
@@ -347,11 +365,8 @@ class Audit:
         Raises:
             UsageError: the audits have no experiment in common.
         """
-        there = self._opened(other)
-        read = [
-            ComparedRun("this", "this", "", *_read(self)),
-            ComparedRun("other", "other", "", *_read(there)),
-        ]
+        there = other._read("other") if isinstance(other, Audit) else replace(find_run(other), place="other")
+        read = [self._read("this"), there]
         rows, _ = scored_rows(read, side_by_side(read).columns)
         found = compare(rows)
         if not found:
@@ -376,11 +391,6 @@ class Audit:
         known = dict.fromkeys(one.study for one in self.found)
         if study not in known:
             raise UsageError(f"{study!r} is no study of this audit: expected {' or '.join(known)}.")
-
-
-def _read(one: Audit) -> "tuple[Any, ...]":
-    found = read_run(one.run.folder)
-    return found.manifest, found.found, found.items
 
 
 def _pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
