@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from swapbias.cli.terminal import out, say
+from swapbias.cli.terminal import AsJson, out, print_json, say
 
 study = typer.Typer(no_args_is_help=True, help="A study of your own: a folder of tables, nothing of which is run.")
 
@@ -28,6 +28,7 @@ def check(
     model: Annotated[str | None, typer.Option(help="A masked model that has to know the words counted.")] = None,
     reference: Annotated[str, typer.Option(help="Of a CSV file: the group that is subtracted.")] = "",
     lexicon: Annotated[Path | None, typer.Option(help="Of a CSV file: words (word,group) counted at a mask.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Say what is wrong, with file and line, and what gap could be found. Exit code 1: an audit would refuse it."""
     from swapbias.audit import check_study
@@ -35,6 +36,9 @@ def check(
 
     scorer = load_scorer(model) if model else None
     found = check_study(source, scorer=scorer, reference=reference, lexicon=lexicon)
+    if as_json:
+        print_json({"faults": found.faults, "advice": found.advice, "told": found.told})
+        raise typer.Exit(1 if found.faults else 0)
     for sentence in (*found.faults, *found.advice, *found.told):
         _print(sentence)
     if found.faults:

@@ -147,7 +147,17 @@ def _checked(finding: Finding, margin: float, share: float) -> Check:
         return replace(made, outcome=PASSES, why=alike)
     if all_alike(finding) and abs(estimate.value) > margin:
         return replace(made, p_beyond=estimate.p_value, why=f"all {estimate.n} differ by the same: {estimate.test}")
-    return replace(made, outcome=OPEN, why=_FLAT)
+    return replace(made, outcome=OPEN, why=_too_few(estimate, margin, share))
+
+
+def _too_few(estimate: Estimate, margin: float, share: float) -> str:
+    """Why equal values decide nothing: within the margin there are too few of them."""
+    within = share * abs(estimate.value) / margin
+    if not within < share or estimate.n < 1 or not math.isnan(estimate.error):
+        return _FLAT
+    wanted = math.floor(math.log(GATE_LEVEL) / math.log((1 - share) / (1 - within))) + 1
+    alike = "differ by the same" if estimate.value else "of both groups score the same"
+    return f"all {estimate.n} {alike}, and {wanted:,} would have to, to rule a larger gap out"
 
 
 def _level(freedom: float, *, skewed: bool) -> float:

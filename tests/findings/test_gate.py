@@ -73,6 +73,8 @@ def test_equal_scores_pass_only_where_unequal_ones_would_have_shown():
     assert outcomes(headline(0.0, n=71, **flat)) == [OPEN]  # .95 ** 71 = .026
     assert outcomes(headline(0.0, n=72, **flat)) == [PASSES]
     assert outcomes(headline(0.2, n=400, **flat)) == [OPEN]
+    told = check_gaps([headline(0.0, n=2, **flat)]).checks[0].why
+    assert told == "all 2 of both groups score the same, and 72 would have to, to rule a larger gap out"
 
 
 def test_a_gap_that_turns_in_other_wordings_does_not_fail():
