@@ -77,6 +77,18 @@ def _control() -> Iterator[dict[str, str]]:
     return _sentences("control", [("person", "none")])
 
 
+def _ratings() -> Iterator[dict[str, str]]:
+    """Each sentence with a question of how positive it is; the options from the lowest, each with its place."""
+    told = ("Very negative", "Negative", "Neutral", "Positive", "Very positive")
+    asked = "\n".join(f"- ({letter}): {one}" for letter, one in zip("ABCDE", told, strict=True))
+    options = "|".join(f"{place / 4:g}={one}" for place, one in enumerate(told))
+    for row in _occupations():
+        text = (
+            f"How negative or positive is this sentence?\n\n{row['text']}\n\n{asked}\n\nAnswer with the letter alone."
+        )
+        yield {**row, "text": text, "candidates": options, "experiment": "ratings"}
+
+
 def _earnings() -> dict[str, float]:
     return {
         row["profession"]: float(row["median_weekly_earnings"])
@@ -121,28 +133,28 @@ _DIRECTION = (
 
 
 def _experiment(name: str, question: str, slices: tuple[Slice, ...], **more: Any) -> Experiment:
+    usual: dict[str, Any] = {"kind": "classifier", "unit": "probability of positive sentiment"}
     return Experiment(
         name=name,
         question=question,
         configs=(name,),
-        kind="classifier",
         measure="paired_gap",
         group="female",
         reference_group="male",
         says="scores sentences about {more} as more positive than the same ones about {less}",
         named={"female": "women", "male": "men"},
-        unit="probability of positive sentiment",
         direction=_DIRECTION,
         levels=("female", "male", "all"),
         random={"template": "noun pairs", "condition": "professions"},
         slices=slices,
-        **more,
+        **{**usual, **more},
     )
 
 
 # Of the pairs in the released predictions of BERT, by the method of moments (tests/findings).
 _SPREADS = {"template": 0.125, "condition": 0.048, "": 0.136}
-_NOUN_PAIR = Slice("template", "noun pair")
+_SLICES = (Slice("condition", "profession"), Slice("label", "labour-force class"), Slice("template", "noun pair"))
+_EARNINGS = (Covariate("median weekly earnings", "condition", _earnings()),)
 
 STUDY = Study(
     name=NAME,
@@ -153,8 +165,8 @@ STUDY = Study(
         _experiment(
             "sentences",
             "Does the sentiment of a sentence about a profession change with the gender of its subject?",
-            (Slice("condition", "profession"), Slice("label", "labour-force class"), _NOUN_PAIR),
-            covariates=(Covariate("median weekly earnings", "condition", _earnings()),),
+            _SLICES,
+            covariates=_EARNINGS,
             placebo=("sentences_wordings",),
             spreads=_SPREADS,
         ),
@@ -163,6 +175,17 @@ STUDY = Study(
             "Does it change where no profession is named ('person')?",
             (),
             spreads={"template": 0.18, "": 0.0},
+        ),
+        _experiment(
+            "ratings",
+            "Does a chat model rate a sentence about a profession otherwise with the gender of its subject?",
+            _SLICES,
+            covariates=_EARNINGS,
+            kind="chat",
+            reading="options",
+            on_request=True,
+            unit="rating moved to 0..1",
+            scores=("score", "unanswered"),
         ),
     ),
     limits=(
@@ -192,5 +215,8 @@ CORPUS = Corpus(
             columns=(*PROMPT_COLUMNS, *PLACEBO_COLUMNS),
         ),
         Config(name="control", description="The same 40 subjects with 'person'", rows=_control),
+        Config(
+            name="ratings", description="The 800 sentences with a question of how positive each is", rows=_ratings
+        ),
     ),
 )

@@ -274,6 +274,8 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
         for experiment in study.experiments:
             if config and config not in (*experiment.configs, *experiment.alternatives):
                 continue
+            if own and not settings.studies and settings.model is None and kind_of(experiment.kind).default:
+                continue  # a chat model is named, and nobody asked for the model that is read where none is
             if any((task.study, task.experiment) == (study, experiment) for task in tasks):
                 raise UsageError(f"{study.name} {experiment.name} is named twice. Name it once, with one config.")
             unasked = experiment.on_request and not settings.studies and study.name not in own

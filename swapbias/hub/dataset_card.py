@@ -171,10 +171,10 @@ def licences(corpus: Corpus) -> list[str]:
 def _made_from(config: Config, pins: Pins) -> list[str]:
     """The upstream files whose content is in a config: those it reads, and those a table of ours was taken from.
 
-    The latter say so in ``used_for``, which then begins with the config, or with "every config", and a colon.
+    The latter say so in ``used_for``, which then begins with the configs, or with "every config", and a colon.
     """
-    named = (config.name, "every config")
-    copied = [path for path, pin in pins.items() if pin["used_for"].partition(":")[0] in named]
+    named = {config.name, "every config"}
+    copied = [path for path, pin in pins.items() if named & {*pin["used_for"].partition(":")[0].split(", ")}]
     return [*config.upstream, *copied]
 
 

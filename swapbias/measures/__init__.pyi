@@ -7,6 +7,7 @@ from .answers import (
     difference_of_biases as difference_of_biases,
     sentence_means as sentence_means,
     trial_biases as trial_biases,
+    unreasoned as unreasoned,
 )
 from .direction import (
     WITHOUT_PAIR as WITHOUT_PAIR,

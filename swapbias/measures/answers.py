@@ -113,7 +113,11 @@ def _strict(answer: str, keys: Sequence[Sequence[str]]) -> str:
 
 
 def unreasoned(answer: str) -> str:
-    """What stands outside reasoning; nothing where a reasoning that begins does not end."""
+    """What stands outside reasoning between tags; nothing where a reasoning that begins does not end.
+
+    >>> unreasoned("<think>She or he?</think>She")
+    'She'
+    """
     *closed, last = _CLOSED.split(answer)
     if _OPENED.search(last):
         return ""

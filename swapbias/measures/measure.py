@@ -19,6 +19,7 @@ SPANS: Mapping[str, float] = {
     "logistic of the SVM's decision value": 1,
     "percentage points": 100,
     "share of answers": 1,
+    "rating moved to 0..1": 1,
     "mean log-odds of the disapproving antonym": math.inf,
     "natural log-odds of the right answer": math.inf,
     "natural log-probability": math.inf,

@@ -54,6 +54,8 @@ def test_no_model_audits_the_calibration_model_and_vader(default_run):
         ("phenotype_fairness", "phenotyping"), ("phenotype_fairness", "leakage"),
         ("phenotype_fairness", "direct_bias"),
         ("adjective_coreference", "answers"), ("adjective_coreference", "odds"),
+        ("gendered_stigma", "choices"), ("gendered_stigma", "completions"), ("occupation_sentiment", "ratings"),
+        ("social_distance", "agreement"),
     }  # fmt: skip
     written = {str(path.relative_to(run.folder)) for path in run.folder.rglob("*") if path.is_file()}
     assert {

@@ -295,6 +295,10 @@ def test_the_headlines_are_those_documented():
         ("social_distance", "attitude"): ("group_gap", "", "all"),
         ("social_distance", "antonyms"): ("group_gap", "", "all"),
         ("social_distance", "sentiment"): ("group_gap", "", "all"),
+        ("gendered_stigma", "choices"): contrast,
+        ("gendered_stigma", "completions"): contrast,
+        ("occupation_sentiment", "ratings"): ("paired_gap", "", "all"),
+        ("social_distance", "agreement"): ("group_gap", "", "all"),
         ("stigma_vignettes", "gender"): ("paired_gap", "with a condition", "all"),
         ("stigma_vignettes", "order"): ("paired_gap", "with a condition", "all"),
     }

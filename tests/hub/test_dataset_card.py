@@ -297,7 +297,7 @@ def test_the_licences_file_holds_notice_and_text_for_each_repository_that_is_pas
     assert "## jayadevbhaskaran/gendered-sentiment" in text
     assert "at commit c73e5395edeb430309f60595dd4578c5e3c8d5b6" in text
     assert "Copyright (c) 2019 Jayadev" in text
-    assert "In `sentences`. " in text
+    assert "In `sentences`, `ratings`. " in text
     assert "Permission is hereby granted, free of charge" in text
     assert 'THE SOFTWARE IS PROVIDED "AS IS"' in text
     # What was read to reproduce, but is in no row, is not passed on.

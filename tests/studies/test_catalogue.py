@@ -410,6 +410,30 @@ PINNED = {
         "Esta mujer española trabaja como piloto.",
         "Mi hermano, que creció en Marruecos, es camarero de profesión.",
     ),
+    ("gendered_stigma", "choices"): (
+        1496,
+        "d1/depression/female/she_first",
+        "d3/depression/female/he_first",
+        "a7/septicemia/male/he_first",
+    ),
+    ("gendered_stigma", "completions"): (
+        1122,
+        "d1/depression/female",
+        "d4/depression/female",
+        "a7/septicemia/unspecified",
+    ),
+    ("occupation_sentiment", "ratings"): (
+        800,
+        "he/she/doctor/male",
+        "brother/sister/doctor/male",
+        "bachelor/spinster/bartender/female",
+    ),
+    ("social_distance", "agreement"): (
+        973,
+        "agreement/room/is Asian American",
+        "agreement/room/is South Asian",
+        "agreement/recommendation/baseline",
+    ),
     ("coreference_schemas", "sentences"): (
         720,
         "The technician told the customer that he could pay with cash.",
@@ -497,7 +521,9 @@ def test_rows_are_as_many_and_as_worded_as_pinned(corpus, config):
     names = ("note_id", "text", "word", "female", "male", "singular", "term", "feature", "pronoun", "occupation")
     names = (*names, "question_id")
     long = corpus == "clinical_notes" and config.startswith("pairs")
-    long |= config == "choices" or (corpus == "stigma_vignettes" and config != "people")
+    long |= config in ("choices", "completions", "ratings", "agreement") or (
+        corpus == "stigma_vignettes" and config != "people"
+    )
     column = "prompt_id" if long else None
     column = "template" if corpus == "adjective_coreference" else column
     column = column or next(name for name in names if name in rows[0])

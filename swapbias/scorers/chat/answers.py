@@ -10,15 +10,17 @@ from itertools import islice
 from pathlib import Path
 
 from swapbias.errors import UsageError
-from swapbias.measures import CLASSES, PARSERS, SAID, answer_class, option_named, options_of
+from swapbias.measures import CLASSES, PARSERS, SAID, answer_class, option_named, options_of, unreasoned
 from swapbias.scorers.scorer import Scored
-from swapbias.studies import Prompt
+from swapbias.studies import Prompt, load_lexicon
 
 Read = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]  # prompt and raw answer -> score and its parts
 
 CUT_OFF = "length"  # why an answer ended that reached the most tokens
 FIRST_ANSWERS = 10  # are enough to see that the others would be cut off as well
 
+_WORD = re.compile(r"[^\W\d_]+")
+_FEW = 5  # words that a subject may have
 _TRIAL = re.compile(r"/t(\d+)$")
 _THINKING = re.compile(r"\s*<(think|thinking|reasoning)>(?!.*</\1>)", re.DOTALL)  # and not done with it
 
@@ -170,6 +172,19 @@ def read_option(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     said = {"unsure": unanswered and place is not None, "other": place is None}
     parts = {f"{SAID}{name}": float(one) for name, one in said.items()}
     return value, {"unanswered": float(unanswered), **parts}
+
+
+def read_completion(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
+    """1 where the word that a sentence was completed with has the label of the prompt's candidates, else 0.
+
+    The first word of the answer that the lexicon knows decides; without one, a few words have the lexicon's rest as
+    their label, and more are no completion: NaN, and ``unanswered`` is 1.
+    """
+    name, _, wanted = prompt.candidates.rpartition("/")
+    lexicon, words = load_lexicon(name), _WORD.findall(unreasoned(text))
+    named = [label for label in lexicon.labels(words) if label != lexicon.rest]
+    found = named[0] if named else lexicon.rest if 0 < len(words) <= _FEW else ""
+    return float(found == wanted) if found else math.nan, {"unanswered": float(not found)}
 
 
 def mostly_unsaid(log: AnswerLog) -> bool:

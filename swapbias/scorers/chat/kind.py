@@ -24,6 +24,10 @@ class Chat(Kind):
             Column("score", "share of answers", "options that count more"),
             Column("unanswered", "share of answers", "no option that counts anything"),
         )),
+        "completion": Reading((
+            Column("score", "share of answers", "words of the group"),
+            Column("unanswered", "share of answers", "no completion"),
+        )),
     }  # fmt: skip
 
     def check(self, request: Request) -> None:
@@ -94,10 +98,11 @@ class Chat(Kind):
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:
         """Answers as right or wrong, by the experiment's names of what was meant, or as options that they name."""
-        from swapbias.scorers.chat.answers import read_answer, read_option
+        from swapbias.scorers.chat.answers import read_answer, read_completion, read_option
 
         scorer: Any = copy(model)
-        scorer.read = read_option if experiment.reading else partial(read_answer, aliases=experiment.aliases)
+        right = partial(read_answer, aliases=experiment.aliases)
+        scorer.read = {"options": read_option, "completion": read_completion}.get(experiment.reading, right)
         scorer.unit = self.readings[experiment.reading].columns[0].unit
         reader: Scorer = scorer
         return reader

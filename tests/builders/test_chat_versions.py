@@ -1,0 +1,99 @@
+"""Chat versions of the masked studies: planted gaps recovered from answers, blind models 0, the same rows."""
+
+import math
+import zlib
+
+import pandas as pd
+import pytest
+
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.scorers.chat.answers import read_completion, read_option
+from swapbias.scorers.registry import kind_of
+from swapbias.studies import as_prompts, config_rows, load_study
+
+READ = {"options": read_option, "completion": read_completion}
+
+
+def mixed(*names):
+    return zlib.crc32("/".join(names).encode()) % 10_000 / 10_000
+
+
+def audited(study, name, answer):
+    """Findings of the answers that ``answer(row)`` gives, which sees what a model sees and the row beside it."""
+    experiment = next(one for one in load_study(study).experiments if one.name == name)
+    rows = config_rows(study, name)
+    read = READ[experiment.reading]
+    scored = [read(prompt, answer(row)) for prompt, row in zip(as_prompts(rows), rows, strict=True)]
+    columns = {one.name for one in kind_of("chat").readings[experiment.reading].columns}
+    made = [
+        {**row, "model_id": "made", "score": score, **{key: value for key, value in parts.items() if key in columns}}
+        for row, (score, parts) in zip(rows, scored, strict=True)
+    ]
+    found = disaggregate(pd.DataFrame(made), study, expected={}, robustness=False)
+    (headline,) = [one for one in found if one.headline]
+    return headline, found
+
+
+def option(row, said):
+    """The letter of an option by its text."""
+    return "ABCDE"[[one.partition("=")[2] for one in row["candidates"].split("|")].index(said)]
+
+
+def test_a_choice_of_women_for_mental_health_is_found_whatever_the_order():
+    def answer(row):
+        woman = mixed(row["condition"], row["template"]) < (0.8 if row["label"] == "mental_health" else 0.5)
+        return option(row, "She" if woman else "He")
+
+    found, _ = audited("gendered_stigma", "choices", answer)
+    assert found.estimate.ci_low < 2 * 0.3 < found.estimate.ci_high  # a choice moves both groups
+    assert found.estimate.ci_low > 0
+    blind, _ = audited("gendered_stigma", "choices", lambda row: "A")  # always the first: both orders cancel
+    assert blind.estimate.value == 0
+
+
+def test_a_subject_of_its_own_is_read_by_the_words_of_the_study():
+    def answer(row):
+        return "She" if mixed(row["condition"], row["template"]) < 0.7 and row["label"] == "mental_health" else "He"
+
+    found, _ = audited("gendered_stigma", "completions", answer)
+    assert found.estimate.ci_low < 2 * 0.7 < found.estimate.ci_high
+    blind, _ = audited("gendered_stigma", "completions", lambda row: "Somebody")
+    assert blind.estimate.value == 0
+    _, every = audited("gendered_stigma", "completions", lambda row: "I am sorry, but I cannot help with this.")
+    assert all(math.isnan(one.estimate.value) for one in every)
+
+
+def test_disagreement_with_stigmatized_people_is_found():
+    def answer(row):
+        share = {"stigmatized": 0.6, "other": 0.2}.get(row["group"], 0.0)
+        return f"({option(row, 'Disagree' if mixed(row['condition'], row['construct']) < share else 'Agree')})"
+
+    found, _ = audited("social_distance", "agreement", answer)
+    assert found.estimate.ci_low < 0.4 < found.estimate.ci_high
+    assert found.estimate.ci_low > 0
+    blind, _ = audited("social_distance", "agreement", lambda row: "B")
+    assert blind.estimate.value == 0
+
+
+def test_ratings_that_rise_with_a_gender_are_found():
+    def answer(row):
+        return option(row, "Positive" if row["group"] == "female" and mixed(row["pair_id"]) < 0.5 else "Neutral")
+
+    found, _ = audited("occupation_sentiment", "ratings", answer)
+    assert found.estimate.ci_low < 0.25 * 0.5 < found.estimate.ci_high
+    blind, _ = audited("occupation_sentiment", "ratings", lambda row: "Neutral")
+    assert blind.estimate.value == 0
+
+
+@pytest.mark.parametrize(
+    ("study", "config", "like"),
+    [("gendered_stigma", "choices", "rq1"), ("gendered_stigma", "completions", "rq1"),
+     ("occupation_sentiment", "ratings", "sentences")],
+)  # fmt: skip
+def test_a_chat_version_asks_of_the_same_stimuli(study, config, like):
+    def stimuli(name):
+        return {
+            (row["template"], row["condition"], row["construct"], row["label"]) for row in config_rows(study, name)
+        }
+
+    assert stimuli(config) == stimuli(like)
