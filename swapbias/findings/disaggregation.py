@@ -234,7 +234,8 @@ def _levels(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[st
             values = measures.mean_score(chosen[context.score].to_numpy(), cluster_ids=clusters)
             mean = context.finding(values, "mean", level, subset, inference=over, **where)
             yield bounded_mean(context, chosen, mean)
-            yield from _of_others(context, chosen, subset, where) if level == "all" else ()
+            if level == "all" and not math.isnan(values.value):  # beside nothing stands nothing
+                yield from _of_others(context, chosen, subset, where)
             if experiment.aggregate and where["slice_by"] == "all":
                 yield context.finding(published, "mean", level, subset, inference=AS_PUBLISHED, **where)
 

@@ -518,6 +518,8 @@ def _all_alike(rows: Sequence[Row], name: str, unit: str) -> str:
     if len(rows) < ALIKE or len(shown) > 1:
         return ""
     value, ends = next(iter(shown))
+    if value == "–":
+        return f"None of the {len(rows)} values of {name} could be scored."
     interval = "" if ends == "–" else f" (95 % interval: {ends})"
     return f"All {len(rows)} values of {name} are the same: {value} {unit}{interval}."
 

@@ -21,7 +21,7 @@ from swapbias.errors import UsageError
 from swapbias.scorers.chat.answers import Answer, AnswerLog
 from swapbias.scorers.chat.options import ChatOptions
 from swapbias.scorers.chat.service import ChatScorer
-from swapbias.studies.prompt import Prompt
+from swapbias.studies.prompt import Prompt, conversation
 from tests import tiny
 from tests.conftest import ROOT
 from tests.scorers.chat.server import ChatServer
@@ -547,6 +547,30 @@ def test_answers_are_drawn_from_the_softmax_at_the_temperature(chat_model):
     for answer, share in expected.most_common(5):
         deviation = math.sqrt(share * (1 - share) / n)  # of a binomial share
         assert found[answer] / n == pytest.approx(share, abs=4 * deviation), answer
+
+
+def test_a_conversation_is_told_turn_by_turn_also_to_a_template_that_knows_no_system(chat_model):
+    told = conversation(("system", "Be brief."), ("user", "Yes?"), ("assistant", "A"), ("user", "No?"))
+    scorer = local(chat_model)
+    assert scorer._encode(told) == ids_of(scorer.tokenizer, "Be brief.\nYes?\nA\nNo?\n")
+    roles = "{% for m in messages %}{{ m['role'][0] + m['content'] }}{% endfor %}"
+    refuses = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}" + roles
+    encoded = []
+    for template in (roles, refuses):
+        scorer.tokenizer.chat_template = template
+        encoded.append(scorer.tokenizer.decode(scorer._encode(told), skip_special_tokens=True))
+    plain = [scorer.tokenizer.decode(scorer.tokenizer(text)["input_ids"], skip_special_tokens=True) for text in
+             ("sBe brief.uYes?aAuNo?", "uBe brief.\n\nYes?aAuNo?")]  # fmt: skip
+    assert encoded == plain
+
+
+def test_a_service_is_sent_every_turn():
+    told = conversation(("system", "Be brief."), ("user", "Is it?"))
+    with ChatServer(lambda prompt: "A") as server:
+        ChatScorer("tiny", ChatOptions(base_url=server.base_url)).score([row("s1", told), row("s2", "Is it?")])
+    assert [[one["role"] for one in body["messages"]] for body in server.requests] in (
+        [["system", "user"], ["user"]], [["user"], ["system", "user"]],
+    )  # fmt: skip
 
 
 def test_a_chat_template_is_used_where_there_is_one(chat_model):
