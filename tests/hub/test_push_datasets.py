@@ -146,7 +146,7 @@ def test_a_config_without_a_licence_is_left_out_and_the_card_says_how_to_build_i
     monkeypatch.setattr(dataset_repos, "withheld_configs", lambda corpus: {"control": ["not stated"]})
     lines = []
     files = dataset_files(studies.load_corpus(SMALL), tmp_path, namespace="lab", say=lines.append)
-    tables = [f"{name}/test-00000-of-00001.parquet" for name in ("sentences", "sentences_wordings")]
+    tables = [f"{name}/test-00000-of-00001.parquet" for name in ("ratings", "sentences", "sentences_wordings")]
     assert sorted(files) == ["LICENSES.md", "README.md", *tables]
     card = files["README.md"].read_text()
     assert "config_name: control" not in card
