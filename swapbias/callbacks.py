@@ -49,8 +49,14 @@ class BiasCallback(TrainerCallback):
             raise ValueError(f"every is {every}, expected a number of steps from 1 up.")
         if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
             raise ValueError("The weights lie in parts on several devices. Audit the saved checkpoints.")
-        self.trainer, self.studies, self.every = trainer, studies, every
-        self.options = {"progress": False, **options, "tokenizer": tokenizer or trainer.processing_class}
+        self.trainer: Trainer = trainer
+        self.studies: str | Sequence[str] = studies
+        self.every: int = every
+        self.options: dict[str, Any] = {
+            "progress": False,
+            **options,
+            "tokenizer": tokenizer or trainer.processing_class,
+        }
         self.last: Audit | None = None
 
     def on_train_begin(
