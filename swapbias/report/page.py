@@ -99,9 +99,9 @@ def render(page: Page) -> str:
     Without items it shows no texts.
     """
     manifest = public_manifest(page.manifest)
-    style, script = (_own(name) for name in ("page.css", "page.js"))
+    style, script = (own_file(name) for name in ("page.css", "page.js"))
     packed = _packed(page)
-    return _template("page.html.j2").render(
+    return template("page.html.j2").render(
         manifest=manifest,
         models=manifest["models"],
         style=style,
@@ -127,11 +127,11 @@ def render_summary(found: Sequence[Finding]) -> str:
     """What a notebook shows of a run, as HTML without any reference: headlines with verdicts, and their figure."""
     told = comparisons(found)
     several = len({one.model_id for one in told}) > 1
-    return _template("summary.html.j2").render(found=told, several=several, figure=headline_figure(found))
+    return template("summary.html.j2").render(found=told, several=several, figure=headline_figure(found))
 
 
-def _template(name: str) -> Template:
-    templates = environment(_seen)
+def template(name: str) -> Template:
+    templates = environment(seen)
     templates.globals |= {
         "words": words,
         "sentence": sentence,
@@ -141,7 +141,7 @@ def _template(name: str) -> Template:
     return templates.get_template(name)
 
 
-def _own(name: str) -> Markup:
+def own_file(name: str) -> Markup:
     """A file of this package that stands within the page."""
     return Markup(files("swapbias.report").joinpath(name).read_text(encoding="utf-8"))
 
@@ -150,7 +150,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _seen(value: Any) -> Any:
+def seen(value: Any) -> Any:
     """A text with a mark for each control character, and for each that turns the direction of what follows."""
     if not isinstance(value, str) or not _UNSEEN.search(value):
         return value
@@ -195,10 +195,10 @@ def _answer(
 ) -> dict[str, Any]:
     first, experiment = (_judged(several) or several)[0], experiment_of(several[0])
     shown = _judged(shown) or shown  # a test of all groups at once is a sentence, not a point on the scale
-    axis = _axis([one for one in every if _scaled_alike(one, first)])
+    axis = axis_of([one for one in every if scaled_alike(one, first)])
     told = sentence.answer(first, found)
     bounds = any(not math.isnan(one.worst_low) for one in shown)
-    heads = (_unit_head(first), "95 % interval", *(("bounds",) if bounds else ()))
+    heads = (unit_head(first), "95 % interval", *(("bounds",) if bounds else ()))
     return {
         "of": first,
         "place": anchor(first.study, first.experiment),
@@ -212,7 +212,7 @@ def _answer(
         "chart": Chart(
             "", "", heads,
             (("", tuple(_answer_row(one, axis, bounds=bounds) for one in shown)),),
-            ruler(axis, _unit_head(first)),
+            ruler(axis, unit_head(first)),
             keys=((interval_key(), "95 % interval"), (bounds_key(), _BOUNDS)) if bounds else (),
         ),
     }  # fmt: skip
@@ -243,7 +243,7 @@ def _with_parts(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
     return [*(one for one in parts if one is not None), finding]
 
 
-def _scaled_alike(one: Finding, other: Finding) -> bool:
+def scaled_alike(one: Finding, other: Finding) -> bool:
     """Whether two values stand on one scale: all in points do."""
     both = [bool(MEASURES[each.measure].reach) and sentence.in_points(each.unit) for each in (one, other)]
     return all(both) or (not any(both) and (one.measure, one.unit) == (other.measure, other.unit))
@@ -276,13 +276,13 @@ def _group_of(finding: Finding) -> int | None:
     return words.group_place(experiment, finding.group)
 
 
-def _unit_head(finding: Finding) -> str:
+def unit_head(finding: Finding) -> str:
     if MEASURES[finding.measure].reach and sentence.in_points(finding.unit):
         return "points"
     return finding.unit
 
 
-def _axis(found: Sequence[Finding]) -> Axis:
+def axis_of(found: Sequence[Finding]) -> Axis:
     """One scale for all of them: no interval reaches beyond what their quantity can be."""
     first, scale = found[0], sentence.shown_factor(found[0])
     margins = [one.margin * scale for one in found if not math.isnan(one.margin)]
@@ -300,7 +300,7 @@ def _axis(found: Sequence[Finding]) -> Axis:
     return Axis.over(ends, margin=max(margins, default=math.nan), least=least, most=most)
 
 
-def _dot(finding: Finding, group: int | None = None, *, hollow: bool = False, bounds: bool = False) -> Dot:
+def dot_of(finding: Finding, group: int | None = None, *, hollow: bool = False, bounds: bool = False) -> Dot:
     scale, estimate = sentence.shown_factor(finding), finding.estimate
     least, most = (scale * finding.worst_low, scale * finding.worst_high) if bounds else (math.nan, math.nan)
     return Dot(scale * estimate.value, scale * estimate.ci_low, scale * estimate.ci_high, group, hollow, least, most)
@@ -328,7 +328,7 @@ def _gap_row(finding: Finding, axis: Axis, name: str, *, find: str = "", brief: 
         ends = (sentence.amount(end, finding.unit, signed=True) for end in (finding.worst_low, finding.worst_high))
         told = f"{sentence.value(finding)}, 95 % interval {sentence.interval(finding)}, bounds {' to '.join(ends)}"
     picture = strip(
-        [_dot(finding, _group_of(finding), hollow=MEASURES[finding.measure].signed and not sure, bounds=brief)],
+        [dot_of(finding, _group_of(finding), hollow=MEASURES[finding.measure].signed and not sure, bounds=brief)],
         axis,
         title=told,
     )
@@ -378,7 +378,7 @@ def _part(
         "charts": charts,
         "tables": _tables(experiment, mine, {chart.name for chart in charts}),
         "examples": [] if rows is None else _examples(experiment, rows),
-        "drivers": [] if items is None or _of_notes(experiment) else list(_drivers(experiment, mine, items)),
+        "drivers": [] if items is None or of_notes(experiment) else list(_drivers(experiment, mine, items)),
         "grids": rate_grids(experiment, mine),
         "pairs": place if packed is not None and place in packed else "",
     }
@@ -432,7 +432,7 @@ def _group_chart(experiment: Experiment, found: Sequence[Finding]) -> Iterator[C
     ]  # fmt: skip
     if not mine:
         return
-    axis, unit = _axis(mine), _unit_head(mine[0])
+    axis, unit = axis_of(mine), unit_head(mine[0])
     several = len({one.model_id for one in mine}) > 1
     parts: dict[str, list[Row]] = {}
     for one in mine:
@@ -474,14 +474,14 @@ def _set_apart(finding: Finding) -> str:
 
 
 def _gap_chart(slice_: Slice, gaps: Sequence[Finding], category: Mapping[str, str]) -> Chart:
-    axis, several = _axis(gaps), len({one.model_id for one in gaps}) > 1
+    axis, several = axis_of(gaps), len({one.model_id for one in gaps}) > 1
     parts: dict[str, list[Row]] = {}
     apart = len({one.contrast for one in gaps}) > 1
     for one in gaps:
-        row = _gap_row(one, axis, words.value_name(one.slice_value), find=_find(slice_, one))
+        row = _gap_row(one, axis, words.value_name(one.slice_value), find=find(slice_, one))
         head = _head(one, category, several, [_set_apart(one)] if apart else [])
         parts.setdefault(head, []).append(row)
-    unit, contrast = _unit_head(gaps[0]), "" if apart else f" ({sentence.compared(gaps[0])})"
+    unit, contrast = unit_head(gaps[0]), "" if apart else f" ({sentence.compared(gaps[0])})"
     rows = [row for part in parts.values() for row in part]
     return Chart(
         f"gaps by {slice_.name}",
@@ -494,7 +494,7 @@ def _gap_chart(slice_: Slice, gaps: Sequence[Finding], category: Mapping[str, st
     )
 
 
-def _find(slice_: Slice, finding: Finding) -> str:
+def find(slice_: Slice, finding: Finding) -> str:
     """What a link to a row's pairs asks for."""
     experiment = experiment_of(finding)
     wanted = {slice_.column: finding.slice_value}
@@ -528,7 +528,7 @@ def _mean_chart(
     experiment: Experiment, slice_: Slice, means: Sequence[Finding], category: Mapping[str, str]
 ) -> Chart:
     """A row for each value with a dot for each group; where a value has one group only, the row says which."""
-    axis, several = _axis(means), len({one.model_id for one in means}) > 1
+    axis, several = axis_of(means), len({one.model_id for one in means}) > 1
     present = {one.contrast for one in means}
     groups = [name for name in dict.fromkeys((*experiment.levels, *present)) if name in present]
     cells: dict[tuple[str, str], dict[str, Finding]] = {}
@@ -537,12 +537,12 @@ def _mean_chart(
     single = len(groups) > 1 and all(len(each) == 1 for each in cells.values())
     parts: dict[str, list[Row]] = {}
     for (head, value), by_group in cells.items():
-        dots = [_dot(one, words.group_place(experiment, name)) for name, one in by_group.items()]
+        dots = [dot_of(one, words.group_place(experiment, name)) for name, one in by_group.items()]
         told = tuple(_mean_cell(by_group.get(name)) for name in groups)
         (first, one), *_ = by_group.items()
         if single:
             told = (_mean_cell(one), (words.group_name(experiment, first), None))
-        parts.setdefault(head, []).append(Row(words.value_name(value), strip(dots, axis), told, _find(slice_, one)))
+        parts.setdefault(head, []).append(Row(words.value_name(value), strip(dots, axis), told, find(slice_, one)))
     unit = "points" if sentence.in_points(means[0].unit) else means[0].unit
     named = [words.group_name(experiment, name) for name in groups]
     return Chart(
@@ -626,15 +626,15 @@ def marked(texts: Sequence[str]) -> list[Markup]:
         for block in same:
             start = (block.a, block.b)[side]
             if start > at:
-                pieces.append(Markup("<mark>{}</mark>").format(_seen("".join(tokens[at:start]))))
-            pieces.append(Markup.escape(_seen("".join(tokens[start : start + block.size]))))
+                pieces.append(Markup("<mark>{}</mark>").format(seen("".join(tokens[at:start]))))
+            pieces.append(Markup.escape(seen("".join(tokens[start : start + block.size]))))
             at = start + block.size
         told.append(Markup("").join(pieces))
     return told
 
 
 def _masked(text: str) -> Markup:
-    pieces = re.split(r"(<mask>|\[MASK\])", _seen(text))
+    pieces = re.split(r"(<mask>|\[MASK\])", seen(text))
     return Markup("").join(
         Markup("<mark>{}</mark>").format(one) if place % 2 else Markup.escape(one) for place, one in enumerate(pieces)
     )
@@ -668,7 +668,7 @@ def _drivers(experiment: Experiment, found: Sequence[Finding], items: pd.DataFra
         }
 
 
-def _of_notes(experiment: Experiment) -> bool:
+def of_notes(experiment: Experiment) -> bool:
     """Whether its rows are notes of patients: they are long, may be the user's own, and stay in their folder."""
     return not set(experiment.rates) <= {ANSWERS}
 
@@ -679,10 +679,10 @@ def _packed(page: Page) -> dict[str, str] | None:
     for study, rows in page.items.items():
         for experiment in load_study(study).experiments:
             mine = rows[rows["experiment"] == experiment.name]
-            if not len(mine) or not experiment.measure or _of_notes(experiment):
+            if not len(mine) or not experiment.measure or of_notes(experiment):
                 continue
             content = json.dumps(
-                _entries(experiment, mine), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+                entries(experiment, mine), ensure_ascii=False, separators=(",", ":"), allow_nan=False
             )
             packed = base64.b64encode(zlib.compress(content.encode(errors="replace"), 9)).decode()
             made[anchor(study, experiment.name)] = f"data:application/zlib;base64,{packed}"
@@ -690,7 +690,7 @@ def _packed(page: Page) -> dict[str, str] | None:
     return made if size <= MOST_BYTES else None
 
 
-def _entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
+def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
     """Scored rows by pair, every text, field and list of tokens once, as ``page.js`` reads them."""
     placebo = rows["group"] == PLACEBO
     if "side" in rows:

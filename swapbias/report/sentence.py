@@ -96,12 +96,12 @@ def _several(headlines: Sequence[Finding]) -> str:
         alike.setdefault(said, []).append(one)
     told = []
     for said, part in alike.items():
-        names = _listed([sliced(one) for one in part])
+        names = listed([sliced(one) for one in part])
         most = max(part, key=lambda one: abs(one.estimate.value))
         size = amount(most.estimate.value, most.unit)
         up_to = "up to " if len(part) > 1 else ""
-        first, second = _sides(most)
-        margin = _margin(most)
+        first, second = sides(most)
+        margin = margin_said(most)
         told.append(
             {
                 NONE: f"shows no gap between {first} and {second} as large as {margin} for {names}",
@@ -112,9 +112,9 @@ def _several(headlines: Sequence[Finding]) -> str:
     return f"{words.shown(headlines[0].model_id)} {'; it '.join(told)}."
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """
-    >>> _listed(["a", "b", "c"]), _listed(["a"])
+    >>> listed(["a", "b", "c"]), listed(["a"])
     ('a, b and c', 'a')
     """
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
@@ -228,7 +228,7 @@ def _sentence(finding: Finding, found: Sequence[Finding]) -> str:
         clause = _effect(finding)
         told = f"{model}: {clause}" if finding.within or finding.measure == EFFECTS[2] else f"{model} {clause}"
     else:
-        told = f"{model} {_gap(finding)}"
+        told = f"{model} {gap_said(finding)}"
     if finding.subset and not finding.headline and finding.measure != "gap_difference":
         told += f" ({words.plain(finding.subset)})"
     return f"{told}{'' if finding.slice_by == 'all' else f' for {sliced(finding)}'}."
@@ -250,7 +250,7 @@ def _subject(finding: Finding) -> str:
     return told.get(finding.measure, f"{model}: {words.quantity(finding)} is")
 
 
-def _sides(finding: Finding) -> tuple[str, str]:
+def sides(finding: Finding) -> tuple[str, str]:
     """The two groups of a gap in words, that of a positive gap first."""
     experiment = experiment_of(finding)
     names = finding.group, finding.reference_group
@@ -273,17 +273,17 @@ def compared(finding: Finding) -> str:
 
 
 def _claim(finding: Finding, experiment: Experiment | None) -> str:
-    more, less = _sides(finding)
+    more, less = sides(finding)
     if finding.estimate.value < 0:
         more, less = less, more
     return ((experiment.says if experiment else "") or _CLAIM).format(more=more, less=less)
 
 
-def _gap(finding: Finding) -> str:
+def gap_said(finding: Finding) -> str:
     """What follows the name of the model."""
     claim, size = _claim(finding, experiment_of(finding)), amount(finding.estimate.value, finding.unit)
-    margin = _margin(finding)
-    first, second = _sides(finding)
+    margin = margin_said(finding)
+    first, second = sides(finding)
     if finding.verdict == UNDECIDED:
         return _undecided(finding, f"{claim} by {size}", f"{first} and {second}")
     if finding.verdict == NONE:
@@ -296,12 +296,12 @@ def _gap(finding: Finding) -> str:
 def _effect(finding: Finding) -> str:
     """A main effect after the name of the model, an interaction as a clause of its own."""
     if finding.measure == EFFECTS[0]:
-        return f"{_gap(finding)}, averaged over the rest"
+        return f"{gap_said(finding)}, averaged over the rest"
     if finding.within:
         first, second = (words.plain(name) for name in (finding.within, finding.against))
-        sides = " and ".join(_sides(finding))
-        return f"{first}, compared with {second}, {_change(finding, f'the gap between {sides}')}"
-    size, margin = amount(finding.estimate.value, finding.unit, signed=True), _margin(finding)
+        both_sides = " and ".join(sides(finding))
+        return f"{first}, compared with {second}, {change(finding, f'the gap between {both_sides}')}"
+    size, margin = amount(finding.estimate.value, finding.unit, signed=True), margin_said(finding)
     what = f"the interaction {words.plain(finding.contrast)}"
     if finding.verdict == NONE:
         return f"{what} is not as large as {margin}"
@@ -393,7 +393,7 @@ def _gaps_of_groups(found: Sequence[Finding]) -> Iterator[str]:
     if exact:
         yield f"{_pairs(exact)}: exactly no difference"
     if small := [one for one in found if one.verdict == NONE and one not in exact]:
-        yield f"{_pairs(small)}: none as large as {_margin(small[0])}"
+        yield f"{_pairs(small)}: none as large as {margin_said(small[0])}"
     if undecided := [one for one in found if one.verdict == UNDECIDED]:
         yield f"{_pairs(undecided)}: undecided"
 
@@ -402,11 +402,11 @@ def _clause(finding: Finding) -> str:
     if finding.measure == "gap_difference":
         experiment = experiment_of(finding)
         first, second = map(words.plain, experiment.contrast or ("", "")) if experiment else ("", "")
-        sides = " and ".join(_sides(finding))
-        return f"{first}, compared with {second}, {_change(finding, f'the gap between {sides}')}"
+        both_sides = " and ".join(sides(finding))
+        return f"{first}, compared with {second}, {change(finding, f'the gap between {both_sides}')}"
     if finding.measure in EFFECTS:
         return _effect(finding) if finding.measure != EFFECTS[0] else f"it {_effect(finding)}"
-    return f"it {_gap(finding)}"
+    return f"it {gap_said(finding)}"
 
 
 def _together(several: Sequence[Finding]) -> str:
@@ -416,11 +416,11 @@ def _together(several: Sequence[Finding]) -> str:
     ]
     experiment, first = experiment_of(several[0]), several[0]
     if first.measure == "gap_difference" or first.within or first.measure == EFFECTS[2]:
-        return f"{_pairs(several)} likewise, by {_listed(sizes)}{_but(first)}"
-    names, reference = _listed([_sides(one)[0] for one in several]), _sides(first)[1]
+        return f"{_pairs(several)} likewise, by {listed(sizes)}{_but(first)}"
+    names, reference = listed([sides(one)[0] for one in several]), sides(first)[1]
     more, less = (names, reference) if first.estimate.value > 0 else (reference, names)
     claim = ((experiment.says if experiment else "") or _CLAIM).format(more=more, less=less)
-    return f"it {claim} as well, by {_listed(sizes)}{_but(first)}"
+    return f"it {claim} as well, by {listed(sizes)}{_but(first)}"
 
 
 def _pairs(several: Sequence[Finding]) -> str:
@@ -436,18 +436,18 @@ def _with_one_reference(several: Sequence[Finding]) -> str:
     if not first.reference_group:
         return words.plain(first.contrast)
     if first.within:
-        levels = _listed([words.plain(one.within) for one in several])
-        return f"{' against '.join(_sides(first))} for {levels} against {words.plain(first.against)}"
-    return f"{_listed([_sides(one)[0] for one in several])} against {_sides(first)[1]}"
+        levels = listed([words.plain(one.within) for one in several])
+        return f"{' against '.join(sides(first))} for {levels} against {words.plain(first.against)}"
+    return f"{listed([sides(one)[0] for one in several])} against {sides(first)[1]}"
 
 
-def _margin(finding: Finding) -> str:
+def margin_said(finding: Finding) -> str:
     return amount(finding.margin, finding.unit).replace(".0 ", " ")
 
 
 def _but(finding: Finding) -> str:
     return {
-        SMALL: f", which is less than the {_margin(finding)} that count as a gap",
+        SMALL: f", which is less than the {margin_said(finding)} that count as a gap",
         UNSTABLE: " as asked here, but not in other wordings",
     }.get(finding.verdict, "")
 
@@ -459,7 +459,7 @@ def _undecided(finding: Finding, claim: str, sides: str) -> str:
     told = f"leaves undecided whether {sides} are treated differently: a gap of {size} may be chance"
     if math.isnan(finding.margin):
         return told
-    return f"{told}, and one of {_margin(finding)} is not ruled out"
+    return f"{told}, and one of {margin_said(finding)} is not ruled out"
 
 
 def _difference(finding: Finding, found: Sequence[Finding]) -> str:
@@ -470,8 +470,8 @@ def _difference(finding: Finding, found: Sequence[Finding]) -> str:
     first, second = (words.plain(name) for name in (*names, "the rest")[:2])
     both = [one for one in parts if one is not None]
     if len(both) < 2:
-        sides = " and ".join(_sides(finding))
-        return f"{model}: compared with {second}, {first} {_change(finding, f'the gap between {sides}')}"
+        both_sides = " and ".join(sides(finding))
+        return f"{model}: compared with {second}, {first} {change(finding, f'the gap between {both_sides}')}"
     signs = {one.estimate.value > 0 for one in both}
     experiment = experiment_of(finding)
     if len(signs) == 1 and all(one.verdict in (FOUND, UNSTABLE) for one in both):
@@ -480,10 +480,10 @@ def _difference(finding: Finding, found: Sequence[Finding]) -> str:
         ]
         told = f"{_claim(both[0], experiment)} by {sizes[0]} with {first} and by {sizes[1]} with {second}"
     elif {one.verdict for one in both} == {NONE}:
-        told = f"{_gap(both[0])} with {first}, nor with {second}"
+        told = f"{gap_said(both[0])} with {first}, nor with {second}"
     else:
-        told = f"{_gap(both[0])} with {first}, and {_gap(both[1])} with {second}"
-    return f"{model} {told}; {first} {_change(finding, 'that')}"
+        told = f"{gap_said(both[0])} with {first}, and {gap_said(both[1])} with {second}"
+    return f"{model} {told}; {first} {change(finding, 'that')}"
 
 
 def part(finding: Finding, subset: str, found: Sequence[Finding]) -> Finding | None:
@@ -497,9 +497,9 @@ def part(finding: Finding, subset: str, found: Sequence[Finding]) -> Finding | N
     return None
 
 
-def _change(finding: Finding, what: str) -> str:
-    size, margin = amount(finding.estimate.value, finding.unit), _margin(finding)
-    toward = _sides(finding)[0 if finding.estimate.value > 0 else 1]
+def change(finding: Finding, what: str) -> str:
+    size, margin = amount(finding.estimate.value, finding.unit), margin_said(finding)
+    toward = sides(finding)[0 if finding.estimate.value > 0 else 1]
     moves = f"moves {what} toward {toward} by {size}"
     if finding.verdict == NONE:
         exact = finding.estimate.value == 0 and math.isnan(finding.estimate.error)
