@@ -7,6 +7,7 @@ from .compare import (
     Row as Row,
     check_run as check_run,
     compare_runs as compare_runs,
+    comparison_page as comparison_page,
     comparison_table as comparison_table,
     read_run as read_run,
     scored_rows as scored_rows,
@@ -44,3 +45,4 @@ from .several import (
     resume_several as resume_several,
 )
 from .soundness import Soundness as Soundness, check_study as check_study
+from .viewer import RunsServer as RunsServer, Viewer as Viewer

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
-from swapbias.audit.results import FINDINGS_JSON, needed, parse_manifest, parse_results, scored_items
+from swapbias.audit.results import FINDINGS_JSON, REPORT, needed, parse_manifest, parse_results, scored_items
 from swapbias.audit.run import MANIFEST, Run
 from swapbias.errors import UsageError
 from swapbias.findings import (
     MARGIN,
+    MOST_DETAILED,
     Finding,
     Gate,
     check_gaps,
@@ -25,14 +27,26 @@ from swapbias.findings import (
     findings_table,
     units,
 )
-from swapbias.privacy import own_data
-from swapbias.report import comparison_figures, inert, shown
-from swapbias.studies import load_study
+from swapbias.privacy import own_data, public_model
+from swapbias.report import (
+    ComparedModel,
+    ComparisonPage,
+    Quantity,
+    comparison_figures,
+    inert,
+    render_comparison,
+    shown,
+)
+from swapbias.studies import PROMPT_COLUMNS, load_study
 
 MOST_QUANTITIES = 2_000  # of one run; a whole audit of every study has some hundred
 MOST_MODELS = 100  # of one run
 MOST_CELLS = 2_000_000  # of a comparison
-MOST_COMPARED = 20  # models that are compared two by two
+MOST_COMPARED = 500  # models with differences, each from one of them
+_LONGEST = 200  # characters of a model's name in a page
+MOST_DRAWN = 20  # models in the figures of a folder; the page shows all
+MOST_PAIRED = 20  # models that are compared two by two
+_HEAVY = ("text", "candidates", "top_tokens")  # columns of scored rows that one model's stand for all
 _SHA256 = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 Items = Mapping[str, pd.DataFrame]
 
@@ -137,40 +151,96 @@ def _items(run: Run) -> Items:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Runs compared: side by side, the differences between their models, and what was left out, in sentences."""
+    """Runs compared: side by side, the differences between their models, and what was left out, in sentences.
+
+    ``rows`` are scored rows by study and label of a column, of which the first model's hold the texts; ``reference``
+    is the label of the column that differences are from.
+    """
 
     comparison: Comparison
     differences: Sequence[Finding]
     rows: Mapping[str, Mapping[str, pd.DataFrame]]
     left_out: Sequence[str]
+    reference: str = ""
 
 
-def compare_runs(runs: Sequence[ComparedRun]) -> Compared:
+def compare_runs(runs: Sequence[ComparedRun], *, every_pair: bool = False) -> Compared:
     """What ``swapbias compare`` makes of two runs or more.
+
+    Args:
+        runs: in any order; the first model of the first is what the others are compared with.
+        every_pair: compare every two models.
 
     Raises:
         UsageError: they have no experiment in common, or there is more than a table can hold.
     """
     comparison = side_by_side(runs)
+    if every_pair and len(comparison.columns) > MOST_PAIRED:
+        raise UsageError(
+            f"--every-pair with {len(comparison.columns)} models, expected at most {MOST_PAIRED}. Name fewer runs, "
+            "or leave it out: each is then compared with the first."
+        )
+    first = next(iter(dict.fromkeys(one.model_id for one in runs[0].found)), "") if runs else ""
+    mine = [one for one in comparison.columns if runs and (one.run.key, one.model_id) == (runs[0].key, first)]
+    reference = mine[0].label if mine else ""
     rows, left_out = scored_rows(runs, comparison.columns)
-    differences = compare(rows)
+    differences = compare(rows, reference=reference, every_pair=every_pair)
     if not differences and not any(sum(map(bool, row.found)) > 1 for row in comparison.rows):
         raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
-    return Compared(comparison, differences, rows, left_out)
+    models = max(map(len, rows.values()), default=0)
+    pairs = models * (models - 1) // 2 if every_pair else models - 1
+    if pairs > MOST_DETAILED:
+        told = f"{pairs} pairs of models, at most {MOST_DETAILED} are compared so closely. Name fewer runs for more."
+        left_out = [*left_out, f"Differences by slice, by subset and as published are left out: there are {told}"]
+    if len(comparison.columns) > MOST_DRAWN:
+        many = f"{len(comparison.columns)} models, at most {MOST_DRAWN} fit one"
+        left_out = [*left_out, f"Figures are left out: there are {many}. Name fewer runs."]
+    return Compared(comparison, differences, rows, left_out, reference)
 
 
 def write_comparison(folder: Path, compared: Compared) -> None:
-    """side_by_side.csv, comparison.csv and figures, each where there is anything in it."""
+    """The page, side_by_side.csv, comparison.csv and figures, each table where there is anything in it."""
     result = Run(folder)
     if compared.comparison.rows:
         result.write_csv("side_by_side.csv", comparison_table(compared.comparison))
     if compared.differences:
         table = findings_table(compared.differences)
         result.write_csv("comparison.csv", table.map(lambda cell: inert(cell) if isinstance(cell, str) else cell))
-    found = [replace(one, model_id=column.label) for column in compared.comparison.columns for one in column.found]
-    for figure in comparison_figures(found, compared.rows):
+    columns = compared.comparison.columns if len(compared.comparison.columns) <= MOST_DRAWN else ()
+    found = [replace(one, model_id=column.label) for column in columns for one in column.found]
+    for figure in comparison_figures(found, compared.rows if columns else {}):
         result.write(f"figures/{figure.name}.svg", figure.svg)
         result.write(f"figures/{figure.name}.png", figure.png)
+    result.write(REPORT, render_comparison(comparison_page(compared)).encode())
+
+
+def comparison_page(compared: Compared) -> ComparisonPage:
+    """What the page shows: models and runs by names that tell no place of this machine."""
+    columns = compared.comparison.columns
+    names = _page_names(columns)
+    by_key: dict[tuple[str, ...], dict[str, Finding]] = {}
+    contrasts = {f"{compared.reference} - {label}": name for label, name in names.items()}
+    for one in compared.differences:
+        if one.slice_by == "all" and not one.view and one.contrast in contrasts:
+            by_key.setdefault((one.study, one.experiment, one.subset), {})[contrasts[one.contrast]] = one
+    return ComparisonPage(
+        models=[
+            ComparedModel(
+                names[one.label],
+                one.run.place if one.run.commit else one.run.name,
+                one.run.manifest,
+                [replace(each, model_id=names[one.label]) for each in one.run.found if each.model_id == one.model_id],
+            )
+            for one in columns
+        ],
+        reference=names.get(compared.reference, ""),
+        quantities=[_shown_row(row, columns, names, by_key) for row in compared.comparison.rows],
+        differences=[_shown_difference(one, names) for one in compared.differences],
+        scored={
+            study: {names[label]: rows for label, rows in models.items()} for study, models in compared.rows.items()
+        },
+        notes=[*compared.comparison.footnotes, *compared.left_out],
+    )
 
 
 def check_run(
@@ -245,29 +315,48 @@ def scored_rows(
 ) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
     """Scored rows by study and model, where they are at hand, and sentences that say what is left out.
 
-    Models stand in the order of the runs, by their columns' labels. Rows that no audit writes are left out.
+    Models stand in the order of the runs, by their columns' labels; texts stand in the rows of a study's first model
+    alone. Rows that no audit writes are left out.
     """
     if len(columns) > MOST_COMPARED:
         many = f"{len(columns)} models, expected at most {MOST_COMPARED}"
         return {}, [f"Differences are left out: there are {many}. Name fewer runs."]
     found: dict[str, dict[str, pd.DataFrame]] = {}
     left_out = []
+    by_run: dict[tuple[str, str, str], list[Column]] = {}
+    for column in columns:
+        by_run.setdefault(column.run.key, []).append(column)
     for run in {one.key: one for one in runs}.values():
         try:
             items = run.items()
         except ValueError as error:
             left_out.append(f"Left out of the differences: {error}")
             continue
-        for column, (study, scored) in product(columns, items.items()):
+        for column, (study, scored) in product(by_run.get(run.key, ()), items.items()):
             rows = scored[scored["model_id"] == column.model_id]
-            if column.run.key != run.key or not len(rows):
+            if not len(rows):
                 continue
-            if trouble := _trouble(study, rows):
+            first = next(iter(found.get(study, {}).values()), None)
+            asked = _asked_alike(first, rows)
+            if trouble := "" if asked else _trouble(study, rows):
                 told = f"{column.title}: its scored prompts of {shown(study)} are not what an audit writes"
                 left_out.append(f"Left out of the differences: {told} ({trouble}).")
             else:
-                found.setdefault(study, {})[column.label] = rows.assign(model_id=column.label)
+                if first is not None and asked:  # of a hundred models each prompt is held once
+                    rows = first[asked].assign(**{name: rows[name].array for name in rows if name not in asked})
+                kept = rows.drop(columns=[one for one in _HEAVY if first is not None and one in rows])
+                found.setdefault(study, {})[column.label] = kept.assign(model_id=column.label)
     return found, left_out
+
+
+def _asked_alike(first: pd.DataFrame | None, rows: pd.DataFrame) -> list[str]:
+    """The columns of prompts, where two models read the very same ones and the second's scores are numbers."""
+    if first is None or len(first) != len(rows) or not is_numeric_dtype(rows["score"]):
+        return []
+    columns = [name for name in PROMPT_COLUMNS if name in first]
+    if set(columns) != {name for name in PROMPT_COLUMNS if name in rows}:
+        return []
+    return columns if all(first[name].array.equals(rows[name].array) for name in columns) else []
 
 
 def _trouble(study: str, rows: pd.DataFrame) -> str:
@@ -313,6 +402,61 @@ def _told_apart(columns: Sequence[Column], more: Callable[[Column, int], str]) -
         longer = one.title + more(one, before[one.title])
         made.append(replace(one, title=longer) if whole[one.title] > 1 else one)
     return made
+
+
+# --- the page -----------------------------------------------------------------------------------------
+
+
+def _page_names(columns: Sequence[Column]) -> dict[str, str]:
+    """By label what a page calls a model: by its name; where others have that, with its run, and a number."""
+    public = {one.label: shown(public_model(one.model_id), _LONGEST) for one in columns}
+    many = Counter(public.values())
+    told = {
+        one.label: public[one.label]
+        if many[public[one.label]] == 1
+        else f"{public[one.label]} ({one.run.place if one.run.commit else one.run.name})"
+        for one in columns
+    }
+    twice, before = Counter(told.values()), Counter[str]()
+    for label, name in told.items():
+        before[name] += 1
+        told[label] = f"{name} [{before[name]}]" if twice[name] > 1 else name
+    return told
+
+
+def _shown_row(
+    row: Row,
+    columns: Sequence[Column],
+    names: Mapping[str, str],
+    away: Mapping[tuple[str, ...], Mapping[str, Finding]],
+) -> Quantity:
+    found = tuple(
+        replace(one, model_id=names[column.label]) if one is not None else None
+        for column, one in zip(columns, row.found, strict=True)
+    )
+    first, experiment = row.first, experiment_of(row.first)
+    several = experiment is not None and (experiment.groups or experiment.factors)
+    subset = ", ".join(filter(None, (first.subset, first.contrast if several else "")))
+    known = {one.model_id for one in found if one is not None}
+    mine = {
+        name: one
+        for name, one in away.get((first.study, first.experiment, subset), {}).items()
+        if first.headline and name in known
+    }
+    return Quantity(found, row.note, mine)
+
+
+def _shown_difference(finding: Finding, names: Mapping[str, str]) -> Finding:
+    """A difference whose models have the names of the page; a correlation over all models names none of them."""
+    first, minus, second = finding.contrast.partition(" - ")
+    if finding.measure != "model_difference":
+        return replace(finding, model_id="")
+    if not (minus and first in names and second in names):  # a name with a minus in it
+        first = next((one for one in names if finding.contrast.startswith(f"{one} - ")), first)
+        second = finding.contrast[len(first) + 3 :]
+    told = " - ".join(names.get(one, public_model(one)) for one in (first, second))
+    direction = finding.direction.replace(first, names.get(first, first), 1)
+    return replace(finding, contrast=told, model_id=told, direction=direction)
 
 
 # --- rows ---------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from swapbias.cli.study import study
 from swapbias.cli.swap import swap
 from swapbias.cli.terminal import AsJson, err, out, print_json, print_reproduced
 from swapbias.cli.train import train
+from swapbias.cli.view import view
 from swapbias.errors import UsageError
 
 app = typer.Typer(
@@ -47,6 +48,7 @@ app.command("figures")(figures)
 app.command("share")(share)
 app.command("export")(export)
 app.command("compare")(compare)
+app.command("view")(view)
 
 # Torch and transformers bring a million objects that stay: by Python's own threshold (700) a fifth of an audit's
 # start goes by in looking for garbage among them.

@@ -285,7 +285,7 @@ def _show(run: "Run", found: "Sequence[Finding]", as_json: bool) -> None:
 def _show_several(done: "Several", as_json: bool) -> None:
     """The comparison, a report for each model, and those that failed: exit 1 where any did."""
     from swapbias.audit import compare_runs, read_run
-    from swapbias.cli.compare import comparison_record, print_comparison
+    from swapbias.cli.compare import comparison_record, print_comparison, said
 
     runs = [read_run(one.folder) for one in done.runs.values()]
     try:
@@ -298,8 +298,8 @@ def _show_several(done: "Several", as_json: bool) -> None:
         print_json({"folder": str(done.folder), "reports": reports, "failed": done.failed, "comparison": told})
     else:
         if compared:
-            print_comparison(out, compared.comparison, compared.differences, compared.left_out)
-            out.print(f"Comparison: {done.folder / 'comparison'}", soft_wrap=True, markup=False)
+            print_comparison(out, compared.comparison, compared.differences, compared.left_out, said(compared))
+            out.print(f"Comparison: {done.folder / 'comparison' / 'report.html'}", soft_wrap=True, markup=False)
         for path in reports.values():
             out.print(f"Report: {path}", soft_wrap=True, markup=False)
         for model, why in done.failed.items():

@@ -17,12 +17,9 @@ if TYPE_CHECKING:
     from swapbias.audit import Column, Compared, Comparison, Row
     from swapbias.findings import Finding
 
-NO_RANKING = (
-    "This is a comparison and not a ranking: models have different vocabularies, and the studies' word lists cover "
-    "them to different degrees. Runs stand in the order of their models' names. A value near zero is no proof that "
-    "a model is fair: it says that this quantity is small on these prompts."
-)
 MORE = "There is more than is printed here. Write the whole comparison to a folder with --out."
+REPORT = "report.html"
+_LONGEST = 4_000  # characters of a sentence
 MOST_PRINTED = 2_000  # numbers: more than anybody reads
 
 
@@ -36,8 +33,12 @@ def compare(
         ),
     ],
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder for comparison.csv, side_by_side.csv and figures.")
+        Path | None,
+        typer.Option("--out", help="Folder for the page (report.html), tables and figures."),
     ] = None,
+    every_pair: Annotated[
+        bool, typer.Option("--every-pair", help="Compare every two models, not each with the first.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare models: their numbers side by side, differences, and correlations of scores. It ranks nothing."""
@@ -51,16 +52,24 @@ def compare(
     if len(read) < 2:
         why = f": {broken[0]}" if broken else ". Name further folders of runs, or results repositories."
         raise UsageError(f"{len(read)} run{'s' * (not read)} can be read, expected two or more{why}")
-    compared = compare_runs(read)
+    compared = compare_runs(read, every_pair=every_pair)
     if folder:
         write_comparison(folder, compared)
     if as_json:
         print_json(comparison_record(compared))
         return
     left_out = [f"Left out: {one}" for one in broken] + list(compared.left_out)
-    print_comparison(out, compared.comparison, compared.differences, left_out)
-    if folder:
-        out.print(f"Comparison: {folder}", soft_wrap=True, markup=False)
+    print_comparison(out, compared.comparison, compared.differences, left_out, said(compared))
+    told = f"Page: {folder / REPORT}" if folder else "Write it as a page, with the evidence, with --out DIR."
+    out.print(told, soft_wrap=True, markup=False)
+
+
+def said(compared: "Compared") -> list[str]:
+    """The sentences of the page, with the question that each is about."""
+    from swapbias.audit import comparison_page
+    from swapbias.report import sentences
+
+    return [f"{one.study} {one.experiment}: {told}" for one, told in sentences(comparison_page(compared))]
 
 
 def comparison_record(compared: "Compared") -> dict[str, object]:
@@ -79,14 +88,20 @@ def comparison_record(compared: "Compared") -> dict[str, object]:
 
 
 def print_comparison(
-    out: Console, comparison: "Comparison", differences: "Sequence[Finding]" = (), left_out: Sequence[str] = ()
+    out: Console,
+    comparison: "Comparison",
+    differences: "Sequence[Finding]" = (),
+    left_out: Sequence[str] = (),
+    said: Sequence[str] = (),
 ) -> None:
-    """A table of each study, models under each other; differences; what is not comparable, and that nobody wins.
+    """The page's sentences, a table of each study, differences, what is not comparable, and that nobody wins.
 
     Names may be strangers': they are printed as they are, without markup or anything a terminal would obey.
     """
-    from swapbias.report import shown
+    from swapbias.report import NO_RANKING, shown
 
+    for one in said:
+        out.print(Text(shown(one, _LONGEST)), soft_wrap=True)
     whole = [one for one in differences if one.slice_by == "all"]
     left = MOST_PRINTED
     for study in dict.fromkeys(row.first.study for row in comparison.rows):
@@ -120,7 +135,8 @@ def _add(table: Table, row: "Row", cells: "Sequence[tuple[Column, Finding]]") ->
         table.add_row(
             Text(name if number == 1 else ""),
             Text(shown(column.title, 120)),
-            f"{words.value_of(found)} {words.interval(found.estimate, signed=words.is_signed(found))}",
+            Text(f"{words.value_of(found)} {words.interval(found.estimate, signed=words.is_signed(found))}")
+            + Text(f"\n{found.verdict}" if found.verdict else ""),
             words.counted(found.estimate),
             end_section=number == len(cells),
         )

@@ -1,4 +1,10 @@
-from .comparison import agreeing as agreeing, compare as compare, condition_scores as condition_scores, units as units
+from .comparison import (
+    MOST_DETAILED as MOST_DETAILED,
+    agreeing as agreeing,
+    compare as compare,
+    condition_scores as condition_scores,
+    units as units,
+)
 from .disaggregation import (
     MARGIN as MARGIN,
     all_alike as all_alike,
@@ -13,7 +19,9 @@ from .finding import (
     ALL_GAPS as ALL_GAPS,
     APART as APART,
     AS_PUBLISHED as AS_PUBLISHED,
+    DIFFERENCE as DIFFERENCE,
     EFFECTS as EFFECTS,
+    FOUND as FOUND,
     NONE as NONE,
     SMALL as SMALL,
     SPREAD as SPREAD,

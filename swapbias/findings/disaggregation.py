@@ -13,6 +13,7 @@ from swapbias import measures
 from swapbias.findings.finding import (
     APART,
     AS_PUBLISHED,
+    DIFFERENCE,
     EFFECTS,
     FOUND,
     NONE,
@@ -380,7 +381,7 @@ def disaggregate(
     if robustness:
         marked = [one for each in marked for one in _held_up(each, chosen, parts, models[0], seed)]
     many = {one.name for one in chosen.experiments if one.groups}
-    marked = _disagreeing(_corrected(marked, chosen.correction, many))
+    marked = _disagreeing(corrected(marked, chosen.correction, many))
     return with_intersections(judged([_joined(finding, known) for finding in marked], margin=margin))
 
 
@@ -481,7 +482,7 @@ def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
     return told
 
 
-def _corrected(found: Sequence[Finding], method: str, many: Collection[str]) -> list[Finding]:
+def corrected(found: Sequence[Finding], method: str, many: Collection[str]) -> list[Finding]:
     """p-values of slices and views within their families; those of headlines are a family of their own.
 
     The contrasts of an experiment with ``many`` groups are of one family.
@@ -532,7 +533,7 @@ def _judged(finding: Finding, share: float | None) -> Finding:
     if finding.measure == "intersection":
         beyond = finding.estimate.p_adjusted < LEVEL and finding.estimate.value > 0
         return replace(finding, verdict=APART if beyond else "")
-    if not MEASURES[finding.measure].reach or finding.view:
+    if not (MEASURES[finding.measure].reach or finding.measure == DIFFERENCE) or finding.view:
         return finding
     estimate, margin = finding.estimate, margin_in(finding.unit, MARGIN if share is None else share)
     error, freedom = estimate.error, estimate.freedom

@@ -231,6 +231,7 @@ FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS = (
 SPREAD = "group_spread"  # the test of several groups at once
 ALL, ALL_GAPS = "all groups", "all groups, gaps"  # its contrasts: of their means, of their gaps in two subsets
 EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
+DIFFERENCE = "model_difference"  # the measure of one model's value minus another's
 APART = "further from the mean than the sum of its parts"  # the verdict of an intersection that is
 _ROUNDING = 1e-6  # cosines and probabilities are kept as float32
 

@@ -1,3 +1,11 @@
+from .comparison import (
+    NO_RANKING as NO_RANKING,
+    ComparedModel as ComparedModel,
+    ComparisonPage as ComparisonPage,
+    Quantity as Quantity,
+    render_comparison as render_comparison,
+    sentences as sentences,
+)
 from .figures import (
     FORMATS as FORMATS,
     STYLES as STYLES,
@@ -8,6 +16,7 @@ from .figures import (
     headline_figure as headline_figure,
 )
 from .page import Page as Page, environment as environment, render as render, render_summary as render_summary
+from .runs import ListedRun as ListedRun, render_runs as render_runs
 from .sentence import Answer as Answer, answer as answer, summary as summary
 from .tables import headline_tables as headline_tables, terminal_table as terminal_table
 from .words import checked as checked, gated as gated, inert as inert, p_value as p_value, shown as shown

@@ -149,8 +149,7 @@ def _ground(axis: Axis, height: int) -> Markup:
 def _dot(one: Dot, axis: Axis, y: float) -> Markup:
     if math.isnan(one.value):
         return Markup("")
-    place = 0 if one.group is None else one.group % len(_SHAPES)
-    kind = "gap" if one.group is None else f"g{one.group % _COLOURS}"
+    kind, shape = ("gap", _SHAPES[0]) if one.group is None else _look(one.group)
     drawn = Markup("")
     if math.isfinite(one.least) and math.isfinite(one.most):
         left, right = axis.at(one.least), axis.at(one.most)
@@ -163,8 +162,26 @@ def _dot(one: Dot, axis: Axis, y: float) -> Markup:
             kind, axis.at(one.low), axis.at(one.high), y, y
         )
     return drawn + Markup('<svg x="{}%" y="{}" overflow="visible"><path class="dot {}{}" d="{}"/></svg>').format(
-        axis.at(one.value), y, kind, " hollow" if one.hollow else "", _SHAPES[place]
+        axis.at(one.value), y, kind, " hollow" if one.hollow else "", shape
     )
+
+
+def _look(group: int) -> tuple[str, str]:
+    """The class of a group's colour and its shape."""
+    return f"g{group % _COLOURS}", _SHAPES[group % len(_SHAPES)]
+
+
+def crowd(values: Sequence[float], axis: Axis, *, title: str) -> Markup:
+    """Many values on one scale as small dots in five lanes, none of them named."""
+    height = 2 * _HEIGHT
+    dots = [
+        Markup('<circle class="dot gap" cx="{}%" cy="{}" r="2.5"/>').format(axis.at(one), 8 + 8 * (place % 5))
+        for place, one in enumerate(values)
+        if not math.isnan(one)
+    ]
+    return Markup(
+        '<svg class="strip" width="100%" height="{}" role="img" aria-label="{}" focusable="false">{}</svg>'
+    ).format(height, title, _ground(axis, height) + Markup("").join(dots))
 
 
 def ruler(axis: Axis, unit: str = "") -> Markup:
@@ -187,10 +204,11 @@ def ruler(axis: Axis, unit: str = "") -> Markup:
 
 def key(group: int) -> Markup:
     """The shape of a group, for a legend."""
+    colour, shape = _look(group)
     return Markup(
         '<svg class="key" width="14" height="14" aria-hidden="true"><path transform="translate(7 7)" '
-        'class="dot g{}" d="{}"/></svg>'
-    ).format(group % _COLOURS, _SHAPES[group % len(_SHAPES)])
+        'class="dot {}" d="{}"/></svg>'
+    ).format(colour, shape)
 
 
 def interval_key() -> Markup:

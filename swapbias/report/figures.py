@@ -632,8 +632,9 @@ def comparison_figures(found: Sequence[Finding], runs: Mapping[str, Mapping[str,
         runs: scored rows by study and model, where they are at hand.
     """
     with matplotlib.rc_context(STYLE):
+        every = list(dict.fromkeys(one.model_id for one in found))
         for study in dict.fromkeys(one.study for one in found):
-            yield from _gaps_by_model(study, [one for one in found if one.study == study])
+            yield from _gaps_by_model(study, [one for one in found if one.study == study], every)
         for study, models in runs.items():
             kinds = agreeing(load_study(study))
             if kinds:
@@ -641,7 +642,7 @@ def comparison_figures(found: Sequence[Finding], runs: Mapping[str, Mapping[str,
                 yield from _by_template(study, kinds[1], models)
 
 
-def _gaps_by_model(study: str, found: Sequence[Finding]) -> Iterator[Drawn]:
+def _gaps_by_model(study: str, found: Sequence[Finding], models: list[str]) -> Iterator[Drawn]:
     for experiment in load_study(study).experiments:
         mine = [
             one
@@ -655,9 +656,10 @@ def _gaps_by_model(study: str, found: Sequence[Finding]) -> Iterator[Drawn]:
         axis = figure.subplots()
         axis.axvline(0, color="#999999", linewidth=0.8)
         for row, one in enumerate(mine):
-            estimate = one.estimate
-            axis.hlines(row, estimate.ci_low, estimate.ci_high, color=_GAP, linewidth=1.3)
-            axis.plot(estimate.value, row, "o", color=_GAP, markersize=5)
+            estimate, place = one.estimate, models.index(one.model_id)
+            colour, marker = COLOURS[place % len(COLOURS)], MARKERS[(place + place // len(COLOURS)) % len(MARKERS)]
+            axis.hlines(row, estimate.ci_low, estimate.ci_high, color=colour, linewidth=1.3)
+            axis.plot(estimate.value, row, marker, color=colour, markersize=5)
         axis.set_yticks(range(len(mine)), [shown(f"{one.model_id} {plain(one.subset)}".strip()) for one in mine])
         axis.set_ylim(len(mine) - 0.5, -0.5)
         axis.set_xlabel(f"{plain(mine[0].contrast)}, {mine[0].unit}")

@@ -96,9 +96,9 @@
 
   // --- pairs ----------------------------------------------------------------------------------------
 
-  /** Codes of a prompt: group, text, its score, tokens, answer. @typedef {[number, number, number|null, number, number]} Prompt */
+  /** Codes of a prompt: group, text, its score, tokens, answer. A comparison has a score a model. @typedef {[number, number, any, number, number]} Prompt */
   /** Codes of the fields, then the prompts. @typedef {[number[], Prompt[]]} Entry */
-  /** @typedef {{fields: string[], titles: string[], values: Object<string, string[]>, tokens: [string, number][][], sides: string[], scale: number, unit: string, entries: Entry[]}} Pairs */
+  /** @typedef {{fields: string[], titles: string[], values: Object<string, string[]>, models?: string[], tokens: [string, number][][], sides: string[], scale: number, unit: string, entries: Entry[]}} Pairs */
 
   /** @param {string} id @returns {Promise<Pairs>} */
   async function unpacked(id) {
@@ -137,10 +137,36 @@
 
   /** The gap of a pair in points; null where it has none. @param {Pairs} pairs @param {Entry} entry */
   function gap(pairs, entry) {
+    if (pairs.models) return spread(gapsByModel(pairs, entry));
     /** @param {string} side */
     const score = (side) => entry[1].find((one) => pairs.values.group[one[0]] === side)?.[2] ?? null;
     const [first, second] = pairs.sides.map(score);
     return first === null || second === null ? null : (first - second) * pairs.scale;
+  }
+
+  /** Of compared models: the gap of a pair in points by each, null where it has none. @param {Pairs} pairs @param {Entry} entry @returns {(number|null)[]} */
+  function gapsByModel(pairs, entry) {
+    const [first, second] = pairs.sides.map((side) => entry[1].find((one) => pairs.values.group[one[0]] === side)?.[2]);
+    return (pairs.models ?? []).map((_, place) => first && second && first[place] !== null && second[place] !== null ? (first[place] - second[place]) * pairs.scale : null);
+  }
+
+  /** How far apart models are. @param {(number|null)[]} gaps */
+  function spread(gaps) {
+    const known = gaps.flatMap((one) => (one === null ? [] : [one]));
+    return known.length > 1 ? Math.max(...known) - Math.min(...known) : null;
+  }
+
+  /** What each of the compared models gave a pair; of many models the gaps alone. @param {Pairs} pairs @param {Entry} entry */
+  function modelNodes(pairs, entry) {
+    const gaps = gapsByModel(pairs, entry);
+    const models = pairs.models ?? [];
+    const many = models.length > 12;
+    const lines = models.map((name, place) => {
+      const scores = entry[1].map((one) => `${pairs.values.group[one[0]].replaceAll("_", " ")} ${number(one[2][place] === null ? null : one[2][place] * pairs.scale, 1, false)}`).join(", ");
+      const found = gaps[place];
+      return `${name}: ${found === null ? scores : number(found, 1, true) + (many ? "" : ` (${scores})`)}`;
+    });
+    return (many ? [lines.join(" · ")] : lines).map((line) => made("p", { class: "facts", dir: "auto" }, line));
   }
 
   /** @param {Pairs} pairs @param {Entry} entry */
@@ -152,6 +178,7 @@
     for (const text of texts) {
       const mine = entry[1].filter((one) => pairs.values.text[one[1]] === text);
       node.append(made("p", {}, marked(text, texts.length === 2 ? texts[1 - texts.indexOf(text)] : "")));
+      if (pairs.models) continue;
       const scores = mine.map((one) => `${pairs.values.group[one[0]].replaceAll("_", " ")} ${number(one[2] === null ? null : one[2] * pairs.scale, 1, false)}`);
       node.append(made("p", { class: "facts" }, scores.join(" · ")));
       const tokens = mine.map((one) => pairs.tokens[one[3]]).find((one) => one && one.length);
@@ -159,7 +186,8 @@
       if (tokens) node.append(made("p", { class: "facts" }, "likeliest: " + tokens.map(([word, p]) => `${word} ${p}`).join(", ")));
       else if (answers.length) node.append(made("p", { class: "facts" }, "answer: " + answers.join(" / ")));
     }
-    if (difference !== null) node.append(made("p", {}, made("strong", {}, `gap ${number(difference, 1, true)}`)));
+    if (pairs.models) node.append(...modelNodes(pairs, entry));
+    else if (difference !== null) node.append(made("p", {}, made("strong", {}, `gap ${number(difference, 1, true)}`)));
     node.append(made("p", { class: "facts" }, facts.join(" · ")));
     return node;
   }
@@ -176,7 +204,7 @@
       this.search = made("input", { type: "search" });
       this.selects = pairs.fields.map((name) => choice(["all", ...pairs.values[name]]));
       this.group = choice(["all", ...pairs.values.group]);
-      this.order = choice(["as asked", "highest gap first", "lowest gap first", "largest gap first"]);
+      this.order = choice(pairs.models ? ["as asked", "models furthest apart first"] : ["as asked", "highest gap first", "lowest gap first", "largest gap first"]);
       this.before = this.button("before", -1);
       this.after = this.button("more", 1);
       this.initial = pairs.fields.map((name) => (name === "wording" && pairs.values[name].includes("as asked") ? "as asked" : "all"));

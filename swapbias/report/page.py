@@ -106,8 +106,7 @@ def render(page: Page) -> str:
         models=manifest["models"],
         style=style,
         script=script,
-        policy=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "base-uri 'none'; form-action 'none'",
+        policy=policy(style, script),
         answers=_answers(page.found),
         headlines=comparisons(page.found, views=True),
         several=len({one.model_id for one in page.found}) > 1,
@@ -144,6 +143,14 @@ def template(name: str) -> Template:
 def own_file(name: str) -> Markup:
     """A file of this package that stands within the page."""
     return Markup(files("swapbias.report").joinpath(name).read_text(encoding="utf-8"))
+
+
+def policy(style: str, script: str, *, forms: bool = False) -> str:
+    """What a page allows itself: its own style and script, by their hashes, and where it says so its forms."""
+    return (
+        f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "base-uri 'none'; form-action " + ("'self'" if forms else "'none'")
+    )
 
 
 def _hash(text: str) -> str:
@@ -318,20 +325,23 @@ def _answer_row(finding: Finding, axis: Axis, *, bounds: bool) -> Row:
     return replace(row, cells=(*row.cells, (" to ".join(ends) if known else "–", finding.worst_low)))
 
 
-def _gap_row(finding: Finding, axis: Axis, name: str, *, find: str = "", brief: bool = False) -> Row:
+def unsure(finding: Finding) -> bool:
+    """Whether a signed value may be zero: by its corrected test, or by its interval where it has none."""
     estimate = finding.estimate
     sure = (
         estimate.ci_low > 0 or estimate.ci_high < 0 if math.isnan(estimate.p_adjusted) else estimate.p_adjusted < 0.05
     )
+    return MEASURES[finding.measure].signed and not sure
+
+
+def _gap_row(finding: Finding, axis: Axis, name: str, *, find: str = "", brief: bool = False) -> Row:
+    estimate = finding.estimate
     told = ""
     if brief and not math.isnan(finding.worst_low):
         ends = (sentence.amount(end, finding.unit, signed=True) for end in (finding.worst_low, finding.worst_high))
         told = f"{sentence.value(finding)}, 95 % interval {sentence.interval(finding)}, bounds {' to '.join(ends)}"
-    picture = strip(
-        [dot_of(finding, _group_of(finding), hollow=MEASURES[finding.measure].signed and not sure, bounds=brief)],
-        axis,
-        title=told,
-    )
+    dot = dot_of(finding, _group_of(finding), hollow=unsure(finding), bounds=brief)
+    picture = strip([dot], axis, title=told)
     cells: list[tuple[str, float | None]] = [
         (sentence.value(finding).removesuffix(" points"), estimate.value),
         (sentence.interval(finding) or "–", estimate.ci_low),

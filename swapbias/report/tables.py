@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from swapbias.findings import SPREAD, Finding, comparisons
-from swapbias.report import words
+from swapbias.findings import DIFFERENCE, SPREAD, Finding, comparisons
+from swapbias.report import difference, words
 from swapbias.report.sentence import answer
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ def _concluded(finding: Finding, found: Sequence[Finding]) -> str:
     of_groups = finding.headline and finding.measure == SPREAD
     if not finding.verdict and not of_groups:
         return ""
+    if finding.measure == DIFFERENCE:
+        return f"\n→ {difference.verdict(finding)}"
     told = answer(finding, found)
     lines = [f"→ {words.shown(told.sentence, _LONGEST)}"]
     if finding.headline:

@@ -33,6 +33,9 @@ def test_each_model_has_a_run_and_all_have_one_comparison(tmp_path, quiet):
     table = (tmp_path / "all/comparison/side_by_side.csv").read_text()
     assert ONE in table
     assert OTHER in table
+    page = (tmp_path / "all/comparison/report.html").read_text()
+    assert 'class="chart versus"' in page
+    assert "Whether" in page or " lies " in page or " gives exactly " in page
     alone, _ = start(Settings(model=ONE, studies=STUDIES), tmp_path / "alone", **quiet)
     assert (done.runs[ONE].folder / "findings.csv").read_bytes() == (alone.folder / "findings.csv").read_bytes()
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from swapbias.audit import Run
-from swapbias.cli.compare import NO_RANKING, compare
+from swapbias.cli.compare import compare
 from swapbias.errors import UsageError
 from swapbias.hub.bundle import shared_items
+from swapbias.report import NO_RANKING
 from tests.hub.clients import online
 from tests.hub.server import LocalHub
 from tests.hub.shared_runs import GAP, on_disk, shared

@@ -64,12 +64,13 @@ class Browser:
         return json.loads(told)
 
     def open(self, path, *, width=1100, height=900, dark=False, media="", scripts=True):
-        """Load a file, maybe with a hash, at a size; what was seen before is forgotten."""
+        """Load a file or an address, maybe with a hash, at a size; what was seen before is forgotten."""
         self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
-        for url in ("about:blank", f"file://{path}"):  # a hash alone would be no load
+        wanted = str(path) if str(path).startswith("http") else f"file://{path}"
+        for url in ("about:blank", wanted):  # a hash alone would be no load
             self.seen.clear()
             self.call("Page.navigate", url=url)
             while not any(one.get("method") == "Page.loadEventFired" for one in self.seen):

@@ -22,7 +22,6 @@ from swapbias.report import Page, answer, render
 from swapbias.scorers.notes import Explained
 from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
-from tests.report.browser import Browser, find
 from tests.report.test_breakdowns import answered, rate
 
 HOSTILE = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>\u202eright\0left'
@@ -96,16 +95,6 @@ def broken_down(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(render(Page(manifest(), found, items, [], pd.DataFrame(), [explained])), encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    program = find()
-    if program is None:
-        pytest.skip("needs Chromium on the path: apt-get install chromium")
-    opened = Browser(program, tmp_path_factory.mktemp("browser"))
-    yield opened
-    opened.close()
 
 
 # --- what it says ----------------------------------------------------------------------------------------

@@ -1,0 +1,151 @@
+"""Models compared in one page: seconds and memory of ``swapbias compare`` by their number, and what the page weighs.
+
+``python -m benchmarks comparing``; a step alone is ``python -m benchmarks.comparing FOLDER COUNT OUT``.
+"""
+
+import json
+import random
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.frame import Scale, Series, scaled
+from benchmarks.measuring import peak, timed_process
+
+MODELS = (2, 10, 30, 100)
+ASKED = {  # study -> experiment and the config that it reads
+    "adjective_coreference": ("odds", "wino_style-stereotype"),
+    "gendered_stigma": ("rq1", "rq1"),
+    "occupation_sentiment": ("sentences", "sentences"),
+    "social_distance": ("sentiment", "sentiment"),
+    "spanish_occupations": ("sentences_es", "sentences_es"),
+}
+REPORT = "report.html"
+
+
+def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """One row a step: models, seconds, seconds a model, peak memory, megabytes of the page, what a browser needs."""
+    sizes = sorted({scaled(size, scale, least=2) for size in MODELS})
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        save_runs(folder / "runs", max(sizes))
+        rows = []
+        for size in sizes:
+            page = folder / f"{size}"
+            told = [_step(folder / "runs", size, page) for _ in range(repeat)]
+            seconds, peak_mb = (statistics.median(one[key] for one in told) for key in ("seconds", "peak"))
+            opened = [opening(page / REPORT) for _ in range(repeat)]
+            painted = f"{statistics.median(opened):.2f}" if None not in opened else "no browser"  # type: ignore[type-var]
+            weight = f"{(page / REPORT).stat().st_size / 1e6:.1f}"
+            rows.append((f"{size}", f"{seconds:.1f}", f"{seconds / size:.2f}", f"{peak_mb:,.0f}", weight, painted))
+        return rows
+
+
+def _step(runs: Path, size: int, out: Path) -> dict[str, float]:
+    _, said = timed_process(["-m", "benchmarks.comparing", str(runs), str(size), str(out)])
+    told: dict[str, float] = json.loads(said.splitlines()[-1])
+    return told
+
+
+# --- the runs -----------------------------------------------------------------------------------------
+
+
+def save_runs(folder: Path, count: int) -> None:
+    """Finished runs of so many models with a bias of known size each, in five studies, with their scored prompts."""
+    from swapbias.studies import config_rows, fingerprint
+
+    asked = {study: (one, config_rows(study, config)) for study, (one, config) in ASKED.items()}
+    corpora = [
+        {"corpus": study, "config": ASKED[study][1], "rows": len(rows), "sha256": fingerprint(rows)}
+        for study, (_, rows) in asked.items()
+    ]
+    for number in range(count):
+        _save_run(folder / f"model-{number:03}", number, asked, corpora)
+
+
+def _save_run(place: Path, number: int, asked: Any, corpora: Any) -> None:
+    import pandas as pd
+
+    from swapbias.audit import Results, Run, write_results
+    from swapbias.audit.run import score_rows
+    from swapbias.findings import disaggregate, judged
+    from tests.baselines import RuleScorer
+
+    name = f"lab-{number % 7}/model-{number:03}"
+    scorer = RuleScorer(_rule(number), model_id=name)
+    items, found = {}, []
+    for study, (experiment, rows) in asked.items():
+        items[study] = pd.DataFrame(score_rows(rows, scorer)).assign(experiment=experiment)
+        found += disaggregate(items[study], study, expected={}, robustness=False)
+    manifest = {
+        "swapbias": "1", "status": "complete", "credentialed": False, "skipped": [], "versions": {},
+        "started": "2026-01-01T00:00:00", "finished": "2026-01-01T00:00:00", "settings": {"model": name},
+        "corpora": corpora, "models": [{"model_id": name, "kind": "made", "dtype": "float32"}],
+    }  # fmt: skip
+    run = Run.create(place, manifest)
+    for study, rows in items.items():
+        run.write_parquet(f"items/{study}.parquet", rows)
+    write_results(run, Results(manifest, judged(found), items), draw=False)
+
+
+def _rule(number: int) -> Any:
+    """A gap of the model's own, from -.2 to .2, a part of it for each condition, and noise."""
+    drawn = random.Random(number)
+    gap = drawn.uniform(-0.2, 0.2)
+    parts: dict[str, float] = {}
+
+    def rule(prompt: Any) -> float:
+        own = parts.setdefault(f"{prompt.group} {prompt.condition}", drawn.gauss(0, 0.05))
+        first = prompt.group in ("female", "male_answer", "stigmatized") or prompt.group.endswith("woman")
+        return min(1.0, max(0.0, 0.5 + gap * first + own + drawn.gauss(0, 0.05)))
+
+    return rule
+
+
+# --- a step, in its own process -----------------------------------------------------------------------
+
+
+def opening(path: Path) -> float | None:
+    """Seconds from the request for a page to its load and first picture in Chromium; None where there is none."""
+    from tests.report.browser import Browser, find
+
+    program = find()  # type: ignore[no-untyped-call]
+    if program is None:
+        return None
+    with tempfile.TemporaryDirectory() as place:
+        browser = Browser(program, place)  # type: ignore[no-untyped-call]
+        try:
+            browser.open(path.resolve())  # type: ignore[no-untyped-call]
+            loaded = "performance.getEntriesByType('navigation')[0].loadEventEnd"
+            painted = "performance.getEntriesByType('paint').map((one) => one.startTime)"
+            browser.wait(f"{painted}.length > 0 && {loaded} > 0")  # type: ignore[no-untyped-call]
+            told: float = browser.run(f"Math.max({loaded}, ...{painted})")  # type: ignore[no-untyped-call]
+        finally:
+            browser.close()  # type: ignore[no-untyped-call]
+    return told / 1000
+
+
+def _main() -> None:
+    from swapbias.audit import compare_runs, read_run, write_comparison
+
+    folder, size, out = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    begun = time.perf_counter()
+    write_comparison(out, compare_runs([read_run(one) for one in sorted(folder.iterdir())[:size]]))
+    told = {"seconds": time.perf_counter() - begun, "peak": peak()}
+    Console(soft_wrap=True, highlight=False).print(json.dumps(told), markup=False)
+
+
+SERIES = Series(
+    "comparing",
+    "Models compared in one page, in five studies",
+    ("models", "seconds", "seconds a model", "peak memory (MB)", "page (MB)", "seconds to load and paint it"),
+    _rows,
+)
+
+if __name__ == "__main__":
+    _main()

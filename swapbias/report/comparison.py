@@ -1,0 +1,400 @@
+"""Several models in one page: what each shows, how far it lies from one of them, and the evidence; no ranking."""
+
+import base64
+import json
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from swapbias import __version__
+from swapbias.findings import Finding, experiment_of
+from swapbias.measures import MEASURES
+from swapbias.privacy import public_manifest
+from swapbias.report import difference, page, sentence, words
+from swapbias.report.charts import Axis, Chart, Dot, Row, crowd, key, ruler, strip
+from swapbias.report.page import anchor
+from swapbias.studies import Experiment, Slice, load_study
+
+MOST_OPEN = 12  # models whose rows stand open; more are behind a click
+MOST_DRAWN = 5  # models that are drawn by slice; of more there are numbers
+_WIDE = 12  # columns of a table of numbers
+NO_RANKING = (
+    "This is a comparison and not a ranking: models have different vocabularies, and the studies' word lists cover "
+    "them to different degrees. Runs stand in the order of their models' names. A value near zero is no proof that "
+    "a model is fair: it says that this quantity is small on these prompts."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedModel:
+    """A model of a run.
+
+    Attributes:
+        name: as the page calls it; no other model of the page has it.
+        run: where it is from, without a place of this machine.
+        manifest: of its run.
+        found: its findings, of which those by slice are shown.
+    """
+
+    name: str
+    run: str
+    manifest: Mapping[str, Any]
+    found: Sequence[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What was measured on the same prompts: a finding for each model, None where there is none.
+
+    Attributes:
+        found: in the order of the models.
+        note: what differs from others of its name (prompts, word lists, trials); blank where nothing does.
+        away: of models by name, the reference's value minus theirs.
+    """
+
+    found: tuple[Finding | None, ...]
+    note: str = ""
+    away: Mapping[str, Finding] | None = None
+
+    @property
+    def first(self) -> Finding:
+        """The finding of the first model that has it."""
+        return next(one for one in self.found if one is not None)
+
+    @property
+    def headline(self) -> bool:
+        """Whether it answers the question of its experiment."""
+        return any(one is not None and one.headline for one in self.found)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonPage:
+    """What the page of a comparison is made of.
+
+    Attributes:
+        models: in the order in which they stand.
+        reference: the name of the model that the others are compared with.
+        quantities: by study.
+        differences: all of them, for the tables.
+        scored: scored rows by study and name of model, where they are at hand; the first model's hold the texts.
+        notes: sentences on what is not comparable, and what is left out.
+    """
+
+    models: Sequence[ComparedModel]
+    reference: str
+    quantities: Sequence[Quantity]
+    differences: Sequence[Finding]
+    scored: Mapping[str, Mapping[str, pd.DataFrame]]
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A model's row in the answer: its own value, and how far it lies from the reference."""
+
+    name: Markup
+    picture: Markup
+    own: str
+    verdict: str
+    away_picture: Markup
+    away: str
+    away_verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Numbers without pictures: a row for each model, some columns of a slice."""
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def render_comparison(told: ComparisonPage) -> str:
+    """The page as HTML; every value from outside is escaped, no place on this machine is named."""
+    style, script = (page.own_file(name) for name in ("page.css", "page.js"))
+    packed = _packed(told)
+    asked = _asked(told)
+    shown = sorted({(one.study, one.experiment) for one in asked}, key=lambda one: one[0])
+    return page.template("comparison.html.j2").render(
+        version=__version__,
+        title=_title(told),
+        style=style,
+        script=script,
+        policy=page.policy(style, script),
+        models=[(_name(told, place), one, _facts(one.manifest)) for place, one in enumerate(told.models)],
+        reference=told.reference,
+        several_open=len(told.models) <= MOST_OPEN,
+        studies=list(dict.fromkeys(study for study, _ in shown)),
+        answers=[_answer(told, one) for one in asked],
+        sections=[_section(told, study, packed) for study in dict.fromkeys(study for study, _ in shown)],
+        others=told.quantities,
+        differences=[one for one in told.differences if one.slice_by == "all"],
+        difference=difference,
+        notes=[*told.notes, NO_RANKING],
+        family=next((one.estimate.family for one in told.differences if one.headline and one.estimate.family), ""),
+        packed=packed,
+        too_large=bool(told.scored) and packed is None,
+    )
+
+
+def _title(told: ComparisonPage) -> str:
+    names = [one.name for one in told.models]
+    if len(names) > difference.FEW:
+        return f"{len(names)} models compared"
+    return f"{', '.join(names[:-1])} and {names[-1]} compared"
+
+
+def _facts(manifest: Mapping[str, Any]) -> str:
+    public = public_manifest(manifest)
+    return f"audited {str(public.get('started', ''))[:10]} with swapbias {public['swapbias']}"
+
+
+def _name(told: ComparisonPage, place: int) -> Markup:
+    """A model's shape and name; beyond 25 models the shapes repeat, and names alone tell them apart."""
+    one = told.models[place]
+    mark = Markup(' <span class="soft">(compared with)</span>') if one.name == told.reference else Markup("")
+    return Markup("{} {}{}").format(key(place), page.seen(one.name), mark)
+
+
+def _of(finding: Finding) -> tuple[str, str]:
+    return finding.study, finding.experiment
+
+
+def _asked(told: ComparisonPage) -> list[Finding]:
+    """The first headline of each experiment, by study."""
+    first: dict[tuple[str, str], Finding] = {}
+    for one in told.quantities:
+        if one.headline:
+            first.setdefault(_of(one.first), one.first)
+    return list(first.values())
+
+
+# --- answers ------------------------------------------------------------------------------------------
+
+
+def _answer(told: ComparisonPage, first: Finding) -> dict[str, Any]:
+    mine = [one for one in told.quantities if _of(one.first) == _of(first) and one.headline]
+    experiment = experiment_of(first)
+    return {
+        "place": anchor(first.study, first.experiment),
+        "of": first,
+        "question": experiment.question if experiment else first.experiment,
+        "parts": [_part(told, one, len(mine) > 1) for one in mine],
+        "meaning": sentence.meaning(first),
+        "banded": not math.isnan(first.margin),
+    }
+
+
+def _part(told: ComparisonPage, quantity: Quantity, several: bool) -> dict[str, Any]:
+    """One quantity: its sentences and a row for each model that has it."""
+    known = [one for one in quantity.found if one is not None]
+    first = quantity.first
+    away = quantity.away or {}
+    axis = _axis(told, first)
+    own_said, away_said = _said(told, quantity)
+    return {
+        "head": f"{words.quantity(first)}, {words.where(first)}" if several else "",
+        "note": quantity.note,
+        "own": own_said,
+        "away": away_said,
+        "unit": page.unit_head(first),
+        "inference": first.inference.partition("; ")[0],
+        "ruler": ruler(axis, page.unit_head(first)),
+        "crowd": _crowd(known, axis) if len(known) > MOST_OPEN else "",
+        "rows": [
+            _line(told, place, one, away.get(told.models[place].name), axis)
+            for place, one in enumerate(quantity.found)
+            if one is not None
+        ],
+    }
+
+
+def _axis(told: ComparisonPage, first: Finding) -> Axis:
+    """One scale for all that is told in one unit, over all studies, and for the differences too."""
+    alike = [
+        one
+        for quantity in told.quantities
+        for one in quantity.found
+        if one is not None and one.headline and page.scaled_alike(one, first)
+    ]
+    axis = page.axis_of(alike)
+    ends = [
+        sentence.factor(one.unit) * end
+        for quantity in told.quantities
+        if quantity.away and page.scaled_alike(quantity.first, first)
+        for one in quantity.away.values()
+        for end in (-one.estimate.value, -one.estimate.ci_low, -one.estimate.ci_high)
+    ]
+    return Axis.over([*ends, axis.low, axis.high], margin=axis.margin) if ends else axis
+
+
+def _crowd(known: Sequence[Finding], axis: Axis) -> Markup:
+    scale = sentence.shown_factor(known[0])
+    values = [scale * one.estimate.value for one in known]
+    return crowd(values, axis, title=f"a dot for each of {len(values)} models")
+
+
+def _line(told: ComparisonPage, place: int, one: Finding, away: Finding | None, axis: Axis) -> _Line:
+    reference = told.models[place].name == told.reference
+    picture = Markup("")
+    if away is not None:
+        scale, estimate = sentence.factor(away.unit), away.estimate
+        ends = (-scale * estimate.ci_high, -scale * estimate.ci_low)
+        dot = Dot(scale * difference.away(away), *ends, place, hollow=not estimate.p_adjusted < 0.05)
+        picture = strip([dot], axis)
+    return _Line(
+        _name(told, place),
+        strip([page.dot_of(one, place, hollow=page.unsure(one))], axis),
+        difference.own_said(one),
+        one.verdict,
+        picture,
+        difference.away_said(away) if away is not None else "–",
+        difference.verdict(away) if away is not None else "" if reference else "not tested",
+    )
+
+
+def sentences(told: ComparisonPage) -> Iterator[tuple[Finding, str]]:
+    """What the page says of each question, for a terminal: a headline of it, and a sentence."""
+    for quantity in told.quantities:
+        if quantity.headline:
+            yield quantity.first, " ".join(filter(None, _said(told, quantity)))
+
+
+def _said(told: ComparisonPage, quantity: Quantity) -> tuple[str, str]:
+    """Of one quantity what each model shows, and how far it lies from the reference."""
+    known = [one for one in quantity.found if one is not None]
+    away = quantity.away or {}
+    named = {id(one): name for name, one in away.items()}
+    if len(known) < 2:
+        return difference.own_values(known), ""
+    return difference.own_values(known), difference.differences(
+        list(away.values()), told.reference, lambda one: named[id(one)]
+    )
+
+
+# --- evidence -----------------------------------------------------------------------------------------
+
+
+def _section(told: ComparisonPage, name: str, packed: Mapping[str, str] | None) -> dict[str, Any]:
+    study = load_study(name)
+    run = {one.experiment for model in told.models for one in model.found if one.study == name}
+    parts = []
+    for experiment in study.experiments:
+        if experiment.name in run:
+            place = anchor(name, experiment.name)
+            charts, grids = _slices(told, name, experiment)
+            pairs = place if packed and place in packed else ""
+            parts.append({"experiment": experiment, "place": place, "charts": charts, "grids": grids, "pairs": pairs})
+    return {"study": study, "parts": parts}
+
+
+def _slices(told: ComparisonPage, study: str, experiment: Experiment) -> tuple[list[Chart], list[list[_Grid]]]:
+    """Gaps by slice: drawn where the models are few, as numbers else."""
+    charts, grids = [], []
+    for one in experiment.slices:
+        cells: dict[tuple[str, str], dict[int, Finding]] = {}
+        for place, model in enumerate(told.models):
+            for each in model.found:
+                if _shown(each, study, experiment, one):
+                    cells.setdefault((_head(each, experiment), each.slice_value), {})[place] = each
+        if cells and len(told.models) <= MOST_DRAWN:
+            charts.append(_chart(told, one, cells))
+        elif cells:
+            grids.append(list(_grids(told, one, cells)))
+    return charts, grids
+
+
+def _shown(one: Finding, study: str, experiment: Experiment, slice_: Slice) -> bool:
+    mine = (one.study, one.experiment, one.slice_by, one.score) == (study, experiment.name, slice_.name, "score")
+    return mine and not one.view and bool(MEASURES[one.measure].reach)
+
+
+def _head(finding: Finding, experiment: Experiment) -> str:
+    told = [words.plain(finding.contrast)] if experiment.groups else []
+    return ", ".join([*told, *([words.plain(finding.subset)] if finding.subset else [])])
+
+
+def _chart(told: ComparisonPage, slice_: Slice, cells: Mapping[tuple[str, str], Mapping[int, Finding]]) -> Chart:
+    every = [one for row in cells.values() for one in row.values()]
+    axis, unit = page.axis_of(every), page.unit_head(every[0])
+    parts: dict[str, list[Row]] = {}
+    for (head, value), row in cells.items():
+        places = range(len(told.models))
+        drawn = strip([page.dot_of(one, place, hollow=page.unsure(one)) for place, one in row.items()], axis)
+        texts = tuple((difference.own_said(row[place]) if place in row else "", None) for place in places)
+        find = page.find(slice_, next(iter(row.values())))
+        parts.setdefault(head, []).append(Row(words.value_name(value), drawn, texts, find))
+    names = tuple(one.name for one in told.models)
+    return Chart(
+        f"gaps by {slice_.name}",
+        f"Gap by {slice_.name}, in {unit}, with 95 % intervals; filled: p < .05 after correction. The band is the "
+        "margin within which a gap counts as none.",
+        (slice_.name, *names),
+        tuple((name, tuple(part)) for name, part in parts.items()),
+        ruler(axis, unit),
+        keys=tuple((key(place), name) for place, name in enumerate(names)),
+    )
+
+
+def _grids(
+    told: ComparisonPage, slice_: Slice, cells: Mapping[tuple[str, str], Mapping[int, Finding]]
+) -> Iterator[_Grid]:
+    heads = list(dict.fromkeys(head for head, _ in cells))
+    for head in heads:
+        columns = [(value, row) for (other, value), row in cells.items() if other == head]
+        for start in range(0, len(columns), _WIDE):
+            part = columns[start : start + _WIDE]
+            unit = page.unit_head(next(iter(part[0][1].values())))
+            rows = [
+                (model.name, tuple(_number(row.get(place)) for _, row in part))
+                for place, model in enumerate(told.models)
+            ]
+            caption = (
+                f"Gap{f' ({head})' if head else ''} by {slice_.name}, in {unit}; starred: p < .05 after correction."
+            )
+            yield _Grid(caption, tuple(words.value_name(value) for value, _ in part), tuple(rows))
+
+
+def _number(one: Finding | None) -> str:
+    if one is None:
+        return ""
+    return sentence.value(one).removesuffix(" points") + ("" if page.unsure(one) else "*")
+
+
+# --- pairs --------------------------------------------------------------------------------------------
+
+
+def _packed(told: ComparisonPage) -> dict[str, str] | None:
+    """The scores of all models, each prompt once, compressed, by the experiment's anchor; None where too many."""
+    made, size = {}, 0
+    for study, models in told.scored.items():
+        for experiment in load_study(study).experiments:
+            mine = {name: rows[rows["experiment"] == experiment.name] for name, rows in models.items()}
+            mine = {name: rows for name, rows in mine.items() if len(rows)}
+            if len(mine) < 2 or not experiment.measure or page.of_notes(experiment):
+                continue
+            packed = base64.b64encode(zlib.compress(_entries(experiment, mine).encode(errors="replace"), 9)).decode()
+            made[anchor(study, experiment.name)] = f"data:application/zlib;base64,{packed}"
+            size += len(packed)
+    return made if size <= page.MOST_BYTES else None
+
+
+def _entries(experiment: Experiment, models: Mapping[str, pd.DataFrame]) -> str:
+    """The first model's rows as ``page.entries`` codes them, with the scores of every model in place of one."""
+    first = next(iter(models.values())).drop_duplicates("prompt_id")
+    columns = [rows.groupby("prompt_id", sort=False)["score"].mean() for rows in models.values()]
+    scores = [column.reindex(first["prompt_id"]).round(5).to_list() for column in columns]
+    bare = first.drop(columns=[name for name in ("top_tokens", "answer", "trial") if name in first])
+    coded = page.entries(experiment, bare.assign(model_id="", score=range(len(bare))))
+    for _, rows in coded["entries"]:
+        for row in rows:
+            at = round(row[2])
+            row[2:] = [[None if math.isnan(column[at]) else column[at] for column in scores]]
+    content = {**coded, "models": list(models)}
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,130 @@
+"""Differences between models: of what answers the question, corrected together, as rare by chance as they say."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.findings import UNDECIDED, compare, disaggregate
+from swapbias.findings.comparison import model_pairs
+from swapbias.studies import config_rows, load_study
+
+RQ1 = pd.DataFrame(config_rows("gendered_stigma", "rq1"))
+SUBSET = load_study("gendered_stigma").experiments[0].subset
+FEW = RQ1[RQ1["condition"].isin(list(dict.fromkeys(RQ1["condition"]))[::2])].reset_index(drop=True)
+
+
+def scored(rows, gap, *, seed=0, noise=0.01):
+    """Scores of which the first group gets ``gap`` more, which may be a number for each row."""
+    wave = np.random.default_rng(seed).normal(0, noise, len(rows))
+    return rows.assign(model_id="m", score=0.4 + gap * (rows["group"] == "female") + wave)
+
+
+def of_headlines(found):
+    return [one for one in found if one.headline]
+
+
+def own_headlines(models, study):
+    return {name: of_headlines(disaggregate(rows, study, robustness=False)) for name, rows in models.items()}
+
+
+def test_the_difference_of_two_headlines_is_the_difference_of_their_values():
+    illness = (FEW[SUBSET] == "mental_health").astype(float)
+    models = {"a": scored(FEW, 0.2 * illness), "b": scored(FEW, 0.05 * illness, seed=1)}
+    own = own_headlines(models, "gendered_stigma")
+    (found,) = of_headlines(compare({"gendered_stigma": models}))
+    assert found.contrast == "a - b"
+    assert found.subset == "mental_health - other_health"
+    assert found.estimate.value == pytest.approx(own["a"][0].estimate.value - own["b"][0].estimate.value, abs=1e-9)
+    assert found.estimate.value == pytest.approx(0.15, abs=0.01)  # 0.2 - 0.05, planted
+    assert found.inference.startswith("over templates and diagnoses, paired")
+    assert found.estimate.ci_low < found.estimate.value < found.estimate.ci_high
+
+
+def test_of_conditions_the_difference_is_of_the_gaps_between_their_groups():
+    rows = pd.DataFrame(config_rows("social_distance", "sentiment"))
+    first = rows["group"] == rows["group"].iloc[0]
+    flat, planted = (rows.assign(model_id="m", score=0.3 + gap * first) for gap in (0.0, 0.4))
+    wave = np.random.default_rng(2).normal(0, 0.02, len(rows))
+    models = {"a": planted.assign(score=planted["score"] + wave), "b": flat}
+    others = {f"m{number}": flat for number in range(12)}  # of so many the headlines alone
+    found = compare({"social_distance": {**models, **others}})[0]
+    assert (found.headline, found.contrast) == (True, "a - b")
+    own = own_headlines(models, "social_distance")
+    assert found.estimate.value == pytest.approx(own["a"][0].estimate.value - own["b"][0].estimate.value, abs=1e-9)
+
+
+def test_effects_of_crossed_factors_are_compared_as_effects_on_the_difference():
+    rows = pd.DataFrame(config_rows("spanish_occupations", "sentences_es"))
+    woman = rows["group"].str.endswith("woman")
+    made = {name: rows.assign(model_id="m", score=0.5 + gap * woman) for name, gap in (("a", 0.1), ("b", 0.03))}
+    wave = np.random.default_rng(3).normal(0, 0.01, len(rows))
+    made["a"] = made["a"].assign(score=made["a"]["score"] + wave)
+    others = {f"m{number}": made["b"] for number in range(13)}  # of many the headlines alone
+    found = compare({"spanish_occupations": {"a": made["a"], "b": made["b"], **others}})
+    assert all(one.headline for one in found)
+    effect = next(one for one in found if one.subset.startswith("gender") and one.contrast == "a - b")
+    assert abs(effect.estimate.value) == pytest.approx(0.07, abs=0.005)  # 0.1 - 0.03, planted
+
+
+def test_headlines_of_all_studies_and_models_are_one_family():
+    control = pd.DataFrame(config_rows("occupation_sentiment", "control"))
+    studies = {
+        "gendered_stigma": {name: scored(FEW, 0.0, seed=place) for place, name in enumerate("abc")},
+        "occupation_sentiment": {name: scored(control, 0.0, seed=place) for place, name in enumerate("abc")},
+    }
+    found = compare(studies)
+    asked = of_headlines(found)
+    assert [(one.study, one.contrast) for one in asked] == [
+        (study, contrast) for study in studies for contrast in ("a - b", "a - c")
+    ]
+    assert {one.estimate.family for one in asked} == {"headlines: 4 tests, holm"}
+    # Holm by hand: the smallest of four times 4, and no later one below an earlier.
+    smallest = min(asked, key=lambda one: one.estimate.p_value)
+    assert smallest.estimate.p_adjusted == pytest.approx(min(1.0, 4 * smallest.estimate.p_value))
+    others = [one for one in found if not one.headline and not math.isnan(one.estimate.p_value)]
+    assert others
+    assert all(one.estimate.p_adjusted >= one.estimate.p_value for one in others)
+
+
+def test_models_are_compared_with_the_first_or_every_two():
+    models = {name: scored(FEW, 0.0, seed=place) for place, name in enumerate("abc")}
+    asked = {"every_pair": of_headlines(compare({"gendered_stigma": models}, every_pair=True))}
+    asked["reference"] = of_headlines(compare({"gendered_stigma": models}, reference="c"))
+    assert [one.contrast for one in asked["every_pair"]] == ["a - b", "a - c", "b - c"]
+    assert [one.contrast for one in asked["reference"]] == ["c - a", "c - b"]
+    assert model_pairs(["a"]) == []
+    assert model_pairs([]) == []
+    assert model_pairs(["a", "b"], reference="gone") == [("a", "b")]
+
+
+def test_a_model_beside_itself_differs_by_exactly_nothing():
+    rows = scored(FEW, 0.1)
+    (found,) = of_headlines(compare({"gendered_stigma": {"a": rows, "b": rows}}))
+    assert found.estimate.value == 0
+    assert math.isnan(found.estimate.p_value)
+
+
+def test_models_that_differ_by_chance_alone_are_found_to_differ_as_rarely_as_is_said():
+    """Gaps with effects of templates and of diagnoses, drawn anew for each model: no two differ in what is true."""
+    drawn = np.random.default_rng(4)
+    template, condition = (pd.factorize(FEW[name])[0] for name in ("template", "condition"))
+
+    def model():
+        effects = drawn.normal(0, 0.03, template.max() + 1)[template]
+        effects = effects + drawn.normal(0, 0.03, condition.max() + 1)[condition]
+        return FEW.assign(
+            model_id="m", score=0.4 + effects * (FEW["group"] == "female") + drawn.normal(0, 0.03, len(FEW))
+        )
+
+    found = []
+    for _ in range(8):
+        models = {f"m{place}": model() for place in range(15)}
+        found += of_headlines(compare({"gendered_stigma": models}))
+    assert len(found) == 8 * 14
+    rejected = np.mean([one.estimate.p_value < 0.05 for one in found])
+    covered = np.mean([one.estimate.ci_low <= 0 <= one.estimate.ci_high for one in found])
+    assert rejected <= 0.12  # .05, give or take three errors of 112 draws that share a model each
+    assert covered >= 0.88
+    assert np.mean([one.verdict == UNDECIDED or "no gap" in one.verdict for one in found]) >= 0.95

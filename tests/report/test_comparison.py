@@ -1,0 +1,235 @@
+"""Several models in one page: sentences say what findings say, nobody is ranked, strangers' names are text."""
+
+import html
+import itertools
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from swapbias.findings import NONE, SMALL, UNDECIDED, VERDICTS, comparisons, disaggregate
+from swapbias.findings.comparison import compare
+from swapbias.measures import Estimate
+from swapbias.report import ComparedModel, ComparisonPage, Quantity, difference, render_comparison, sentences
+from tests.hub.shared_runs import GAP
+from tests.report.test_page import CONTRAST, HOSTILE, LONG, SEEN, manifest, scored
+
+PLACE = "gendered_stigma.rq1"
+VALUES = {"found": 0.2, "small": 0.02, "none": 0.001, "undecided": 0.06}
+
+
+def of_model(name, value, verdict, *, measure="paired_gap", error=0.01):
+    """A headline of one model."""
+    subset = "mental_health - other_health" if measure == "gap_difference" else "mental_health"
+    estimate = Estimate(value, value - 0.02, value + 0.02, error=error, freedom=20, p_value=0.5, p_adjusted=0.5, n=9)
+    return replace(
+        GAP, model_id=name, measure=measure, subset=subset, verdict=verdict, margin=0.05, estimate=estimate
+    )
+
+
+def of_two(value, verdict, *, error=0.01):
+    """The reference's value minus another model's."""
+    return replace(of_model("a - b", value, verdict, error=error), measure="model_difference", contrast="a - b")
+
+
+# --- sentences ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("measure", ["paired_gap", "gap_difference"])
+@pytest.mark.parametrize(("verdict", "sign"), [*itertools.product(VERDICTS, (1, -1))])
+def test_few_models_are_told_by_name_in_the_order_given(measure, verdict, sign):
+    found = [of_model(name, sign * size, verdict, measure=measure) for name, size in (("zeta", 0.2), ("alpha", 0.1))]
+    told = difference.own_values(found)
+    assert told.index("zeta") < told.index("alpha")
+    toward = "women" if sign > 0 else "men"
+    if verdict not in (NONE, UNDECIDED):
+        assert "20.0 points" in told
+        assert "10.0 points" in told
+        assert f"toward {toward}" in told if measure == "gap_difference" else f"expects {toward} over" in told
+    assert ("as large as 5 points" in told) == (verdict == NONE)
+    assert ("may be chance" in told) == (verdict == UNDECIDED)
+    assert ("less than the 5 points that count" in told) == (verdict == SMALL)
+    assert ("not in other wordings" in told) == (verdict == VERDICTS[2])
+    assert told.endswith(".")
+    assert "nan" not in told
+
+
+@pytest.mark.parametrize("measure", ["paired_gap", "gap_difference"])
+def test_of_many_models_is_told_how_many_and_of_none_its_name(measure):
+    verdicts = [VERDICTS[0]] * 3 + [SMALL] + [NONE] * 2 + [UNDECIDED]
+    values = [0.2, 0.1, -0.3, 0.02, 0.0, 0.01, 0.06]
+    each = zip(values, verdicts, strict=True)
+    found = [of_model(f"m{place}", *one, measure=measure) for place, one in enumerate(each)]
+    told = difference.own_values([*found, of_model("m9", math.nan, "")])
+    assert "toward women in 3, " in told
+    assert "toward men in 1, " in told
+    assert told.startswith("Of 7 models")
+    assert "5 points in 2, undecided in 1." in told
+    assert "from −30.0 points to +20.0 points" in told
+    assert "1 could not be scored." in told
+    assert not re.search(r"\bm\d", told)
+
+
+@pytest.mark.parametrize(("verdict", "sign"), [*itertools.product((VERDICTS[0], SMALL, NONE, UNDECIDED), (1, -1))])
+def test_a_difference_says_which_way_the_other_model_lies(verdict, sign):
+    one = of_two(sign * 0.12, verdict)
+    told = difference.differences([one], "ref", lambda _: "other")
+    toward = "men" if sign > 0 else "women"  # the reference is higher: the other lies toward men
+    lies, doubt = f"other lies 12.0 points further toward {toward} than ref", "other differs from ref is undecided"
+    expected = {
+        VERDICTS[0]: f"{lies}.",
+        SMALL: f"{lies}, less than the 5 points that count as a difference.",
+        NONE: "other lies no further than 5 points from ref.",
+        UNDECIDED: f"Whether {doubt}: 12.0 points may be chance, and 5 points is not ruled out.",
+    }
+    assert told == expected[verdict]
+    many = difference.differences([one] * 5, "ref", lambda _: "other")
+    where = {NONE: "5 no further than 5 points away", UNDECIDED: "5 undecided"}
+    lie = where.get(verdict, f"5 further toward {toward}")
+    assert many == f"Compared with ref, of 5 models: {lie}."
+    assert (
+        difference.verdict(one)
+        == {
+            VERDICTS[0]: "difference found",
+            SMALL: "difference found, smaller than the margin",
+            NONE: "no difference larger than the margin",
+            UNDECIDED: "undecided",
+        }[verdict]
+    )
+    assert difference.away(one) == -sign * 0.12
+
+
+def test_what_was_not_tested_is_said():
+    assert difference.differences([], "ref", lambda _: "") == "No difference of models is tested here."
+    lost = difference.differences([of_two(math.nan, "")], "ref", lambda _: "other")
+    assert lost == "other could not be compared with ref."
+    same = difference.differences([of_two(0.0, NONE, error=math.nan)], "ref", lambda _: "other")
+    assert same == "other gives exactly what ref gives."
+    little = difference.differences([of_two(-0.1, UNDECIDED, error=math.nan)], "ref", lambda _: "other")
+    assert little.endswith("on too little to say how sure that is.")
+    assert difference.own_values([of_model("a", math.nan, "")]) == "No model could be scored."
+
+
+# --- the page -----------------------------------------------------------------------------------------
+
+
+def paged(names):
+    """The page of models with such names, the first of which the others are compared with."""
+    rows = scored()
+    made = {name: rows.assign(model_id=name) for name in names}
+    for place, name in enumerate(names):
+        shift = 0.05 * place * (rows["group"] == "female")
+        made[name] = made[name].assign(score=rows["score"] + shift)
+    found = {
+        name: disaggregate(made[name], "gendered_stigma", expected={}, robustness=False)
+        for name in names[: 2 if len(names) == 2 else 1]
+    }
+    for name in names[len(found) :]:  # what they are does not matter where there are many
+        found[name] = [replace(one, model_id=name) for one in found[names[0]]]
+    differences = compare({"gendered_stigma": made}, reference=names[0])
+    told = {name: comparisons(one) for name, one in found.items()}
+    quantities = []
+    for place, one in enumerate(told[names[0]]):
+        away = {f"{names[0]} - {name}": name for name in names[1:]}
+        mine = {away[each.contrast]: each for each in differences if each.headline and each.contrast in away}
+        quantities.append(Quantity(tuple(told[name][place] for name in names), "", mine if one.headline else {}))
+    models = [ComparedModel(name, "run", manifest(), found[name]) for name in names]
+    return ComparisonPage(models, names[0], quantities, differences, {"gendered_stigma": made}, ["A note."])
+
+
+@pytest.fixture(scope="module")
+def told():
+    return paged([f"{HOSTILE} one", f"{HOSTILE} {LONG}"])
+
+
+@pytest.fixture(scope="module")
+def page(told):
+    return render_comparison(told)
+
+
+@pytest.fixture(scope="module")
+def report(page, tmp_path_factory):
+    path = tmp_path_factory.mktemp("comparison") / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def test_the_sentences_stand_first_and_the_terminal_says_the_same(told, page):
+    text = html.unescape(page)
+    (said,) = [one for _, one in sentences(told)]
+    own, away = difference.own_values(told.quantities[0].found), said
+    assert own.replace("\0", "\ufffd").replace("\u202e", "\ufffd") in text
+    assert away.startswith(own)
+    assert text.index(own[:60]) < text.index("What this cannot tell") < text.index("<h2>gendered_stigma")
+    assert "not a ranking" in text
+
+
+def test_only_what_the_page_itself_says_may_run(page):
+    policy = html.unescape(re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)[1])
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'sha256-")
+    assert "unsafe" not in policy
+    assert "window.hit=1</script>" not in page
+    assert page.count("<script>") == 1
+
+
+def test_a_model_has_one_look_wherever_it_is_drawn(page):
+    keys = re.findall(r'<svg class="key"[^>]*><path[^>]*class="dot (g\d)"', page)
+    assert set(keys) == {"g0", "g1"}
+    first = page[page.index('class="chart versus"') :]
+    pattern = r'<th scope="row" class="name">.*?class="dot (g\d)".*?<td class="pic">.*?class="dot (g\d)'
+    rows = re.findall(pattern, first)
+    assert [one == other for one, other in rows[:2]] == [True, True]
+    assert "sortable" not in first[: first.index("</table>")]  # nobody is ordered by value
+
+
+def test_many_models_stand_behind_a_click_and_none_is_named_in_the_sentence():
+    names = [f"lab/model-{number:02}" for number in range(14)]
+    made = render_comparison(paged(names))
+    text = html.unescape(made)
+    assert "<h1>14 models compared</h1>" in text
+    assert "All 14 models" in text
+    (own,) = re.findall(r'<p class="said">([^<]+)</p>', text)
+    assert own.startswith("Of 14 models")
+    assert "lab/" not in own
+    assert [text.index(f"<td>{one}</td>") for one in names[:1]]
+    assert text.count("starred: p < .05") > 1
+
+
+def test_it_works_alone_and_what_strangers_wrote_is_text(browser, report):
+    browser.open(f"{report}#{PLACE}.pairs?order=models+furthest+apart+first")
+    browser.wait("document.querySelector('.pair')")
+    assert browser.run("window.hit") is None
+    assert browser.faults() == []
+    assert [one for one in browser.requests() if not one.startswith(("file:", "data:"))] == []
+    assert browser.run("document.querySelectorAll('main script, main [onerror]').length") == 0
+    body = browser.run("document.body.textContent")
+    assert "\0" not in body
+    assert "\u202e" not in body
+    facts = browser.run("[...document.querySelectorAll('.pair:first-child .facts')].map((one) => one.textContent)")
+    assert [one.startswith(SEEN) for one in facts[:2]] == [True, True]
+    gaps = [float(re.search(r"left \S+: ([−+\d.]+) \(", one)[1].replace("−", "-")) for one in facts[:2]]
+    assert gaps[1] - gaps[0] == pytest.approx(5, abs=0.2)  # planted: 0.05 more for women
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1100, True), (3840, False)])
+def test_it_fits_and_can_be_read_at_every_size(browser, report, width, dark):
+    browser.open(report, width=width, dark=dark)
+    browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    browser.wait("document.querySelector('.pair')")
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    assert browser.run(CONTRAST) == []
+
+
+def test_without_scripts_and_on_paper_all_is_there(browser, report):
+    browser.open(report, scripts=False, width=794, media="print", dark=True)
+    shown = browser.run("document.body.innerText")
+    for part in ("What was found", "own value", "Gaps by phase", "Every number"):
+        assert part in shown
+    assert browser.run("document.querySelectorAll('.versus .strip .dot').length") == 3  # two own values, a difference
+    assert browser.run("document.documentElement.scrollWidth") <= 794
+    names = browser.run("[...document.querySelectorAll('[id]')].map((one) => one.id)")
+    assert len(set(names)) == len(names)
+    links = browser.run("[...document.links].filter((one) => one.hash).map((one) => one.hash.slice(1))")
+    assert set(links) <= set(names)
+    assert all(browser.run("[...document.querySelectorAll('table')].map((one) => !!one.querySelector('th'))"))
