@@ -30,11 +30,13 @@ def test_trials_that_would_fill_the_memory_are_refused(trials):
 
 
 def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
-    settings = Settings(studies=("occupation_sentiment",), options=(chat(),))
-    with pytest.raises(UsageError, match=r"--chat tiny is asked by adjective_coreference alone. Name it as well"):
+    settings = Settings(studies=("spanish_occupations",), options=(chat(),))
+    with pytest.raises(
+        UsageError, match=r"--chat tiny is asked by adjective_coreference and .+ alone. Name it as well"
+    ):
         start(settings, tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
-    both = replace(settings, studies=("occupation_sentiment", *STUDY), limit=8)
+    both = replace(settings, studies=("spanish_occupations", *STUDY), limit=8)
     assert "chat" in {task.experiment.kind for task in plan(both)[0]}
 
 
