@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="factor for the size; other than 1 is not kept")
     parser.add_argument("--repeat", type=int, default=5, help="rounds; the median counts")
     parser.add_argument("--memory", action="store_true", help="peak memory of every side, each in its own process")
+    parser.add_argument("--processor", action="store_true", help="processor seconds, where others use the machine")
     parser.add_argument("--out", type=Path, help="folder for results, page and chart, at any scale")
     parser.add_argument("--side", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -77,10 +79,19 @@ def _publish(folder: Path) -> None:
 
 def _workload(workload: frame.Workload, options: argparse.Namespace) -> table.Result:
     prepared = workload.prepare(options.scale)
-    measured = frame.measure(prepared, repeat=options.repeat, foreign=measuring.watch_others)
+    clock = time.process_time if options.processor else time.perf_counter
+    measured = frame.measure(prepared, repeat=options.repeat, clock=clock, foreign=measuring.watch_others)
     asked = workload.memory or options.memory
     peaks = {side.name: _peak(workload, side.name, options.scale) for side in prepared.sides} if asked else {}
-    return table.result(workload, prepared, measured, scale=options.scale, peaks=peaks, machine=measuring.machine())
+    return table.result(
+        workload,
+        prepared,
+        measured,
+        scale=options.scale,
+        peaks=peaks,
+        machine=measuring.machine(),
+        processor=options.processor,
+    )
 
 
 def _series(series: frame.Series, options: argparse.Namespace) -> table.Steps:

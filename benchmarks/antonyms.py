@@ -7,7 +7,7 @@ from benchmarks.frame import Prepared, Scale, Side, Workload, scaled
 from benchmarks.made_models import gpt2, tokenizer
 from swapbias.studies import MASK, Prompt, as_prompts, config_rows, load_lexicon
 
-OURS, BATCHED = "swapbias", "one sequence per word, batches of 32"
+OURS, BATCHED, WHOLE = "swapbias", "one sequence per word, batches of 32", "one sequence per word, equally long"
 PROMPTS, SLICE = 428, 16
 EQUAL = 1e-4  # in nats, of a mean over 20 pairs
 
@@ -30,6 +30,17 @@ def read_plainly(model: Any, prompts: Sequence[Prompt], words: Sequence[str]) ->
     return [(sum(row[1::2]) - sum(row[::2])) / (size / 2) for row in rows]
 
 
+def read_whole(scorer: Any, prompts: Sequence[Prompt]) -> list[float]:
+    """The same by our scorer where nothing can be shared: batches of equal length, no padding."""
+    from swapbias.scorers.engine import beginnings
+
+    usual, beginnings.can_share = beginnings.can_share, lambda model, ids: False
+    try:
+        return [one.score for one in scorer.score(prompts)]
+    finally:
+        beginnings.can_share = usual
+
+
 def _prepare(scale: Scale) -> Prepared:
     from swapbias.scorers.causal import AntonymScorer, CausalScorer
 
@@ -47,18 +58,28 @@ def _prepare(scale: Scale) -> Prepared:
 
     def check(outputs: Mapping[str, Any]) -> str:
         worst = max(
-            abs(one - other) for one, other in zip(outputs[OURS][::step][:SLICE], outputs[BATCHED], strict=True)
+            abs(one - other)
+            for peer in (BATCHED, WHOLE)
+            for one, other in zip(outputs[OURS][::step][:SLICE], outputs[peer], strict=True)
         )
         if not worst <= EQUAL:
             raise ValueError(f"log-odds differ by up to {worst:.1e}, expected at most {EQUAL:g}.")
-        return f"mean log-odds within {worst:.0e} of the peer's on {len(few)} prompts."
+        return f"mean log-odds within {worst:.0e} of both peers' on {len(few)} prompts."
 
     return Prepared(
         ours=(Side(OURS, ours),),
-        peers=(Side(BATCHED, lambda: read_plainly(model, few, words), share=len(few) / len(prompts)),),
+        peers=(
+            Side(BATCHED, lambda: read_plainly(model, few, words), share=len(few) / len(prompts)),
+            Side(WHOLE, lambda: read_whole(scorer, few), share=len(few) / len(prompts)),
+        ),
         check=check,
         size=f"{len(prompts):,} prompts, {len(prompts) * len(words):,} sequences",
     )
 
 
-WORKLOAD = Workload("antonyms", "Antonyms in sentences, a causal model 32 wide", {(OURS, BATCHED): 10.0}, _prepare)
+WORKLOAD = Workload(
+    "antonyms",
+    "Antonyms in sentences, a causal model 32 wide",
+    {(OURS, BATCHED): 10.0, (OURS, WHOLE): 10.0},
+    _prepare,
+)

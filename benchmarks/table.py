@@ -47,7 +47,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Everything known about one run of one workload."""
+    """Everything known about one run of one workload; ``processor``: seconds of the processor, all threads."""
 
     name: str
     title: str
@@ -58,6 +58,7 @@ class Result:
     timed: tuple[Timed, ...]
     compared: tuple[Compared, ...]
     machine: Mapping[str, Any]
+    processor: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ def result(
     scale: float,
     peaks: Mapping[str, float],
     machine: Mapping[str, Any],
+    processor: bool = False,
 ) -> Result:
     """Medians, limits and ratios: each of ours beside each peer, and whatever else has a goal."""
     timed = []
@@ -111,6 +113,7 @@ def result(
         tuple(timed),
         tuple(compared),
         machine,
+        processor,
     )
 
 
@@ -220,6 +223,7 @@ def _note(one: Result) -> str:
         f"limit: {'; '.join(limits)}" if limits else "",
         f"extrapolated: {'; '.join(slices)}" if slices else "",
         f"peak memory: {', '.join(memory)}" if memory else "",
+        "seconds of the processor, not of the clock" if one.processor else "",
         _circumstances(one),
     ]
     return f"- {one.title} (`{one.name}`): {'. '.join(fact for fact in facts if fact)}."
