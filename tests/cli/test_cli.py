@@ -1,5 +1,7 @@
 """The command line as a user types it: output, exit codes, one sentence for every trouble."""
 
+import gc
+import io
 import json
 import os
 import subprocess
@@ -8,7 +10,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from swapbias.cli import app, terminal
+from swapbias.cli import app, main, terminal
 from swapbias.errors import UsageError
 from swapbias.scorers.checkpoint import pick_device, read_config
 from swapbias.studies import corpora, load_corpus, load_study, metrics
@@ -17,6 +19,30 @@ from tests.conftest import ROOT
 
 
 def swapbias(*arguments, cwd=None, **environment):
+    """As a user types it, in this process, which has the libraries loaded: output, exit code."""
+    streams, cwd = (io.StringIO(), io.StringIO()), str(cwd or ROOT)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "argv", ["swapbias", *map(str, arguments)])
+        patched.setattr(sys, "path", [cwd, *sys.path])
+        patched.setattr(sys, "stdout", streams[0])
+        patched.setattr(sys, "stderr", streams[1])
+        patched.setattr(gc, "set_threshold", lambda most: None)
+        patched.chdir(cwd)
+        for name, value in {"COLUMNS": "160", **environment}.items():
+            patched.setenv(name, str(value))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        for name in [name for name, one in sys.modules.items() if _lies_in(one, cwd) and cwd != str(ROOT)]:
+            del sys.modules[name]  # the next test has a module of this name too
+    return subprocess.CompletedProcess(arguments, ended.value.code or 0, *(one.getvalue() for one in streams))
+
+
+def _lies_in(module, folder):
+    return (getattr(module, "__file__", None) or "").startswith(folder)
+
+
+def started(*arguments, cwd=None, **environment):
+    """As ``swapbias``, in a process of its own: what only a fresh interpreter shows."""
     return subprocess.run(
         [sys.executable, "-m", "swapbias", *map(str, arguments)],
         cwd=cwd or ROOT,
@@ -53,7 +79,8 @@ def test_list_shows_studies_corpora_and_measures():
 
 
 def test_the_version_is_shown():
-    assert swapbias("--version").stdout.startswith("swapbias 0.")
+    assert started("--version").stdout.startswith("swapbias 0.")
+    assert swapbias("--version").stdout == started("--version").stdout
 
 
 @pytest.mark.parametrize(
@@ -92,6 +119,12 @@ def test_bad_input_is_one_sentence(arguments, code, parts):
     refused(swapbias(*arguments), code, *parts)
 
 
+def test_bad_input_is_one_sentence_of_a_fresh_process():
+    refused(started("audit", "tests"), 1, "tests is no model folder: it has no config.json")
+    done = started("nope")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+
+
 @pytest.mark.parametrize("arguments", [["audit", "--limit", "0"], ["audit", "--batch-size", "x"], ["nope"]])
 def test_a_command_that_cannot_be_parsed_exits_with_2(arguments):
     done = swapbias(*arguments)
@@ -115,7 +148,7 @@ def test_a_callable_of_the_wrong_shape_is_one_sentence(tmp_path):
 
 
 def test_debug_shows_the_traceback():
-    done = swapbias("audit", "--study", "nope", "--debug")
+    done = started("audit", "--study", "nope", "--debug")
     assert done.returncode == 2
     assert "Traceback" in done.stderr
 
@@ -128,28 +161,24 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
     assert done.stderr.strip().splitlines()[-1].startswith("swapbias: ")
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_nothing_half():
-    if not os.path.exists("/dev/full"):
-        pytest.skip("needs /dev/full")
-    code = (
-        "import swapbias.studies.tables as s, sys, os; real = s.os.fsync; count = [0]\n"
-        "def full(fd):\n    count[0] += 1\n    if count[0] > 1: raise OSError(28, 'No space left on device')\n"
-        "s.os.fsync = full; sys.argv = ['swapbias', 'audit', 'vader', '--out', sys.argv[1]]\n"
-        "from swapbias.cli import main; main()"
-    )
-    import tempfile
+def test_a_full_disk_is_one_sentence_and_leaves_nothing_half(tmp_path, monkeypatch):
+    written, fsync = [], os.fsync
 
-    with tempfile.TemporaryDirectory() as place:
-        done = subprocess.run(
-            [sys.executable, "-c", code, f"{place}/run"], capture_output=True, text=True, check=False, cwd=ROOT
-        )
-        refused(done, 1, "No space left on device")
-        assert not [name for _, _, names in os.walk(place) for name in names if name.endswith(".tmp")]
+    def full(place):
+        written.append(place)
+        if len(written) > 1:
+            raise OSError(28, "No space left on device")
+        fsync(place)
+
+    monkeypatch.setattr(os, "fsync", full)
+    refused(swapbias("audit", "vader", "--out", tmp_path / "run"), 1, "No space left on device")
+    assert len(written) > 1
+    assert not list(tmp_path.rglob("*.tmp"))
 
 
 def test_an_audit_names_its_report_last(tmp_path):
     pytest.importorskip("vaderSentiment")
-    done = swapbias("audit", "vader", "--study", "occupation_sentiment", "--out", tmp_path / "run")
+    done = started("audit", "vader", "--study", "occupation_sentiment", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().splitlines()[-1] == f"Report: {tmp_path}/run/report.html"
     assert "Headline findings" in done.stdout
