@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM
 
 from swapbias.scorers.chat.local import open_ids
 from swapbias.scorers.checkpoint import length_limit, load_model, loaded_pin, model_name
-from swapbias.scorers.engine.beginnings import ends
+from swapbias.scorers.engine.beginnings import Ends, Text, ends
 from swapbias.scorers.engine.encoder import twin
 from swapbias.scorers.scorer import LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.studies import MASK, Prompt, load_lexicon
@@ -59,12 +59,16 @@ class CausalScorer(Scorer):
         limit = length_limit(self.tokenizer, self.model.config)
         fits = [index for index, ids in enumerate(encoded) if 1 < len(ids) <= limit]
         found: list[float | None] = [None] * len(texts)
-        for places, values in ends(self.model, [(encoded[index], 1) for index in fits], batch_size=self.batch_size):
+        for places, values in self.ends([(encoded[index], 1) for index in fits]):
             for place, value in zip(places, values, strict=True):
                 found[fits[place]] = value
             if on_progress:
                 on_progress(len(places))
         return found
+
+    def ends(self, texts: Sequence[Text]) -> Ends:
+        """Log-probabilities of the ends of texts given their beginnings, as they become known: places and values."""
+        return ends(self.model, texts, batch_size=self.batch_size)
 
 
 def _scored(value: float | None) -> Scored:
@@ -148,7 +152,7 @@ class AnswerOddsScorer(Scorer):
         fits = [index for index, pair in enumerate(pairs) if max(map(len, pair.ids)) <= limit]
         texts = [(pairs[index].ids[side], pairs[index].start) for index in fits for side in (0, 1)]
         values = [math.nan] * len(texts)
-        for places, found in ends(self.causal.model, texts, batch_size=self.causal.batch_size):
+        for places, found in self.causal.ends(texts):
             for place, value in zip(places, found, strict=True):
                 values[place] = value
             if on_progress:
