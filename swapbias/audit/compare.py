@@ -172,8 +172,10 @@ def compare_runs(runs: Sequence[ComparedRun], *, every_pair: bool = False) -> Co
         every_pair: compare every two models.
 
     Raises:
-        UsageError: they have no experiment in common, or there is more than a table can hold.
+        UsageError: they are one run, have no experiment in common, or there is more than a table can hold.
     """
+    if len(runs) > 1 and len({run.key for run in runs}) == 1:
+        raise UsageError("The same run is named several times, expected different ones. Name other runs as well.")
     comparison = side_by_side(runs)
     if every_pair and len(comparison.columns) > MOST_PAIRED:
         raise UsageError(

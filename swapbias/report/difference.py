@@ -86,7 +86,7 @@ def _named(known: Sequence[Finding]) -> str:
         return f"E{told[1:]}" if told.startswith("each of") else told
     first, second = (words.plain(name) for name in (*known[0].subset.split(" - ", 1), "the rest")[:2])
     gap = f"the gap between {' and '.join(sides(known[0]))}"
-    each = [f"In {words.shown(known[0].model_id)}, {first} {change(known[0], f'{gap}, compared with {second}')}"]
+    each = [f"In {words.shown(known[0].model_id)}, compared with {second}, {first} {change(known[0], gap)}"]
     each += [f"in {words.shown(one.model_id)} it {change(one, 'that gap')}" for one in known[1:]]
     return "; ".join(each) + "."
 

@@ -90,3 +90,5 @@ def test_what_cannot_be_compared_is_one_sentence(hub, tmp_path):
     hub.add_repo("dataset", "bob/audits", files=shared("theirs", [replace(GAP, subset="physical", unit="logit")]))
     with pytest.raises(UsageError, match="no experiment in common"):
         compare(["mine", "bob/audits"])
+    with pytest.raises(UsageError, match="same run is named several times"):
+        compare(["mine", "mine"])
