@@ -34,7 +34,8 @@ from swapbias.findings import (
     judged,
     planned_error,
 )
-from swapbias.findings.disaggregation import headline_rows, told_over
+from swapbias.findings.disaggregation import headline_rows
+from swapbias.findings.finding import told_over
 from swapbias.findings.robustness import headline_units
 from swapbias.measures import detectable_gap, group_gap, margin_in, mean_score, power
 from swapbias.scorers.notes import NoteOptions
@@ -247,7 +248,7 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
                 estimate = group_gap(values, sides.tolist(), reference_group="second", cluster_ids=clusters)
             else:
                 estimate = mean_score(values, cluster_ids=clusters)
-            told = told_over(over, pd.Series(values), pd.Series(sample), clusters)
+            told = told_over(over, pd.Series(values), pd.Series(sample), {False: 1.0, True: -1.0}, clusters)
             made.append(replace(one, estimate=estimate, inference=told))
         return made
 

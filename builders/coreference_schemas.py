@@ -183,6 +183,7 @@ CORPUS = Corpus(
             description="60 occupations with their shares of women",
             rows=partial(read_table, FOLDER / "occupations.csv", _OCCUPATIONS),
             columns=_OCCUPATIONS,
+            types={"bergsma_percent_women": "float64", "bls_percent_women": "float64", "bls_year": "int64"},
             split="train",
         ),
     ),

@@ -406,6 +406,7 @@ CORPUS = Corpus(
             description="Share of US adults in 2018 by question and condition",
             rows=partial(read_table, FOLDER / "people.csv", ("question_id", "condition", "percent", "source")),
             columns=("question_id", "condition", "percent", "source"),
+            types={"percent": "int64"},
             split="train",
         ),
         *(_prompts(name, printed=True) for name in _TOLD),

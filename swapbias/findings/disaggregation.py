@@ -175,7 +175,8 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
     for inference, options in views.items():
         options |= {"reference_group": experiment.reference_group, "seed": context.seed}
         estimate = gap(*arguments, **options)
-        if inference == told and gap is measures.paired_gap and math.isnan(estimate.error) and estimate.value:
+        alike = math.isnan(estimate.error) and not math.isfinite(estimate.effect_size_z)
+        if inference == told and gap is measures.paired_gap and alike and estimate.value:
             # All pairs differ alike, so that a t test has no spread to go by: that of signs needs none.
             signs = gap(*arguments, **{**options, "test": "sign"})
             estimate = replace(estimate, p_value=signs.p_value, test=signs.test)

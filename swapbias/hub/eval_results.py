@@ -302,5 +302,7 @@ def benchmark(corpus: Corpus, published: Collection[str]) -> bytes:
 
 
 def _is_task(experiment: Experiment) -> bool:
-    record = MEASURES[experiment.headline[0]]
+    record = MEASURES.get(experiment.headline[0])  # some experiments have no headline
+    if record is None:
+        return False
     return len(experiment.configs) == 1 and record.scale_in(record.unit or unit_of(experiment, "score")) is not None

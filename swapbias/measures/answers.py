@@ -123,7 +123,7 @@ def unreasoned(answer: str) -> str:
         return ""
     # A piece without an opening tag is reasoning from its start: some templates put that tag into the prompt.
     before = [_OPENED.split(piece)[0] for piece in closed if _OPENED.search(piece)]
-    return "\n".join([*before, last])
+    return "\n".join([*before, last]).strip()
 
 
 def _answer_line(text: str) -> str:

@@ -69,7 +69,7 @@ def load_study(name: str) -> Study:
     """The study of that name.
 
     >>> [one.name for one in load_study("occupation_sentiment").experiments]
-    ['sentences', 'control']
+    ['sentences', 'control', 'ratings']
 
     Raises:
         UsageError: naming the studies there are.

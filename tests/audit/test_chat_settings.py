@@ -93,7 +93,9 @@ def test_a_dry_run_asks_nobody_what_kind_a_model_is(monkeypatch):
 
 def test_a_dry_run_reads_the_kind_of_a_model_in_a_folder_or_in_the_cache(tmp_path, monkeypatch):
     folder = tiny.save_causal(tmp_path / "causal")
-    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda model, name: str(folder / name))
+    monkeypatch.setattr(
+        "huggingface_hub.try_to_load_from_cache", lambda model, name, revision=None: str(folder / name)
+    )
     for model in (str(folder), "owner/name"):
         told = list(told_plan(Settings(model=model, studies=STUDY, limit=32)))
         assert told[0] == f"adjective_coreference odds: 32 prompts for {model}"

@@ -265,9 +265,10 @@ def test_two_models_differ_no_more_surely_when_asked_again(prompts):
     def p_value(trials):
         rows = {"a": answered(prompts, trials), "b": answered(prompts, trials, fails=lambda row: False)}
         experiment = next(one for one in load_study("adjective_coreference").experiments if one.name == "answers")
+        made = {model: comparing.units(experiment, part) for model, part in rows.items()}
         (found,) = [
             one
-            for one in comparing._differences("adjective_coreference", experiment, ("a", "b"), rows)
+            for one in comparing._differences("adjective_coreference", experiment, ("a", "b"), made)
             if one.slice_by == "all" and not one.view
         ]
         return found.estimate.p_value, found.estimate.n

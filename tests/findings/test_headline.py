@@ -299,6 +299,8 @@ def test_the_headlines_are_those_documented():
         ("gendered_stigma", "completions"): contrast,
         ("occupation_sentiment", "ratings"): ("paired_gap", "", "all"),
         ("social_distance", "agreement"): ("group_gap", "", "all"),
+        ("group_packs", "stigma_age"): contrast,
+        ("group_packs", "stigma_disability"): contrast,
         ("stigma_vignettes", "gender"): ("paired_gap", "with a condition", "all"),
         ("stigma_vignettes", "order"): ("paired_gap", "with a condition", "all"),
     }

@@ -157,6 +157,7 @@ PLANTED = {  # what a recipe says of a model that scores the group .2 higher tha
     "occupation_sentiment": ("female - male", "female", 0.2),
     "spanish_occupations": ("gender: woman - man", "woman", 0.2),
     "group_packs": ("ze - he", "ze", 0.2),
+    "coreference_schemas": ("female - male", "female", 0.2),
 }
 
 
@@ -213,11 +214,13 @@ def test_a_card_names_every_value_of_the_columns_that_hold_a_few(corpus, built):
         found = studies.config_rows(corpus, config)
         for column in FEW & set(found[0]):
             values = {row[column] for row in found} - {""}
-            if len(values) < 14:  # all but the authors' categories, which social_distance passes on as they are
+            # All but the authors' categories, which social_distance passes on as they are, and the table of all packs.
+            if len(values) < 14:
                 text = meanings(body, config)[column]
                 assert [one for one in sorted(values) if not names(text, one)] == [], (config, column, text)
             else:
-                assert (corpus, config, column, len(values)) == ("social_distance", "original", "label", 39)
+                long = {("social_distance", "original", "label", 39), ("group_packs", "people", "group", 48)}
+                assert (corpus, config, column, len(values)) in long
 
 
 @pytest.mark.parametrize("corpus", studies.corpora())

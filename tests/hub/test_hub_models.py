@@ -9,13 +9,13 @@ from huggingface_hub import constants
 
 from swapbias.audit import start
 from swapbias.audit.audit import resume
-from swapbias.audit.outcome import audit
 from swapbias.audit.plan import read_request, settings_of
 from swapbias.cli import main
 from swapbias.errors import UsageError
 from swapbias.hub.client import Hub
 from swapbias.hub.proposals import COMMIT
 from swapbias.hub.share import Wanted, share_run
+from swapbias.outcome import audit
 from swapbias.privacy import public_manifest
 from swapbias.scorers import load_scorer
 from swapbias.scorers.masked import MaskedScorer

@@ -12,6 +12,10 @@ TYPED = {
     ("clinical_notes", "credentialed"): "bool",
     ("clinical_notes", "label"): ("negative", "positive"),
     ("clinical_notes", "specific"): "int64",
+    ("coreference_schemas", "bergsma_percent_women"): "float64",
+    ("coreference_schemas", "bls_percent_women"): "float64",
+    ("coreference_schemas", "bls_year"): "int64",
+    ("stigma_vignettes", "percent"): "int64",
     ("gender_lexicon", "weight"): "float64",
     ("social_distance", "label"): ("negative", "neutral", "positive", "irrelevant"),
     **{
