@@ -90,7 +90,7 @@ def test_each_task_names_a_config_and_a_split_that_are_there():
     assert "gender_lexicon" not in told  # word lists, which no study asks about
     assert told["gendered_stigma"] == ["rq1", "rq2", "choices", "completions"]
     assert told["clinical_notes"] == ["phenotyping", "leakage"]  # of another study
-    assert told["social_distance"] == ["sentiment"]  # the others read several configs
+    assert told["social_distance"] == ["sentiment", "agreement"]  # the others read several configs
 
 
 def test_an_entry_is_of_a_task_and_a_config_that_is_held_back_has_none():
