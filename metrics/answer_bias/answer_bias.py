@@ -13,18 +13,23 @@ paired t interval and test over pairs and the shares of right, wrong, unsure and
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions: raw answers, one per question; None where nothing was asked.
-    references: the right answer to each, as "the mechanic".
-    incorrect: the other occupation of each sentence.
-    sides: "pro" or "anti" for each; any two or more with reference_group or every_pair.
-    pair_ids: the sentence pair of each; each id stands once per side.
-    parser: "tolerant" (case, article, plural, an answer inside a sentence) or "strict" (the first word alone).
-    reference_group: None: the sides are "pro" and "anti". A side: each other one is compared with it.
-    every_pair: every two sides are compared, by name.
+    predictions (list of str): raw answers, one per question; None where nothing was asked.
+    references (list of str): the right answer to each, as "the mechanic".
+    incorrect (list of str): the other occupation of each sentence.
+    sides (list of str): "pro" or "anti" for each; any two or more with reference_group or every_pair.
+    pair_ids (list of str): the sentence pair of each; each id stands once per side.
+    parser (str): "tolerant" (case, article, plural, an answer inside a sentence) or "strict" (the first word alone).
+    reference_group (str, optional): None: the sides are "pro" and "anti". A side: each other one is compared with
+        it.
+    every_pair (bool): every two sides are compared, by name.
+    cluster_ids (list, or dict of lists, optional): the cluster of each question (its template, say), or a mapping of
+        several that cross, name -> cluster of each question: interval and p-value then hold over clusters, as those
+        of audits do.
+    confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
 Returns:
     accuracy_pro, accuracy_anti: percent of right answers; unsure and unreadable ones count as wrong.
     bias: accuracy_pro minus accuracy_anti, in percentage points; 0: equal, above 0: the stereotype helps.
-    ci_low, ci_high: 95 % paired t interval; NaN where all pairs are alike.
+    ci_low, ci_high: paired t interval, 95 % by default; NaN where all pairs are alike.
     p_value: paired t test, two-sided; NaN where all pairs are alike.
     share_correct_pro, share_incorrect_pro, share_unsure_pro, share_other_pro: shares of the answers, 0 to 1;
         `other` is what names neither occupation, or both. Likewise for anti.
@@ -77,7 +82,7 @@ _TEXTS = ("predictions", "references", "incorrect", "sides", "pair_ids")
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class AnswerBias(evaluate.Metric):
+class AnswerBias(measures.CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.answer_bias`."""
 
     def _info(self):
@@ -87,19 +92,25 @@ class AnswerBias(evaluate.Metric):
             inputs_description=_KWARGS_DESCRIPTION,
             # As "string", evaluate would refuse a first answer of None.
             features=datasets.Features({name: datasets.Value("large_string") for name in _TEXTS}),
+            codebase_urls=["https://github.com/swapbias/swapbias"],
+            reference_urls=[
+                "https://uvasrg.github.io/adjectives-can-reveal-gender-biases-within-nlp-models/",
+                "https://doi.org/10.18653/v1/N18-2003",
+            ],
         )
 
     def _compute(
         self, predictions, references, incorrect, sides, pair_ids, parser="tolerant", reference_group=None,
-        every_pair=False,
+        every_pair=False, cluster_ids=None, confidence=0.95,
     ):  # fmt: skip
         classes = [
             measures.answer_class(answer, correct=right, incorrect=wrong, parser=parser)
             for answer, right, wrong in zip(predictions, references, incorrect, strict=True)
         ]
+        options = {"pair_ids": list(pair_ids), "cluster_ids": cluster_ids, "confidence": confidence}
         if reference_group is not None or every_pair:
-            ids = {"pair_ids": list(pair_ids), "reference_group": None if every_pair else reference_group}
-            found = measures.contrasts(measures.answer_bias, classes, list(sides), **ids)
+            wanted = None if every_pair else reference_group
+            found = measures.contrasts(measures.answer_bias, classes, list(sides), reference_group=wanted, **options)
             each = [
                 {"group": group, "reference_group": reference, **_keys(one, (group, reference)),
                  "p_adjusted": one.estimate.p_adjusted}
@@ -111,7 +122,7 @@ class AnswerBias(evaluate.Metric):
             raise ValueError(
                 f"sides {strange[:3]}, expected 'pro' or 'anti'. Rename them, or give the reference_group."
             )
-        found = measures.answer_bias(classes, list(sides), pair_ids=list(pair_ids), reference_group="anti")
+        found = measures.answer_bias(classes, list(sides), reference_group="anti", **options)
         return _keys(found, ("pro", "anti"))
 
 

@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import direct_bias  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import CheckedInputs, direct_bias  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 Direct bias: the mean |cosine| of words to the gender direction, which is the first principal component of centred
@@ -12,11 +12,14 @@ definitional pairs (she/he, woman/man), and the mean cosine, which tells the sid
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions: one word vector per word; a zero or non-finite one leaves its word out.
-    female, male: the vectors of the definitional pairs, two or more; row i of both is one pair.
+    predictions (list of lists of float): one word vector per word; a zero or non-finite one leaves its word out.
+    female, male (list of lists of float): the vectors of the definitional pairs, two or more; row i of both is one
+        pair.
+    confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
 Returns:
     direct_bias: mean |cosine|; 0: orthogonal to the gender direction, 1: along it.
-    ci_low, ci_high: 95 % t interval over words and, from three pairs on, over pairs; NaN where nothing varies.
+    ci_low, ci_high: t interval (95 % by default) over words and, from three pairs on, over pairs; NaN where nothing
+        varies.
     signed_mean: mean cosine; above 0: nearer to the female side, below 0: nearer to the male side.
     signed_ci_low, signed_ci_high: its interval.
     random_direction: mean |cosine| expected of a direction at random in so many dimensions.
@@ -63,7 +66,7 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class DirectBias(evaluate.Metric):
+class DirectBias(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.direct_bias`."""
 
     def _info(self):
@@ -72,10 +75,15 @@ class DirectBias(evaluate.Metric):
             citation=_CITATION,
             inputs_description=_KWARGS_DESCRIPTION,
             features=datasets.Features({"predictions": datasets.Sequence(datasets.Value("float64"))}),
+            codebase_urls=["https://github.com/swapbias/swapbias"],
+            reference_urls=[
+                "https://arxiv.org/abs/1607.06520",
+                "https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/",
+            ],
         )
 
-    def _compute(self, predictions, female, male):
-        found = direct_bias(list(predictions), female, male)
+    def _compute(self, predictions, female, male, confidence=0.95):
+        found = direct_bias(list(predictions), female, male, confidence=confidence)
         return {
             "direct_bias": found.direct_bias.value,
             "ci_low": found.direct_bias.ci_low,

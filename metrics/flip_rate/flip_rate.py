@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import flip_rate, module_result  # From: git+https://github.com/swapbias/swapbias
+from swapbias import measures  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 The flip rate (mismatch ratio): for texts that differ in one swapped slot, the share of pairs whose two versions get
@@ -12,19 +12,26 @@ different predictions, with Wilson's interval, exact McNemar's test and the dire
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions: 1 or 0 per text, or a probability with `threshold`; NaN where there is no prediction.
-    groups: the group of each text; two or more.
-    pair_ids: the pair of each text; each id stands once per group.
-    reference_group: the group that `direction` is told against. None: every two groups are compared, by name.
-    threshold: None: predictions are 1 or 0. A number: probabilities above it are positive, and the mean
-        probability tells the direction where both groups get as many positives.
-    cluster_ids: optional, the subject of each text, where subjects have several pairs: interval and test are then
-        over subjects.
+    predictions (list of int, float or str): 1 or 0 per text, a probability with `threshold`, or a class: a text, or
+        a whole number. NaN (of texts "") where there is no prediction.
+    groups (list of str): the group of each text; two or more.
+    pair_ids (list of str): the pair of each text; each id stands once per group.
+    reference_group (str, optional): the group that `direction` is told against. None: every two groups are compared,
+        by name.
+    threshold (float, optional): None: predictions are 1 or 0. A number: probabilities above it are positive, and the
+        mean probability tells the direction where both groups get as many positives.
+    positive (str or int, optional): of classes the one that `more`, `fewer`, `direction` and the test are about; the
+        value stays the share of pairs with different classes. None: they are NaN, and the test is that of symmetry.
+    cluster_ids (list, or dict of lists, optional): the subject of each text, where subjects have several pairs:
+        interval and test are then over subjects. Or a mapping of one, name -> ids; no interval of rates allows for
+        several that cross.
+    confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
+    seed (int): of what is drawn at random (bootstrap, permutations); 0 by default.
 Returns:
     value: share of pairs with different predictions; 0: none, 1: all.
-    ci_low, ci_high: 95 % Wilson interval; it holds where no pair flips, or every pair.
-    p_value: exact McNemar's test, two-sided (with cluster_ids: versions of whole subjects are swapped); NaN without a
-        discordant pair.
+    ci_low, ci_high: Wilson's interval, 95 % by default; it holds where no pair flips, or every pair.
+    p_value: exact McNemar's test, two-sided (with cluster_ids: versions of whole subjects are swapped); of more than
+        two classes without `positive` Bowker's statistic over swaps of the versions. NaN without a discordant pair.
     more: pairs where only the other group's version is positive.
     fewer: pairs where only the reference group's version is positive.
     direction: 1: the other group gets more positives, -1: the reference group does, 0: equal; NaN without a pair.
@@ -34,7 +41,7 @@ Returns:
     contrasts: a list: of each contrast group and reference_group, the keys above, and p_adjusted, corrected over
         all contrasts (Holm).
     omnibus: whether any group differs: p_value, f, df_between, df_within, spread (SD of the groups' means), n and
-        n_unscored.
+        n_unscored. NaN of classes without `positive`.
 Examples:
     >>> import evaluate, swapbias
     >>> flips = evaluate.load(swapbias.metric_path("flip_rate"))
@@ -68,7 +75,7 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class FlipRate(evaluate.Metric):
+class FlipRate(measures.CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.flip_rate`."""
 
     def _info(self):
@@ -76,30 +83,48 @@ class FlipRate(evaluate.Metric):
             description=_DESCRIPTION,
             citation=_CITATION,
             inputs_description=_KWARGS_DESCRIPTION,
-            features=datasets.Features(
-                {
-                    "predictions": datasets.Value("float64"),
-                    "groups": datasets.Value("string"),
-                    "pair_ids": datasets.Value("string"),
-                }
-            ),
+            features=[
+                datasets.Features(
+                    {
+                        "predictions": datasets.Value(kind),
+                        "groups": datasets.Value("string"),
+                        "pair_ids": datasets.Value("string"),
+                    }
+                )
+                for kind in ("string", "float64")  # evaluate takes the first that fits
+            ],
+            codebase_urls=["https://github.com/swapbias/swapbias"],
+            reference_urls=[
+                "https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/",
+            ],
         )
 
-    def _compute(self, predictions, groups, pair_ids, reference_group=None, threshold=None, cluster_ids=None):
+    def _compute(
+        self, predictions, groups, pair_ids, reference_group=None, threshold=None, positive=None, cluster_ids=None,
+        confidence=0.95, seed=0,
+    ):  # fmt: skip
         answers = scores = list(predictions)
         if threshold is not None:
             # A NaN (the only number that differs from itself) is not below the threshold: it is no prediction.
             answers = [float(score > threshold) if score == score else score for score in scores]
-        options = {"scores": None if threshold is None else scores, "cluster_ids": cluster_ids}
+        if positive is not None and positive not in answers:
+            raise ValueError(f"positive {positive!r} is no prediction of any text, expected one that is. Correct it.")
+        options = {
+            "scores": None if threshold is None else scores, "positive": positive, "cluster_ids": cluster_ids,
+            "confidence": confidence, "seed": seed,
+        }  # fmt: skip
         rows = answers, list(groups), list(pair_ids)
-        return module_result(flip_rate, _keys, *rows, reference_group=reference_group, **options)
+        return measures.module_result(measures.flip_rate, _keys, *rows, reference_group=reference_group, **options)
 
 
 def _keys(found, reference_group):
     direction = 0.0 if found.higher_group == "" else -1.0 if found.higher_group == reference_group else 1.0
+    numbers = found.estimate.numbers()
+    counts = {name: numbers.pop(name) for name in ("n", "n_unscored")}
     return {
-        **found.estimate.numbers(),
+        **numbers,
         "more": float(found.more),
         "fewer": float(found.fewer),
-        "direction": direction if found.estimate.n else float("nan"),
+        "direction": direction if found.estimate.n and found.more == found.more else float("nan"),
+        **counts,
     }

@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import group_gap, module_result  # From: git+https://github.com/swapbias/swapbias
+from swapbias import measures  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 The group gap: for texts that are not paired, the mean prediction of the other group minus that of the reference
@@ -12,16 +12,22 @@ group, with Welch's t interval and test.
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions: one number per text (a probability, say); NaN where a text could not be scored.
-    groups: the group of each text; two or more.
-    reference_group: the group that is subtracted. None: every two groups are compared, by name.
-    cluster_ids: optional, the cluster of each text (its template, say), or a mapping of several that cross, name ->
-        cluster of each text: interval and p-value then hold over clusters, as those of audits do.
+    predictions (list of float): one number per text (a probability, say); NaN where a text could not be scored.
+    groups (list of str): the group of each text; two or more.
+    reference_group (str, optional): the group that is subtracted. None: every two groups are compared, by name.
+    cluster_ids (list, or dict of lists, optional): the cluster of each text (its template, say), or a mapping of
+        several that cross, name -> cluster of each text: interval and p-value then hold over clusters, as those of
+        audits do.
+    interval (str): "t" (that of the t test; the default) or "bootstrap" (percentile; with clusters studentised).
+    test (str): "welch" (the default), "t" (both groups taken to vary alike), "wilcoxon" (rank sum, no clusters) or
+        "permutation" (of labels). Several crossed factors take a t test, and the interval "t".
+    confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
+    seed (int): of what is drawn at random (bootstrap, permutations); 0 by default.
 Returns:
     value: difference of means, in the unit of the predictions; 0: no gap; above 0: the other group is higher.
-    ci_low, ci_high: 95 % Welch t interval; it leaves out 0 where p_value is below .05.
+    ci_low, ci_high: ends of the interval, 95 % Welch t by default; it leaves out 0 where that test's p is below .05.
     effect_size: Cohen's d with the pooled standard deviation.
-    p_value: Welch's t test, two-sided.
+    p_value: of the test, two-sided.
     n: texts used.
     n_unscored: texts left out because the prediction is NaN.
     with more than two groups, or without a reference_group:
@@ -61,7 +67,7 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class GroupGap(evaluate.Metric):
+class GroupGap(measures.CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.group_gap`."""
 
     def _info(self):
@@ -75,11 +81,26 @@ class GroupGap(evaluate.Metric):
                     "groups": datasets.Value("string"),
                 }
             ),
+            codebase_urls=["https://github.com/swapbias/swapbias"],
+            reference_urls=[
+                "https://arxiv.org/abs/2210.15144",
+            ],
         )
 
-    def _compute(self, predictions, groups, reference_group=None, cluster_ids=None):
-        options = {"reference_group": reference_group, "cluster_ids": cluster_ids}
-        return module_result(group_gap, _keys, predictions, groups, **options)
+    def _compute(
+        self, predictions, groups, reference_group=None, cluster_ids=None, interval="t", test="welch",
+        confidence=0.95, seed=0,
+    ):  # fmt: skip
+        options = {
+            "cluster_ids": cluster_ids,
+            "interval": interval,
+            "test": test,
+            "confidence": confidence,
+            "seed": seed,
+        }
+        return measures.module_result(
+            measures.group_gap, _keys, predictions, groups, reference_group=reference_group, **options
+        )
 
 
 def _keys(found, reference_group):

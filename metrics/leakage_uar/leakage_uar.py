@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import uar  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import CheckedInputs, uar  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 Leakage: how well a classifier guesses the group (the patient's gender, say) from texts that should not tell it, as
@@ -12,14 +12,18 @@ unweighted average recall (UAR) with an interval that holds at 1 too.
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions: the guessed group of each text; "" where there is no guess.
-    references: the true group of each text; two groups or more, never "".
-    note_ids: the note of each text, where several are versions of one; else each text is a note.
-    cluster_ids: optional, the subject of each text, where subjects have several notes.
+    predictions (list of str or int): the guessed group of each text, a name or a number; "" or NaN where there is no
+        guess.
+    references (list of str or int): the true group of each text, likewise; two groups or more, never blank.
+    note_ids (list of str, optional): the note of each text, where several are versions of one; else each text is a
+        note.
+    cluster_ids (list, or dict of lists, optional): the subject of each text, where subjects have several notes; or a
+        mapping of one, name -> ids.
+    confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
 Returns:
     uar: mean over the true groups of the share guessed right; `chance`: no leak, 1: every text gives it away. NaN
         with fewer than two groups, or for a group without a guess.
-    ci_low, ci_high: 95 % interval, of the groups' Wilson intervals (MOVER).
+    ci_low, ci_high: interval, 95 % by default, of the groups' Wilson intervals (MOVER).
     chance: 1 / number of true groups; NaN with fewer than two.
     n: texts used.
     n_unscored: texts left out.
@@ -51,7 +55,7 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class LeakageUar(evaluate.Metric):
+class LeakageUar(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.uar`."""
 
     def _info(self):
@@ -59,14 +63,20 @@ class LeakageUar(evaluate.Metric):
             description=_DESCRIPTION,
             citation=_CITATION,
             inputs_description=_KWARGS_DESCRIPTION,
-            features=datasets.Features(
-                {"predictions": datasets.Value("string"), "references": datasets.Value("string")}
-            ),
+            features=[
+                datasets.Features({"predictions": datasets.Value(kind), "references": datasets.Value(kind)})
+                for kind in ("string", "float64")  # evaluate takes the first that fits
+            ],
+            codebase_urls=["https://github.com/swapbias/swapbias"],
+            reference_urls=[
+                "https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/",
+            ],
         )
 
-    def _compute(self, predictions, references, note_ids=None, cluster_ids=None):
+    def _compute(self, predictions, references, note_ids=None, cluster_ids=None, confidence=0.95):
         truth = list(references)
-        found = uar(list(predictions), truth, note_ids=note_ids, cluster_ids=cluster_ids)
+        options = {"note_ids": note_ids, "cluster_ids": cluster_ids, "confidence": confidence}
+        found = uar(list(predictions), truth, **options)
         classes = len(set(truth))
         return {
             "uar": found.value,

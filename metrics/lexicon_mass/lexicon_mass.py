@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import label_masses, mean_score  # From: git+https://github.com/swapbias/swapbias
+from swapbias import measures  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 Lexicon mass: of each prompt's likeliest tokens, the probability that falls on words of each label (female and male,
@@ -12,13 +12,19 @@ or positive, negative and neutral), averaged over prompts.
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions: for each prompt the list of its likeliest tokens.
-    probabilities: for each prompt their probabilities, as many as tokens.
-    lexicon: a mapping of word to label; other tokens count as "unspecified". Words are in lower case without spaces
-        around them; no label is "n" or "n_unscored".
-    threshold: tokens below this probability are not counted; 0 by default.
+    predictions (list of lists of str): for each prompt the list of its likeliest tokens, as text or as a tokenizer
+        writes them: "He", " he", "Ġhe", "▁he" and "he</w>" are the word "he", "##he" goes on a word and is none.
+    probabilities (list of lists of float): for each prompt their probabilities, as many as tokens.
+    lexicon (dict of str to str): a mapping of word to label, whatever their case; other tokens count as
+        "unspecified". No label is "n" or "n_unscored", or begins with "ci_low_" or "ci_high_".
+    threshold (float): tokens below this probability are not counted; 0 by default.
+    cluster_ids (list, or dict of lists, optional): the cluster of each prompt (its template, say), or a mapping of
+        several that cross, name -> cluster of each prompt: the intervals then hold over clusters, as those of audits
+        do.
+    confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
 Returns:
     one key per label and "unspecified": mean mass over prompts, 0 to 1, not renormalised.
+    ci_low_LABEL, ci_high_LABEL: of each, its t interval, 95 % by default; NaN where nothing varies.
     n: prompts used.
     n_unscored: prompts without any token.
 Examples:
@@ -62,7 +68,7 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class LexiconMass(evaluate.Metric):
+class LexiconMass(measures.CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.label_masses`."""
 
     def _info(self):
@@ -76,28 +82,46 @@ class LexiconMass(evaluate.Metric):
                     "probabilities": datasets.Sequence(datasets.Value("float64")),
                 }
             ),
+            codebase_urls=["https://github.com/swapbias/swapbias"],
+            reference_urls=[
+                "https://arxiv.org/abs/2210.15144",
+                "https://arxiv.org/abs/2306.05550",
+            ],
         )
 
-    def _compute(self, predictions, probabilities, lexicon, threshold=0.0):
-        _check(lexicon)
-        labels = [*dict.fromkeys(lexicon.values()), "unspecified"]
+    def _compute(self, predictions, probabilities, lexicon, threshold=0.0, cluster_ids=None, confidence=0.95):
+        words = _words(lexicon)
+        labels = [*dict.fromkeys(words.values()), "unspecified"]
         masses = [
-            label_masses(tokens, p, lexicon, threshold=threshold)
-            for tokens, p in zip(predictions, probabilities, strict=True)
+            measures.label_masses(tokens, p, words, threshold=threshold)
             if len(tokens)
+            else dict.fromkeys(labels, float("nan"))
+            for tokens, p in zip(predictions, probabilities, strict=True)
         ]
-        means = {label: mean_score([mass[label] for mass in masses]).value for label in labels}
-        return {**means, "n": float(len(masses)), "n_unscored": float(len(predictions) - len(masses))}
+        options = {"cluster_ids": cluster_ids, "confidence": confidence}
+        means = {label: measures.mean_score([mass[label] for mass in masses], **options) for label in labels}
+        ends = {}
+        for label, mean in means.items():
+            ends[f"ci_low_{label}"], ends[f"ci_high_{label}"] = mean.ci_low, mean.ci_high
+        counts = {"n": float(means["unspecified"].n), "n_unscored": float(means["unspecified"].n_unscored)}
+        return {**{label: mean.value for label, mean in means.items()}, **ends, **counts}
 
 
-def _check(lexicon):
-    """What would vanish from the result or match no token is refused."""
-    odd = [word for word in lexicon if word != word.strip().lower()]
-    if odd:
-        raise ValueError(
-            f"The lexicon has {odd[:3]}, expected words in lower case without spaces around them, for no token would "
-            "match. Rewrite them."
-        )
-    taken = [label for label in dict.fromkeys(lexicon.values()) if label in ("n", "n_unscored")]
+def _words(lexicon):
+    """The lexicon with every word as tokens are compared; what would vanish from the result is refused."""
+    words = {}
+    for word, label in lexicon.items():
+        known = words.setdefault(measures.plain_word(word), label)
+        if known != label:
+            raise ValueError(
+                f"The lexicon has {word!r} as {label!r} and, in other letters, as {known!r}, expected one "
+                "label, for the case of tokens is not told apart. Drop one."
+            )
+    taken = [
+        label
+        for label in dict.fromkeys(words.values())
+        if label in ("n", "n_unscored") or label.startswith(("ci_low_", "ci_high_"))
+    ]
     if taken:
         raise ValueError(f"The lexicon has the labels {taken}, which are keys of the result. Rename them.")
+    return words

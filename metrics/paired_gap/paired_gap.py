@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import module_result, paired_gap  # From: git+https://github.com/swapbias/swapbias
+from swapbias import measures  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 The paired gap: for texts that differ in one swapped slot, the mean over pairs of the other group's prediction
@@ -12,18 +12,24 @@ minus the reference group's, with its paired t interval and test.
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions: one number per text (a probability, say); NaN where a text could not be scored.
-    groups: the group of each text; two or more.
-    pair_ids: the pair of each text; each id stands once per group.
-    reference_group: the group that is subtracted. None: every two groups are compared, by name.
-    cluster_ids: optional, the cluster of each text (its template, say), or a mapping of several that cross, name ->
-        cluster of each text: interval and p-value then hold over clusters, as those of audits do.
+    predictions (list of float): one number per text (a probability, say); NaN where a text could not be scored.
+    groups (list of str): the group of each text; two or more.
+    pair_ids (list of str): the pair of each text; each id stands once per group.
+    reference_group (str, optional): the group that is subtracted. None: every two groups are compared, by name.
+    cluster_ids (list, or dict of lists, optional): the cluster of each text (its template, say), or a mapping of
+        several that cross, name -> cluster of each text: interval and p-value then hold over clusters, as those of
+        audits do.
+    interval (str): "t" (paired t; the default) or "bootstrap" (percentile over pairs; with clusters studentised).
+    test (str): "t" (paired t; the default), "wilcoxon" (signed rank, no clusters), "permutation" (sign flip) or
+        "sign" (exact, of the means of clusters). Several crossed factors take "t" or "sign", and the interval "t".
+    confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
+    seed (int): of what is drawn at random (bootstrap, permutations); 0 by default.
 Returns:
     value: mean difference, in the unit of the predictions; 0: no gap; above 0: the other group is higher.
-    ci_low, ci_high: 95 % paired t interval.
+    ci_low, ci_high: ends of the interval, 95 % paired t by default.
     effect_size: Cohen's d with the pooled standard deviation.
     effect_size_z: mean difference over the standard deviation of the differences.
-    p_value: paired t test, two-sided.
+    p_value: of the test, two-sided.
     n: pairs used.
     n_unscored: pairs left out because a prediction is NaN.
     with more than two groups, or without a reference_group:
@@ -73,7 +79,7 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class PairedGap(evaluate.Metric):
+class PairedGap(measures.CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.paired_gap`."""
 
     def _info(self):
@@ -88,11 +94,27 @@ class PairedGap(evaluate.Metric):
                     "pair_ids": datasets.Value("string"),
                 }
             ),
+            codebase_urls=["https://github.com/swapbias/swapbias"],
+            reference_urls=[
+                "https://arxiv.org/abs/2210.15144",
+                "https://doi.org/10.18653/v1/W19-3809",
+            ],
         )
 
-    def _compute(self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None):
-        options = {"reference_group": reference_group, "cluster_ids": cluster_ids}
-        return module_result(paired_gap, _keys, predictions, groups, pair_ids, **options)
+    def _compute(
+        self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None, interval="t", test="t",
+        confidence=0.95, seed=0,
+    ):  # fmt: skip
+        options = {
+            "cluster_ids": cluster_ids,
+            "interval": interval,
+            "test": test,
+            "confidence": confidence,
+            "seed": seed,
+        }
+        return measures.module_result(
+            measures.paired_gap, _keys, predictions, groups, pair_ids, reference_group=reference_group, **options
+        )
 
 
 def _keys(found, reference_group):

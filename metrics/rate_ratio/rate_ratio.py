@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import contrasts, rate_ratio  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import CheckedInputs, contrasts, rate_ratio  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 The true and the false positive rates of two groups: their difference and the log of their ratio, each with interval
@@ -12,23 +12,26 @@ and p-value over pairs, and the ratio as published (TPRR, FPRR), the smaller ove
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions: 1 or 0 per text; NaN where there is no prediction.
-    references: the true label of each text, 1 or 0.
-    groups: the group of each text; two or more.
-    pair_ids: the pair (note) of each text; its texts are dependent.
-    reference_group: the group that is subtracted, divided by, and that the directions are told against. None: every
-        two groups are compared, by name.
-    cluster_ids: optional, the subject of each text, where subjects have several notes.
+    predictions (list of int): 1 or 0 per text; NaN where there is no prediction.
+    references (list of int): the true label of each text, 1 or 0.
+    groups (list of str): the group of each text; two or more.
+    pair_ids (list of str): the pair (note) of each text; its texts are dependent.
+    reference_group (str, optional): the group that is subtracted, divided by, and that the directions are told
+        against. None: every two groups are compared, by name.
+    cluster_ids (list, or dict of lists, optional): the subject of each text, where subjects have several notes; or a
+        mapping of one, name -> ids (no interval of rates allows for several that cross).
+    confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
+    seed (int): of what is drawn at random (bootstrap, permutations); 0 by default.
 Returns:
     tpr_difference, fpr_difference: the other group's rate minus the reference group's; 0: equal. NaN where a group
         has no text of the label.
     log_tprr, log_fprr: natural log of the other group's rate over the reference group's; 0: equal. NaN where a rate
         is 0.
-    each with _ci_low, _ci_high and _p_value: 95 % interval of the rates' Wilson intervals (MOVER), and the p-value of
-        "equal rates" that goes with it.
+    each with _ci_low, _ci_high and _p_value: interval (95 % by default) of the rates' Wilson intervals (MOVER),
+        and the p-value of "equal rates" that goes with it.
     tprr, fprr: smaller over larger rate, as published; 1: equal, 0: one group gets no positive. Biased below 1 where
         rates are equal. NaN where a group has no text of the label, or both rates are 0.
-    tprr_ci_low, tprr_ci_high, fprr_ci_low, fprr_ci_high: 95 % percentile bootstrap over pairs.
+    tprr_ci_low, tprr_ci_high, fprr_ci_low, fprr_ci_high: percentile bootstrap over pairs.
     tprr_direction, fprr_direction: 1: the other group's rate is higher, -1: the reference group's is, 0: equal;
         NaN where a rate is undefined.
     tpr_GROUP, fpr_GROUP: each group's rate.
@@ -73,7 +76,7 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class RateRatio(evaluate.Metric):
+class RateRatio(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.rate_ratio`."""
 
     def _info(self):
@@ -89,11 +92,21 @@ class RateRatio(evaluate.Metric):
                     "pair_ids": datasets.Value("string"),
                 }
             ),
+            codebase_urls=["https://github.com/swapbias/swapbias"],
+            reference_urls=[
+                "https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/",
+            ],
         )
 
-    def _compute(self, predictions, references, groups, pair_ids, reference_group=None, cluster_ids=None):
+    def _compute(
+        self, predictions, references, groups, pair_ids, reference_group=None, cluster_ids=None, confidence=0.95,
+        seed=0,
+    ):  # fmt: skip
         rows = list(predictions), list(references), list(groups)
-        options = {"reference_group": reference_group, "pair_ids": list(pair_ids), "cluster_ids": cluster_ids}
+        options = {
+            "reference_group": reference_group, "pair_ids": list(pair_ids), "cluster_ids": cluster_ids,
+            "confidence": confidence, "seed": seed,
+        }  # fmt: skip
         if reference_group is not None and len(set(groups)) < 3:
             return _keys({rate: rate_ratio(*rows, rate=rate, **options) for rate in RATES}, reference_group)
         found = {rate: contrasts(rate_ratio, *rows, rate=rate, **options) for rate in RATES}

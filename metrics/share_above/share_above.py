@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import contrasts, rate_ratio, share_above  # From: git+https://github.com/swapbias/swapbias
+from swapbias import measures  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 Share above: how many units (conditions) of each group score strictly above a threshold, as a count and as a share
@@ -12,12 +12,14 @@ with Wilson's interval.
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions: one score per unit; NaN where it could not be scored.
-    groups: the group of each unit.
-    threshold: strict; 0.5 by default. 1 counts the units that reach it.
-    reference_group: optional, the group that every other one is compared with.
-    every_pair: every two groups are compared, by name.
-    cluster_ids: optional, the cluster of each unit, for comparisons.
+    predictions (list of float): one score per unit; NaN where it could not be scored.
+    groups (list of str): the group of each unit.
+    threshold (float): strict; 0.5 by default. 1 counts the units that reach it.
+    reference_group (str, optional): the group that every other one is compared with.
+    every_pair (bool): every two groups are compared, by name.
+    cluster_ids (list, or dict of lists, optional): the cluster of each unit, for comparisons; or a mapping of one,
+        name -> ids.
+    confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
 Returns:
     for each group: share_GROUP (0: none, 1: all), ci_low_GROUP, ci_high_GROUP, count_GROUP, n_GROUP and
     n_unscored_GROUP.
@@ -53,7 +55,7 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class ShareAbove(evaluate.Metric):
+class ShareAbove(measures.CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.share_above`."""
 
     def _info(self):
@@ -64,23 +66,30 @@ class ShareAbove(evaluate.Metric):
             features=datasets.Features(
                 {"predictions": datasets.Value("float64"), "groups": datasets.Value("string")}
             ),
+            codebase_urls=["https://github.com/swapbias/swapbias"],
+            reference_urls=[
+                "https://arxiv.org/abs/2306.05550",
+            ],
         )
 
-    def _compute(self, predictions, groups, threshold=0.5, reference_group=None, every_pair=False, cluster_ids=None):
+    def _compute(
+        self, predictions, groups, threshold=0.5, reference_group=None, every_pair=False, cluster_ids=None,
+        confidence=0.95,
+    ):  # fmt: skip
         found = {}
         for group in dict.fromkeys(groups):
             mine = [score for score, name in zip(predictions, groups, strict=True) if name == group]
-            one = share_above(mine, threshold=threshold)
+            one = measures.share_above(mine, threshold=threshold, confidence=confidence)
             found[f"share_{group}"] = one.value
             found[f"count_{group}"] = float(round(one.value * one.n)) if one.n else float("nan")
             found[f"ci_low_{group}"], found[f"ci_high_{group}"] = one.ci_low, one.ci_high
             found[f"n_{group}"], found[f"n_unscored_{group}"] = float(one.n), float(one.n_unscored)
         if reference_group is None and not every_pair:
             return found
-        above = [share_above([score], threshold=threshold).value for score in predictions]
-        compared = contrasts(
-            rate_ratio, above, [1] * len(above), list(groups), cluster_ids=cluster_ids, n_resamples=1,
-            reference_group=None if every_pair else reference_group,
+        above = [measures.share_above([score], threshold=threshold).value for score in predictions]
+        compared = measures.contrasts(
+            measures.rate_ratio, above, [1] * len(above), list(groups), cluster_ids=cluster_ids, n_resamples=1,
+            reference_group=None if every_pair else reference_group, confidence=confidence,
         )  # fmt: skip
         each = [
             {"group": group, "reference_group": reference, **one.difference.numbers(),

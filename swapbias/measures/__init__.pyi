@@ -43,6 +43,7 @@ from .groups import (
     omnibus_of_rates as omnibus_of_rates,
     weighted_means as weighted_means,
 )
+from .inputs import CheckedInputs as CheckedInputs
 from .intervals import expected_error as expected_error, skewed_factor as skewed_factor
 from .levels import (
     adjust as adjust,
@@ -50,6 +51,7 @@ from .levels import (
     label_masses as label_masses,
     mass_by_label as mass_by_label,
     mean_score as mean_score,
+    plain_word as plain_word,
     share_above as share_above,
 )
 from .measure import (

@@ -85,9 +85,9 @@ def label_masses(
     """Probability mass of each label among one prompt's tokens: ``mass_by_label`` of one row.
 
     Args:
-        tokens: the likeliest tokens, shape (k,); compared stripped and in lower case.
+        tokens: the likeliest tokens, shape (k,), as text or as a tokenizer writes them; compared as ``plain_word``.
         probabilities: their probabilities, shape (k,); NaN is an error, for a prompt has a distribution or none.
-        labels: word -> label.
+        labels: word -> label; words in lower case.
         threshold: tokens below it are not counted, as in ``mass_by_label``.
         rest: the label of every other token.
 
@@ -103,10 +103,21 @@ def label_masses(
     if not np.all((p >= 0) & (p <= 1)) or p.sum() > 1 + 1e-4:
         raise ValueError(f"probabilities that sum to {p.sum():g}, expected each in 0..1 and at most 1 in all.")
     names = list(dict.fromkeys([*labels.values(), rest]))
-    codes = np.array([names.index(labels.get(token.strip().lower(), rest)) for token in tokens], dtype=np.intp)
+    codes = np.array([names.index(labels.get(plain_word(token), rest)) for token in tokens], dtype=np.intp)
     return dict(
         zip(names, mass_by_label(p[None], codes[None], len(names), threshold=threshold)[0].tolist(), strict=True)
     )
+
+
+def plain_word(token: str) -> str:
+    """A token as a word in lower case, without the marks of tokenizers: of byte pairs, SentencePiece and word ends.
+
+    A piece that goes on a word ("##he" of "the") is none and stays as it is.
+
+    >>> [plain_word(token) for token in ("ĠHe", "▁he", " he", "he</w>", "##he")]
+    ['he', 'he', 'he', 'he', '##he']
+    """
+    return token.strip().lstrip("Ġ▁").removesuffix("</w>").strip().lower()
 
 
 def mass_by_label(

@@ -1,16 +1,25 @@
 """Rates of classifiers that read both versions of a note; each is made of shares of rows."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from swapbias.errors import UsageError
-from swapbias.measures.estimate import Estimate, Floats, align_pairs, factor_codes, factors_of_pairs, two_groups
-from swapbias.measures.intervals import Draw, ShareSum, sign_flip_p
+from swapbias.measures.estimate import (
+    ClusterIds,
+    Estimate,
+    Floats,
+    align_pairs,
+    factor_codes,
+    factors_of_pairs,
+    two_groups,
+)
+from swapbias.measures.intervals import FLAT_SUMS, Draw, ShareSum, sign_flip_p
 
 Marks = NDArray[np.bool_]
 Ids = Sequence[str] | None
@@ -25,13 +34,14 @@ class Flips:
     """How often swapping changes the prediction: share of pairs, 0 (none) to 1 (all), and its direction.
 
     Attributes:
-        more, fewer: pairs where only the other (``fewer``: the reference) group's version is positive.
+        more, fewer: pairs where only the other (``fewer``: the reference) group's version is positive; NaN of classes
+            of which none is said to be the positive one.
         higher_group: the group with more positives, or with the higher mean score where they tie; "" for a tie.
     """
 
     estimate: Estimate
-    more: int
-    fewer: int
+    more: float
+    fewer: float
     higher_group: str
 
 
@@ -62,64 +72,135 @@ def flip_rate(
     *,
     reference_group: str,
     scores: ArrayLike | None = None,
-    cluster_ids: Ids = None,
+    positive: Any = None,
+    cluster_ids: ClusterIds = None,
     confidence: float = 0.95,
     seed: int = 0,
     n_resamples: int = 9_999,
 ) -> Flips:
     """Mismatch ratio: share of pairs whose two versions get different predictions, with Wilson's interval.
 
-    The p-value is that of "as many flip one way as the other": exact McNemar's test.
+    The p-value is that of "as many flip one way as the other": exact McNemar's test; of more than two classes, none
+    of which is ``positive``, Bowker's statistic of symmetry over random swaps of the versions.
 
     Args:
-        answers: shape (rows,), 1 or 0; NaN where there is no prediction, which leaves the pair out.
+        answers: shape (rows,), 1 or 0, or classes: texts, or other whole numbers. NaN, None or "" where there is no
+            prediction, which leaves the pair out.
         groups: shape (rows,), exactly two values.
         pair_ids: shape (rows,); each id stands once per group.
         reference_group: swapping it swaps ``more`` and ``fewer``; the value stays.
         scores: shape (rows,), probabilities; they tell the direction where both groups get as many positives.
+        positive: of classes the one that ``more``, ``fewer``, the direction and the test are about; the value stays
+            the share of pairs with different classes. 1 of answers that are 1 or 0. Of a class that no answer has
+            none are positive.
         cluster_ids: shape (rows,); pairs of one cluster (a subject's notes) are not independent. The interval is then
             Wilson's on the effective number of pairs, and the test flips the versions of whole clusters.
         confidence: coverage of the interval.
-        seed, n_resamples: of the test with clusters, which is exact where all ways to flip them fit in.
+        seed, n_resamples: of the tests with clusters or classes, exact where all ways to flip them fit in.
 
     Returns:
         No pair: NaN. No discordant pair: the p-value is NaN. One cluster: interval and p-value are NaN.
 
     Raises:
-        ValueError: answers other than 1, 0 and NaN, not two groups, an incomplete or repeated pair, a cluster that
-            splits a pair.
+        ValueError: answers that are neither classes nor 1, 0 and NaN, not two groups, an incomplete or repeated pair,
+            a cluster that splits a pair, several crossed factors.
 
     Example:
         >>> found = flip_rate([1, 0, 1, 1], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
         >>> found.estimate.value, found.more, found.higher_group
         (0.5, 1, 'f')
+        >>> found = flip_rate(["x", "y", "z", "z"], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
+        >>> found.estimate.value, found.more
+        (0.5, nan)
     """
-    answer = _binary(answers, "answers")
-    pairs = align_pairs(answer, groups, pair_ids, reference_group=reference_group)
-    more, fewer = int((pairs.differences > 0).sum()), int((pairs.differences < 0).sum())
-    balance = float(more - fewer)
-    if scores is not None and more == fewer:
-        score = np.array(scores, dtype=np.float64)
-        if score.shape != answer.shape:
-            raise ValueError(f"scores of shape {score.shape}, {len(answer)} answers: expected one of each per row.")
-        score[np.isnan(answer)] = np.nan
-        apart = align_pairs(score, groups, pair_ids, reference_group=reference_group).differences
-        balance = float(apart.sum())
-        balance = balance if abs(balance) > _TIE * float(np.abs(apart).sum()) else 0.0
-    codes = None if cluster_ids is None else factors_of_pairs(cluster_ids, pair_ids)[""][pairs.rows]
+    label = _classes(answers)
+    mark = positives(answers, positive)
+    pairs = align_pairs(label, groups, pair_ids, reference_group=reference_group)
+    clusters = _one_factor(cluster_ids)
+    codes = None if clusters is None else factors_of_pairs(clusters, pair_ids)[""][pairs.rows]
     draw, differs = Draw(confidence, seed, n_resamples), (pairs.differences != 0)[:, None].astype(np.float64)
     share = ShareSum(differs, np.ones_like(differs), (1.0,), clusters=codes)
-    p_value, test, interval = mcnemar_p(more, fewer), "exact McNemar", "Wilson"
-    if codes is not None:
-        sums = np.bincount(codes, weights=pairs.differences).astype(np.float64)
-        p_value = sign_flip_p(sums, seed=draw.seed, n_resamples=draw.n_resamples)
-        test, interval = "sign-flip permutation of clusters", "Wilson on effective pairs"
     low, high = share.interval(draw.confidence)
+    interval = "Wilson" if codes is None else "Wilson on effective pairs"
+    more = fewer = balance = math.nan
+    if mark is None:
+        p_value, test = symmetry_p(pairs.other, pairs.reference, codes, draw), "symmetry of classes, versions swapped"
+    else:
+        marked = align_pairs(mark, groups, pair_ids, reference_group=reference_group).differences
+        more, fewer = int((marked > 0).sum()), int((marked < 0).sum())
+        balance = _balance(scores, mark, groups, pair_ids, reference_group) if more == fewer else more - fewer
+        p_value, test = mcnemar_p(more, fewer), "exact McNemar"
+        if codes is not None:
+            sums = np.bincount(codes, weights=marked).astype(np.float64)
+            p_value = sign_flip_p(sums, seed=draw.seed, n_resamples=draw.n_resamples)
+            test = "sign-flip permutation of clusters"
     estimate = Estimate(
         share.value, low, high, p_value=p_value, n=len(differs), n_unscored=pairs.n_unscored, test=test,
         interval=interval,
     )  # fmt: skip
     return Flips(estimate, more, fewer, _higher(balance, _names_of(groups, reference_group)))
+
+
+def _balance(
+    scores: ArrayLike | None, mark: Floats, groups: Sequence[str], pair_ids: Sequence[str], reference_group: str
+) -> float:
+    """What the other group's scores have more than the reference group's, in all; 0 without scores."""
+    if scores is None:
+        return 0.0
+    score = np.array(scores, dtype=np.float64)
+    if score.shape != mark.shape:
+        raise ValueError(f"scores of shape {score.shape}, {len(mark)} answers: expected one of each per row.")
+    score[np.isnan(mark)] = np.nan
+    apart = align_pairs(score, groups, pair_ids, reference_group=reference_group).differences
+    total = float(apart.sum())
+    return total if abs(total) > _TIE * float(np.abs(apart).sum()) else 0.0
+
+
+def positives(answers: ArrayLike, positive: Any = None) -> Floats | None:
+    """1 where an answer is the positive one, 0 where it is another, NaN where there is none.
+
+    None where the answers are classes and none of them is said to be positive.
+
+    >>> positives(["x", "y", ""], "x").tolist(), positives(["x", "y", ""])
+    ([1.0, 0.0, nan], None)
+    """
+    code = _classes(answers)
+    if positive is None:
+        return code if np.isin(code[~np.isnan(code)], (0, 1)).all() and not _worded(answers) else None
+    is_positive = _named(answers) == str(positive) if _worded(answers) else code == float(positive)
+    return np.where(np.isnan(code), np.nan, is_positive)
+
+
+def symmetry_p(other: Floats, reference: Floats, codes: Codes, draw: Draw) -> float:
+    """p of "the versions may be swapped" for classes: Bowker's statistic over swaps of pairs (or clusters of them).
+
+    Each pair of classes adds the square of how many more flip one way than the other over how many flip. Of two
+    classes it is the exact McNemar's test. NaN where nothing flips, or with one cluster.
+
+    >>> from swapbias.measures.intervals import Draw
+    >>> symmetry_p(np.array([1.0, 1.0, 1.0]), np.array([0.0, 0.0, 0.0]), None, Draw(0.95, 0, 99)) == mcnemar_p(3, 0)
+    True
+    """
+    flips = np.flatnonzero(other != reference)
+    units = np.arange(len(other)) if codes is None else codes
+    if not len(flips) or (codes is not None and len(np.unique(codes)) < 2):
+        return math.nan
+    both = np.sort(np.column_stack([other[flips], reference[flips]]), axis=1)
+    kinds = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+    rows = np.unique(units[flips], return_inverse=True)[1]
+    nets = np.zeros((rows.max() + 1, kinds.max() + 1))
+    np.add.at(nets, (rows, kinds), np.where(other[flips] > reference[flips], 1.0, -1.0))
+    sizes = np.bincount(kinds)
+    nets = nets[nets.any(axis=1)]
+    observed = float((nets.sum(axis=0) ** 2 / sizes).sum()) * (1 - FLAT_SUMS)
+    if 2 ** len(nets) <= draw.n_resamples:
+        signs = 1.0 - 2 * (np.arange(2 ** len(nets))[:, None] >> np.arange(len(nets)) & 1)
+        return float((((signs @ nets) ** 2 / sizes).sum(axis=1) >= observed).mean())
+    rng, found, block = np.random.default_rng(draw.seed), 1, max(1, _CELLS // len(nets))
+    for start in range(0, draw.n_resamples, block):
+        signs = rng.choice((-1.0, 1.0), size=(min(block, draw.n_resamples - start), len(nets)))
+        found += int((((signs @ nets) ** 2 / sizes).sum(axis=1) >= observed).sum())
+    return found / (draw.n_resamples + 1)
 
 
 def rate_ratio(
@@ -129,7 +210,7 @@ def rate_ratio(
     *,
     reference_group: str,
     pair_ids: Ids = None,
-    cluster_ids: Ids = None,
+    cluster_ids: ClusterIds = None,
     rate: str = "tpr",
     confidence: float = 0.95,
     seed: int = 0,
@@ -169,7 +250,7 @@ def rate_ratio(
     unit = "rows" if pair_ids is None else "pairs"
     units, clusters = _dependence(len(answer), pair_ids, cluster_ids)
     if cluster_ids is not None:
-        ids, unit = cluster_ids, "clusters"
+        ids, unit = _one_factor(cluster_ids), "clusters"
     estimate = _resampled(counts, _ratio_of_rates, draw, unit, ids, lost)
     part, whole = np.hsplit(counts[:, [0, 2, 1, 3]].astype(np.float64), 2)
     difference = ShareSum(part, whole, (1.0, -1.0), units, clusters)
@@ -189,7 +270,7 @@ def macro_f1(
     labels: ArrayLike,
     *,
     pair_ids: Ids = None,
-    cluster_ids: Ids = None,
+    cluster_ids: ClusterIds = None,
     confidence: float = 0.95,
 ) -> Estimate:
     """Mean of the F1 of class 1 and of class 0, 0 (nothing right) to 1 (all right); nothing is tested.
@@ -217,7 +298,7 @@ def uar(
     truth: Sequence[str],
     *,
     note_ids: Ids = None,
-    cluster_ids: Ids = None,
+    cluster_ids: ClusterIds = None,
     confidence: float = 0.95,
 ) -> Estimate:
     """Unweighted average recall over the classes in ``truth``; gender leakage where the truth is the gender.
@@ -284,8 +365,25 @@ def sums_interval(counts: Floats, statistic: Statistic, draw: Draw, unit: str) -
     return float(low), float(high), name
 
 
-def _dependence(rows: int, unit_ids: Ids, cluster_ids: Ids) -> tuple[Codes, Codes]:
+def _one_factor(cluster_ids: ClusterIds) -> Ids:
+    """The clusters of the one factor that a rate allows for; None without any.
+
+    Raises:
+        ValueError: several factors that cross.
+    """
+    if not isinstance(cluster_ids, Mapping):
+        return cluster_ids  # type: ignore[return-value]
+    if len(cluster_ids) > 1:
+        raise ValueError(
+            f"cluster_ids with the factors {', '.join(cluster_ids)}, expected one: no interval of rates allows for "
+            "several. Give the one that differs most."
+        )
+    return next(iter(cluster_ids.values()), None)  # type: ignore[return-value]
+
+
+def _dependence(rows: int, unit_ids: Ids, cluster_ids: ClusterIds) -> tuple[Codes, Codes]:
     """Unit and cluster of each row as integers from 0; None for ids that are not given."""
+    cluster_ids = _one_factor(cluster_ids)
     if unit_ids is not None and len(unit_ids) != rows:
         raise ValueError(f"{rows} rows and {len(unit_ids)} ids of their notes, expected one id per row.")
     units = None if unit_ids is None else np.unique(np.asarray(unit_ids), return_inverse=True)[1]
@@ -346,6 +444,25 @@ def _binary(values: ArrayLike, name: str) -> Floats:
     if found.ndim != 1 or len(strange):
         raise ValueError(f"{name} of shape {found.shape} with {strange[:3].tolist()}, expected 1, 0 or NaN per row.")
     return found
+
+
+def _worded(answers: ArrayLike) -> bool:
+    """Whether answers are names of classes."""
+    return any(isinstance(one, str) for one in np.asarray(answers, dtype=object).ravel().tolist())
+
+
+def _named(answers: ArrayLike) -> NDArray[np.str_]:
+    return _texts(np.asarray(answers, dtype=object).tolist())
+
+
+def _classes(answers: ArrayLike) -> Floats:
+    """Numbers of classes, NaN where there is none; 1 and 0 stay what they are."""
+    if _worded(answers):
+        names = _named(answers)
+        return np.where(names == "", np.nan, np.unique(names, return_inverse=True)[1])
+    found = np.asarray(answers, dtype=np.float64)
+    whole = found.ndim == 1 and not np.isinf(found).any() and np.all(np.isnan(found) | (found == np.round(found)))
+    return found if whole else _binary(answers, "answers")
 
 
 def _labelled(answers: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:

@@ -139,11 +139,12 @@ def test_a_card_names_every_input_and_every_key(name, built):
     inputs = section(card, "Inputs")
     assert all(f"`{argument.arg}`" in inputs for argument in compute.args.args if argument.arg != "self")
     returned = section(card, "What it returns") + section(card, "Inputs")
-    groups = "_(female|male|stigmatized|other)$"
+    groups = "_(female|male|stigmatized|other|unspecified)$"
+    several = "_LABEL" if name == "lexicon_mass" else "_GROUP"
     for key in spaces.worked_example(name):
         if key in ("female", "male") or (key.startswith("share_") and name == "answer_bias"):
             continue  # labels of the example's lexicon; a row "share_correct_pro ... share_other_anti"
-        assert f"`{re.sub(groups, '_GROUP', key)}`" in returned, key
+        assert f"`{re.sub(groups, several, key)}`" in returned, key
 
 
 def test_a_page_fetches_nothing_and_runs_nothing(built):

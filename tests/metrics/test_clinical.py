@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from swapbias.measures.direction import direct_bias
 from swapbias.measures.rates import flip_rate, rate_ratio, uar
@@ -45,6 +46,59 @@ def test_flip_rate_reads_probabilities_above_a_threshold():
 def test_flip_rate_refuses_probabilities_without_a_threshold():
     with pytest.raises(ValueError, match="expected 1, 0 or NaN"):
         compute("flip_rate", predictions=[0.9, 0.1] * 4, **NOTES, reference_group="male")
+
+
+def test_classes_flip_by_hand():
+    # Pairs a (x, y), b (x, x), c (z, y), d (x, z): three of four differ; x alone on the female side twice.
+    classes = ["x", "y", "x", "x", "z", "y", "x", "z"]
+    found = compute("flip_rate", predictions=classes, **NOTES, reference_group="male")
+    # Each kind of flip stands once, so that Bowker's statistic is 3 however the versions are swapped.
+    assert (found["value"], found["p_value"]) == (0.75, 1)
+    assert all(math.isnan(found[key]) for key in ("more", "fewer", "direction"))
+    found = compute("flip_rate", predictions=classes, **NOTES, reference_group="male", positive="x")
+    assert [found[key] for key in ("value", "p_value", "more", "fewer", "direction")] == [0.75, 0.5, 2, 0, 1]
+    numbers = compute(
+        "flip_rate", predictions=[2, 3, 2, 2, 4, 3, 2, NAN], **NOTES, reference_group="male", positive=2
+    )
+    assert (numbers["value"], numbers["more"], numbers["n_unscored"]) == (pytest.approx(2 / 3), 1, 1)
+    with pytest.raises(ValueError, match="positive 'w' is no prediction of any text"):
+        compute("flip_rate", predictions=classes, **NOTES, reference_group="male", positive="w")
+    several = evaluate.load(studies.metric_path("flip_rate")).compute(
+        predictions=["x", "y", "x"] * 3, groups=list("abc") * 3, pair_ids=list("pppqqqrrr"), positive="y"
+    )
+    assert [one["value"] for one in several["contrasts"]] == [1, 0, 1]
+    assert several["omnibus"]["spread"] == pytest.approx(math.sqrt(2) / 3)  # of 0, 1 and 0
+
+
+def test_one_way_flips_of_many_classes_are_seen_and_symmetric_ones_are_not():
+    # All six go from x to y or from y to z: of 2^6 swaps those two in each kind are as far out: 4 of 64.
+    one_way = ["x", "y"] * 3 + ["y", "z"] * 3
+    ids = [str(number // 2) for number in range(12)]
+    rows = {"groups": ["f", "m"] * 6, "pair_ids": ids, "reference_group": "m"}
+    assert compute("flip_rate", predictions=one_way, **rows)["p_value"] == 4 / 64
+    subjects = [str(number // 6) for number in range(12)]  # two, each of one kind: any swap is as far out
+    assert compute("flip_rate", predictions=one_way, **rows, cluster_ids={"subject": subjects})["p_value"] == 1
+    wrong, runs = 0, 150
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        drawn = np.where(rng.random(120) < 0.5, np.repeat(rng.integers(4, size=60), 2), rng.integers(4, size=120))
+        found = flip_rate(
+            drawn.astype(str), ["f", "m"] * 60, [str(one // 2) for one in range(120)], reference_group="m",
+            n_resamples=199, seed=seed, cluster_ids=[str(one // 4) for one in range(120)],
+        )  # fmt: skip
+        wrong += found.estimate.p_value <= 0.05
+    assert wrong <= stats.binom.isf(0.001, runs, 0.05)
+
+
+def test_crossed_factors_of_rates_are_refused():
+    both = {"cluster_ids": {"a": list("aabbaabb"), "b": list("aaaabbbb")}}
+    rates = {"predictions": [1, 0] * 4, **NOTES, "reference_group": "male", **both}
+    with pytest.raises(ValueError, match="cluster_ids with the factors a, b, expected one"):
+        compute("flip_rate", **rates)
+    with pytest.raises(ValueError, match="cluster_ids with the factors a, b, expected one"):
+        compute("rate_ratio", **rates, references=[1] * 8)
+    with pytest.raises(ValueError, match="cluster_ids with the factors a, b, expected one"):
+        compute("leakage_uar", predictions=list("aabb") * 2, references=list("abab") * 2, **both)
 
 
 def test_flips_without_a_direction_are_zero_and_without_a_pair_nan():
@@ -114,6 +168,8 @@ def test_leakage_uar_by_hand():
     found = compute("leakage_uar", predictions=["f", "f", "m", "m", ""], references=["f", "f", "f", "m", "m"])
     assert found["uar"] == pytest.approx(5 / 6)
     assert (found["chance"], found["n"], found["n_unscored"]) == (0.5, 4, 1)
+    numbered = compute("leakage_uar", predictions=[1, 1, 0, 0, NAN], references=[1, 1, 1, 0, 0])
+    assert numbered == found
     single = compute("leakage_uar", predictions=["f"], references=["f"])
     assert math.isnan(single["uar"])
     assert math.isnan(single["chance"])
@@ -124,19 +180,23 @@ def test_the_modules_say_what_the_library_says():
     answers, labels = rng.integers(2, size=80).astype(float), np.repeat(rng.integers(2, size=40), 2)
     answers[7] = NAN
     groups, ids = ["m", "f"] * 40, np.repeat(np.arange(40).astype(str), 2).tolist()
-    flips = compute("flip_rate", predictions=answers, groups=groups, pair_ids=ids, reference_group="f")
-    slow = flip_rate(answers, groups, ids, reference_group="f").estimate
+    wide = {"reference_group": "f", "confidence": 0.8}
+    flips = compute("flip_rate", predictions=answers, groups=groups, pair_ids=ids, **wide)
+    slow = flip_rate(answers, groups, ids, **wide).estimate
     assert all(flips[key] == getattr(slow, key) for key in ("value", "ci_low", "ci_high", "p_value", "n_unscored"))
     ratios = compute(
-        "rate_ratio", predictions=answers, references=labels, groups=groups, pair_ids=ids, reference_group="f"
+        "rate_ratio", predictions=answers, references=labels, groups=groups, pair_ids=ids, seed=4, **wide
     )
-    slow = rate_ratio(answers, labels, groups, reference_group="f", pair_ids=ids, rate="fpr").estimate
+    slow = rate_ratio(answers, labels, groups, pair_ids=ids, rate="fpr", seed=4, **wide).estimate
     assert (ratios["fprr"], ratios["fprr_ci_low"], ratios["fprr_n"]) == (slow.value, slow.ci_low, slow.n)
     guesses = rng.choice(["m", "f", ""], 80).tolist()
-    leak, slow = compute("leakage_uar", predictions=guesses, references=groups), uar(guesses, groups)
+    leak, slow = (
+        compute("leakage_uar", predictions=guesses, references=groups, confidence=0.8),
+        uar(guesses, groups, confidence=0.8),
+    )
     assert (leak["uar"], leak["ci_low"], leak["n_unscored"]) == (slow.value, slow.ci_low, slow.n_unscored)
     words, female, male = rng.normal(size=(30, 6)), rng.normal(size=(4, 6)) + 2, rng.normal(size=(4, 6))
-    direct = compute("direct_bias", predictions=words, female=female, male=male)
-    slow = direct_bias(words, female, male)
+    direct = compute("direct_bias", predictions=words, female=female, male=male, confidence=0.8)
+    slow = direct_bias(words, female, male, confidence=0.8)
     assert (direct["direct_bias"], direct["ci_high"]) == (slow.direct_bias.value, slow.direct_bias.ci_high)
     assert (direct["signed_mean"], direct["signed_ci_low"]) == (slow.signed.value, slow.signed.ci_low)

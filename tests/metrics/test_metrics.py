@@ -1,6 +1,7 @@
 """The evaluate modules: loaded by path, the same numbers as the library, native floats."""
 
 import doctest
+import inspect
 import math
 import re
 from pathlib import Path
@@ -146,17 +147,118 @@ MASSES = {"predictions": [["she", "he"]], "probabilities": [[0.5, 0.25]]}
     [
         ({"she": "n", "he": "male"}, r"labels \['n'\], which are keys of the result"),
         ({"she": "n_unscored"}, r"labels \['n_unscored'\], which are keys of the result"),
-        ({"She": "female", "he": "male"}, r"has \['She'\], expected words in lower case"),
-        ({" she": "female"}, r"has \[' she'\], expected words in lower case without spaces"),
+        ({"ci_low_x": "ci_low_x"}, r"labels \['ci_low_x'\], which are keys of the result"),
+        ({"She": "female", "she": "male"}, r"has 'she' as 'male' and, in other letters, as 'female', expected one"),
     ],
 )
 def test_a_lexicon_that_would_count_nothing_or_hide_a_label_is_refused(lexicon, sentence):
     mass = evaluate.load(studies.metric_path("lexicon_mass"))
     with pytest.raises(ValueError, match=sentence):
         mass.compute(**MASSES, lexicon=lexicon)
-    # The words as they must be written: .5 of she and .25 of he.
-    found = mass.compute(**MASSES, lexicon={"she": "female", "he": "male"})
-    assert (found["female"], found["male"], found["n"]) == (0.5, 0.25, 1)
+
+
+def test_capitals_and_marks_of_tokenizers_change_no_mass():
+    mass = evaluate.load(studies.metric_path("lexicon_mass"))
+    tokens = ["ĠShe", "▁he", "##he", " she", "He</w>"]
+    masses = {
+        "predictions": [tokens, ["she", "", "", "", ""]],
+        "probabilities": [[0.25, 0.125, 0.25, 0.125, 0.0625]] * 2,
+    }
+    for lexicon in ({"she": "female", "he": "male"}, {" She": "female", "ĠHE": "male"}):
+        found = mass.compute(**masses, lexicon=lexicon, confidence=0.9)
+        # By hand: female .25 + .125 and .25, mean .3125; male .125 + .0625 and 0; "##he" is a piece of a longer word.
+        assert (found["female"], found["male"], found["n"]) == (0.3125, 0.09375, 2)
+        # Their difference is .125, so the error is .0625, and t(1) is 6.3138 at 90 %.
+        assert found["ci_high_female"] - found["female"] == pytest.approx(0.0625 * 6.3138, abs=1e-4)
+    clustered = mass.compute(**masses, lexicon=lexicon, cluster_ids=["a", "a"])
+    assert math.isnan(clustered["ci_low_female"])
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "sentence"),
+    [
+        (
+            ["paired_gap", "leakage_uar"],
+            ROWS,
+            "leakage_uar takes no groups, pair_ids, expected predictions, references",
+        ),
+        (
+            ["group_gap", "paired_gap"],
+            ROWS,
+            "group_gap takes no pair_ids, expected predictions, groups, reference_group",
+        ),
+        (
+            ["bias_correlation"],
+            {"predictions": [1.0]},
+            "bias_correlation is given no references, expected predictions,",
+        ),
+        (["paired_gap"], {**ROWS, "refernce_group": "m"}, "paired_gap takes no refernce_group, expected predictions"),
+    ],
+)
+def test_columns_or_options_that_a_module_does_not_take_are_one_sentence(names, given, sentence):
+    modules = evaluate.combine([studies.metric_path(name) for name in names])
+    with pytest.raises(ValueError, match=sentence) as raised:
+        modules.compute(**given)
+    assert "\n" not in str(raised.value)
+
+
+def test_modules_of_the_same_columns_combine():
+    pair = [evaluate.load(studies.metric_path(name)) for name in ("paired_gap", "flip_rate")]
+    found = evaluate.combine(pair).compute(**{**ROWS, "predictions": [1, 0, 1, 0, 1, 1]}, reference_group="male")
+    assert (found["paired_gap_value"], found["flip_rate_value"], found["more"]) == (pytest.approx(2 / 3), 2 / 3, 2)
+
+
+OPTIONS = [
+    ("paired_gap", {"interval": "bootstrap", "test": "permutation", "seed": 3, "confidence": 0.8}),
+    (
+        "paired_gap",
+        {"test": "sign", "cluster_ids": {"a": [*range(4)] * 10, "b": [one // 4 for one in range(20)] * 2}},
+    ),
+    ("group_gap", {"interval": "bootstrap", "test": "permutation", "seed": 3, "cluster_ids": [*range(8)] * 5}),
+    ("group_gap", {"test": "t", "confidence": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIONS)
+def test_options_of_a_gap_are_those_of_the_library(name, options):
+    rng = np.random.default_rng(4)
+    scores, groups, ids = rng.normal(size=40).tolist(), ["f"] * 20 + ["m"] * 20, [str(one) for one in range(20)] * 2
+    plain = {"reference_group": "m"} | ({"pair_ids": ids} if name == "paired_gap" else {})
+    options = {**options, **plain}
+    found = evaluate.load(studies.metric_path(name)).compute(predictions=scores, groups=groups, **options)
+    slow = {"paired_gap": paired_gap, "group_gap": group_gap}[name](scores, groups, **options)
+    assert [found[key] for key in ("value", "ci_low", "ci_high", "p_value")] == [
+        slow.value, slow.ci_low, slow.ci_high, slow.p_value,
+    ]  # fmt: skip
+    usual = evaluate.load(studies.metric_path(name)).compute(predictions=scores, groups=groups, **plain)
+    assert (usual["ci_low"], usual["p_value"]) != (found["ci_low"], found["p_value"])
+
+
+@pytest.mark.parametrize("name", ["paired_gap", "group_gap"])
+def test_an_interval_of_ninety_percent_covers_ninety(name):
+    """Of groups that are alike, whose values are known: 0 is inside as often as is said."""
+    module, inside, runs = evaluate.load(studies.metric_path(name)), 0, 150
+    pairs = {"pair_ids": [str(one) for one in range(12)] * 2} if name == "paired_gap" else {}
+    for seed in range(runs):
+        scores = np.random.default_rng(seed).normal(size=24)
+        rows = {"predictions": scores, "groups": ["f"] * 12 + ["m"] * 12, **pairs}
+        found = module.compute(**rows, reference_group="m", confidence=0.9)
+        inside += found["ci_low"] <= 0 <= found["ci_high"]
+    assert stats.binom.ppf(0.001, runs, 0.9) <= inside <= stats.binom.ppf(0.999, runs, 0.9)
+
+
+@pytest.mark.parametrize("name", studies.metrics())
+def test_a_module_says_where_it_comes_from_and_what_types_it_takes(name):
+    module = evaluate.load(studies.metric_path(name))
+    assert module.codebase_urls == ["https://github.com/swapbias/swapbias"]
+    assert module.reference_urls
+    assert all(url.startswith("https://") for url in module.reference_urls)
+    told = re.findall(
+        r"^    ([\w, ]+) \(([^)]+)\): ", module.inputs_description.partition("Returns:")[0], re.MULTILINE
+    )
+    names = {one for each, _ in told for one in each.split(", ")}
+    taken = set(inspect.signature(module._compute).parameters)
+    assert names == taken
 
 
 def test_correlations_within_groups_come_with_their_number_and_nothing_else():

@@ -78,6 +78,9 @@ def paired_gap():
     clusters = {"conditions": ROWS["condition"].tolist()}
     mine = module("paired_gap", predictions=SCORES, pair_ids=IDS, cluster_ids=clusters, **SIDES)
     yield keys(mine), designed(found, "paired_gap")
+    mine = module("paired_gap", predictions=SCORES, pair_ids=IDS, test="wilcoxon", **SIDES)
+    found = audit(measure="paired_gap", test="wilcoxon", random={"condition": "conditions"})
+    yield keys(mine), numbers(found, "paired_gap")
 
 
 def group_gap():
@@ -87,6 +90,9 @@ def group_gap():
     clusters = {"conditions": ROWS["condition"].tolist()}
     mine = module("group_gap", predictions=SCORES, cluster_ids=clusters, **SIDES)
     yield keys(mine), designed(found, "group_gap")
+    mine = module("group_gap", predictions=SCORES, test="t", **SIDES)
+    found = audit(measure="group_gap", test="t", random={"condition": "conditions"})
+    yield keys(mine), numbers(found, "group_gap")
 
 
 def bias_correlation():
@@ -213,13 +219,18 @@ def lexicon_mass(folder):
     labels = zip(model.words, lexicon.labels(model.words, uncased=True), strict=True)
     words = {word.strip().lower(): label for word, label in labels if label != lexicon.rest}
     for group in ("female", "male"):
-        mine = [tops[prompt.text] for prompt in prompts if prompt.group == group]
+        chosen = [prompt for prompt in prompts if prompt.group == group]
+        mine = [tops[prompt.text] for prompt in chosen]
+        crossed = {name: [getattr(one, name) for one in chosen] for name in ("condition", "template")}
         mass = module(
             "lexicon_mass", predictions=[tokens for tokens, _ in mine], probabilities=[p for _, p in mine],
-            lexicon=words, threshold=0.01,
+            lexicon=words, threshold=0.01, cluster_ids={f"{name}s": ids for name, ids in crossed.items()},
         )  # fmt: skip
-        value, *_, n, lost = numbers(found, "mean", group)
+        ends = mass[f"ci_low_{group}"], mass[f"ci_high_{group}"]
+        (design,) = [one for one in found if (one.measure, one.contrast, one.view) == ("mean", group, "")]
+        value, low, high, _, n, lost = numbers([design], "mean")
         yield [mass[group], mass["n"], mass["n_unscored"]], [value, n, lost]
+        np.testing.assert_allclose(ends, [low, high], rtol=1e-12)  # the errors of clusters are added in another order
 
 
 def audit_levels():
