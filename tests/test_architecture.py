@@ -26,7 +26,7 @@ ROOMS = {
     "findings": {"numpy", "pandas"},
     "report": {"jinja2", "markupsafe", "matplotlib", "numpy", "pandas"},
     "audit": {"pandas", "pyarrow"},
-    "hub": {"markdown_it", "markupsafe", "pandas", "pyarrow", "yaml"},
+    "hub": {"datasets", "markdown_it", "markupsafe", "pandas", "pyarrow", "yaml"},
     "outcome": {"pandas"},
     "callbacks": {"transformers"},
     "cli": {"rich", "typer"},

@@ -1,3 +1,4 @@
+from .builder import CorpusBuilder as CorpusBuilder, dataset_builder as dataset_builder
 from .client import (
     Change as Change,
     Commit as Commit,

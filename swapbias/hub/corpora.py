@@ -21,6 +21,7 @@ from swapbias.hub.client import Hub, Repo
 from swapbias.hub.dataset_card import (
     LICENCES,
     NAMESPACE,
+    OTHER_LICENCE,
     Part,
     Written,
     dataset_card,
@@ -45,7 +46,6 @@ from swapbias.studies import (
 )
 
 MARKER = ".swapbias-corpus"  # tells a folder that may be replaced from a user's own
-OTHER_LICENCE = "other"  # of a corpus that was made from a folder of the user's
 LOCAL = "own"  # in the mark of a corpus that was made from a folder of the user's
 BATCH_ROWS = 1_000  # of a streamed config, held in memory
 SHARD_BYTES = 256 * 2**20  # of text in one file of a streamed config

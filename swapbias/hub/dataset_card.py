@@ -268,6 +268,7 @@ def citation(corpus_name: str) -> str:
     return "\n\n".join(entries[key] for key in keys)
 
 
+OTHER_LICENCE = "other"  # of a corpus that was made from a folder of the user's
 NAMESPACE = "NS"  # in a card that is not published: the user or organisation it would lie under
 _TASKS = {
     "masked": "fill-mask",
@@ -378,13 +379,9 @@ def _origins(corpus: Corpus, written: Mapping[str, Written]) -> list[str]:
 
 def _info(corpus: Corpus, made: Written, *, own: bool) -> dict[str, Any]:
     """What ``load_dataset_builder(...).info`` tells of a config; a README tells nothing of a user's ``own`` rows."""
-    columns = "" if own else _told_columns(corpus, made)
-    about = {} if own else {"citation": citation(corpus.name), "homepage": SOURCE}
     return {
         "config_name": made.config.name,
-        "description": f"{corpus.title}. {made.config.description}.{columns}",
-        **about,
-        "license": ", ".join(licences(corpus)),
+        **about(corpus, made.config, own=own),
         "features": config_features(made.config)._to_yaml_list(),
         "splits": [
             {"name": split, "num_bytes": part.bytes, "num_examples": part.rows} for split, part in made.splits.items()
@@ -394,9 +391,19 @@ def _info(corpus: Corpus, made: Written, *, own: bool) -> dict[str, Any]:
     }
 
 
-def _told_columns(corpus: Corpus, made: Written) -> str:
+def about(corpus: Corpus, config: Config, *, own: bool) -> dict[str, str]:
+    """What a config says of itself wherever ``datasets`` reads it, as of ``_info``."""
+    columns = "" if own else _told_columns(corpus, config)
+    return {
+        "description": f"{corpus.title}. {config.description}.{columns}",
+        **({} if own else {"citation": citation(corpus.name), "homepage": SOURCE}),
+        "license": ", ".join(licences(corpus)),
+    }
+
+
+def _told_columns(corpus: Corpus, config: Config) -> str:
     """A line for each column with its meaning, without the marks of a table."""
-    meanings = _meanings(corpus.name, made.config, _documented(corpus.name))
+    meanings = _meanings(corpus.name, config, _documented(corpus.name))
     return "".join(f"\n{name}: {text.replace('`', '').replace(chr(92), '')}" for name, text in meanings.items())
 
 

@@ -1,4 +1,10 @@
-from .credentialed import NOTE as NOTE, is_credentialed as is_credentialed, texts_stay as texts_stay
+from .credentialed import (
+    NOTE as NOTE,
+    is_credentialed as is_credentialed,
+    mark as mark,
+    refuse as refuse,
+    texts_stay as texts_stay,
+)
 from .gate import Files as Files
 from .redact import (
     own_data as own_data,

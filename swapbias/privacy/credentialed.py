@@ -29,12 +29,16 @@ def is_credentialed(path: Path) -> bool:
     for folder in (place, *place.parents):
         if (folder / FILE).exists() or _said(folder / "manifest.json") or _said(folder / "swap.json"):
             return True
-    return any(is_mimic_name(one.name) for one in (place, *(place.iterdir() if place.is_dir() else ())))
+    return any(is_mimic_name(one.name) for one in (place, *_inside(place), *_inside(place / "note")))
 
 
 def is_mimic_name(path: str) -> bool:
     """Whether a file has the name of a table of MIMIC's notes (MIMIC-III, MIMIC-IV-Note)."""
     return Path(path).name.lower().removesuffix(".gz") in ("noteevents.csv", "discharge.csv", "radiology.csv")
+
+
+def _inside(folder: Path) -> tuple[Path, ...]:
+    return tuple(folder.iterdir()) if folder.is_dir() else ()
 
 
 def _said(file: Path) -> bool:
@@ -45,13 +49,13 @@ def _said(file: Path) -> bool:
     return isinstance(read, dict) and bool(read.get("credentialed"))
 
 
-def refuse(path: Path, action: str) -> None:
-    """Stop before credentialed text is published or sent.
+def refuse(path: Path, action: str, *, known: bool = False) -> None:
+    """Stop before credentialed text is published or sent; ``known`` where what was read of the path has said so.
 
     Raises:
         UsageError: the path holds or comes from credentialed text.
     """
-    if is_credentialed(path):
+    if known or is_credentialed(path):
         raise UsageError(
             f"{path} holds credentialed clinical data, which must not be {action}. Keep it on this machine."
         )
