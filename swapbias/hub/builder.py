@@ -1,9 +1,11 @@
 """Corpora as ``datasets`` builders: rows are made where notes lie that nobody may publish."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
 from importlib.resources import files
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from datasets import Dataset, DatasetDict, DatasetInfo, GeneratorBasedBuilder, IterableDataset, IterableDatasetDict
@@ -92,13 +94,8 @@ class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
         return self._kept(super().as_streaming_dataset(*arguments, **options))
 
     def _kept(self, found: Any) -> Any:
-        """What holds credentialed rows, with a ``push_to_hub`` that refuses."""
         place = Path(self._output_dir)
-        if self._held or is_credentialed(place):
-            for one in (found, *(found.values() if isinstance(found, dict) else ())):
-                one.__class__ = _KEPT[type(one)]
-                one.place = place
-        return found
+        return _keep(found, place) if self._held or is_credentialed(place) else found
 
 
 class _Kept:
@@ -139,6 +136,31 @@ _KEPT = {
 }
 
 
+def _keep(found: Any, place: Path) -> Any:
+    """A dataset of credentialed rows, or several by split, as one whose ``push_to_hub`` refuses."""
+    for one in (found, *(found.values() if isinstance(found, dict) else ())):
+        if type(one) in _KEPT:
+            one.__class__ = _KEPT[type(one)]
+            one.place = place
+    return found
+
+
+def _keeping(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a dataset, as ``map`` and ``filter``, that gives another one of such rows."""
+
+    @wraps(method)
+    def kept(self: Any, *arguments: Any, **options: Any) -> Any:
+        return _keep(method(self, *arguments, **options), self.place)
+
+    return kept
+
+
+for _plain, _class in _KEPT.items():
+    for _name, _method in vars(_plain).items():
+        if isinstance(_method, FunctionType) and not _name.startswith("_") and _name != "push_to_hub":
+            setattr(_class, _name, _keeping(_method))
+
+
 def dataset_builder(
     corpus: str,
     config: str | None = None,
@@ -156,8 +178,8 @@ def dataset_builder(
         corpus: its name.
         config: its name.
         data_dir: a folder of the user's, of which the corpus makes its configs: MIMIC-III, MIMIC-IV-Note or own
-            notes. What is made of credentialed notes stays here: ``push_to_hub`` on it is refused. (What ``map`` or
-            ``filter`` make of it is another dataset, for which the terms of the notes hold as well.)
+            notes. What is made of credentialed notes stays here: ``push_to_hub`` on it, and on what ``map``,
+            ``filter`` and the like make of it, is refused.
         cache_dir: where to; the cache of ``datasets`` by default.
 
     Raises:

@@ -1,5 +1,6 @@
 """Corpora as builders of datasets: the rows of load_prompts, cached by what makes them; credentialed ones stay."""
 
+import copy
 import shutil
 from itertools import islice
 
@@ -107,7 +108,17 @@ def test_notes_of_mimic_are_made_here_and_stay_here(mimic, tmp_path):
     assert all(notes["credentialed"])
     assert builder.info.citation == ""
     assert builder.info.license == "other"
-    for held in (notes, stream, stream["train"], builder.as_dataset(), pairs.as_dataset(split="test")):
+    derived = (
+        notes.map(lambda row: {"words": len(row["text"].split())})
+        .filter(lambda row: row["words"] > 2)
+        .select(range(3)),
+        builder.as_dataset().remove_columns("gender"),
+        notes.train_test_split(test_size=2)["test"],
+        stream["train"].filter(lambda row: True).take(2),
+        notes.to_iterable_dataset().shuffle(seed=1),
+        copy.deepcopy(notes),
+    )
+    for held in (notes, stream, stream["train"], builder.as_dataset(), pairs.as_dataset(split="test"), *derived):
         with pytest.raises(UsageError, match="credentialed clinical data, which must not be published"):
             held.push_to_hub("alice/notes")
     assert is_credentialed(tmp_path.joinpath(notes.cache_files[0]["filename"]))
