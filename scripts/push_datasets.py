@@ -13,6 +13,7 @@ def main() -> int:
     parser.add_argument("--namespace", required=True, help="your name or an organisation's on the Hub")
     parser.add_argument("--private", action="store_true", help="make new datasets private")
     parser.add_argument("--benchmark", action="store_true", help="add the tasks by which the Hub knows benchmarks")
+    parser.add_argument("--collection", default="", help="title of a collection to put them into; made if need be")
     parser.add_argument("--dry-run", action="store_true", help="say what would be pushed, push nothing")
     chosen = vars(parser.parse_args())
     return push_datasets(chosen.pop("corpus"), **chosen, caller="push_datasets")

@@ -32,13 +32,16 @@ def push_datasets(
     benchmark: Annotated[
         bool, typer.Option("--benchmark", help="Add the tasks by which the Hub knows benchmarks.")
     ] = False,
+    collection: Annotated[
+        str, typer.Option(metavar="TITLE", help="Put them into this collection; made if need be.")
+    ] = "",
     dry_run: DryRun = False,
 ) -> None:
     """Publish corpora as datasets, each tagged with its version."""
     from swapbias.hub import push_datasets as pushed
 
     asked = {"private": private, "benchmark": benchmark, "dry_run": dry_run}
-    _end(pushed(corpora or (), namespace=namespace, **asked, caller="swapbias"))
+    _end(pushed(corpora or (), namespace=namespace, collection=collection, **asked, caller="swapbias"))
 
 
 @push.command("metrics")

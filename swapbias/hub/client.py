@@ -462,6 +462,28 @@ class Hub:
         with self._one_sentence(f"tag {repo.name}", writes=True):
             self._api.create_tag(repo.name, tag=name, revision=commit, repo_type=repo.kind)
 
+    def collect(
+        self, repos: Iterable[Repo], title: str, *, namespace: str, description: str = "", private: bool = False
+    ) -> str:
+        """Put repositories into the collection of that title, which is made where it is not there; its page.
+
+        Blank where this Hub has no collections. What the collection holds already, and its visibility, stay.
+        """
+        from huggingface_hub.errors import HfHubHTTPError
+
+        with self._one_sentence(f"put them into the collection {title!r}", writes=True):
+            try:
+                found = self._api.create_collection(
+                    title, namespace=namespace, description=description, private=private, exists_ok=True
+                )
+            except HfHubHTTPError as error:
+                if error.response.status_code == 404:
+                    return ""
+                raise
+            for repo in repos:
+                self._api.add_collection_item(found.slug, repo.name, repo.kind, exists_ok=True)
+            return str(found.url)
+
     def pull_requests(self, repo: Repo, *, title: str | None = None) -> list[PullRequest]:
         """This user's pull requests, newest first; of one title, if it is given."""
         with self._one_sentence(f"read the pull requests of {repo.name}"):

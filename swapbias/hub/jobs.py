@@ -19,6 +19,7 @@ from swapbias.hub.share import Wanted, share_run
 from swapbias.hub.spaces import check_release, push_metric
 from swapbias.studies import corpora, load_corpus, metric_path, metrics
 
+_COLLECTED = "Prompts and word lists that differ in one slot, to measure social bias in language models."
 _OF_OTHERS = {
     METRIC: "A metric is code of its owner: read it before you load it.",
     RESULTS: "Reports and figures are files of their owners: open them as you would a page of a stranger's.",
@@ -26,9 +27,18 @@ _OF_OTHERS = {
 
 
 def push_datasets(
-    names: Sequence[str], *, namespace: str, private: bool, benchmark: bool, dry_run: bool, caller: str
+    names: Sequence[str],
+    *,
+    namespace: str,
+    private: bool,
+    benchmark: bool,
+    dry_run: bool,
+    caller: str,
+    collection: str = "",
 ) -> int:
     """Publish corpora, all by default, each with the tasks of a ``benchmark`` where that is asked for.
+
+    They are put into the ``collection`` of that title, if one is named.
 
     Returns:
         The exit code: 0, 1 where one failed, 2 for what cannot be meant, 130 where the user stopped it.
@@ -40,7 +50,26 @@ def push_datasets(
         lambda hub, name: push_dataset(
             hub, name, namespace=namespace, private=private, benchmark=benchmark, dry_run=dry_run, say=say
         ),
+        lambda hub, done: _collect(hub, done, collection, namespace=namespace, private=private, dry_run=dry_run),
     )
+
+
+def _collect(hub: Hub, done: Sequence[Pushed], title: str, *, namespace: str, private: bool, dry_run: bool) -> None:
+    """Put what was pushed into a collection, or say that it would be.
+
+    Raises:
+        HubError: the Hub has collections, and refused.
+    """
+    if not (title and done):
+        return
+    if dry_run:
+        held = ", ".join(one.repo.name for one in done)
+        say(f"collection {title!r} of {namespace}: would hold {held}; it is made if it is not there")
+        return
+    page = hub.collect(
+        [one.repo for one in done], title, namespace=namespace, description=_COLLECTED, private=private
+    )
+    say(f"collection {title!r}: {page}" if page else f"This Hub has no collections: {title!r} was not made.")
 
 
 def push_metrics(
@@ -157,7 +186,11 @@ def check_namespace(hub: Hub, namespace: str) -> None:
 
 
 def push_command(
-    caller: str, namespace: str, names: Callable[[], Iterable[str]], push: Callable[[Hub, str], Pushed]
+    caller: str,
+    namespace: str,
+    names: Callable[[], Iterable[str]],
+    push: Callable[[Hub, str], Pushed],
+    after: Callable[[Hub, Sequence[Pushed]], None] | None = None,
 ) -> int:
     """Check, push one after the other, say so; trouble with one does not stop the others.
 
@@ -166,6 +199,7 @@ def push_command(
         namespace: where to.
         names: gives what is to be pushed; raises UsageError or ValueError for what cannot be.
         push: pushes one of them.
+        after: gets those that were pushed, at the end.
 
     Returns:
         The exit code: 0, 1 where one of them failed, 2 for what cannot be meant, 130 where the user stopped it.
@@ -199,6 +233,12 @@ def push_command(
     say(f"{len(done)} done, {changed} of them {what}; {len(failed)} failed.")
     if failed:
         complain(caller, f"failed: {', '.join(failed)}")
+    try:
+        if after:
+            after(hub, done)
+    except ValueError as error:
+        complain(caller, error)
+        return 1
     return 1 if failed else 0
 
 

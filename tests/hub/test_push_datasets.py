@@ -270,6 +270,37 @@ def test_the_tasks_of_a_benchmark_are_pushed_only_when_asked_for_and_what_they_d
     assert b"- id: direct_bias\n" in hub.files("dataset", "alice/phenotype_fairness")["eval.yaml"]
 
 
+def test_what_is_pushed_is_put_into_a_collection_once(hub, monkeypatch, capsys):
+    names = (SMALL, "phenotype_fairness")
+    asked = (*names, "--namespace", "alice", "--collection", "Social bias", "--private")
+    code, out, _ = run_script(monkeypatch, capsys, *asked, "--dry-run")
+    held = "alice/occupation_sentiment, alice/phenotype_fairness"
+    assert f"collection 'Social bias' of alice: would hold {held}; it is made if it is not there" in out.splitlines()
+    assert (code, hub.collections) == (0, {})
+    assert run_script(monkeypatch, capsys, *asked[1:])[0] == 0  # one of them first
+    code, out, _ = run_script(monkeypatch, capsys, *asked)
+    ((slug, found),) = hub.collections.items()
+    assert (code, found["title"], found["owner"], found["private"]) == (0, "Social bias", "alice", True)
+    items = [(one["id"], one["type"]) for one in found["items"]]
+    assert items == [("alice/phenotype_fairness", "dataset"), (NAME, "dataset")]
+    assert f"collection 'Social bias': {hub.url}/collections/{slug}" in out.splitlines()
+
+
+def test_a_hub_without_collections_is_told_and_one_that_refuses_fails(hub, monkeypatch, capsys):
+    asked = ("phenotype_fairness", "--namespace", "alice", "--collection", "Social bias")
+    hub.fail("POST", "/api/collections", status=404)
+    code, out, err = run_script(monkeypatch, capsys, *asked)
+    assert (code, "push_datasets:" in err) == (0, False)
+    assert out.splitlines()[-1] == "This Hub has no collections: 'Social bias' was not made."
+    assert hub.tags("dataset", "alice/phenotype_fairness")
+    hub.fail("POST", "/api/collections", status=403)
+    code, _, err = run_script(monkeypatch, capsys, *asked)
+    assert code == 1
+    told = [line for line in err.splitlines() if line.startswith("push_datasets:")]
+    assert len(told) == 1
+    assert told[0].startswith("push_datasets: The token may not put them into the collection 'Social bias' (403")
+
+
 def test_a_reader_that_stops_reading_does_not_stop_the_push(hub, tmp_path):
     command = f"'{sys.executable}' scripts/push_datasets.py phenotype_fairness --namespace alice 2>&1 | head -0"
     done = subprocess.run(
