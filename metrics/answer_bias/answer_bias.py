@@ -3,7 +3,13 @@
 import datasets
 import evaluate
 
-from swapbias import measures  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
+    CLASSES,
+    CheckedInputs,
+    answer_bias,
+    answer_class,
+    contrasts,
+)
 
 _DESCRIPTION = """
 Answer bias: for sentence pairs that differ in the gender of a pronoun, the accuracy of answers to "who does it refer
@@ -82,7 +88,7 @@ _TEXTS = ("predictions", "references", "incorrect", "sides", "pair_ids")
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class AnswerBias(measures.CheckedInputs, evaluate.Metric):
+class AnswerBias(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.answer_bias`."""
 
     def _info(self):
@@ -104,13 +110,13 @@ class AnswerBias(measures.CheckedInputs, evaluate.Metric):
         every_pair=False, cluster_ids=None, confidence=0.95,
     ):  # fmt: skip
         classes = [
-            measures.answer_class(answer, correct=right, incorrect=wrong, parser=parser)
+            answer_class(answer, correct=right, incorrect=wrong, parser=parser)
             for answer, right, wrong in zip(predictions, references, incorrect, strict=True)
         ]
         options = {"pair_ids": list(pair_ids), "cluster_ids": cluster_ids, "confidence": confidence}
         if reference_group is not None or every_pair:
             wanted = None if every_pair else reference_group
-            found = measures.contrasts(measures.answer_bias, classes, list(sides), reference_group=wanted, **options)
+            found = contrasts(answer_bias, classes, list(sides), reference_group=wanted, **options)
             each = [
                 {"group": group, "reference_group": reference, **_keys(one, (group, reference)),
                  "p_adjusted": one.estimate.p_adjusted}
@@ -122,12 +128,12 @@ class AnswerBias(measures.CheckedInputs, evaluate.Metric):
             raise ValueError(
                 f"sides {strange[:3]}, expected 'pro' or 'anti'. Rename them, or give the reference_group."
             )
-        found = measures.answer_bias(classes, list(sides), reference_group="anti", **options)
+        found = answer_bias(classes, list(sides), reference_group="anti", **options)
         return _keys(found, ("pro", "anti"))
 
 
 def _keys(found, sides):
-    shares = {f"share_{name}_{side}": found.shares[side][name] for side in sides for name in measures.CLASSES}
+    shares = {f"share_{name}_{side}": found.shares[side][name] for side in sides for name in CLASSES}
     return {
         **{f"accuracy_{side}": found.accuracies[side] for side in sides},
         "bias": found.estimate.value,

@@ -3,7 +3,11 @@
 import datasets
 import evaluate
 
-from swapbias import measures  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
+    CheckedInputs,
+    flip_rate,
+    module_result,
+)
 
 _DESCRIPTION = """
 The flip rate (mismatch ratio): for texts that differ in one swapped slot, the share of pairs whose two versions get
@@ -75,7 +79,7 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class FlipRate(measures.CheckedInputs, evaluate.Metric):
+class FlipRate(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.flip_rate`."""
 
     def _info(self):
@@ -114,7 +118,7 @@ class FlipRate(measures.CheckedInputs, evaluate.Metric):
             "confidence": confidence, "seed": seed,
         }  # fmt: skip
         rows = answers, list(groups), list(pair_ids)
-        return measures.module_result(measures.flip_rate, _keys, *rows, reference_group=reference_group, **options)
+        return module_result(flip_rate, _keys, *rows, reference_group=reference_group, **options)
 
 
 def _keys(found, reference_group):

@@ -3,7 +3,11 @@
 import datasets
 import evaluate
 
-from swapbias import measures  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
+    CheckedInputs,
+    group_gap,
+    module_result,
+)
 
 _DESCRIPTION = """
 The group gap: for texts that are not paired, the mean prediction of the other group minus that of the reference
@@ -67,7 +71,7 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class GroupGap(measures.CheckedInputs, evaluate.Metric):
+class GroupGap(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.group_gap`."""
 
     def _info(self):
@@ -98,9 +102,7 @@ class GroupGap(measures.CheckedInputs, evaluate.Metric):
             "confidence": confidence,
             "seed": seed,
         }
-        return measures.module_result(
-            measures.group_gap, _keys, predictions, groups, reference_group=reference_group, **options
-        )
+        return module_result(group_gap, _keys, predictions, groups, reference_group=reference_group, **options)
 
 
 def _keys(found, reference_group):

@@ -3,7 +3,12 @@
 import datasets
 import evaluate
 
-from swapbias import measures  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
+    CheckedInputs,
+    label_masses,
+    mean_score,
+    plain_word,
+)
 
 _DESCRIPTION = """
 Lexicon mass: of each prompt's likeliest tokens, the probability that falls on words of each label (female and male,
@@ -68,7 +73,7 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class LexiconMass(measures.CheckedInputs, evaluate.Metric):
+class LexiconMass(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.label_masses`."""
 
     def _info(self):
@@ -93,13 +98,13 @@ class LexiconMass(measures.CheckedInputs, evaluate.Metric):
         words = _words(lexicon)
         labels = [*dict.fromkeys(words.values()), "unspecified"]
         masses = [
-            measures.label_masses(tokens, p, words, threshold=threshold)
+            label_masses(tokens, p, words, threshold=threshold)
             if len(tokens)
             else dict.fromkeys(labels, float("nan"))
             for tokens, p in zip(predictions, probabilities, strict=True)
         ]
         options = {"cluster_ids": cluster_ids, "confidence": confidence}
-        means = {label: measures.mean_score([mass[label] for mass in masses], **options) for label in labels}
+        means = {label: mean_score([mass[label] for mass in masses], **options) for label in labels}
         ends = {}
         for label, mean in means.items():
             ends[f"ci_low_{label}"], ends[f"ci_high_{label}"] = mean.ci_low, mean.ci_high
@@ -111,7 +116,7 @@ def _words(lexicon):
     """The lexicon with every word as tokens are compared; what would vanish from the result is refused."""
     words = {}
     for word, label in lexicon.items():
-        known = words.setdefault(measures.plain_word(word), label)
+        known = words.setdefault(plain_word(word), label)
         if known != label:
             raise ValueError(
                 f"The lexicon has {word!r} as {label!r} and, in other letters, as {known!r}, expected one "

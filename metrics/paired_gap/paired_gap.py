@@ -3,7 +3,11 @@
 import datasets
 import evaluate
 
-from swapbias import measures  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
+    CheckedInputs,
+    module_result,
+    paired_gap,
+)
 
 _DESCRIPTION = """
 The paired gap: for texts that differ in one swapped slot, the mean over pairs of the other group's prediction
@@ -79,7 +83,7 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class PairedGap(measures.CheckedInputs, evaluate.Metric):
+class PairedGap(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.paired_gap`."""
 
     def _info(self):
@@ -112,8 +116,8 @@ class PairedGap(measures.CheckedInputs, evaluate.Metric):
             "confidence": confidence,
             "seed": seed,
         }
-        return measures.module_result(
-            measures.paired_gap, _keys, predictions, groups, pair_ids, reference_group=reference_group, **options
+        return module_result(
+            paired_gap, _keys, predictions, groups, pair_ids, reference_group=reference_group, **options
         )
 
 

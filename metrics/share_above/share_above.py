@@ -3,7 +3,12 @@
 import datasets
 import evaluate
 
-from swapbias import measures  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
+    CheckedInputs,
+    contrasts,
+    rate_ratio,
+    share_above,
+)
 
 _DESCRIPTION = """
 Share above: how many units (conditions) of each group score strictly above a threshold, as a count and as a share
@@ -55,7 +60,7 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class ShareAbove(measures.CheckedInputs, evaluate.Metric):
+class ShareAbove(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.share_above`."""
 
     def _info(self):
@@ -79,16 +84,16 @@ class ShareAbove(measures.CheckedInputs, evaluate.Metric):
         found = {}
         for group in dict.fromkeys(groups):
             mine = [score for score, name in zip(predictions, groups, strict=True) if name == group]
-            one = measures.share_above(mine, threshold=threshold, confidence=confidence)
+            one = share_above(mine, threshold=threshold, confidence=confidence)
             found[f"share_{group}"] = one.value
             found[f"count_{group}"] = float(round(one.value * one.n)) if one.n else float("nan")
             found[f"ci_low_{group}"], found[f"ci_high_{group}"] = one.ci_low, one.ci_high
             found[f"n_{group}"], found[f"n_unscored_{group}"] = float(one.n), float(one.n_unscored)
         if reference_group is None and not every_pair:
             return found
-        above = [measures.share_above([score], threshold=threshold).value for score in predictions]
-        compared = measures.contrasts(
-            measures.rate_ratio, above, [1] * len(above), list(groups), cluster_ids=cluster_ids, n_resamples=1,
+        above = [share_above([score], threshold=threshold).value for score in predictions]
+        compared = contrasts(
+            rate_ratio, above, [1] * len(above), list(groups), cluster_ids=cluster_ids, n_resamples=1,
             reference_group=None if every_pair else reference_group, confidence=confidence,
         )  # fmt: skip
         each = [
