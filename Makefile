@@ -4,13 +4,13 @@ PYTHON ?= python3
 READY  := $(VENV)/.ready
 NODE   := build/node
 
-.PHONY: setup audit test test-pythons docs bench lint types release-check clean
+.PHONY: setup audit test test-pythons test-oldest docs bench lint types release-check clean
 
 setup: $(READY)
 
 $(READY): pyproject.toml setup.py constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[lexicon,clinical,explain,train,dev,docs]'
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[audit,lexicon,clinical,explain,train,dev,docs]'
 	touch $@
 
 audit: $(READY)
@@ -19,12 +19,12 @@ audit: $(READY)
 test: $(READY) $(NODE)/.ready
 	$(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
-# Corpora, measures and cards on each other interpreter that is at hand (on the path, by pyenv or by uv), without torch.
-# What is not at hand is named, and nothing is fetched for it.
+# Corpora, measures and cards as `pip install swapbias` has them, without what audits need: on each other interpreter that
+# is at hand (on the path, by pyenv or by uv; what is not is named, and nothing is fetched for it).
 PYTHONS  ?= 3.12 3.13
-ON_EACH   = tests/measures tests/studies tests/hub/test_dataset_card.py swapbias/measures swapbias/studies
-NO_TORCH  = import tomllib; print(*(one.replace(" ", "") for one in \
-  tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"] if not one.startswith(("torch", "transformers"))))
+CORE      = tests/measures tests/studies tests/hub/test_dataset_card.py tests/cli/test_without_extras.py \
+  swapbias/measures swapbias/studies
+CORE_ENV  = hypothesis pytest pytest-xdist scikit-learn statsmodels
 
 test-pythons: $(READY)
 	@set -e; for version in $(PYTHONS); do \
@@ -33,12 +33,16 @@ test-pythons: $(READY)
 	    if "$$one" -c "" >/dev/null 2>&1; then found=$$one; break; fi; done; \
 	  if [ -z "$$found" ]; then echo "Python $$version: not at hand, not tested"; continue; fi; \
 	  home=$(VENV)-$$version; "$$found" -m venv --clear $$home; \
-	  $$home/bin/python -m pip install --quiet --constraint constraints.txt \
-	    $$($(VENV)/bin/python -c '$(NO_TORCH)') hypothesis pytest pytest-xdist scikit-learn statsmodels; \
-	  $$home/bin/python -m pip install --quiet --no-deps --editable .; \
+	  $$home/bin/python -m pip install --quiet --constraint constraints.txt --editable . $(CORE_ENV); \
 	  echo "Python $$version:"; \
-	  $$home/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ON_EACH); \
+	  $$home/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(CORE); \
 	done
+
+# The same with the oldest version of each library that pyproject.toml allows.
+test-oldest:
+	$(PYTHON) -m venv --clear $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable . $(CORE_ENV)
+	$(VENV)-oldest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(CORE)
 
 # The site of README.md and docs/, without the network; a broken link or reference is an error.
 docs: $(READY)

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PACKAGED = {"swapbias": "swapbias", **{name: f"swapbias/{name}" for name in ("builders", "metrics", "datasets_src")}}
-NOT_NEEDED = ("torch", "transformers")  # to build corpora and load metrics: they are most of an installation's size
+REFUSED = "Install with pip install 'swapbias[audit]'."  # how an audit ends where only the core is installed
 VERSION = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 RELATIVE = re.compile(r"\]\((?!https?://|#)")
 SMOKE = """
@@ -138,14 +138,15 @@ def _tried(folder: Path, wheel: Path, version: str) -> bool:
     place = folder / version
     _run(interpreter, "-m", "venv", place)
     python, swapbias = place / "bin" / "python", place / "bin" / "swapbias"
-    needed = [one for one in PROJECT["dependencies"] if not one.startswith(NOT_NEEDED)]
-    _run(python, "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", *needed)
-    _run(python, "-m", "pip", "install", "--quiet", "--no-deps", wheel)
+    _run(python, "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", wheel)
     for arguments in (["--help"], ["list"], ["build", "occupation_sentiment", "--out", "corpora"]):
         _run(swapbias, *arguments, cwd=place)
     where = _run(python, "-c", SMOKE, cwd=place).splitlines()[-1]
     if not where.startswith(str(place)):
         raise ValueError(f"Python {version} used {where}, and not what was installed.")
+    refused = subprocess.run([swapbias, "audit"], cwd=place, capture_output=True, text=True, check=False)
+    if refused.returncode != 2 or not refused.stderr.strip().endswith(REFUSED) or "Traceback" in refused.stderr:
+        raise ValueError(f"without its extra an audit ended with {refused.returncode}: {refused.stderr[-2000:]}")
     print(f"Python {version}: installed and tried")
     return True
 

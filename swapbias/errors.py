@@ -1,8 +1,9 @@
-"""The two kinds of trouble a user can cause; everything else is a bug."""
+"""The kinds of trouble a user can cause; everything else is a bug."""
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 
 class UsageError(ValueError):
@@ -15,6 +16,45 @@ class UpstreamMissingError(ValueError):
 
 class HubError(ValueError):
     """The Hub refused, could not be reached, or holds something that cannot be read."""
+
+
+class MissingExtraError(UsageError, ImportError):
+    """What was asked for takes libraries that a plain installation leaves out."""
+
+
+# What pip installs with swapbias[audit], by the names of import; the first four are what it names.
+_OF_AUDITS = ("torch", "transformers", "matplotlib", "jinja2", "tokenizers", "safetensors")
+
+
+def need_audit_extra(what: str, *names: str) -> None:
+    """Refuse before any work what could not be finished without libraries of audits: those names, all by default.
+
+    Raises:
+        MissingExtraError: naming those that are not installed.
+    """
+    missing = [name for name in names or _OF_AUDITS[:4] if find_spec(name) is None]
+    if missing:
+        raise _missing(what, missing)
+
+
+@contextmanager
+def extras_named() -> Iterator[None]:
+    """An import that fails because a plain installation leaves its library out says what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in _OF_AUDITS or isinstance(error, MissingExtraError):
+            raise
+        raise _missing("This", [name]) from error
+
+
+def _missing(what: str, names: list[str]) -> MissingExtraError:
+    told = " and ".join([*filter(None, [", ".join(names[:-1])]), names[-1]])
+    install = "pip install 'swapbias[audit]'"
+    return MissingExtraError(
+        f"{what} needs {told}, which {'is' if len(names) == 1 else 'are'} not installed. Install with {install}."
+    )
 
 
 _RESUMED = re.compile(r"(?:swapbias audit )?--resume (\S+?)(?=[.,]?(?:\s|$))")
@@ -33,7 +73,8 @@ def python_names() -> Iterator[None]:
     No such label. Pass positive_label=, or another studies=.
     """
     try:
-        yield
+        with extras_named():
+            yield
     except ValueError as error:
         if error.args and isinstance(error.args[0], str):
             error.args = (in_python(error.args[0]), *error.args[1:])

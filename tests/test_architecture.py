@@ -20,11 +20,11 @@ ROOMS = {
     "measures": {"numpy", "scipy"},
     "studies": set(),
     "privacy": set(),
-    "scorers": {"huggingface_hub", "httpx2", "numpy", "safetensors", "tokenizers", "torch", "transformers"},
+    "scorers": {"huggingface_hub", "numpy", "safetensors", "tokenizers", "torch", "transformers"},
     "swapping": {"numpy", "pyarrow"},
     "notes": set(),
     "findings": {"numpy", "pandas"},
-    "report": {"jinja2", "markupsafe", "matplotlib", "numpy", "pandas"},
+    "report": {"markupsafe", "numpy", "pandas"},
     "audit": {"pandas", "pyarrow"},
     "hub": {"datasets", "markdown_it", "markupsafe", "pandas", "pyarrow", "yaml"},
     "outcome": {"pandas"},
@@ -201,6 +201,21 @@ def test_the_version_is_the_same_wherever_it_stands():
 
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
+
+
+def test_the_oldest_versions_that_are_tested_are_those_that_are_allowed():
+    import tomllib
+
+    from packaging.requirements import Requirement
+    from packaging.version import Version
+
+    lines = (ROOT / "constraints-oldest.txt").read_text().splitlines()
+    tested = {one.name.lower(): one.specifier for one in map(Requirement, lines[1:])}
+    for line in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]:
+        needed = Requirement(line)
+        (least,) = [one.version for one in needed.specifier if one.operator == ">="]
+        (pinned,) = [one.version for one in tested[needed.name.lower()]]
+        assert Version(least) == Version(pinned), line
 
 
 def test_only_one_file_writes_to_the_hub():

@@ -11,7 +11,7 @@ from swapbias import __version__
 from swapbias.audit.cache import ScoreCache
 from swapbias.audit.plan import Settings, Task, fingerprints, plan, told_part
 from swapbias.audit.run import Run, chunks, now, refuse_non_finite, score_rows
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import as_json, locked
 from swapbias.privacy import credentialed
 from swapbias.scorers import Bar, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
@@ -44,6 +44,7 @@ def start(
     Raises:
         UsageError, ValueError, OSError: each with one sentence; nothing half is left.
     """
+    need_audit_extra("An audit")
     tasks, skipped = plan(settings, kind=scorer.kind if scorer else None)
     Run.check_new(folder)
     if expected is not None and expected["corpora"] != fingerprints(tasks):
@@ -98,6 +99,7 @@ def resume(
         UsageError: the folder holds no run, another process works on it, the corpora, the settings or the model are
             not what the run began with, or code that is not trusted would run.
     """
+    need_audit_extra("An audit")
     if asked is not None:
         _check_same(Run(folder), asked)
     # Of prompts that were given again: opening the run takes its own copies of them.

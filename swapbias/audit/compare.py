@@ -14,7 +14,7 @@ from pandas.api.types import is_numeric_dtype
 
 from swapbias.audit.results import FINDINGS_JSON, REPORT, needed, parse_manifest, parse_results, scored_items
 from swapbias.audit.run import MANIFEST, Run
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, need_audit_extra
 from swapbias.findings import (
     MARGIN,
     MOST_DETAILED,
@@ -202,6 +202,7 @@ def compare_runs(runs: Sequence[ComparedRun], *, every_pair: bool = False) -> Co
 
 def write_comparison(folder: Path, compared: Compared) -> None:
     """The page, side_by_side.csv, comparison.csv and figures, each table where there is anything in it."""
+    need_audit_extra("A comparison of runs", "matplotlib", "jinja2")
     result = Run(folder)
     if compared.comparison.rows:
         result.write_csv("side_by_side.csv", comparison_table(compared.comparison))

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from swapbias.audit.run import REQUIRED, Run
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import write_whole
 from swapbias.findings import Finding, findings_table
 from swapbias.measures import MEASURES, Estimate
@@ -274,6 +274,7 @@ def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
 
 def write_report(run: Run, results: Results) -> None:
     """Draw the figures and write the report; neither names a place on this machine."""
+    need_audit_extra("A report", "matplotlib", "jinja2")
     from swapbias.report import (
         Page,
         draw_figures,

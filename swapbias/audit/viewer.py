@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 from swapbias.audit.compare import compare_runs, comparison_page, read_run
 from swapbias.audit.results import FINDINGS_JSON, Results, as_public, parse_manifest, parse_results, read_results
 from swapbias.audit.run import MANIFEST, Run
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, need_audit_extra
 from swapbias.findings import headlines
 from swapbias.privacy import own_data, public_model
 from swapbias.report import ListedRun, Page, render, render_comparison, render_runs, shown
@@ -235,6 +235,7 @@ class RunsServer(ThreadingHTTPServer):
         Raises:
             UsageError: there is no such folder, or the port is taken.
         """
+        need_audit_extra("The view of runs", "matplotlib", "jinja2")
         handler = partial(_Handler, Viewer(folder))
         try:
             super().__init__((HERE, port), handler)

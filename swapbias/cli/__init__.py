@@ -25,7 +25,7 @@ from swapbias.cli.swap import swap
 from swapbias.cli.terminal import AsJson, err, out, print_json, print_reproduced
 from swapbias.cli.train import train
 from swapbias.cli.view import view
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, extras_named
 
 app = typer.Typer(
     add_completion=False,
@@ -63,7 +63,8 @@ def main() -> NoReturn:
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        app(arguments, prog_name="swapbias", standalone_mode=True)
+        with extras_named():
+            app(arguments, prog_name="swapbias", standalone_mode=True)
     except UsageError as error:
         _fail(str(error), 2, debug)
     except OSError as error:

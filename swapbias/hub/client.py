@@ -122,9 +122,9 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _is_network(error: BaseException) -> bool:
-    import httpx2
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
-    return isinstance(error, httpx2.TransportError | ConnectionError | TimeoutError)
+    return isinstance(error, httpx.TransportError | ConnectionError | TimeoutError)
 
 
 def _plain(text: str) -> str:

@@ -9,11 +9,11 @@ from swapbias import __version__
 from swapbias.audit import Compared, ComparedRun, compare_runs, write_comparison
 from swapbias.errors import UsageError
 from swapbias.hub import header
+from swapbias.hub.card_page import card_page
 from swapbias.hub.client import Hub, Repo
 from swapbias.hub.markdown import markdown
 from swapbias.hub.push import Pushed, Say, push_repo
 from swapbias.hub.results_repo import load_all_shared
-from swapbias.hub.spaces import card_page
 from swapbias.report import shown, words
 
 PAGE = "index.html"

@@ -10,6 +10,7 @@ from typing import Any
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import HUB_FILES, Hub, Repo, State, check_names, difference
 from swapbias.hub.corpora import recover, standing_in
+from swapbias.hub.metric_modules import shipped_names
 from swapbias.studies import corpora, load_corpus, metric_path, metrics
 
 CARD = "README.md"
@@ -18,9 +19,9 @@ MOST_BYTES = 16 * 2**30
 MOST_FILES = 2_000
 DATASET, METRIC, RESULTS = "dataset", "metric", "results"
 _KINDS = {DATASET: "dataset", METRIC: "space", RESULTS: "dataset"}  # as the Hub calls the repository
-_FETCHED = {  # nothing else comes: of what runs, the module of a metric alone
+_FETCHED = {  # nothing else comes: of what runs, the module of a metric and those of ours that lie beside it
     DATASET: r"README\.md|LICENSES\.md|eval\.yaml|\w[\w.-]*/[\w.-]+\.parquet",
-    METRIC: r"{name}\.py|README\.md|requirements\.txt|index\.html|style\.css",
+    METRIC: r"(?:{name}|{shipped})\.py|README\.md|requirements\.txt|index\.html|style\.css",
     RESULTS: r"README\.md|runs/[\w.-]+/(?:[\w. -]+/)?[\w. -]+\.(?:json|jsonl|csv|parquet|html|svg|png)",
 }
 
@@ -64,7 +65,8 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
     state = hub.state(repo, revision=revision)
     if state is None:
         raise UsageError(f"{repo_name} is not there, or cannot be seen with this token. Check its name, or log in.")
-    wanted = _wanted(state, _FETCHED[kind].replace("{name}", re.escape(name)))
+    pattern = _FETCHED[kind].replace("{shipped}", "|".join(shipped_names())).replace("{name}", re.escape(name))
+    wanted = _wanted(state, pattern)
     if not set(wanted.files) - {CARD}:
         raise ValueError(f"{repo_name} holds no {kind} of swapbias. Check its name.")
     done = "unchanged"

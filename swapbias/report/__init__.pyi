@@ -15,7 +15,7 @@ from .figures import (
     explanation_figures as explanation_figures,
     headline_figure as headline_figure,
 )
-from .page import Page as Page, environment as environment, render as render, render_summary as render_summary
+from .page import Page as Page, render as render, render_summary as render_summary
 from .runs import ListedRun as ListedRun, render_runs as render_runs
 from .sentence import Answer as Answer, answer as answer, summary as summary
 from .tables import headline_tables as headline_tables, terminal_table as terminal_table

@@ -6,13 +6,10 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from swapbias.findings import BASELINE, RANDOM_DIRECT, RANDOM_SIGNED, Finding, agreeing, condition_scores
 from swapbias.measures import CLASSES, MEASURES, SAID
@@ -20,6 +17,11 @@ from swapbias.report.sentence import within
 from swapbias.report.words import group_name, group_place, plain, shown, value_name
 from swapbias.scorers.notes import Explained
 from swapbias.studies import PLACEBO, Covariate, Experiment, Slice, load_study
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from matplotlib.figure import Figure
 
 # Okabe-Ito colours: told apart with any colour vision.
 COLOURS = ("#D55E00", "#0072B2", "#777777", "#009E73", "#CC79A7")
@@ -43,6 +45,21 @@ _ROOM = 1.45  # inches that a panel needs beside its labels: where a column leav
 _NO_DATE: Mapping[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
+def _figure(**how: Any) -> "Figure":
+    """A figure without anything on it. The library is loaded when something is drawn: it is of swapbias[audit]."""
+    from matplotlib.figure import Figure
+
+    return Figure(**how)
+
+
+def _styled(style: str) -> "AbstractContextManager[None]":
+    """Within the block things are drawn in this style."""
+    from matplotlib import rc_context
+
+    styled: AbstractContextManager[None] = rc_context(dict(STYLES[style]))
+    return styled
+
+
 @dataclass(frozen=True)
 class Drawn:
     """A figure, with the sentence that says what it shows."""
@@ -50,7 +67,7 @@ class Drawn:
     name: str
     study: str
     caption: str
-    figure: Figure
+    figure: "Figure"
 
     @cached_property
     def svg(self) -> bytes:
@@ -62,7 +79,7 @@ class Drawn:
 
     def as_bytes(self, kind: str, style: str = "page") -> bytes:
         """The figure in a format, the same bytes for the same drawing; for a paper as wide as its column or text."""
-        with matplotlib.rc_context(dict(STYLES[style])):
+        with _styled(style):
             if style == "paper":
                 _fit(self.figure)
             buffer = io.BytesIO()
@@ -71,7 +88,7 @@ class Drawn:
             return buffer.getvalue()
 
 
-def _fit(figure: Figure) -> None:
+def _fit(figure: "Figure") -> None:
     """One column wide where all of it fits, else both; panels that have no room beside each other go below."""
     panels = [one for one in figure.axes if one.get_visible() and one.get_label() != "<colorbar>"]
     height = figure.get_figheight()
@@ -89,7 +106,7 @@ def _fit(figure: Figure) -> None:
         any(_fits(figure, panels, width, tall) for width in (COLUMN, TEXT))
 
 
-def _fits(figure: Figure, panels: Sequence[Any], width: float, height: float) -> bool:
+def _fits(figure: "Figure", panels: Sequence[Any], width: float, height: float) -> bool:
     """Whether at a width nothing is cut and every panel has room beside its labels; it has this width then."""
     figure.set_size_inches(width, height)
     with warnings.catch_warnings():
@@ -100,7 +117,7 @@ def _fits(figure: Figure, panels: Sequence[Any], width: float, height: float) ->
     return bool(room >= _ROOM and drawn.x0 >= -0.02 and drawn.x1 <= width + 0.02)
 
 
-def saved(name: str, study: str, caption: str, figure: Figure) -> Drawn:
+def saved(name: str, study: str, caption: str, figure: "Figure") -> Drawn:
     """The figure, which is written out where a format is asked for."""
     return Drawn(name, study, caption, figure)
 
@@ -125,8 +142,8 @@ def answer_figures(
             yield saved(f"{study}-{experiment.name}-classes", study, caption, figure)
 
 
-def _bias(found: Sequence[Finding]) -> Figure:
-    figure = Figure(figsize=(6.6, 1.1 + 0.27 * len(found)), layout="constrained")
+def _bias(found: Sequence[Finding]) -> "Figure":
+    figure = _figure(figsize=(6.6, 1.1 + 0.27 * len(found)), layout="constrained")
     axis = figure.subplots()
     ordered = sorted(found, key=lambda one: one.estimate.value)
     for one in found:
@@ -145,10 +162,10 @@ def _bias(found: Sequence[Finding]) -> Figure:
     return figure
 
 
-def _classes(rows: pd.DataFrame, experiment: Experiment) -> Figure:
+def _classes(rows: pd.DataFrame, experiment: Experiment) -> "Figure":
     sides = experiment.compared
     conditions = list(dict.fromkeys(rows["condition"]))
-    figure = Figure(figsize=(8.2, 1.2 + 0.27 * len(conditions)), layout="constrained")
+    figure = _figure(figsize=(8.2, 1.2 + 0.27 * len(conditions)), layout="constrained")
     axes = figure.subplots(1, len(sides), squeeze=False, sharey=True)[0]
     for axis, side in zip(axes, sides, strict=True):
         columns = [f"{SAID}{name}" for name in CLASSES]
@@ -183,8 +200,8 @@ def from_items(study: str, experiment: Experiment, rows: pd.DataFrame, unit: str
         yield saved(f"{study}-{experiment.name}-top-mass", study, caption, _histogram(rows, experiment))
 
 
-def _heat_map(grid: pd.DataFrame) -> Figure:
-    figure = Figure(figsize=(2.4 + 0.85 * grid.shape[1], 1.4 + 0.32 * grid.shape[0]), layout="constrained")
+def _heat_map(grid: pd.DataFrame) -> "Figure":
+    figure = _figure(figsize=(2.4 + 0.85 * grid.shape[1], 1.4 + 0.32 * grid.shape[0]), layout="constrained")
     axis = figure.subplots()
     image = axis.imshow(grid.to_numpy(), aspect="auto", cmap="cividis")
     middle = float(np.nanmean(grid.to_numpy()))
@@ -199,8 +216,8 @@ def _heat_map(grid: pd.DataFrame) -> Figure:
     return figure
 
 
-def _histogram(rows: pd.DataFrame, experiment: Experiment) -> Figure:
-    figure = Figure(figsize=(6.0, 2.8), layout="constrained")
+def _histogram(rows: pd.DataFrame, experiment: Experiment) -> "Figure":
+    figure = _figure(figsize=(6.0, 2.8), layout="constrained")
     axis = figure.subplots()
     lines = ("-", "--", ":", "-.", "-")  # of the same groups as the colours
     for group, part in rows[rows["group"] != PLACEBO].groupby("group", sort=False):
@@ -258,7 +275,7 @@ def rate_figures(study: str, experiment: Experiment, found: Sequence[Finding]) -
 
 def explanation_figures(explained: Sequence[Explained], *, style: str = "page") -> list[Drawn]:
     """A panel for each note: both versions side by side, the words that weigh most."""
-    with matplotlib.rc_context(dict(STYLES[style])):
+    with _styled(style):
         return [_panel(one, number, len(explained)) for number, one in enumerate(explained)]
 
 
@@ -266,14 +283,14 @@ def _safe(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in name)
 
 
-def _grid(found: Sequence[Finding]) -> Figure:
+def _grid(found: Sequence[Finding]) -> "Figure":
     sliced = [one for one in found if one.slice_by != "all" and MEASURES[one.measure].tabled]
     regimes = list(dict.fromkeys(one.subset for one in sliced))
     phenotypes = list(dict.fromkeys(one.slice_value for one in sliced))
     measures = list(dict.fromkeys(one.measure for one in sliced))
     down = math.ceil(len(measures) / 2)
     size = (2.6 + 1.5 * len(phenotypes), down * (1.0 + 0.34 * len(regimes)) + 0.7)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = _figure(figsize=size, layout="constrained")
     axes = figure.subplots(down, 2, squeeze=False, sharex=True, sharey=True).ravel()
     for axis in axes[len(measures) :]:
         axis.set_visible(False)
@@ -317,10 +334,10 @@ def _bars(
     *,
     chance: float | None = None,
     null: Mapping[tuple[str, str], float] | None = None,
-) -> Figure:
+) -> "Figure":
     """One bar a finding, grouped by model, with its interval."""
     names = [_bar_name(one) for one in found]
-    figure = Figure(figsize=(6.6, 1.0 + 0.36 * len(found)), layout="constrained")
+    figure = _figure(figsize=(6.6, 1.0 + 0.36 * len(found)), layout="constrained")
     axis = figure.subplots()
     for row, one in enumerate(found):
         axis.barh(row, one.estimate.value, 0.62, color=_GAP, alpha=0.35)
@@ -348,7 +365,7 @@ def _panel(one: Explained, number: int, total: int) -> Drawn:
     order = load_study(one.study).experiments[0].compared  # of the colours, as everywhere
     groups = [group for group in order if group in one.words]
     longest = max(len(words) for words in one.words.values())
-    figure = Figure(figsize=(8.4, 1.3 + 0.24 * longest), layout="constrained")
+    figure = _figure(figsize=(8.4, 1.3 + 0.24 * longest), layout="constrained")
     axes = figure.subplots(1, len(groups), squeeze=False, sharex=True)[0]
     for axis, group in zip(axes, groups, strict=True):
         words = list(one.words[group])
@@ -388,7 +405,7 @@ def draw_figures(
 ) -> list[Drawn]:
     """Every figure: for each experiment its levels, gaps by slice, covariates and, from the items, its grid."""
     figures: list[Drawn] = []
-    with matplotlib.rc_context(dict(STYLES[style])):
+    with _styled(style):
         for study, name in dict.fromkeys((one.study, one.experiment) for one in found):
             experiment = next(e for e in load_study(study).experiments if e.name == name)
             mine = [
@@ -418,8 +435,8 @@ def headline_figure(found: Sequence[Finding], *, style: str = "page") -> Drawn |
     if not gaps:
         return None
     several = len({one.model_id for one in gaps}) > 1
-    with matplotlib.rc_context(dict(STYLES[style])):
-        figure = Figure(figsize=(6.6, 1.0 + 0.32 * len(gaps)), layout="constrained")
+    with _styled(style):
+        figure = _figure(figsize=(6.6, 1.0 + 0.32 * len(gaps)), layout="constrained")
         axis = figure.subplots()
         axis.axvspan(-1, 1, color=COLOURS[2], alpha=0.18, linewidth=0)
         axis.axvline(0, color="#999999", linewidth=0.8)
@@ -482,9 +499,11 @@ def _of_experiment(
         yield saved(stem, study, caption, _scatter(means, covariate, axis))
 
 
-def _panels(found: Sequence[Finding], height: float) -> tuple[Figure, dict[str, Any]]:
+def _panels(found: Sequence[Finding], height: float) -> "tuple[Figure, dict[str, Any]]":
+    from matplotlib.ticker import MaxNLocator
+
     subsets = list(dict.fromkeys(one.subset for one in found))
-    figure = Figure(figsize=(3.6 * len(subsets) + 1.8, height), layout="constrained")
+    figure = _figure(figsize=(3.6 * len(subsets) + 1.8, height), layout="constrained")
     axes = figure.subplots(1, len(subsets), squeeze=False, sharex=True)[0]
     for axis, subset in zip(axes, subsets, strict=True):
         axis.set_title(plain(subset), fontsize=9.5)
@@ -519,7 +538,7 @@ def _ranked(levels: Sequence[Finding], category: Mapping[str, str]) -> list[Find
     return sorted(levels, key=place)
 
 
-def _levels(found: Sequence[Finding], experiment: Experiment, category: Mapping[str, str] | None) -> Figure:
+def _levels(found: Sequence[Finding], experiment: Experiment, category: Mapping[str, str] | None) -> "Figure":
     """One row per slice value, one coloured point with interval per group.
 
     ``category`` (None: none) heads the values of a ranking, which has one group a row.
@@ -558,7 +577,7 @@ def _rows(found: Sequence[Finding], category: Mapping[str, str]) -> list[tuple[s
     return rows
 
 
-def _gaps(found: Sequence[Finding], unit: str, *, ordered: bool) -> Figure:
+def _gaps(found: Sequence[Finding], unit: str, *, ordered: bool) -> "Figure":
     """One row per slice value, in its own order or sorted by the gap; filled points differ from zero."""
     figure, axes = _panels(found, _height(found))
     for subset, axis in axes.items():
@@ -606,8 +625,8 @@ def _label_rows(axis: Any, rows: Sequence[tuple[str, bool]]) -> None:
     axis.tick_params(axis="y", length=0)
 
 
-def _scatter(means: Sequence[Finding], covariate: Covariate, name: str) -> Figure:
-    figure = Figure(figsize=(6.2, 4.2), layout="constrained")
+def _scatter(means: Sequence[Finding], covariate: Covariate, name: str) -> "Figure":
+    figure = _figure(figsize=(6.2, 4.2), layout="constrained")
     axis = figure.subplots()
     known = [one for one in means if one.slice_value in covariate.values]
     x = [covariate.values[one.slice_value] for one in known]
@@ -631,7 +650,7 @@ def comparison_figures(found: Sequence[Finding], runs: Mapping[str, Mapping[str,
         found: findings of every model, which may have any name.
         runs: scored rows by study and model, where they are at hand.
     """
-    with matplotlib.rc_context(STYLE):
+    with _styled("page"):
         every = list(dict.fromkeys(one.model_id for one in found))
         for study in dict.fromkeys(one.study for one in found):
             yield from _gaps_by_model(study, [one for one in found if one.study == study], every)
@@ -652,7 +671,7 @@ def _gaps_by_model(study: str, found: Sequence[Finding], models: list[str]) -> I
         ][:MOST_GAPS]
         if len({one.model_id for one in mine}) < 2:
             continue
-        figure = Figure(figsize=(6.4, 0.9 + 0.32 * len(mine)), layout="constrained")
+        figure = _figure(figsize=(6.4, 0.9 + 0.32 * len(mine)), layout="constrained")
         axis = figure.subplots()
         axis.axvline(0, color="#999999", linewidth=0.8)
         for row, one in enumerate(mine):
@@ -670,7 +689,7 @@ def _gaps_by_model(study: str, found: Sequence[Finding], models: list[str]) -> I
 def _agreement_scatter(study: str, kinds: Sequence[Experiment], scores: pd.DataFrame) -> Iterator[Drawn]:
     if not len(scores):
         return
-    figure = Figure(figsize=(6.2, 4.6), layout="constrained")
+    figure = _figure(figsize=(6.2, 4.6), layout="constrained")
     axis = figure.subplots()
     for group, part in scores.groupby("group", sort=False):
         place = group_place(kinds[0], str(group)) % len(COLOURS)
@@ -691,7 +710,7 @@ def _by_template(study: str, experiment: Experiment, models: Mapping[str, pd.Dat
     if not len(both):
         return
     table = both.pivot_table(index=["model_id", "template"], columns="group", values="score", sort=False)
-    figure = Figure(figsize=(6.4, 1.0 + 0.42 * len(table)), layout="constrained")
+    figure = _figure(figsize=(6.4, 1.0 + 0.42 * len(table)), layout="constrained")
     axis = figure.subplots()
     hatches = ("", "//", "..", "xx", "\\\\")  # of the same groups as the colours
     for shift, group in enumerate(table.columns):

@@ -10,11 +10,10 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from swapbias.findings import (
@@ -38,9 +37,14 @@ from swapbias.report.figures import ALIKE, Drawn, categories, headline_figure
 from swapbias.scorers.notes import Explained
 from swapbias.studies import PLACEBO, Experiment, Slice, load_study
 
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
 
-def environment(finalize: Any = None) -> Environment:
+
+def environment(finalize: Any = None) -> "Environment":
     """The templates of this package."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # of swapbias[audit]
+
     return Environment(
         loader=PackageLoader("swapbias.report", "."),
         autoescape=True,
@@ -129,7 +133,7 @@ def render_summary(found: Sequence[Finding]) -> str:
     return template("summary.html.j2").render(found=told, several=several, figure=headline_figure(found))
 
 
-def template(name: str) -> Template:
+def template(name: str) -> "Template":
     templates = environment(seen)
     templates.globals |= {
         "words": words,

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, extras_named
 from swapbias.files import file_sha256
 from swapbias.scorers.kind import Kind, Request
 from swapbias.scorers.revision import split_revision, with_revision
@@ -50,6 +50,7 @@ def model_kinds() -> tuple[str, ...]:
     return tuple(one.name for one in kinds() if one.architectures)
 
 
+@extras_named()
 def load_scorer(
     model: Any,
     *,

@@ -200,8 +200,9 @@ def _typed_rows(config: Config) -> Iterator[dict[str, Any]]:
 def config_features(config: Config) -> "Features":
     """The columns of a config with their types, as ``datasets`` writes them.
 
-    >>> config_features(load_corpus("gender_lexicon").config("his_him_weights"))
-    {'feature': Value('string'), 'weight': Value('float64')}
+    >>> features = config_features(load_corpus("gender_lexicon").config("his_him_weights"))
+    >>> {name: one.dtype for name, one in features.items()}
+    {'feature': 'string', 'weight': 'float64'}
     """
     from datasets import ClassLabel, Features, Value
 

@@ -13,6 +13,7 @@ from swapbias.errors import HubError, UsageError
 from swapbias.hub import corpora as building, pull as pulling
 from swapbias.hub.client import Hub
 from swapbias.hub.pull import DATASET, METRIC, RESULTS, SOURCE, pull_repo as pull, wanted_repos
+from swapbias.hub.spaces import space_files
 from swapbias.studies.catalogue import load_prompts, metric_path
 from tests.conftest import ROOT
 from tests.hub.clients import environment
@@ -284,6 +285,14 @@ def test_of_a_metric_nothing_else_comes_that_runs(hub, tmp_path):
     hub.add_repo("space", "alice/paired_gap", files={**files, **dict.fromkeys(odd, b"x")}, sdk="static")
     assert "7 of other kinds left out" in pull(Hub(), METRIC, "alice/paired_gap", tmp_path)
     assert set(contents(tmp_path / "paired_gap")) == {*files, SOURCE}
+
+
+def test_a_metric_comes_with_every_module_that_it_reads(hub, tmp_path):
+    files = space_files("leakage_uar", namespace="alice", version="1.0.0")
+    hub.add_repo("space", "alice/leakage_uar", files=files, sdk="static")
+    pull(Hub(), METRIC, "alice/leakage_uar", tmp_path)
+    assert {*contents(tmp_path / "leakage_uar")} == {*files, SOURCE}
+    assert {"rates.py", "estimate.py"} < {*files}
 
 
 def test_a_space_without_the_module_is_refused(hub, tmp_path):

@@ -1,6 +1,7 @@
 """Metrics as Spaces: what is uploaded loads from the Hub, and card and page say what the module computes."""
 
 import ast
+import doctest
 import json
 import re
 import subprocess
@@ -12,7 +13,8 @@ import pytest
 import yaml
 
 from swapbias.errors import UsageError
-from swapbias.hub import spaces
+from swapbias.hub import card_page, spaces
+from swapbias.hub.metric_modules import standing_alone
 from swapbias.studies.catalogue import metric_path, metrics
 from tests.conftest import ROOT
 from tests.hub.clients import environment
@@ -20,6 +22,7 @@ from tests.hub.server import LocalHub
 
 VERSION = "9.8.7"
 FILES = ["README.md", "index.html", "requirements.txt"]
+SHIPPED = {"errors.py", *(path.name for path in (ROOT / "swapbias" / "measures").glob("[a-z]*.py"))}
 SECTIONS = [
     "Formula",
     "Inputs",
@@ -54,25 +57,60 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-def test_all_ten_metrics_make_a_module_requirements_a_card_and_a_page(built):
+def test_all_ten_metrics_make_code_requirements_a_card_and_a_page(built):
     assert len(built) == 10
-    assert all(sorted(files) == sorted([*FILES, f"{name}.py"]) for name, files in built.items())
+    assert all({*FILES, f"{name}.py", "estimate.py"} < set(files) for name, files in built.items())
+    assert all(set(files) - {*FILES, f"{name}.py"} <= SHIPPED for name, files in built.items())
 
 
-def test_evaluate_tells_users_to_install_the_very_release(built, tmp_path):
+def test_a_space_asks_for_four_libraries_and_holds_every_module_that_it_imports(built, tmp_path):
     from evaluate.loading import get_imports
 
-    release = f"git+https://github.com/swapbias/swapbias@v{VERSION}"
+    allowed = {"datasets", "evaluate", "numpy", "scipy"}
     for name, files in built.items():
-        (tmp_path / f"{name}.py").write_bytes(files[f"{name}.py"])
-        found = {imported[1]: imported[2] for imported in get_imports(str(tmp_path / f"{name}.py"))}
-        assert found["swapbias"] == release
-        assert files["requirements.txt"] == f"{release}\n".encode()
-        # Nothing but the release and where the example loads from differs from the module in the package.
-        mine = (Path(metric_path(name)) / f"{name}.py").read_text()
-        here = mine.replace("import evaluate, swapbias", "import evaluate")
-        here = here.replace(f'swapbias.metric_path("{name}")', f'"lab/{name}", revision="{VERSION}"')
-        assert files[f"{name}.py"].decode().replace(f"swapbias@v{VERSION}", "swapbias") == here
+        code = {path: data.decode() for path, data in files.items() if path.endswith(".py")}
+        for path, text in code.items():
+            imported = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
+            siblings = {f"{node.module}.py" for node in imported if getattr(node, "level", 0)}
+            assert siblings <= code.keys() - {path}, (name, path)
+            others = {node.module for node in imported if isinstance(node, ast.ImportFrom) and not node.level}
+            others |= {one.name for node in imported if isinstance(node, ast.Import) for one in node.names}
+            assert {one.split(".")[0] for one in others} - set(sys.stdlib_module_names) <= allowed, (name, path)
+        (tmp_path / f"{name}.py").write_text(code[f"{name}.py"])
+        found = get_imports(str(tmp_path / f"{name}.py"))  # what evaluate fetches: siblings of the main module alone
+        assert {f"{one[1]}.py" for one in found if one[0] == "internal"} == code.keys() - {f"{name}.py"}
+        assert {one[2] for one in found if one[0] == "library"} <= allowed
+        needed = files["requirements.txt"].decode().split()
+        assert {re.split(r"[<>=!,]", one)[0] for one in needed} == allowed
+
+
+def test_the_code_of_a_space_is_that_of_the_package_but_for_its_imports(built):
+    for name, files in built.items():
+        folder = Path(metric_path(name))
+        places = {f"{name}.py": folder / f"{name}.py", "errors.py": ROOT / "swapbias" / "errors.py"}
+        for path in (path for path in files if path.endswith(".py")):
+            mine = places.get(path, ROOT / "swapbias" / "measures" / path).read_text()
+            mine = mine.replace("import evaluate, swapbias", "import evaluate")
+            mine = mine.replace(f'swapbias.metric_path("{name}")', f'"lab/{name}", revision="{VERSION}"')
+            mine, shipped = (
+                [ast.dump(node) for node in ast.parse(text).body if not isinstance(node, ast.Import | ast.ImportFrom)]
+                for text in (mine, files[path].decode())
+            )
+            assert mine == shipped, (name, path)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("from swapbias.files import write_whole", "imports write_whole of swapbias.files, expected names of"),
+        ("from swapbias.measures import no_such", "imports no_such of swapbias.measures"),
+        ("import swapbias.measures", "has 'import swapbias.measures', expected from"),
+        ("import math", "imports nothing of swapbias.measures"),
+    ],
+)
+def test_code_that_a_space_could_not_run_is_refused(line, told):
+    with pytest.raises(ValueError, match=told):
+        standing_alone("m", f"{line}\n", origin="o")
 
 
 def test_the_example_in_a_published_module_loads_it_from_the_hub(built):
@@ -105,7 +143,7 @@ def test_a_citation_is_of_the_package_and_of_the_study_that_the_card_names():
 
 def test_a_card_is_a_static_space_and_loads_its_own_name_at_its_own_version(built):
     for name, files in built.items():
-        header, body = spaces.split_card(files["README.md"].decode())
+        header, body = card_page.split_card(files["README.md"].decode())
         assert (header["sdk"], header["app_file"], header["license"]) == ("static", "index.html", "apache-2.0")
         assert {type(value) for value in header.values()} <= {str, bool, list}
         assert f'evaluate.load("lab/{name}", revision="{VERSION}")' in section(body, "How to use")
@@ -181,7 +219,9 @@ def test_nothing_of_a_card_becomes_markup_of_the_page():
     card = yaml.safe_dump({"title": hostile, "description": f'"{hostile}'})
     rows = f"| a{hostile} | meaning |\n| --- | --- |\n| 0 | b{hostile} |\n| 1 | <img src=x onerror=y()> |\n"
     body = f"{hostile} ![i](https://example.org/i.png) [k](javascript:z())\n\n## Anchor values\n\n{rows}\n"
-    page = spaces.page(f"---\n{card}---\n\n# T\n\n{body}## {hostile}\n\n```\n{hostile}\n```\n", name="n", version="1")
+    page = card_page.page(
+        f"---\n{card}---\n\n# T\n\n{body}## {hostile}\n\n```\n{hostile}\n```\n", name="n", version="1"
+    )
     found = Tags(page).found
     assert not {"script", "img"} & {tag for tag, _ in found}
     assert [attributes for tag, attributes in found if tag == "a"] == [
@@ -196,23 +236,23 @@ def test_the_number_line_puts_values_where_they_belong():
         "| gap | meaning |\n| --- | --- |\n| -1 | low: x |\n| **0** | none: y |\n| 0.5 | half |\n| 1 | high: z |\n"
     )
     # The line runs from 8 to 412: a quarter of the way is 8 + 404 / 4 a unit of .5.
-    assert spaces.marks("m", table) == [
-        spaces.Mark("−1", "low", 8, False),
-        spaces.Mark("0", "none", 210, True),
-        spaces.Mark("0.5", "half", 311, False),
-        spaces.Mark("1", "high", 412, False),
+    assert card_page.marks("m", table) == [
+        card_page.Mark("−1", "low", 8, False),
+        card_page.Mark("0", "none", 210, True),
+        card_page.Mark("0.5", "half", 311, False),
+        card_page.Mark("1", "high", 412, False),
     ]
 
 
 def test_every_metric_has_one_value_that_is_fair(built):
     for name in built:
         card = (Path(metric_path(name)) / "README.md").read_text()
-        assert [one.fair for one in spaces.marks(name, section(card, "Anchor values"))].count(True) == 1, name
+        assert [one.fair for one in card_page.marks(name, section(card, "Anchor values"))].count(True) == 1, name
 
 
 def test_a_card_without_anchor_values_is_refused():
     with pytest.raises(ValueError, match="card of m has 0 anchor values"):
-        spaces.marks("m", "| key | meaning |\n| --- | --- |\n| a | b |\n")
+        card_page.marks("m", "| key | meaning |\n| --- | --- |\n| a | b |\n")
 
 
 @pytest.mark.parametrize(
@@ -224,26 +264,27 @@ def test_an_unknown_metric_or_a_strange_namespace_is_refused(name, namespace):
 
 
 LOADING = """
-import doctest, json, evaluate
-from pathlib import Path
-from swapbias.hub import spaces
-from swapbias.studies import metric_path, metrics
+import json, sys
+sys.modules["swapbias"] = None  # as where it is not installed: an import of it fails
+import evaluate
 found = {}
-for name in metrics():
-    text = spaces._documentation(Path(metric_path(name)) / f"{name}.py")
-    code = "".join(one.source for one in doctest.DocTestParser().get_examples(text))
-    from_hub = code.replace(f'swapbias.metric_path("{name}")', f'"lab/{name}", revision="9.8.7"')
-    here, there = {}, {}
-    exec(code, here)
-    exec(from_hub, there)
-    assert from_hub != code
+for name, code in json.load(sys.stdin).items():
+    there = {}
+    exec(code, there)
     module = next(one for one in there.values() if isinstance(one, evaluate.Metric))
-    found[name] = [repr(here["result"]), repr(there["result"]), type(module).__module__]
+    found[name] = [repr(there["result"]), type(module).__module__]
 print(json.dumps(found))
 """
 
 
-def test_a_published_metric_computes_what_the_package_computes(built, tmp_path):
+def test_a_published_metric_computes_without_the_package_what_it_computes_to_the_last_bit(built, tmp_path):
+    codes = {}
+    for name in built:
+        text = spaces._documentation(Path(metric_path(name)) / f"{name}.py")
+        code = "".join(one.source for one in doctest.DocTestParser().get_examples(text))
+        codes[name] = code.replace(f'swapbias.metric_path("{name}")', f'"lab/{name}", revision="{VERSION}"')
+        codes[name] = codes[name].replace("import evaluate, swapbias", "import evaluate")
+        assert "swapbias" not in codes[name]
     with LocalHub() as hub:
         hub.add_user("ann", token="hf_ann", orgs=("lab",))
         for index, (name, files) in enumerate(built.items()):
@@ -252,12 +293,13 @@ def test_a_published_metric_computes_what_the_package_computes(built, tmp_path):
             )
             hub.push("space", f"lab/{name}", {f"{name}.py": b"raise SystemExit('not the tagged one')"})
         online = environment(hub, home=tmp_path / "hf", token="hf_ann")
+        command = [sys.executable, "-c", LOADING]
         done = subprocess.run(
-            [sys.executable, "-c", LOADING], env=online, cwd=ROOT, capture_output=True, text=True, check=False
+            command, env=online, cwd=tmp_path, input=json.dumps(codes), capture_output=True, text=True, check=False
         )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert sorted(found) == metrics()
-    for name, (here, there, module) in found.items():
-        assert here == there, name
+    for name, (result, module) in found.items():
+        assert result == repr(spaces.worked_example(name)), name
         assert f"lab--{name}" in module  # it is the downloaded one

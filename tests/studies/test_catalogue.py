@@ -766,6 +766,7 @@ def test_a_study_is_added_by_one_file_and_one_folder(with_toy, tmp_path):
     built = run("build", "toy", "--out", "built")
     assert "toy default: 6 rows" in built.stdout
     assert datasets.load_dataset(str(tmp_path / "built" / "toy"), split="test").num_rows == 6
+    pytest.importorskip("torch", reason="needs torch: pip install 'swapbias[audit]'")
     audited = run("audit", "pets:likes_cats", "--study", "toy", "--out", "run")
     assert audited.returncode == 0, audited.stderr
     # Gaps .7 - .3, .7 - .4 and .7 - .3: their mean is .367.

@@ -14,9 +14,9 @@ from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
 from typing import Any
 
-import httpx2
 from huggingface_hub import AsyncInferenceClient, get_async_session
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
 from swapbias.errors import UsageError
 from swapbias.scorers.chat.answers import FIRST_ANSWERS, Answer, AnswerLog, mostly_unsaid, trial_of
@@ -28,7 +28,7 @@ LONGEST_WAIT = 600.0  # seconds that a service may ask to wait; beyond them the 
 LIMITED = 429
 PASSING = (408, 409, 425, LIMITED)  # besides 5xx: states that pass
 # Where the services are strict about types, the library itself stumbles over bodies of another shape.
-FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, TypeError, AttributeError)
+FAILURES = (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, TypeError, AttributeError)
 NOTHING = "something else than an answer came back"
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
@@ -74,7 +74,7 @@ def trouble_of(error: Exception, key: str) -> Trouble:
     if isinstance(error, JSONDecodeError | UnicodeDecodeError | NoAnswerError | TypeError | AttributeError):
         return Trouble(NOTHING)
     told = _redacted(str(error) or type(error).__name__, key)
-    return Trouble(told, passes=isinstance(error, httpx2.HTTPError | OSError))
+    return Trouble(told, passes=isinstance(error, httpx.HTTPError | OSError))
 
 
 def _told(told: str, status: int, wait: float) -> Trouble:
@@ -83,7 +83,7 @@ def _told(told: str, status: int, wait: float) -> Trouble:
     return Trouble(told, status, status >= 500 or status in PASSING, wait)
 
 
-def _said(response: httpx2.Response, key: str) -> str:
+def _said(response: httpx.Response, key: str) -> str:
     """What the service says of an error, in one line."""
     try:
         text = _message(response.json()["error"])
@@ -183,7 +183,7 @@ def ask(
 class _Client(AsyncInferenceClient):
     """The library's client over one open session; it would make one for each request that starts before the first."""
 
-    def __init__(self, session: httpx2.AsyncClient, options: ChatOptions, key: str) -> None:
+    def __init__(self, session: httpx.AsyncClient, options: ChatOptions, key: str) -> None:
         """Talk to the service of the options."""
         super().__init__(
             base_url=options.base_url, provider=options.provider, api_key=key, timeout=options.timeout  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ class _Client(AsyncInferenceClient):
         if options.base_url:  # offline mode is about the Hub: a server of one's own is asked all the same
             session.event_hooks = {}
 
-    async def _get_async_client(self) -> httpx2.AsyncClient:
+    async def _get_async_client(self) -> httpx.AsyncClient:
         return self._session
 
 

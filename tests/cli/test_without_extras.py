@@ -1,0 +1,138 @@
+"""What a plain installation brings works without the libraries of audits; the rest says what to install."""
+
+import importlib
+import sys
+from importlib.machinery import PathFinder
+
+import pytest
+
+from tests.hub.conftest import hub, run  # noqa: F401 - fixtures
+
+HIDDEN = ("torch", "transformers", "tokenizers", "safetensors", "matplotlib", "jinja2")
+INSTALL = "Install with pip install 'swapbias[audit]'."
+
+
+class Hiding(PathFinder):
+    """Finds what is installed, but for the libraries of audits."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in HIDDEN else super().find_spec(name, path, target)
+
+
+def loaded(*roots):
+    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] in roots}
+
+
+@pytest.fixture
+def plain(monkeypatch, tmp_path):
+    """swapbias as a process imports it that cannot import those libraries, in this process."""
+    before = loaded("swapbias", *HIDDEN)
+    monkeypatch.setattr(sys, "meta_path", [Hiding if one is PathFinder else one for one in sys.meta_path])
+    monkeypatch.chdir(tmp_path)
+    for name in before:
+        del sys.modules[name]
+    try:
+        yield importlib.import_module("swapbias")
+        assert not loaded(*HIDDEN)
+    finally:
+        for name in loaded("swapbias"):
+            del sys.modules[name]
+        sys.modules.update(before)
+
+
+@pytest.fixture
+def go(plain, monkeypatch, capsys):
+    """The exit code of a command and what it printed."""
+    main = importlib.import_module("swapbias.cli").main
+
+    def command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["swapbias", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return ended.value.code, said.out, said.err
+
+    return command
+
+
+def test_corpora_are_listed_built_and_swapped(go, tmp_path):
+    assert go("list")[0] == 0
+    assert go("build", "occupation_sentiment", "--out", "corpora")[0] == 0
+    assert (tmp_path / "corpora" / "occupation_sentiment" / "README.md").exists()
+    (tmp_path / "texts.csv").write_text("text\nShe is a nurse and her brother left.\n")
+    assert go("swap", "texts.csv", "--out", "swapped")[0] == 0
+    assert go("study", "new", "mine")[0] == go("study", "check", "mine")[0] == 0
+
+
+def test_corpora_and_metrics_are_published(hub, go):  # noqa: F811
+    assert go("push", "datasets", "--namespace", "lab", "occupation_sentiment")[0] == 0
+    assert go("push", "metrics", "--namespace", "lab", "--untagged", "direct_bias")[0] == 0
+    assert {name for _, name in hub.repositories} == {"lab/occupation_sentiment", "lab/direct_bias"}
+    assert b"<svg" in hub.files("space", "lab/direct_bias")["index.html"]
+
+
+@pytest.fixture
+def folder(request):
+    """That of a run, made where the extra is installed."""
+    pytest.importorskip("torch", reason="needs torch: pip install 'swapbias[audit]'")
+    return request.getfixturevalue("run").folder
+
+
+def test_a_finished_run_is_checked_and_exported(folder, go, tmp_path):
+    assert go("check", folder, "--max-gap", "0.9")[0] in (0, 1, 3)
+    assert go("export", folder, "--to", "csv", "--out", "tables")[0] == 0
+    assert (tmp_path / "tables" / "findings.csv").exists()
+    both = f"needs matplotlib and jinja2, which are not installed. {INSTALL}\n"
+    assert go("report", folder) == (2, "", f"swapbias: A report {both}")
+    assert go("view", folder) == (2, "", f"swapbias: The view of runs {both}")
+    told = f"swapbias: This needs matplotlib, which is not installed. {INSTALL}\n"
+    assert go("figures", folder, "--out", "f") == (2, "", told)
+
+
+def test_published_numbers_are_recomputed(go, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    code, out, err = go("reproduce", "occupation_sentiment")
+    assert code in (0, 1)
+    assert INSTALL not in out + err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("audit",),
+        ("audit", "vader", "--study", "occupation_sentiment"),
+        ("audit", "a-folder", "--out", "run"),
+        ("plan", "model"),
+        ("train", "bilstm", "--data", "folder", "--out", "trained"),
+        ("swap", "texts.csv", "--out", "swapped", "--resolver", "OWNER/NAME"),
+    ],
+)
+def test_what_reads_a_model_says_in_a_sentence_what_to_install(go, tmp_path, arguments):
+    (tmp_path / "texts.csv").write_text("text\nIt is his.\n")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    code, _, err = go(*arguments)
+    assert code == 2
+    assert err.strip().count("\n") == 0
+    assert "torch" in err
+    assert err.endswith(f"not installed. {INSTALL}\n")
+    assert not (tmp_path / "run").exists()
+
+
+def test_python_says_the_same(plain, tmp_path):
+    missing = importlib.import_module("swapbias.errors").MissingExtraError
+    told = "An audit needs torch, transformers, matplotlib and jinja2, which are not installed. Install with"
+    with pytest.raises(missing, match=told) as raised:
+        plain.audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", out=tmp_path / "run")
+    assert isinstance(raised.value, ImportError)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(missing, match=r"This needs torch, which is not installed\. Install with"):
+        plain.load_scorer("OWNER/NAME")
+
+
+def test_a_library_of_nobody_is_a_fault_and_not_an_extra():
+    from swapbias.errors import extras_named
+
+    with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_library'"), extras_named():
+        importlib.import_module("no_such_library")
