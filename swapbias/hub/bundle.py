@@ -75,7 +75,9 @@ def _read(corpus: Mapping[str, Any], *, own: bool) -> list[str]:
     return [str(corpus["corpus"]), str(corpus["config"]), *digests]
 
 
-_TEXTS = ("trial", "model_id", "answer", "top_tokens")  # what an audit writes beside the columns of its prompts
+_TEXTS = ("trial", "model_id", "answer")  # what an audit writes beside the columns of its prompts
+TOKENS = "top_tokens"  # a JSON list in a run, a list of tokens with their values in what is shared
+_TOKENS = pa.list_(pa.struct([("token", pa.string()), ("value", pa.float64())]))
 # What scorers give: the score, and the parts that it was made from.
 _NUMBERS = re.compile(
     r"score|log_odds|log_odds_per_token|antonym_log_odds|positive_probability|predicted|explained_variance"
@@ -119,15 +121,28 @@ def _made_anew(run: Run, study: str, rows: pd.DataFrame) -> bytes:
     names = pa.array(list(rows["model_id"]), pa.string())
     table = table.set_column(table.column_names.index("model_id"), "model_id", names)
     try:
+        if TOKENS in schema.names:
+            tokens = pa.array([_tokens(cell) for cell in table[TOKENS].to_pylist()], _TOKENS)
+            table = table.set_column(table.column_names.index(TOKENS), TOKENS, tokens)
         return parquet(table.cast(schema))
-    except pa.ArrowException as error:
+    except (pa.ArrowException, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} holds numbers or texts of another kind than an audit writes. Audit again."
         ) from error
 
 
+def _tokens(cell: str) -> list[dict[str, Any]]:
+    """
+    >>> _tokens('[["she", 0.4], ["he", 0.1]]')
+    [{'token': 'she', 'value': 0.4}, {'token': 'he', 'value': 0.1}]
+    """
+    return [{"token": str(token), "value": float(value)} for token, value in json.loads(cell)]
+
+
 def item_type(study: str, column: str) -> pa.DataType | None:
-    """The type of a column of scored rows; None of one that no audit writes."""
+    """The type of a column of scored rows as they are shared; None of one that no audit writes."""
+    if column == TOKENS:
+        return _TOKENS
     if column in _prompt_columns(study) or column in _TEXTS:
         return pa.string()
     return pa.float64() if _NUMBERS.fullmatch(column) else None
@@ -307,9 +322,14 @@ def _files(public: Results, name: str) -> dict[str, bytes]:
         return {path.relative_to(made.folder).as_posix(): path.read_bytes() for path in written}
 
 
+_PRINTED = ("published_value", "published_p_value", "published_effect_size", "published_recomputed")
+
+
 def findings_parquet(found: list[Finding], run: str) -> bytes:
     """``findings.csv`` as Parquet with the run's name before it; every run's has the same columns and types."""
     table = findings_table(found)
+    for name in _PRINTED:  # in the table texts with the decimals that a paper prints
+        table[name] = pd.to_numeric(table[name])
     table.insert(0, "run", run)
     return parquet(pa.Table.from_pandas(table, schema=_schema(table), preserve_index=False))
 
@@ -317,4 +337,5 @@ def findings_parquet(found: list[Finding], run: str) -> bytes:
 def _schema(table: pd.DataFrame) -> pa.Schema:
     kinds: dict[Any, pa.DataType] = {float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
     types = {one.name: kinds.get(one.type, pa.string()) for one in (*fields(Finding), *fields(Estimate))}
+    types |= dict.fromkeys(_PRINTED, pa.float64())
     return pa.schema([(str(name), types.get(str(name), pa.string())) for name in table])

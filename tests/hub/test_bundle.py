@@ -51,8 +51,13 @@ def test_a_public_run_leaves_whole(masked_run, masked_bundle):
     assert names == written | {"findings.parquet"}
     assert bundle.withheld == ()
     assert bundle.studies == ("gendered_stigma",)
-    for name in written - {"manifest.json"}:  # nothing but the manifest names the machine
+    scored = "items/gendered_stigma.parquet"
+    for name in written - {"manifest.json", scored}:  # nothing but the manifest names the machine
         assert content(bundle, name) == (masked_run.folder / name).read_bytes()
+    leaves, stays = pq.read_table(pa.BufferReader(content(bundle, scored))), pq.read_table(masked_run.folder / scored)
+    assert leaves.drop(["top_tokens"]).equals(stays.drop(["top_tokens"]))
+    tokens = [[[one["token"], one["value"]] for one in cell] for cell in leaves["top_tokens"].to_pylist()]
+    assert tokens == [json.loads(cell) for cell in stays["top_tokens"].to_pylist()]
     manifest = json.loads(content(bundle, "manifest.json"))
     assert manifest == bundle.manifest
     assert manifest["settings"]["model"] == "model"
@@ -198,12 +203,16 @@ def test_a_chat_model_served_by_its_path_leaves_by_its_name(tmp_path):
     items = pq.read_table(pa.BufferReader(content(bundle, "items/adjective_coreference.parquet")))
     before = pq.read_table(run.folder / "items" / "adjective_coreference.parquet")
     assert set(items["model_id"].to_pylist()) == {"llama"}
-    assert items.drop(["model_id"]).equals(before.drop(["model_id"]))
+    changed = ["model_id", "top_tokens"]
+    assert items.drop(changed).equals(before.drop(changed))
     assert bundle.withheld == ("answers.jsonl",)
     assert {"/models/llama", server.base_url, str(run.folder.resolve())} <= set(bundle.never)
     assert not [text for text in texts(bundle) for private in bundle.never if private in text]
     assert "price_in" not in json.dumps(bundle.manifest)
     outgoing.check(bundle.files, never=bundle.never)
+
+
+PRINTED = ("published_value", "published_p_value", "published_effect_size", "published_recomputed")
 
 
 def test_findings_have_the_same_columns_and_types_in_every_run(classifier_bundle, masked_bundle, own_bundle):
@@ -214,6 +223,8 @@ def test_findings_have_the_same_columns_and_types_in_every_run(classifier_bundle
     assert {str(kind) for kind in tables[0].schema.types} == {"string", "double", "int64", "bool"}
     for bundle, table in zip(bundles, tables, strict=True):
         results = json.loads(content(bundle, "results.json"))["findings"]
+        for row in results:  # as a paper prints them, and as numbers in the table
+            row |= {name: float(row[name]) if row[name] else None for name in PRINTED}
         assert table.drop(["run"]).to_pylist() == results  # null where undefined
         assert set(table["run"].to_pylist()) == {bundle.name}
 
@@ -249,6 +260,8 @@ def test_a_repository_of_two_kinds_of_runs_loads_as_its_card_says(
         scored = load_dataset(folder, config, **cache)
         assert scored.num_rows == count
         assert "top_tokens" in scored.column_names
+        likeliest = scored.with_format("pandas")[:]["top_tokens"].iloc[0]
+        assert all(set(one) == {"token", "value"} and isinstance(one["value"], float) for one in likeliest)
 
 
 def test_the_card_is_the_same_in_any_order_and_ranks_nothing(classifier_bundle, masked_bundle):
