@@ -55,7 +55,7 @@ def clinical():
 
 @pytest.fixture(scope="session")
 def calibration():
-    """The calibration model (trained once per session, about ten seconds)."""
+    """The calibration model (trained once per session, some seconds)."""
     from swapbias.scorers.calibration import load_calibration
 
     return load_calibration()

@@ -21,8 +21,8 @@ from swapbias.scorers.masked import MaskedScorer
 from swapbias.scorers.scorer import LoadOptions, Progress
 from swapbias.studies import MASK, Published, calibrated, config_rows, fingerprint
 
-RECIPE = "1"  # raise it when the training changes, so that no cached model is mistaken for the new one
-STEPS, BATCH, WARM_UP, RATE = 400, 128, 30, 3e-3
+RECIPE = "2"  # raise it when the training changes, so that no cached model is mistaken for the new one
+STEPS, BATCH, WARM_UP, RATE = 400, 128, 30, 6e-3
 SUBJECT_WEIGHT = 10.0  # the planted sizes are what the model is for
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -61,7 +61,7 @@ def planted_findings(experiment: str) -> dict[tuple[str, ...], Published]:
 def load_calibration(
     *, seed: int = 0, options: LoadOptions | None = None, bar: Callable[[], Progress] | None = None
 ) -> MaskedScorer:
-    """The calibration model, trained on first use (under a minute on two cores) and cached.
+    """The calibration model, trained on first use (some seconds on one core) and cached.
 
     Its ``expected`` are the planted sizes. ``bar`` is called once if there is training to do and gives the function
     that is called with each step.
@@ -117,7 +117,7 @@ def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_p
 def train(
     rows: Sequence[Mapping[str, str]], *, steps: int = STEPS, on_progress: Progress | None = None
 ) -> tuple[Any, Any]:
-    """Train on the sentences of the prompts with their subjects as planted; about 200,000 weights.
+    """Train on the sentences of the prompts with their subjects as planted; about 46,000 weights.
 
     At the subject the loss is the cross-entropy averaged over every sentence that the planted shares make of a
     frame, so that no draw of subjects adds noise to the planted sizes; one other token in seven is hidden and
@@ -183,10 +183,10 @@ def _tokenizer(texts: Sequence[str]) -> Any:
 def _model(words: int, length: int) -> Any:
     config = BertConfig(
         vocab_size=words,
-        hidden_size=96,
-        num_hidden_layers=2,
+        hidden_size=64,
+        num_hidden_layers=1,
         num_attention_heads=4,
-        intermediate_size=256,
+        intermediate_size=128,
         max_position_embeddings=max(32, length),
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,

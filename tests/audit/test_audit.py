@@ -84,7 +84,7 @@ def test_the_calibration_model_is_small_and_kept(calibration, monkeypatch):
     saved = list(cache_dir().glob("calibration-*/model.safetensors"))
     assert saved
     for path in saved:
-        assert 100_000 < sum(one.numel() for one in load_file(path).values()) < 500_000
+        assert 20_000 < sum(one.numel() for one in load_file(path).values()) < 500_000
     monkeypatch.setattr(tiny_model, "train", lambda *a, **k: pytest.fail("trained again"))
     again = tiny_model.load_calibration()
     assert again.identity == calibration.identity

@@ -15,6 +15,10 @@ def find():
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
+class NavigatedError(AssertionError):
+    """The page that was asked something made way for another."""
+
+
 class Browser:
     """One page of one browser: calls of the DevTools protocol and their answers, in turn."""
 
@@ -51,6 +55,8 @@ class Browser:
         while True:
             told = self._next()
             if told.get("id") == self.count:
+                if "navigated" in told.get("error", {}).get("message", ""):
+                    raise NavigatedError(told["error"]["message"])
                 assert "error" not in told, told
                 return told["result"]
             self.seen.append(told)
@@ -83,11 +89,16 @@ class Browser:
         return told["result"].get("value")
 
     def wait(self, condition):
-        """Until an expression is true."""
-        self.run(
+        """Until an expression is true, on this page or on the next that is being opened."""
+        code = (
             f"new Promise((done, fail) => {{ let n = 0; const look = () => ({condition}) ? done(true) : "
             "n++ > 400 ? fail(new Error('waited in vain')) : setTimeout(look, 25); look(); })"
         )
+        for _ in range(10):
+            with contextlib.suppress(NavigatedError):
+                self.run(code)
+                return
+        raise NavigatedError(f"one page after another opened while waiting for {condition}")
 
     def faults(self):
         """What the page complained of: errors, refusals of its policy."""
