@@ -177,18 +177,19 @@ def test_rows_of_two_models_or_of_no_study_are_refused():
         disaggregate(pd.DataFrame(rows), "gendered_stigma")
 
 
-@pytest.mark.parametrize("study", sorted({study for study, _, _ in CONFIGS}))
+@pytest.mark.parametrize("study", sorted({study for study, _, _ in CONFIGS if published_rows(study)}))
 def test_every_published_number_has_a_finding_to_stand_beside(study):
     """Each key of published.csv must be one that disaggregate makes, or the number is never compared."""
+    published = [row for row in published_rows(study) if row["measure"] != "phrase_table_cells"]
+    told = {row["experiment"] for row in published}
+    audited = {one.name: one.configs[0] for one in load_study(study).experiments if one.configs and one.name in told}
     rows = []
-    for experiment in load_study(study).experiments:
-        for config in experiment.configs[:1]:
-            rows += score_rows(config_rows(study, config), planted({"female": 0.1}))
-    keys = {one.key() for one in disaggregate(pd.DataFrame(rows), study)}
-    audited = {experiment.name for experiment in load_study(study).experiments if experiment.configs}
-    for row in published_rows(study):
+    for config in audited.values():
+        rows += score_rows(config_rows(study, config), planted({"female": 0.1}))
+    keys = {one.key() for one in disaggregate(pd.DataFrame(rows), study)} if rows else set()
+    for row in published:
         names = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
-        if row["experiment"] in audited and row["measure"] != "phrase_table_cells":
+        if row["experiment"] in audited:
             assert tuple(row[name] for name in names) in keys
 
 
