@@ -149,7 +149,8 @@ STUDY = Study(
             kind="chat",
             reading="options",
             unit="share of answers",
-            scores=("score", "unanswered"),
+            scores=("score", "log_odds", "unanswered"),
+            reported=("outside",),
             direction="above zero the first pronoun is taken for the person in the occupation more often than the "
             "second; further from zero is worse",
             says="takes {more} for the person in the occupation more often than {less}",

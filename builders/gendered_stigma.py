@@ -273,6 +273,8 @@ STUDY = Study(
             question="Does a chat model choose one gender as the subject of mental-health conditions?",
             configs=("choices",),
             reading="options",
+            scores=("score", "log_odds", "unanswered"),
+            reported=("outside",),
             says="chooses {more} over {less}",
         ),
         _chat(

@@ -185,7 +185,8 @@ STUDY = Study(
             reading="options",
             on_request=True,
             unit="rating moved to 0..1",
-            scores=("score", "unanswered"),
+            scores=("score", "log_odds", "unanswered"),
+            reported=("outside",),
         ),
     ),
     limits=(

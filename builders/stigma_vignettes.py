@@ -262,7 +262,8 @@ _experiment = partial(
     on_request=True,
     measure="paired_gap",
     unit="share of answers",
-    scores=("score", "unanswered"),
+    scores=("score", "log_odds", "unanswered"),
+    reported=("outside",),
     random={"template": "questions", "person": "people"},
 )
 _of_people = partial(
@@ -353,6 +354,7 @@ STUDY = Study(
         ),
         _of_people(
             **_configs("order"),
+            compares_orders=True,
             question="Does it answer otherwise where the options stand in the reverse order?",
             group=REVERSED,
             reference_group="published",

@@ -37,6 +37,7 @@ from swapbias.report import (
     render_comparison,
     shown,
 )
+from swapbias.scorers.chat import told_way
 from swapbias.studies import PROMPT_COLUMNS, load_study
 
 MOST_QUANTITIES = 2_000  # of one run; a whole audit of every study has some hundred
@@ -503,7 +504,7 @@ def _asked(finding: Finding, manifest: Mapping[str, Any]) -> frozenset[str]:
     chat = manifest["settings"].get("chat")
     trials = ""
     if declared is not None and declared.kind == "chat" and isinstance(chat, dict):
-        trials = f", {chat.get('trials')} trials at temperature {chat.get('temperature')}"
+        trials = f", {told_way(chat)}"
     return frozenset(
         _prompts(one) + trials
         for one in manifest["corpora"]

@@ -21,6 +21,7 @@ from swapbias.findings import Finding, Oriented, comparisons, experiment_of, fin
 from swapbias.privacy import credentialed, gate, private_strings, texts_stay
 from swapbias.report import inert, words
 from swapbias.scorers import Say
+from swapbias.scorers.chat import LOG_ODDS
 from swapbias.studies import PROMPT_COLUMNS, load_corpus, meant
 
 _UNSAFE_LM = re.compile(r'[<>:"/\\|?*\x00-\x1f\[\]]+')  # in names of files
@@ -244,10 +245,11 @@ def _result(manifest: Mapping[str, Any], part: Part, one: Finding, number: Orien
     chat = manifest["settings"].get("chat")
     declared = experiment_of(one)
     if declared is not None and declared.kind == "chat" and isinstance(chat, Mapping):
-        given = {"temperature": chat.get("temperature"), "max_tokens": chat.get("max_tokens")}
+        sampled = chat.get("scoring") != LOG_ODDS
+        given = {name: chat.get(name) for name in ("temperature", "max_tokens") if sampled}
         made["generation_config"] = {
             "generation_args": {name: value for name, value in given.items() if value is not None},
-            "additional_details": {"trials": str(chat.get("trials"))},
+            "additional_details": {"trials": str(chat.get("trials"))} if sampled else {"scoring": LOG_ODDS},
         }
     return made
 

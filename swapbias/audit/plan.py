@@ -571,9 +571,10 @@ def told_plan(settings: Settings) -> Iterator[str]:
         beside = f" and {len(task.rows) - task.asked} beside them" if len(task.rows) > task.asked else ""
         told = f"{task.study.name} {task.experiment.name}: {task.asked} prompts{beside} for {task.model}"
         before = known.setdefault((task.kind.name, task.model), set())
-        rows = {id(row): (row["text"], row.get("trial", "")) for row in task.rows}
-        fresh = [row for row in task.rows if rows[id(row)] not in before]  # a text is asked once, whoever reads it
-        before.update(rows.values())
+        rows = {id(row): task.kind.sent(row, settings) for row in task.rows}
+        # A text is asked once, whoever reads it.
+        fresh = [row for row in task.rows if not before.issuperset(rows[id(row)])]
+        before.update(text for sent in rows.values() for text in sent)
         asked = task.kind.announce(fresh, settings) if fresh else "asked by the experiments above."
         yield "; ".join(filter(None, (told, asked)))
         design = "; ".join(filter(None, (told_design(task), task.kind.calls(task.experiment, task.rows))))

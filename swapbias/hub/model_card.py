@@ -9,6 +9,7 @@ from swapbias.findings import AS_PUBLISHED, Finding, comparisons
 from swapbias.hub import markdown as marked
 from swapbias.hub.markdown import markdown, url
 from swapbias.report import words
+from swapbias.scorers.chat import LOG_ODDS
 from swapbias.studies import Experiment, load_corpus, load_study
 
 
@@ -262,12 +263,8 @@ def _named(model: str, study: str, read: Mapping[str, PromptsRead], settings: Ma
     kinds = {experiment_of(study, name).kind for name in read}
     if "chat" in kinds:
         chat = settings.get("chat") or {}
-        return [
-            "--chat",
-            model,
-            *_option("trials", chat.get("trials")),
-            *_option("temperature", chat.get("temperature")),
-        ]
+        names = ("scoring",) if chat.get("scoring") == LOG_ODDS else ("trials", "temperature")
+        return ["--chat", model, *(part for name in names for part in _option(name, chat.get(name)))]
     if "embedding" in kinds:
         classifier = str((settings.get("notes") or {}).get("classifier"))
         trained = classifier in _TRAINED

@@ -61,7 +61,8 @@ def _fingerprints(entry: Entry, settings: Mapping[str, Any]) -> Iterator[str]:
         if set(names) <= {*experiment.configs, *experiment.alternatives}:
             rows = [{**row, "experiment": experiment.name} for name in names for row in config_rows(corpus, name)]
             if experiment.kind == CHAT.name:
-                rows = asked_rows(rows, int((settings.get("chat") or {}).get("trials") or 1))
+                chat = settings.get("chat") or {}
+                rows = asked_rows(rows, int(chat.get("trials") or 1), str(chat.get("scoring")))
             yield fingerprint(rows)
 
 

@@ -61,5 +61,11 @@ from .measure import (
     Scale as Scale,
     margin_in as margin_in,
 )
-from .options import Option as Option, option_named as option_named, options_of as options_of
+from .options import (
+    Option as Option,
+    OptionOdds as OptionOdds,
+    option_named as option_named,
+    option_odds as option_odds,
+    options_of as options_of,
+)
 from .rates import flip_rate as flip_rate, macro_f1 as macro_f1, rate_ratio as rate_ratio, uar as uar

@@ -22,6 +22,7 @@ SPANS: Mapping[str, float] = {
     "rating moved to 0..1": 1,
     "mean log-odds of the disapproving antonym": math.inf,
     "natural log-odds of the right answer": math.inf,
+    "natural log-odds of the options that count more": math.inf,
     "natural log-probability": math.inf,
 }
 

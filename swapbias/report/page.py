@@ -34,6 +34,7 @@ from swapbias.report import sentence, words
 from swapbias.report.breakdowns import answer_charts, rate_grids, word_charts
 from swapbias.report.charts import Axis, Chart, Dot, Row, bounds_key, interval_key, key, ruler, strip
 from swapbias.report.figures import ALIKE, Drawn, categories, headline_figure
+from swapbias.scorers.chat import told_way
 from swapbias.scorers.notes import Explained
 from swapbias.studies import PLACEBO, Experiment, Slice, load_study
 
@@ -139,6 +140,7 @@ def template(name: str) -> "Template":
         "words": words,
         "sentence": sentence,
         "anchor": anchor,
+        "told_way": told_way,
         "data_uri": lambda svg: "data:image/svg+xml;base64," + base64.b64encode(svg).decode(),
     }
     return templates.get_template(name)

@@ -124,6 +124,10 @@ class Kind(Protocol):
         """The rows as the model is asked them."""
         return rows
 
+    def sent(self, row: Mapping[str, str], request: Request) -> tuple[tuple[str, str], ...]:
+        """Texts that are sent for a row as it is asked, each with its trial; the same are sent once."""
+        return ((row["text"], row.get("trial", "")),)
+
     def unheard(self, request: Request, studies: str) -> str:
         """Which of its settings nothing reads but the experiments of these studies."""
         return f"Settings of {self.name} models are read by {studies}."

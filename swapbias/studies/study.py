@@ -71,6 +71,7 @@ class Experiment:
         kind: the kind of model it needs (``masked``, ``classifier``, ``causal``).
         on_request: read whole only where its study is named: it costs many times the others.
         reading: how the model is read, where that is not the kind's usual way (see ``scorers.readings``).
+        compares_orders: its groups are orders of the options of one question, so that no way fits that averages them.
         measure: the function of ``measures`` that compares the two groups.
         group, reference_group: the value is group minus reference_group.
         groups: further groups, each compared with the reference as ``group`` is; all are tested at once as well.
@@ -125,6 +126,7 @@ class Experiment:
     placebo: tuple[str, ...] = ()
     baseline: tuple[str, ...] = ()
     reading: str = ""
+    compares_orders: bool = False
     on_request: bool = False
     scores: tuple[str, ...] = ("score",)
     levels: tuple[str, ...] = ()

@@ -87,7 +87,7 @@ def test_other_trials_of_a_chat_model_are_another_row():
     ]
     comparison = side_by_side(runs)
     assert [sum(one is not None for one in row.found) for row in comparison.rows] == [1, 2]
-    assert "1 trials at temperature 1.0" in comparison.rows[0].note
+    assert "1 trials at temperature 1" in comparison.rows[0].note
 
 
 def test_other_weights_are_said_within_the_row():

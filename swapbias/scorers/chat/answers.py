@@ -37,6 +37,7 @@ class Answer:
         usage: tokens as the service counted them: ``prompt_tokens``, ``completion_tokens``, ``total_tokens``.
         seconds: how long the attempt took that brought the answer.
         time: when it arrived, ISO 8601 in UTC.
+        logprobs: the likeliest first tokens with their natural log-probabilities, where they were asked for.
     """
 
     key: str
@@ -46,11 +47,12 @@ class Answer:
     usage: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     time: str = ""
+    logprobs: Sequence[tuple[str, float]] = ()
 
     @property
     def truncated(self) -> bool:
-        """Whether it reached the most tokens."""
-        return self.finish_reason == CUT_OFF
+        """Whether it reached the most tokens; one token that was asked for its probabilities is not cut off."""
+        return self.finish_reason == CUT_OFF and not self.logprobs
 
     @property
     def unsaid(self) -> bool:
@@ -95,7 +97,8 @@ class AnswerLog:
     def add(self, answer: Answer) -> None:
         """Keep an answer; it is on disk when this returns."""
         if self.path is not None:
-            line = json.dumps(asdict(answer), ensure_ascii=False) + "\n"
+            kept = {name: value for name, value in asdict(answer).items() if name != "logprobs" or value}
+            line = json.dumps(kept, ensure_ascii=False) + "\n"
             with self.path.open("ab") as file:
                 file.write(line.encode())
                 file.flush()

@@ -1,5 +1,6 @@
 """The kind of chat models: answers to prompts, each asked several times."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -7,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.scorers.chat.options import ChatOptions, api_key, check_provider
+from swapbias.scorers.chat.options import LOG_ODDS, SAMPLED, ChatOptions, api_key, check_provider
 from swapbias.scorers.kind import Column, Fit, Kind, Reading, Request, Training, short_name
 from swapbias.scorers.scorer import Bar, Say, Scorer
 from swapbias.studies import Experiment, as_prompts
@@ -23,6 +24,11 @@ class Chat(Kind):
         "options": Reading((
             Column("score", "share of answers", "options that count more"),
             Column("unanswered", "share of answers", "no option that counts anything"),
+            Column(
+                "log_odds", "natural log-odds of the options that count more", "likelier options that count more",
+                -math.inf, math.inf,
+            ),
+            Column("outside", "share of answers", "something else than an option"),
         )),
         "completion": Reading((
             Column("score", "share of answers", "words of the group"),
@@ -38,13 +44,27 @@ class Chat(Kind):
         asked.check()
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        """The model that is named."""
-        model = request.of(ChatOptions).model
-        yield model or "", "" if model else "it asks a chat model; name one with --chat"
+        """The model that is named, where the way to score it suits the experiment."""
+        asked = request.of(ChatOptions)
+        why = "" if asked.model else "it asks a chat model; name one with --chat"
+        if asked.log_odds and experiment.reading != "options":
+            why = why or "it has no options to score by log-odds; ask it with --scoring sampled"
+        elif asked.log_odds and experiment.compares_orders:
+            why = why or "log-odds are averaged over the orders that it compares; ask it with --scoring sampled"
+        yield asked.model or "", why
 
     def asked(self, rows: list[dict[str, str]], request: Request) -> list[dict[str, str]]:
-        """Every prompt once a trial."""
-        return asked_rows(rows, request.of(ChatOptions).trials)
+        """Every prompt once a trial; with log-odds once, whatever the order of its options."""
+        asked = request.of(ChatOptions)
+        return asked_rows(rows, asked.trials, asked.scoring)
+
+    def sent(self, row: Mapping[str, str], request: Request) -> tuple[tuple[str, str], ...]:
+        """Its text, or with log-odds those of all orders of its options."""
+        if not request.of(ChatOptions).log_odds:
+            return super().sent(row, request)
+        from swapbias.scorers.chat.log_odds import orders
+
+        return tuple((one.prompt.text, "") for prompt in as_prompts([row]) for one in orders(prompt))
 
     def unheard(self, request: Request, studies: str) -> str:
         """Nothing else asks it."""
@@ -98,6 +118,10 @@ class Chat(Kind):
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:
         """Answers as right or wrong, by the experiment's names of what was meant, or as options that they name."""
+        if request.of(ChatOptions).log_odds:
+            from swapbias.scorers.chat.log_odds import LogOddsScorer
+
+            return LogOddsScorer(model, experiment.unit)
         from swapbias.scorers.chat.answers import read_answer, read_completion, read_option
 
         scorer: Any = copy(model)
@@ -108,8 +132,19 @@ class Chat(Kind):
         return reader
 
 
-def asked_rows(rows: Sequence[dict[str, str]], trials: int) -> list[dict[str, str]]:
-    """Every prompt once a trial; ``prompt_id`` and ``pair_id`` end in the trial, which is a column as well."""
+def asked_rows(rows: Sequence[dict[str, str]], trials: int, scoring: str = SAMPLED) -> list[dict[str, str]]:
+    """Every prompt once a trial; ``prompt_id`` and ``pair_id`` end in the trial, which is a column as well.
+
+    Scored by log-odds there are no trials, and of pairs that differ in the order of their options alone, over which
+    is averaged, the first stands for all.
+    """
+    if scoring == LOG_ODDS:
+        pairs: dict[str, set[Any]] = {}
+        for row in rows:
+            pairs.setdefault(row["pair_id"], set()).add(_whatever_order(row))
+        first: dict[Any, str] = {}
+        kept = {pair for pair, held in pairs.items() if first.setdefault(frozenset(held), pair) == pair}
+        return [row for row in rows if row["pair_id"] in kept]
     return [
         {
             **row,
@@ -120,6 +155,18 @@ def asked_rows(rows: Sequence[dict[str, str]], trials: int) -> list[dict[str, st
         for trial in range(1, trials + 1)
         for row in rows
     ]
+
+
+def _whatever_order(row: Mapping[str, str]) -> tuple[Any, ...]:
+    """A row without its names and the order of its options."""
+    from swapbias.scorers.chat.log_odds import orders
+
+    (prompt,) = as_prompts([row])
+    rest = [
+        (name, value) for name, value in row.items() if name not in ("prompt_id", "pair_id", "text", "candidates")
+    ]
+    texts = frozenset(one.prompt.text for one in orders(prompt))
+    return texts, frozenset(prompt.candidates.split("|")), frozenset(rest)
 
 
 def _asked(request: Request) -> ChatOptions:

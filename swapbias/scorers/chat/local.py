@@ -1,5 +1,6 @@
 """Chat models that run here: a causal model of transformers and its chat template."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -13,11 +14,15 @@ from swapbias.scorers.chat.answers import (
     refuse_cut_off,
     unread,
 )
+from swapbias.scorers.chat.log_odds import Forms, Logs, logs_of
 from swapbias.scorers.chat.options import ChatOptions, settings
 from swapbias.scorers.chat.service import AnsweringScorer, answer_key
 from swapbias.scorers.checkpoint import length_batches, length_limit, load_model, model_name
+from swapbias.scorers.engine.beginnings import ends
 from swapbias.scorers.scorer import LoadOptions, Progress
 from swapbias.studies import Prompt, turns
+
+_CHUNK = 64  # prompts whose options are read together: each way to write an option is a text of its own
 
 
 class LocalChatScorer(AnsweringScorer):
@@ -43,6 +48,8 @@ class LocalChatScorer(AnsweringScorer):
         """Wrap a loaded model; ``load`` is the usual way. Of the options, those of a service do nothing here."""
         super().__init__(model_id, options, read)
         self.model, self.tokenizer, self.batch_size = model.eval(), tokenizer, batch_size
+        self.forms = Forms(tokenizer, model_id)
+        self.chunk_rows = _CHUNK if self.options.log_odds else self.chunk_rows
         self.identity: Mapping[str, Any] = {**identity, "kind": self.kind, **settings(self.options)}
 
     @classmethod
@@ -84,6 +91,34 @@ class LocalChatScorer(AnsweringScorer):
                 )  # fmt: skip
                 report(len(rows))
             refuse_cut_off(self.log, expected, self.options.max_tokens)
+
+    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
+        """Of each prompt the log-probabilities of its options as the answer's beginning, in nats; nothing is hidden.
+
+        An option is the sum over the ways to write it (``Forms``). None: prompt and options are longer than the
+        model reads.
+
+        Raises:
+            UsageError: a letter that is no single token.
+        """
+        limit = length_limit(self.tokenizer, self.model.config)
+        begins = [self._encode(prompt.text) for prompt in prompts]
+        forms = [self.forms.of(prompt) for prompt in prompts]
+        longest = [max(len(form) for own in each for form in own) for each in forms]
+        fits = [place for place, ids in enumerate(begins) if len(ids) + longest[place] <= limit]
+        texts = [
+            ([*begins[place], *form], len(begins[place])) for place in fits for own in forms[place] for form in own
+        ]
+        values = [math.nan] * len(texts)
+        for places, known in ends(self.model, texts, batch_size=self.batch_size):
+            for place, value in zip(places, known, strict=True):
+                values[place] = value
+            if on_progress:
+                on_progress(len(places) * len(fits) / len(texts))
+        if on_progress and len(fits) < len(prompts):
+            on_progress(len(prompts) - len(fits))
+        told, fitting = iter(values), set(fits)
+        return [(logs_of(own, told), 0.0) if place in fitting else None for place, own in enumerate(forms)]
 
     def _encode(self, text: str) -> list[int]:
         """The turns of the prompt; a model without a chat template reads them one below the other."""

@@ -1,7 +1,8 @@
 """How a chat model is asked: the service, its key, sampling and limits."""
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -12,6 +13,9 @@ from swapbias.scorers.scorer import check_ranges, option
 LOCAL = "local"  # the provider that is this machine
 SERVICE_ONLY = ("base_url", "max_requests", "price_in", "price_out")  # settings of a service
 NO_KEY = "none"  # sent where no key is set, so that the client does not look for a saved one and send that
+SCORINGS = SAMPLED, LOG_ODDS = "sampled", "log-odds"
+ENDPOINTS = CHATS, COMPLETIONS = "chat", "completions"
+OF_SAMPLES = ("trials", "temperature", "max_tokens")  # settings that log-odds have no use for
 MOST_AT_ONCE = 100  # connections that the HTTP client keeps open
 
 
@@ -24,6 +28,10 @@ class ChatOptions:
         base_url: any OpenAI-compatible endpoint (``http://host:port/v1``); None: Hugging Face Inference Providers, or
             this machine.
         provider: which inference provider, or ``local``; None leaves the choice to the service.
+        endpoint: ``chat``, or ``completions``, which has no roles: the turns stand one below the other (base models).
+        scoring: ``sampled`` answers, or ``log-odds``: probabilities of the options of closed questions, one request
+            for each order of the options.
+        top_logprobs: first tokens that a service tells the probabilities of; most tell 20 at most.
         trials: how often each prompt is asked; the rows say which trial they are (``prompt_id`` ends in ``/t3``).
         temperature: 0 gives the likeliest answer.
         max_tokens: most tokens of an answer.
@@ -46,6 +54,9 @@ class ChatOptions:
     )
     base_url: str | None = option(None, "OpenAI-compatible endpoint; none: Hugging Face Inference Providers.")
     provider: str | None = option(None, "Inference provider, or local: run the Hub id with transformers here.")
+    endpoint: str = option(CHATS, "Of the service: chat, or completions (base models).")
+    scoring: str = option(SAMPLED, "sampled answers, or log-odds of the options (no trials).")
+    top_logprobs: int = option(20, "First tokens a service tells, for log-odds.", least=1)
     trials: int = option(5, "Times each prompt is asked.", least=1, most=1_000)  # beyond, the rows fill a memory
     temperature: float = option(1.0, "Of the chat model.", least=0.0)
     max_tokens: int = option(16, "Most tokens of an answer; models that think first need thousands.", least=1)
@@ -60,10 +71,18 @@ class ChatOptions:
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
         check_ranges(self)
+        for name, known in (("scoring", SCORINGS), ("endpoint", ENDPOINTS)):
+            if getattr(self, name) not in known:
+                raise UsageError(f"Unknown {name} {getattr(self, name)!r}: expected {' or '.join(known)}.")
         if (self.price_in is None) != (self.price_out is None):
             raise UsageError("One of price_in and price_out is given, expected both or none. Add the other.")
         if self.base_url is not None:
             self._check_url(self.base_url)
+
+    @property
+    def log_odds(self) -> bool:
+        """Whether options are scored by their probabilities."""
+        return self.scoring == LOG_ODDS
 
     @property
     def local(self) -> bool:
@@ -73,11 +92,18 @@ class ChatOptions:
         return self.base_url is None and self.model is not None and Path(self.model).is_dir()
 
     def check(self) -> None:
-        """Refuse a service and its settings for a model that runs here.
+        """Refuse a service and its settings for a model that runs here, and settings of another way to score.
 
         Raises:
             UsageError: naming what is given too much.
         """
+        if self.log_odds and (unused := [name for name in OF_SAMPLES if getattr(self, name) != _usual(name)]):
+            told = " and ".join(f"--{name.replace('_', '-')}" for name in unused)
+            raise UsageError(f"--scoring log-odds samples nothing, and {told} is for sampled answers. Drop it.")
+        if self.endpoint == COMPLETIONS and self.base_url is None:
+            raise UsageError(
+                "--endpoint completions is one of a service, and no --base-url is given. Name the service."
+            )
         if not self.local:
             return
         if self.provider not in (None, LOCAL):
@@ -116,10 +142,32 @@ def _is_address(url: str) -> bool:
         return False
 
 
+def _usual(name: str) -> Any:
+    return next(one.default for one in fields(ChatOptions) if one.name == name)
+
+
 def settings(options: ChatOptions) -> dict[str, Any]:
     """What pins the asking down, for the manifest."""
-    names = ("temperature", "seed", "trials", "max_tokens")
+    if options.log_odds:
+        names: tuple[str, ...] = ("scoring", "endpoint", "top_logprobs")[: 1 if options.local else 3]
+    else:
+        names = ("temperature", "seed", "trials", "max_tokens")
     return {name: getattr(options, name) for name in names}
+
+
+def told_way(chat: Mapping[str, Any]) -> str:
+    """How a chat model was asked, in words, by its settings in a manifest: the one place that says it.
+
+    >>> told_way({"trials": 5, "temperature": 1.0}), told_way({"scoring": "log-odds"})
+    ('5 trials at temperature 1', 'option log-odds over two orders of the options')
+    """
+    if chat.get("scoring") == LOG_ODDS:
+        return "option log-odds over two orders of the options"
+    return f"{chat.get('trials')} trials at temperature {_plain(chat.get('temperature'))}"
+
+
+def _plain(number: Any) -> str:
+    return f"{number:g}" if isinstance(number, float) else str(number)
 
 
 def check_provider(options: ChatOptions) -> None:

@@ -14,13 +14,13 @@ from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
 from typing import Any
 
-from huggingface_hub import AsyncInferenceClient, get_async_session
+from huggingface_hub import AsyncInferenceClient, ChatCompletionOutput, get_async_session
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
-from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+from huggingface_hub.utils import hf_raise_for_status, httpx  # type: ignore[attr-defined]
 
 from swapbias.errors import UsageError
 from swapbias.scorers.chat.answers import FIRST_ANSWERS, Answer, AnswerLog, mostly_unsaid, trial_of
-from swapbias.scorers.chat.options import NO_KEY, ChatOptions
+from swapbias.scorers.chat.options import COMPLETIONS, NO_KEY, ChatOptions
 from swapbias.scorers.scorer import Progress
 from swapbias.studies import Prompt, turns
 
@@ -192,8 +192,45 @@ class _Client(AsyncInferenceClient):
         if options.base_url:  # offline mode is about the Hub: a server of one's own is asked all the same
             session.event_hooks = {}
 
+    async def completion(self, *, messages: Sequence[Mapping[str, str]], **asked: Any) -> ChatCompletionOutput:
+        """An answer of the service's older endpoint, which knows no roles: the turns stand one below the other."""
+        logprobs = asked.pop("top_logprobs") if asked.pop("logprobs") else None
+        payload = {**asked, "prompt": "".join(f"{turn['content']}\n" for turn in messages), "logprobs": logprobs}
+        response = await self._session.post(
+            f"{str(self.model).rstrip('/')}/completions",
+            json={name: value for name, value in payload.items() if value is not None},
+            headers={"Authorization": f"Bearer {self.token}"},
+            timeout=self.timeout,
+        )
+        hf_raise_for_status(response)
+        found = response.json()
+        return ChatCompletionOutput.parse_obj_as_instance(
+            {**found, "choices": [_as_chat(choice) for choice in found.get("choices", ())]}
+        )
+
     async def _get_async_client(self) -> httpx.AsyncClient:
         return self._session
+
+
+def _as_chat(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """A choice of the older endpoint as one of a chat, with the tokens that might have been its first."""
+    shown = ((choice.get("logprobs") or {}).get("top_logprobs") or [{}])[0]
+    tops = [{"token": token, "logprob": log} for token, log in (shown or {}).items()]
+    content = [{"token": "", "logprob": 0.0, "top_logprobs": tops}]
+    return {
+        **choice,
+        "message": {"role": "assistant", "content": choice.get("text")},
+        "logprobs": {"content": content} if tops else None,
+    }
+
+
+def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:
+    """The likeliest first tokens of an answer with their log-probabilities; none where the service gives none."""
+    try:
+        tops = [(str(one.token), float(one.logprob)) for one in choice.logprobs.content[0].top_logprobs]
+    except (AttributeError, IndexError, TypeError, ValueError):
+        return ()
+    return tuple((token.encode(errors="replace").decode(), log) for token, log in tops if math.isfinite(log))
 
 
 class _Asking:
@@ -286,12 +323,16 @@ class _Asking:
 
     async def _attempt(self, client: _Client, key: str, prompt: Prompt) -> Answer:
         begun = time.monotonic()
-        found = await client.chat_completion(
+        options, odds = self.options, self.options.log_odds
+        ask_it = client.completion if options.endpoint == COMPLETIONS else client.chat_completion
+        found = await ask_it(
             messages=turns(prompt.text),
             model=self.model,
-            temperature=self.options.temperature,
-            seed=self.options.seed + trial_of(prompt.prompt_id),
-            max_tokens=self.options.max_tokens,
+            temperature=1.0 if odds else options.temperature,  # where it acts on what is told, 1 is the plain softmax
+            seed=None if odds else options.seed + trial_of(prompt.prompt_id),
+            max_tokens=1 if odds else options.max_tokens,
+            logprobs=odds or None,
+            top_logprobs=options.top_logprobs if odds else None,
         )
         choice = found.choices[0] if found.choices else None
         error = found.get("error") or (choice.get("error") if choice else None)
@@ -311,6 +352,7 @@ class _Asking:
             usage={name: count for name, count in counted.items() if isinstance(count, int)},
             seconds=round(time.monotonic() - begun, 3),
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            logprobs=first_tokens(choice) if odds else (),
         )
 
     def failure(self, trouble: Trouble, prompt: Prompt, tried: int) -> ValueError:
@@ -323,6 +365,8 @@ class _Asking:
             said = f"does not know model {self.model!r} ({told}). Check both names"
         elif not trouble.passes:
             said = f"cannot answer {prompt.prompt_id} ({told})"
+            if self.options.log_odds and trouble.status in (400, 422):
+                said += "; not every service gives log-probabilities: --scoring sampled needs none"
         else:
             said = f"did not answer {prompt.prompt_id} in {tried} attempts ({told})"
         kept = f"Answers kept in {log.path.name if log.path else 'memory'}: {len(log)}"

@@ -22,7 +22,8 @@ from swapbias.scorers.chat.answers import (
     trial_of,
     unread,
 )
-from swapbias.scorers.chat.options import ChatOptions, api_key, settings
+from swapbias.scorers.chat.log_odds import Logs, orders, shown_logs
+from swapbias.scorers.chat.options import COMPLETIONS, LOG_ODDS, ChatOptions, api_key, settings
 from swapbias.scorers.scorer import Progress, Scored, Scorer
 from swapbias.studies import Prompt
 
@@ -34,7 +35,16 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
 
     Rows of one trial with the same text share a key, and so an answer.
     """
-    service = [model, options.host, options.provider or ""]
+    service = [
+        model,
+        options.host,
+        options.provider or "",
+        *([COMPLETIONS] if options.endpoint == COMPLETIONS else ()),
+    ]
+    if options.log_odds:  # no sampling
+        return hashlib.sha256(
+            json.dumps([*service, prompt.text, LOG_ODDS, options.top_logprobs]).encode()
+        ).hexdigest()
     asked = [float(options.temperature), options.seed, options.max_tokens, trial_of(prompt.prompt_id)]
     return hashlib.sha256(json.dumps([*service, prompt.text, *asked]).encode()).hexdigest()
 
@@ -69,7 +79,7 @@ def plan(groups: Mapping[str, Sequence[Prompt]], known: Container[str], options:
     """What is left to ask of the rows of each key."""
     texts = [rows[0].text for key, rows in groups.items() if key not in known]
     tokens_in = sum(math.ceil(len(text) / CHARACTERS_PER_TOKEN) for text in texts)
-    tokens_out = options.max_tokens * len(texts)
+    tokens_out = (1 if options.log_odds else options.max_tokens) * len(texts)
     cost = math.nan
     if options.price_in is not None and options.price_out is not None:
         cost = (tokens_in * options.price_in + tokens_out * options.price_out) / 1e6
@@ -107,6 +117,11 @@ class AnsweringScorer(Scorer):
                 more requests than ``max_requests``.
             ValueError: a service refuses a request, or does not answer one in all attempts.
         """
+        keys = self._answered(prompts, on_progress)
+        return [self._scored(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
+
+    def _answered(self, prompts: Sequence[Prompt], on_progress: Progress | None) -> list[str]:
+        """The keys of the prompts, once the log has their answers."""
         keys = self._keys(prompts)
         groups = by_key(prompts, keys)
         left = {key: rows for key, rows in groups.items() if key not in self.log}
@@ -114,7 +129,7 @@ class AnsweringScorer(Scorer):
         if len(left) < len(groups):
             report(len(prompts) - sum(map(len, left.values())))
         self._ask(left, report, len(groups))
-        return [self._scored(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
+        return keys
 
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
@@ -155,10 +170,42 @@ class ChatScorer(AnsweringScorer):
 
     def estimate(self, prompts: Sequence[Prompt], known: Container[str] | None = None) -> ChatPlan:
         """What asking takes; ``known`` are keys with answers, those of the log where None."""
+        if self.options.log_odds:
+            prompts = [one.prompt for prompt in prompts for one in orders(prompt)]
         return plan(by_key(prompts, self._keys(prompts)), self.log if known is None else known, self.options)
 
+    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
+        """Of each prompt the log-probabilities of its options, by the likeliest first tokens of an answer.
+
+        Raises:
+            UsageError: the service gives no log-probabilities, which the first request tells; and as ``score``.
+            ValueError: as ``score``.
+        """
+        keys = self._answered(prompts, on_progress)
+        answers = [self.log.known[key] for key in keys]
+        return [shown_logs(prompt, one.logprobs) for prompt, one in zip(prompts, answers, strict=True)]
+
     def _ask(self, left: Mapping[str, Sequence[Prompt]], report: Progress, expected: int) -> None:
+        if self.options.log_odds:
+            self._refuse_many(len(left))
+            for part in (slice(1), slice(1, None)):  # one alone, for a service may give none
+                self._refuse_silent()
+                self._send(dict(list(left.items())[part]), report)
+            return self._refuse_silent()
         refuse_cut_off(self.log, expected, self.options.max_tokens)  # known answers: of a run that goes on
+        self._send(left, report)
+        refuse_cut_off(self.log, expected, self.options.max_tokens)
+
+    def _refuse_silent(self) -> None:
+        """Stop where an answer of the log has no probabilities: further ones would be paid for nothing."""
+        if any(not one.logprobs for one in self.log.known.values()):
+            service = self.options.host or self.options.provider or "Hugging Face Inference Providers"
+            raise UsageError(
+                f"{service} answers as {self.model_id!r} without log-probabilities, which --scoring log-odds needs. "
+                "Start a new run with --scoring sampled, or name a service that gives them (logprobs, top_logprobs)."
+            )
+
+    def _send(self, left: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
         if not left:
             return
         from swapbias.scorers.chat.requests import ask  # the HTTP client loads when it is needed
@@ -172,7 +219,6 @@ class ChatScorer(AnsweringScorer):
             )  # fmt: skip
         finally:
             self.sent += len(self.log) - before
-        refuse_cut_off(self.log, expected, self.options.max_tokens)
 
     def _refuse_many(self, needed: int) -> None:
         most = self.options.max_requests

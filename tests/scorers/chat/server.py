@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PATH = "/v1/chat/completions"
+COMPLETIONS = "/v1/completions"
 
 
 @dataclass(frozen=True)
@@ -33,22 +34,23 @@ class ChatServer:
     Faults: a status ("429", "500"), one with a wait ("429 after 0.2"), "slow" (no answer until the server closes),
     "cut" (the connection ends within the answer), "half" (malformed JSON), "empty" (no choices), "other" (a JSON
     list), "null" (no content); or a Reply.
-    ``meet`` requests must be under way at once before any is answered.
+    ``meet`` requests must be under way at once before any is answered. ``tokens(prompt)`` gives the first tokens of
+    an answer with their log-probabilities; as many of them are told as are asked for, by either endpoint.
     """
 
-    def __init__(self, answer, *, fault=None, key=None, model="tiny", meet=1, pause=0.0, port=0):
+    def __init__(self, answer, *, fault=None, key=None, model="tiny", meet=1, pause=0.0, port=0, tokens=None):
         self.answer, self.fault, self.key, self.model = answer, fault or (lambda prompt, n: None), key, model
         self.requests = []  # bodies, in the order of arrival
         self.authorizations = set()
         self.now = self.most_at_once = 0
         self.closing = threading.Event()
-        self.pause, self.port = pause, port
+        self.pause, self.port, self.tokens = pause, port, tokens
         self.lock = threading.Lock()
         self.meeting = threading.Barrier(meet, timeout=10)
 
     def asked(self, prompt):
         """How many requests of a prompt arrived."""
-        return sum(body["messages"][-1]["content"] == prompt for body in self.requests)
+        return sum(_prompt(body) == prompt for body in self.requests)
 
     @contextmanager
     def under_way(self, body):
@@ -57,7 +59,7 @@ class ChatServer:
             self.now += 1
             self.most_at_once = max(self.most_at_once, self.now)
         try:
-            yield self.asked(body["messages"][-1]["content"])
+            yield self.asked(_prompt(body))
         finally:
             with self.lock:
                 self.now -= 1
@@ -101,11 +103,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.chat.closing.wait(self.chat.pause)
             if self.chat.key is not None and authorization != f"Bearer {self.chat.key}":
                 return self.send(401, {"error": {"message": f"wrong key in {authorization}"}})
-            if self.path != PATH or body["model"] != self.chat.model:
+            if self.path not in (PATH, COMPLETIONS) or body["model"] != self.chat.model:
                 return self.send(404, {"error": {"message": f"no model {body['model']}"}})
-            prompt = body["messages"][-1]["content"]
+            prompt = _prompt(body)
             fault = self.chat.fault(prompt, n)
-        return self.fail(fault, prompt) if fault else self.send(200, _completion(self.chat.answer(prompt)))
+        if fault:
+            return self.fail(fault, prompt)
+        whole = _completion(self.chat.answer(prompt))
+        asked = body.get("logprobs") and (body["logprobs"] if "prompt" in body else body["top_logprobs"])
+        if self.chat.tokens and asked:
+            _add_tokens(whole, sorted(self.chat.tokens(prompt), key=lambda one: -one[1])[:asked], "prompt" in body)
+        return self.send(200, whole)
 
     def fail(self, fault, prompt):
         if isinstance(fault, Reply):
@@ -143,6 +151,21 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(length))
         self.end_headers()
+
+
+def _prompt(body):
+    return body["prompt"] if "prompt" in body else body["messages"][-1]["content"]
+
+
+def _add_tokens(whole, tops, older):
+    """The likeliest first tokens, as the endpoint of chats has them, or the older one."""
+    choice = whole["choices"][0]
+    if older:
+        choice["text"] = choice.pop("message")["content"]
+        choice["logprobs"] = {"tokens": [tops[0][0]], "token_logprobs": [tops[0][1]], "top_logprobs": [dict(tops)]}
+        return
+    shown = [{"token": token, "logprob": log, "bytes": None} for token, log in tops]
+    choice["logprobs"] = {"content": [{**shown[0], "top_logprobs": shown}]}
 
 
 def _completion(content):
