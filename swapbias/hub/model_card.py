@@ -263,8 +263,10 @@ def _named(model: str, study: str, read: Mapping[str, PromptsRead], settings: Ma
     kinds = {experiment_of(study, name).kind for name in read}
     if "chat" in kinds:
         chat = settings.get("chat") or {}
-        names = ("scoring",) if chat.get("scoring") == LOG_ODDS else ("trials", "temperature")
-        return ["--chat", model, *(part for name in names for part in _option(name, chat.get(name)))]
+        if chat.get("scoring") == LOG_ODDS:
+            return ["--chat", model, "--scoring", LOG_ODDS]
+        sampled = (_option(name, chat.get(name)) for name in ("trials", "temperature"))
+        return ["--chat", model, *(part for option in sampled for part in option)]
     if "embedding" in kinds:
         classifier = str((settings.get("notes") or {}).get("classifier"))
         trained = classifier in _TRAINED

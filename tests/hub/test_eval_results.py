@@ -229,6 +229,8 @@ def test_the_settings_tell_what_a_number_depends_on():
     assert settings_note(audited(chat, weights, limit=40)) == (
         "seed 3, at most 40 prompts of each config, weights in bfloat16, 5 trials at temperature 1"
     )
+    odds = {"model_id": "o", "scoring": "log-odds"}
+    assert settings_note(audited(odds)) == "seed 3, option log-odds over two orders of the options"
     read = [{"corpus": "clinical_notes", "config": "pairs", "training": "ab"}]
     assert "--plausible" in settings_note(audited(corpora=read, notes={"plausible": True}))
     assert "--plausible" not in settings_note(audited(corpora=read, notes={"plausible": False}))

@@ -101,6 +101,20 @@ def test_other_configs_than_the_usual_are_named_in_the_command():
     assert "swapbias audit owner/model --study gendered_stigma:rq1_original\n" in told(other)
 
 
+@pytest.mark.parametrize(
+    ("chat", "given"),
+    [({"scoring": "log-odds", "trials": 5}, "--scoring log-odds"),
+     ({"scoring": "sampled", "trials": 5, "temperature": 1.0}, "--trials 5 --temperature 1.0")],
+)  # fmt: skip
+def test_the_command_says_how_a_chat_model_was_asked(chat, given):
+    choices = {
+        "corpora": [{"corpus": "gendered_stigma", "config": "choices", "rows": 10}],
+        "settings": {"chat": chat},
+    }
+    (about,) = audited([replace(finding(), experiment="choices")], MANIFEST | choices, model_name="owner/model")
+    assert f"swapbias audit --chat owner/model {given} --study gendered_stigma" in part(about)
+
+
 def test_findings_of_two_models_or_of_none_make_no_section():
     with pytest.raises(ValueError, match="Findings of 2 models"):
         audited([finding(), finding(model="n")], MANIFEST, model_name="o/m")

@@ -127,7 +127,7 @@ class Chat(Kind):
         scorer: Any = copy(model)
         right = partial(read_answer, aliases=experiment.aliases)
         scorer.read = {"options": read_option, "completion": read_completion}.get(experiment.reading, right)
-        scorer.unit = self.readings[experiment.reading].columns[0].unit
+        scorer.unit = experiment.unit
         reader: Scorer = scorer
         return reader
 

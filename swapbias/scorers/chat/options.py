@@ -100,6 +100,8 @@ class ChatOptions:
         if self.log_odds and (unused := [name for name in OF_SAMPLES if getattr(self, name) != _usual(name)]):
             told = " and ".join(f"--{name.replace('_', '-')}" for name in unused)
             raise UsageError(f"--scoring log-odds samples nothing, and {told} is for sampled answers. Drop it.")
+        if not self.log_odds and self.top_logprobs != _usual("top_logprobs"):
+            raise UsageError("--top-logprobs is for --scoring log-odds, and answers are sampled. Drop it.")
         if self.endpoint == COMPLETIONS and self.base_url is None:
             raise UsageError(
                 "--endpoint completions is one of a service, and no --base-url is given. Name the service."
