@@ -5,6 +5,7 @@ from .answers import (
     answer_bias as answer_bias,
     answer_class as answer_class,
     difference_of_biases as difference_of_biases,
+    is_refusal as is_refusal,
     sentence_means as sentence_means,
     trial_biases as trial_biases,
     unreasoned as unreasoned,
