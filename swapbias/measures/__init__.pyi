@@ -55,6 +55,12 @@ from .levels import (
     plain_word as plain_word,
     share_above as share_above,
 )
+from .looks import (
+    held_over as held_over,
+    look_level as look_level,
+    look_rounds as look_rounds,
+    looked_p as looked_p,
+)
 from .measure import (
     MEASURES as MEASURES,
     SPANS as SPANS,
