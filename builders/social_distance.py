@@ -244,7 +244,7 @@ STUDY = Study(
             says="disagrees more often with coming close to {more} than to {less}",
             unit="share of answers",
             direction="above zero stigmatized conditions draw more disagreement; above zero is worse",
-            scores=("score", "unanswered"),
+            scores=("score", "unanswered", "refused", "said_unsure"),
             slices=(_SLICES[0], _SLICES[2], _CONDITION),
             grid=("label", "construct"),
         ),

@@ -262,7 +262,7 @@ _experiment = partial(
     on_request=True,
     measure="paired_gap",
     unit="share of answers",
-    scores=("score", "unanswered"),
+    scores=("score", "unanswered", "refused", "said_unsure"),
     random={"template": "questions", "person": "people"},
 )
 _of_people = partial(
