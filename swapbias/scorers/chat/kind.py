@@ -1,5 +1,6 @@
 """The kind of chat models: answers to prompts, each asked several times."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -23,10 +24,13 @@ class Chat(Kind):
         "options": Reading((
             Column("score", "share of answers", "options that count more"),
             Column("unanswered", "share of answers", "no option that counts anything"),
+            Column("refused", "share of answers", "refusals"),
+            Column("said_unsure", "share of answers", '"do not know"'),
         )),
         "completion": Reading((
             Column("score", "share of answers", "words of the group"),
             Column("unanswered", "share of answers", "no completion"),
+            Column("refused", "share of answers", "refusals"),
         )),
     }  # fmt: skip
 
@@ -44,7 +48,12 @@ class Chat(Kind):
 
     def asked(self, rows: list[dict[str, str]], request: Request) -> list[dict[str, str]]:
         """Every prompt once a trial."""
-        return asked_rows(rows, request.of(ChatOptions).trials)
+        asked, looks = request.of(ChatOptions), 1
+        if asked.stop_early:
+            from swapbias.measures import look_rounds  # numpy, which listing the studies does not need
+
+            looks = len(look_rounds(asked.trials))
+        return asked_rows(rows, asked.trials, looks=looks)
 
     def unheard(self, request: Request, studies: str) -> str:
         """Nothing else asks it."""
@@ -63,7 +72,7 @@ class Chat(Kind):
         needed = ChatScorer(options.model or "", options).estimate(as_prompts(rows), ())
         more = options.max_requests is not None and needed.requests > options.max_requests
         told = f" That is more than --max-requests allows: {options.max_requests:,}." if more else ""
-        return f"{needed.sentence()}{told}"
+        return f"{needed.sentence()}{_each_trial(rows, options)}{told}"
 
     def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
         """Requests are announced."""
@@ -86,12 +95,14 @@ class Chat(Kind):
         check_provider(options)
         api_key(options)
         scorer = ChatScorer(model, options)
-        needed = scorer.estimate(as_prompts(rows)).requests
-        if options.max_requests is not None and needed > options.max_requests:
+        if why := scorer.beyond_limits(as_prompts([row for row in rows if row.get("trial", "1") == "1"])):
+            needed = scorer.estimate(as_prompts(rows))
             raise UsageError(
-                f"{needed:,} requests are needed, and --max-requests allows {options.max_requests:,}. Raise it, or "
-                "take fewer prompts (--limit) or trials."
+                f"{needed.requests:,} requests are needed, and {why}: not even one trial of each prompt. Raise it, "
+                "or take fewer prompts (--limit)."
             )
+        if why := scorer.beyond_limits(as_prompts(rows)):
+            say(f"Not all {options.trials} trials will be asked: {why}. As many as fit are a whole run.")
         return scorer
 
     def read(
@@ -108,14 +119,31 @@ class Chat(Kind):
         return reader
 
 
-def asked_rows(rows: Sequence[dict[str, str]], trials: int) -> list[dict[str, str]]:
-    """Every prompt once a trial; ``prompt_id`` and ``pair_id`` end in the trial, which is a column as well."""
+def _each_trial(rows: Sequence[Mapping[str, Any]], options: ChatOptions) -> str:
+    """What one trial of several takes, as a sentence after a blank."""
+    from swapbias.scorers.chat.service import ChatScorer
+
+    if options.trials < 2:
+        return ""
+    first = as_prompts([row for row in rows if row["trial"] == "1"])
+    one = ChatScorer(options.model or "", options).estimate(first, ())
+    cost = "" if math.isnan(one.cost) else f", at most about {one.cost:,.2f}"
+    told = ", ended early where results are decided" if options.stop_early else ""
+    return f" Each of {options.trials} trials: {one.requests:,} requests{cost}{told}."
+
+
+def asked_rows(rows: Sequence[dict[str, str]], trials: int, *, looks: int = 1) -> list[dict[str, str]]:
+    """Every prompt once a trial; ``prompt_id`` and ``pair_id`` end in the trial, which is a column as well.
+
+    Where asking may end after any of several ``looks`` at the results, how many were planned is one more.
+    """
     return [
         {
             **row,
             "prompt_id": f"{row['prompt_id']}/t{trial}",
             "pair_id": f"{row['pair_id']}/t{trial}",
             "trial": str(trial),
+            **({"looks": str(looks)} if looks > 1 else {}),
         }
         for trial in range(1, trials + 1)
         for row in rows
