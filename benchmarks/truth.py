@@ -24,8 +24,12 @@ from swapbias.errors import UpstreamMissingError
 from swapbias.findings import (
     AS_PUBLISHED,
     FAILS,
+    FOUND,
+    LOOKS,
     MARGIN,
     PASSES,
+    SMALL,
+    UNDECIDED,
     Finding,
     check_gaps,
     compare,
@@ -35,9 +39,9 @@ from swapbias.findings import (
     planned_error,
 )
 from swapbias.findings.disaggregation import headline_rows
-from swapbias.findings.finding import told_over
+from swapbias.findings.finding import Context, looks_of, told_over
 from swapbias.findings.robustness import headline_units
-from swapbias.measures import detectable_gap, flip_rate, group_gap, margin_in, mean_score, power
+from swapbias.measures import detectable_gap, flip_rate, group_gap, held_over, margin_in, mean_score, power, t_p
 from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config_rows, load_study
 
@@ -54,6 +58,7 @@ OCCUPATION = {"template": 0.125, "condition": 0.048, "": 0.136}
 CATEGORY = {"label": math.sqrt(0.3), "": math.sqrt(0.7)}  # an intraclass correlation of .3
 ANSWER = {"male_answer": 0.08, "female_answer": 0.12, "": 0.28}
 PATIENT = {"subject_id": 0.1, "": 0.1}
+VIGNETTE = {"template": 0.1, "person": 0.05, "": 0.3}  # taken to be so: the one released run at hand shows no effects
 WORDING = 0.1  # SD of the gaps of a model's wordings, where nothing but wording matters
 BEYOND = (0.04, 0.06)  # the bar of the gap beyond wording
 Floats = NDArray[np.float64]
@@ -109,6 +114,8 @@ def designs() -> Iterator[Design]:
     yield _design(
         "occupations", "20 noun pairs x 20", "occupation_sentiment", "sentences", rows, OCCUPATION, reported=True
     )
+    rows = _rows("stigma_vignettes", "gender", label="with a condition")
+    yield _design("vignettes, women and men", "6 questions x 9 people", "stigma_vignettes", "gender", rows, VIGNETTE)
     yield from _coreference()
     yield _clinical()
     rows = _rows("gendered_stigma", "rq1")
@@ -248,7 +255,9 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
                 estimate = group_gap(values, sides.tolist(), reference_group="second", cluster_ids=clusters)
             else:
                 estimate = mean_score(values, cluster_ids=clusters)
+                estimate = replace(estimate, p_value=t_p(estimate.value, estimate.error, estimate.freedom))
             told = told_over(over, pd.Series(values), pd.Series(sample), {False: 1.0, True: -1.0}, clusters)
+            estimate, told = _context_of(one, design).held(estimate, told)
             made.append(replace(one, estimate=estimate, inference=told))
         return made
 
@@ -276,6 +285,10 @@ def _units(
     places = part.reset_index().set_index(["pair_id", "group"])["index"].unstack("group").loc[units.rows["pair_id"]]
     more, less = (places[name].to_numpy() for name in (context.experiment.group, context.experiment.reference_group))
     return more, less, sample, clusters, over
+
+
+def _context_of(finding: Finding, design: Design) -> Context:
+    return Context(finding.study, finding.model_id, design.experiment, "score", looks=looks_of(design.rows))
 
 
 def _simulator(design: Design) -> Callable[[np.random.Generator, Effects, float], Floats]:
@@ -642,6 +655,114 @@ def _symmetry_p(rng: np.random.Generator, subjects: int, one_way: float, *, clus
     return found.estimate.p_value
 
 
+# --- looks between trials -----------------------------------------------------------------------------
+
+LOOKED_AUDITS = 200  # of each design, with a gap and without
+TRIALS = 5  # with a look after each
+SURE = 3.5  # standard errors in a planted gap, after all trials
+
+
+def chat_designs() -> Iterator[Design]:
+    """Prompts that are answered by chance anew in each trial."""
+    rows = _rows("stigma_vignettes", "gender", label="with a condition")
+    yield _design("vignettes, women and men", "6 questions x 9 people", "stigma_vignettes", "gender", rows, VIGNETTE)
+    yield _design("vignettes, no effects", "6 questions x 9 people", "stigma_vignettes", "gender", rows, {"": 0.0})
+    rows = _rows("gendered_stigma", "choices")
+    yield _design("choices, contrast", "17 templates x 11 + 11", "gendered_stigma", "choices", rows, STIGMA)
+    rows = _rows("occupation_sentiment", "ratings")
+    yield _design("ratings", "20 noun pairs x 20", "occupation_sentiment", "ratings", rows, OCCUPATION)
+    rows = _rows("social_distance", "agreement").drop_duplicates(["group", "condition"])
+    few = {name: spread * 0.3 for name, spread in CATEGORY.items()}
+    yield _design(
+        "agreement", f"{rows['label'].nunique()} categories", "social_distance", "agreement", rows, few
+    )  # fmt: skip
+
+
+def _looks(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """A row for each design: errors over all looks, and what stopping finds and saves where a gap is planted."""
+    count = scaled(LOOKED_AUDITS, scale)
+    rows: list[tuple[str, ...]] = []
+    for plain in chat_designs():
+        design = replace(plain, rows=plain.rows.assign(**{LOOKS: str(TRIALS)}))
+        simulate = _simulator(plain)
+        rng = np.random.default_rng(len(plain.rows))
+        pilot = next(_trials_of(plain, simulate, rng, 0.0, 1))
+        _conclusion(design, pilot[-1])  # what an audit says over all looks is what is made here
+        conclude = _conclusion(plain, pilot[-1])
+        null = [_watched(conclude, one) for one in _trials_of(plain, simulate, rng, 0.0, count)]
+        error = float(np.nanmean([one.error for one in null]))
+        gap = min(SURE * error, 0.4)
+        planted = [_watched(conclude, one) for one in _trials_of(plain, simulate, rng, gap, count)]
+        wrong = _share(one.ever for one in null)
+        told = (
+            _of(_share(one.naive for one in null)), _of(wrong), _of(_share(one.covered for one in null)),
+            f"{gap:.3f}", _of(_share(one.full for one in planted)), _of(_share(one.found for one in planted)),
+            _of(float(np.mean([one.saved for one in planted]))), _of(float(np.mean([one.saved for one in null]))),
+        )  # fmt: skip
+        rows.append((plain.title, plain.clusters, *told, _met(wrong <= LEVEL + _chance(count))))
+    return rows
+
+
+def _chance(count: int) -> float:
+    """Three standard errors of a share of .05 of so many."""
+    return 3 * math.sqrt(LEVEL * (1 - LEVEL) / count)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One audit that is looked at after each trial.
+
+    Attributes:
+        ever: whether any look is significant by inference that holds over all, and ``naive`` by that of one look.
+        covered: whether the interval holds 0 where asking ended.
+        found: whether asking ended with a gap, and ``full`` whether all trials find it in one look.
+        saved: share of the requests that were not needed.
+        error: standard error after all trials.
+    """
+
+    ever: bool
+    naive: bool
+    covered: bool
+    found: bool
+    full: bool
+    saved: float
+    error: float
+
+
+def _watched(conclude: Concluded, means: Sequence[Floats]) -> Watched:
+    plain = [conclude(one) for one in means]
+    looks = [
+        judged([replace(one, estimate=held_over(one.estimate, len(means))) for one in look], margin=MARGIN)
+        for look in plain
+    ]
+    decided = [all(one.verdict != UNDECIDED for one in look) for look in looks]
+    end = decided.index(True) if any(decided) else len(means) - 1
+    (last,) = plain[-1]
+    return Watched(
+        ever=any(one.estimate.p_value < LEVEL for look in looks for one in look),
+        naive=any(one.estimate.p_value < LEVEL for look in plain for one in look),
+        covered=all(one.estimate.ci_low <= 0 <= one.estimate.ci_high for one in looks[end]),
+        found=all(one.verdict in (FOUND, SMALL) for one in looks[end]),
+        full=last.estimate.p_value < LEVEL,
+        saved=1 - (end + 1) / len(means),
+        error=last.estimate.error,
+    )
+
+
+def _trials_of(
+    design: Design,
+    simulate: Callable[[np.random.Generator, Effects, float], Floats],
+    rng: np.random.Generator,
+    planted: float,
+    count: int,
+) -> Iterator[list[Floats]]:
+    """Of so many models the mean answers after each trial: yes with a chance that a prompt keeps."""
+    for _ in range(count):
+        chance = np.clip(simulate(rng, EFFECTS["normal"], planted), 0, 1)
+        answers = rng.random((TRIALS, len(chance))) < chance
+        yield list(np.cumsum(answers, axis=0) / np.arange(1, TRIALS + 1)[:, None])
+
+
 SERIES = (
     Series(
         "truth-classes",
@@ -733,6 +854,25 @@ SERIES = (
         "Gates beside a baseline, by a margin of .05",
         ("design", "gap of the baseline", "gap of the model", "effects", "passes", "fails", "errs in at most .05"),
         _baselines,
+        timed=False,
+    ),
+    Series(
+        "truth-looks",
+        f"Chat audits looked at after each of {TRIALS} trials: errors over all looks, gaps found, requests saved",
+        (
+            "design",
+            "clusters",
+            "false in any look, each at .05",
+            "false in any look, held over all",
+            "interval covers where asking ended",
+            "planted",
+            "found by all trials",
+            "found",
+            "requests saved",
+            "requests saved, no gap",
+            "false in at most .05",
+        ),
+        _looks,
         timed=False,
     ),
 )

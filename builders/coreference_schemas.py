@@ -149,7 +149,7 @@ STUDY = Study(
             kind="chat",
             reading="options",
             unit="share of answers",
-            scores=("score", "log_odds", "unanswered"),
+            scores=("score", "log_odds", "unanswered", "refused", "said_unsure"),
             reported=("outside",),
             direction="above zero the first pronoun is taken for the person in the occupation more often than the "
             "second; further from zero is worse",

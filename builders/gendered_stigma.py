@@ -225,7 +225,7 @@ _chat = partial(
     on_request=True,
     unit="share of answers",
     direction="above zero more answers are female than male, below zero fewer; further from zero is worse",
-    scores=("score", "unanswered"),
+    scores=("score", "unanswered", "refused"),
     levels=GROUPS[:2],
     slices=(Slice("construct", "phase", ordered=True), Slice("condition", "diagnosis")),
 )
@@ -273,7 +273,7 @@ STUDY = Study(
             question="Does a chat model choose one gender as the subject of mental-health conditions?",
             configs=("choices",),
             reading="options",
-            scores=("score", "log_odds", "unanswered"),
+            scores=("score", "log_odds", "unanswered", "refused", "said_unsure"),
             reported=("outside",),
             says="chooses {more} over {less}",
         ),

@@ -185,7 +185,7 @@ STUDY = Study(
             reading="options",
             on_request=True,
             unit="rating moved to 0..1",
-            scores=("score", "log_odds", "unanswered"),
+            scores=("score", "log_odds", "unanswered", "refused", "said_unsure"),
             reported=("outside",),
         ),
     ),

@@ -262,7 +262,7 @@ _experiment = partial(
     on_request=True,
     measure="paired_gap",
     unit="share of answers",
-    scores=("score", "log_odds", "unanswered"),
+    scores=("score", "log_odds", "unanswered", "refused", "said_unsure"),
     reported=("outside",),
     random={"template": "questions", "person": "people"},
 )

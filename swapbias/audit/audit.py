@@ -1,7 +1,7 @@
 """The main job: prompts -> scores -> findings -> figures and report, in one resumable run."""
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 from swapbias import __version__
 from swapbias.audit.cache import ScoreCache
 from swapbias.audit.plan import Settings, Task, fingerprints, plan, told_part
-from swapbias.audit.run import Run, chunks, now, refuse_non_finite, score_rows
+from swapbias.audit.rounds import Scoring, check_whole
+from swapbias.audit.run import Run, now
 from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import as_json, locked
 from swapbias.privacy import credentialed
 from swapbias.scorers import Bar, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from swapbias.findings import Finding
 
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")
@@ -88,11 +87,13 @@ def resume(
     allow_pickle: bool = False,
     asked: Settings | None = None,
     scorer: Scorer | None = None,
+    conclude: bool = False,
 ) -> "tuple[Run, list[Finding]]":
     """Go on with a run that was killed; what is on disk is not scored again.
 
     A manifest runs nothing by itself: ``trust`` lets it import the Python function and read the pickles that it
-    names, ``allow_pickle`` the pickles alone. ``asked`` are settings that the run must have been begun with, and
+    names, ``allow_pickle`` the pickles alone. ``conclude`` ends it with the trials of every prompt that are there,
+    and asks nothing more. ``asked`` are settings that the run must have been begun with, and
     ``scorer`` reads its model, where that is in memory.
 
     Raises:
@@ -109,7 +110,9 @@ def resume(
         raise UsageError(f"{folder} was begun with other prompts or another swapbias. Choose another --out.")
     with locked(folder):
         allowed = trust or allow_pickle
-        return _go_on(run, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allowed, scorer=scorer)
+        return _go_on(
+            run, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allowed, scorer=scorer, conclude=conclude
+        )
 
 
 def _check_same(run: Run, asked: Settings) -> None:
@@ -128,7 +131,15 @@ def _check_same(run: Run, asked: Settings) -> None:
 
 
 def _go_on(
-    run: Run, *, say: Say, bar: Bar, cache: bool, trust: bool, allow_pickle: bool, scorer: Scorer | None
+    run: Run,
+    *,
+    say: Say,
+    bar: Bar,
+    cache: bool,
+    trust: bool,
+    allow_pickle: bool,
+    scorer: Scorer | None,
+    conclude: bool,
 ) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
     run.sweep()
@@ -149,10 +160,12 @@ def _go_on(
             f"{run.folder} was begun with swapbias {manifest['swapbias']} and other corpora than this one "
             f"({__version__}) has. Start a new run."
         )
+    if conclude:
+        check_whole(run, tasks)
     kept = ScoreCache(settings.load) if cache else None
     pinned = manifest.get("models", ())
     readers = load_readers(settings, tasks, say=say, bar=bar, pinned=pinned, scorer=scorer)
-    return _work(run, settings, tasks, readers, say, bar, kept)
+    return _work(run, settings, tasks, readers, say, bar, kept, conclude=conclude)
 
 
 def _work(
@@ -165,6 +178,7 @@ def _work(
     cache: ScoreCache | None,
     *,
     draw: bool = True,
+    conclude: bool = False,
 ) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
     pinned = as_json(identities(readers))
@@ -177,7 +191,8 @@ def _work(
     for reader in readers:
         reader.keep_answers(run.folder)
     try:
-        items = _score_all(run, tasks, readers, bar, cache)
+        scoring = Scoring(run, manifest, cache, say, settings.margin, conclude)
+        items = scoring.score(tasks, readers, bar)
     finally:  # a run that is stopped says it too
         if cache is not None:
             manifest["from_cache"] = manifest.get("from_cache", 0) + cache.rows
@@ -186,40 +201,10 @@ def _work(
         manifest["dtype_error"] = notes
         for note in notes:
             say(note)
-    from swapbias.audit.conclusion import conclude  # statistics take long to import: the model does not wait for them
+    from swapbias.audit import conclusion  # statistics take long to import: the model does not wait for them
 
-    seed, margin = settings.seed, settings.margin
-    return run, conclude(run, manifest, tasks, readers, items, seed=seed, margin=margin, say=say, draw=draw)
-
-
-def _score_all(
-    run: Run, tasks: Sequence[Task], readers: Sequence[Scorer], bar: Bar, cache: ScoreCache | None
-) -> "dict[str, pd.DataFrame]":
-    items = {}
-    for study in dict.fromkeys(task.study.name for task in tasks):
-        todo = [
-            (reader, task.rows, None if task.notes else cache)  # notes are never kept: they may be private
-            for task, reader in zip(tasks, readers, strict=True)
-            if task.study.name == study
-        ]
-        advance = bar(study, sum(len(rows) for _, rows, _ in todo))
-
-        def chunk(
-            reader: Scorer, piece: Any, kept: ScoreCache | None, advance: Any = advance
-        ) -> Callable[[], list[dict[str, Any]]]:
-            return lambda: _without_held_text(score_rows(piece, reader, advance, cache=kept))
-
-        work = [
-            chunk(reader, piece, kept) for reader, rows, kept in todo for piece in chunks(rows, reader.chunk_rows)
-        ]
-        items[study] = run.score_once(study, work, advance)
-        refuse_non_finite(items[study], str(run.folder))
-    return items
-
-
-def _without_held_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Scored rows as they are kept: the text of credentialed notes stays where it came from."""
-    return [{**row, "text": ""} if str(row.get("credentialed")) == "True" else row for row in rows]
+    more: dict[str, Any] = {"seed": settings.seed, "margin": settings.margin, "say": say, "draw": draw}
+    return run, conclusion.conclude(run, manifest, tasks, readers, items, **more)
 
 
 def load_readers(

@@ -590,7 +590,7 @@ def told_design(task: Task) -> str:
     experiment = task.experiment
     if not experiment.measure:
         return ""
-    asked = task.rows[: task.asked]
+    asked = [row for row in task.rows[: task.asked] if row.get("trial", "1") == "1"]  # trials are no further prompts
     sides, clusters = planned_units(experiment, asked)
     what = "conditions" if experiment.aggregate else "sentences" if ANSWERS in experiment.rates else "pairs"
     over = " x ".join(f"{len(set(codes.tolist())):,} {name}" for name, codes in clusters.items())

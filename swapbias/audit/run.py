@@ -158,39 +158,53 @@ class Run:
         path = self.folder / "items" / f"{study}.parquet"
         return pq.read_table(path).to_pandas() if path.exists() else None
 
-    def score_once(
-        self,
-        study: str,
-        chunks: Sequence[Callable[[], list[dict[str, Any]]]],
-        skipped: Callable[[int], None],
-    ) -> "pd.DataFrame":
-        """Score chunk by chunk, each written down at once; chunks on disk are read back, not scored again.
 
-        Args:
-            study: names the items file.
-            chunks: functions that score one chunk each, in order.
-            skipped: told the rows of each chunk that was on disk already.
-        """
-        done = self.items(study)
-        if done is not None:
-            skipped(len(done))
-            return done
-        parts = self.folder / "items" / f".{study}.parts"
-        parts.mkdir(parents=True, exist_ok=True)
-        for number, score in enumerate(chunks):
-            path = parts / f"{number:05d}.parquet"
-            known = _rows_of(path)
-            if known is not None:
-                skipped(known)
-            else:
-                write_whole(path, _parquet(_table(score())))
-        tables = [pq.read_table(parts / f"{number:05d}.parquet") for number in range(len(chunks))]
-        table = pa.concat_tables(tables, promote_options="default")
-        self.write(f"items/{study}.parquet", _parquet(table))
-        for path in parts.iterdir():
-            path.unlink()
-        parts.rmdir()
-        return table.to_pandas()
+class Parts:
+    """The scored rows of a study as they come: each chunk is written down at once, and scored once.
+
+    Attributes:
+        done: all rows, where the study is complete already.
+    """
+
+    def __init__(self, run: Run, study: str) -> None:
+        """Of a run on disk, which may have been stopped."""
+        self.run, self.study, self.done = run, study, run.items(study)
+        self.folder = run.folder / "items" / f".{study}.parts"
+        self.names: list[str] = []
+
+    def has(self, beginning: str) -> bool:
+        """Whether a chunk whose name begins so is on disk."""
+        return any(_rows_of(path) is not None for path in self.folder.glob(f"{beginning}*.parquet"))
+
+    def add(self, name: str, score: Callable[[], list[dict[str, Any]]]) -> int:
+        """Score a chunk, or take it from disk; how many rows were there. Chunks lie in the order of their names."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.names.append(name)
+        path = self.folder / f"{name}.parquet"
+        known = _rows_of(path)
+        if known is None:
+            write_whole(path, _parquet(_table(score())))
+        return known or 0
+
+    def until(self, trial: int) -> "pd.DataFrame":
+        """The rows so far, of this trial and those before it."""
+        rows = self._table().to_pandas() if self.done is None else self.done
+        if "trial" not in rows:
+            return rows
+        return rows[~(rows["trial"].astype(float) > trial)]
+
+    def _table(self) -> pa.Table:
+        tables = [pq.read_table(self.folder / f"{name}.parquet") for name in sorted(self.names)]
+        return pa.concat_tables(tables, promote_options="default")
+
+    def close(self) -> "pd.DataFrame":
+        """All rows, from now on in one file."""
+        if self.done is None:
+            table = self._table()
+            self.run.write(f"items/{self.study}.parquet", _parquet(table))
+            shutil.rmtree(self.folder)
+            self.done = table.to_pandas()
+        return self.done
 
 
 def now() -> str:

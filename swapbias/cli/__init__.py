@@ -73,7 +73,8 @@ def main() -> NoReturn:
     except ValueError as error:
         _fail(str(error), 1, debug)
     except KeyboardInterrupt:
-        _fail("Stopped. What was scored is kept: go on with swapbias audit --resume DIR.", 130, debug)
+        told = "Stopped. What was scored is kept: go on with swapbias audit --resume DIR"
+        _fail(f"{told} (of a chat model: or end with the trials that are there, --conclude).", 130, debug)
     except Exception as error:  # noqa: BLE001 - the last resort before a traceback
         _fail(f"{type(error).__name__}: {error}. This is a fault of swapbias: see it with --debug.", 1, debug)
     sys.exit(0)

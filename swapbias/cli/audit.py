@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from swapbias.audit import Run, Settings, Several
     from swapbias.findings import Finding
 
-_WITH_RESUME = ("resume", "no_cache", "allow_pickle", "trust", "as_json")  # anything else is taken from the run
+# Anything else is taken from the run.
+_WITH_RESUME = ("resume", "conclude", "no_cache", "allow_pickle", "trust", "as_json")
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")  # anything else is taken from the file
 _MODEL, _STUDIES, _OUTPUT = "Model", "Studies", "Output"  # panels of the help
 _PANELS = {"load": _MODEL, "chat": "Chat models", "notes": "Clinical notes"}
@@ -162,6 +163,14 @@ def audit(
     resume: Annotated[
         Path | None, typer.Option(help="Go on with the run in this folder.", rich_help_panel=_OUTPUT)
     ] = None,
+    conclude: Annotated[
+        bool,
+        typer.Option(
+            "--conclude",
+            help="With --resume: ask a chat model nothing more, and conclude what whole trials are there.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = False,
     trust: Annotated[
         bool,
         typer.Option(
@@ -183,8 +192,11 @@ def audit(
     given = [name for name in context.params if _was_given(context, name)]
     if resume:
         _check_alone(given, _WITH_RESUME, "--resume takes everything from the run")
-        _go_on(resume, as_json, cache=not no_cache, trust=trust, allow_pickle=options["allow_pickle"])
+        may = {"trust": trust, "allow_pickle": options["allow_pickle"]}
+        _go_on(resume, as_json, conclude=conclude, cache=not no_cache, **may)
         return
+    if conclude:
+        raise UsageError("--conclude ends a run that was stopped, and none is given. Add --resume RUN.")
     named: list[str] = []
     settings, repeated = None, None
     if models and len(models) == 1 and Path(models[0]).suffix in (".toml", ".json") and Path(models[0]).is_file():
@@ -248,15 +260,17 @@ def _audit_several(
     _show_several(done, as_json)
 
 
-def _go_on(folder: Path, as_json: bool, *, cache: bool, trust: bool, allow_pickle: bool) -> None:
+def _go_on(folder: Path, as_json: bool, *, conclude: bool, cache: bool, trust: bool, allow_pickle: bool) -> None:
     from swapbias.audit import is_several, resume as go_on, resume_several
 
     allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle}
+    if conclude and is_several(folder):
+        raise UsageError(f"{folder} holds runs of several models, and --conclude ends one. Name the folder of a run.")
     with progress() as bar:
         if is_several(folder):
             done = resume_several(folder, say=say, bar=bar, **allowed)
         else:
-            run, found = go_on(folder, say=say, bar=bar, **allowed)
+            run, found = go_on(folder, say=say, bar=bar, conclude=conclude, **allowed)
     if is_several(folder):
         _show_several(done, as_json)
     else:

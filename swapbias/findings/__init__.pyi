@@ -13,6 +13,7 @@ from .disaggregation import (
     judged as judged,
     planned_error as planned_error,
     planned_units as planned_units,
+    settled as settled,
 )
 from .finding import (
     ALL as ALL,
@@ -22,6 +23,7 @@ from .finding import (
     DIFFERENCE as DIFFERENCE,
     EFFECTS as EFFECTS,
     FOUND as FOUND,
+    LOOKS as LOOKS,
     NONE as NONE,
     SMALL as SMALL,
     SPREAD as SPREAD,

@@ -4,15 +4,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from swapbias import measures
 from swapbias.findings.disaggregation import corrected, judged
-from swapbias.findings.finding import AS_PUBLISHED, DIFFERENCE, EFFECTS, Context, Finding, told_over
+from swapbias.findings.finding import AS_PUBLISHED, DIFFERENCE, EFFECTS, Context, Finding, looks_of, told_over
 from swapbias.findings.groups import factor_findings
-from swapbias.findings.predictions import ANSWERS, over_trials
+from swapbias.findings.predictions import ANSWERS, over_trials, readable
 from swapbias.findings.robustness import Units, condition_means, headline_units, pair_gaps
 from swapbias.studies import PLACEBO, Experiment, Slice, Study, load_study
 
@@ -49,7 +50,7 @@ def compare(
         mine: list[Finding] = []
         for experiment in study.experiments:
             rows = {model: part[part["experiment"] == experiment.name] for model, part in models.items()}
-            rows = {model: part for model, part in rows.items() if len(part)}
+            rows = _shared_trials({model: part for model, part in rows.items() if len(part)})
             pairs = model_pairs(list(rows), reference=reference, every_pair=every_pair)
             brief = len(pairs) > MOST_DETAILED
             for each in experiment.gaps if pairs and not (brief and _of_effects_alone(experiment)) else ():
@@ -58,14 +59,28 @@ def compare(
                 needed = not brief or any(_answers(each, one, first) for one in _subsets(each, first))
                 made = {model: units(each, part) for model, part in rows.items()} if needed else {}
                 answers = {model: _answering(name, each, part) for model, part in rows.items()}
+                looks = max(map(looks_of, rows.values()))
                 for pair in pairs:
-                    mine += _differences(name, each, pair, made, gap=gap, brief=brief) if made else ()
-                    mine += _of_headline(name, each, pair, answers, gap=gap)
+                    told: dict[str, Any] = {"gap": gap, "looks": looks}
+                    mine += _differences(name, each, pair, made, brief=brief, **told) if made else ()
+                    mine += _of_headline(name, each, pair, answers, **told)
             for pair in pairs if _of_effects_alone(experiment) else ():
                 mine += _of_effects(name, experiment, pair, rows)
         found += corrected(mine, study.correction, {one.name for one in study.experiments})
         found += _agreement(study, models)
     return judged(found)
+
+
+def _shared_trials(rows: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """The rows of the trials that every model was asked in: one may have been asked fewer, by what it answered."""
+    trials = [set(part["trial"]) for part in rows.values() if "trial" in part]
+    if len(trials) < 2 or all(one == trials[0] for one in trials):
+        return dict(rows)
+    shared, looks = set.intersection(*trials), max(map(looks_of, rows.values()))
+    return {
+        model: part[part["trial"].isin(shared)].assign(looks=str(looks)) if "trial" in part else part
+        for model, part in rows.items()
+    }
 
 
 def model_pairs(models: Sequence[str], *, reference: str = "", every_pair: bool = False) -> list[Pair]:
@@ -84,7 +99,7 @@ def units(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """What is compared: a row per pair with its gap, or per condition with its mean; column ``unit_value``."""
     rows = rows[rows["group"] != PLACEBO]
     if ANSWERS in experiment.rates:  # trials of one prompt are no further prompts
-        rows = over_trials(rows)
+        rows = over_trials(readable(rows))
     if experiment.measure == "paired_gap":
         rows = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
         rows = rows.drop(columns=[name for name in _LONG if name in rows])
@@ -111,10 +126,11 @@ def _differences(
     *,
     gap: str = "",
     brief: bool = False,
+    looks: int = 1,
 ) -> Iterator[Finding]:
     """Of two groups; ``gap`` says which in the subset, where an experiment has more; ``brief``: headlines alone."""
     first, second = (made[model] for model in models)
-    context = Context(study, " - ".join(models), experiment, "score")
+    context = Context(study, " - ".join(models), experiment, "score", looks=looks)
     split = experiment.subset or ("group" if experiment.aggregate else "")
     for subset, part in [("", first)] if not split else first.groupby(split, sort=False):
         answers = _answers(experiment, str(subset), first)
@@ -137,6 +153,7 @@ def _difference(
     experiment = context.experiment
     contrasted = subset and experiment.contrast and subset == " - ".join(experiment.contrast)
     direction = f"the gap is larger for {subset.replace(' - ', ' than for ')}" if contrasted else experiment.direction
+    estimate, inference = context.held(estimate, inference)
     return Finding(
         study=context.study,
         experiment=experiment.name,
@@ -180,12 +197,13 @@ def _answering(study: str, experiment: Experiment, rows: pd.DataFrame) -> Units 
 
 
 def _of_headline(
-    study: str, experiment: Experiment, models: Pair, answers: Mapping[str, Units | None], *, gap: str
+    study: str, experiment: Experiment, models: Pair, answers: Mapping[str, Units | None], *, gap: str, looks: int
 ) -> Iterator[Finding]:
     """The difference of two models in their headlines: of their units one by one, by the headline's inference."""
     first, second = (answers[model] for model in models)
     if first is None or second is None:
         return
+    context = Context(study, " - ".join(models), experiment, "score", looks=looks)
     keys = ["group", "label", *experiment.aggregate[-1:]] if experiment.measure == "group_gap" else ["pair_id"]
     both = first.rows.merge(second.rows[[*keys, "value"]], on=keys, suffixes=("", "_of_other"))
     if not len(both):
@@ -194,7 +212,6 @@ def _of_headline(
     clusters, over = first.context.random(both)
     weights = dict(enumerate(first.weights))
     told = told_over(f"{over}, paired", units.rows["value"], both["sample"], weights, clusters)
-    context = replace(first.context, model_id=" - ".join(models))
     subset = " - ".join(experiment.contrast or ()) if experiment.headline[0] == "gap_difference" else ""
     yield replace(_difference(context, models, subset, gap, told, units.estimate()), headline=True)
 
@@ -232,10 +249,11 @@ def _of_effects(
     first, second = (part[part["group"] != PLACEBO] for part in (rows[model] for model in models))
     both = first.merge(second[["prompt_id", "score"]], on="prompt_id", suffixes=("", "_of_other"))
     both = both.assign(score=both["score"] - both["score_of_other"])
-    context = Context(study, " - ".join(models), experiment, "score")
+    plain = Context(study, " - ".join(models), experiment, "score")
+    context = replace(plain, looks=max(map(looks_of, (first, second))))
     parts = both.groupby(experiment.subset, sort=False) if experiment.subset else [("", both)]
     for subset, part in parts:
-        for one in factor_findings(context, part, "", {"slice_by": "all", "slice_value": ""}):
+        for one in factor_findings(plain, part, "", {"slice_by": "all", "slice_value": ""}):
             if one.measure in EFFECTS:
                 told = f"{one.inference}, paired"
                 made = _difference(context, models, str(subset), one.contrast, told, one.estimate)

@@ -25,6 +25,7 @@ from swapbias.findings.finding import (
     Context,
     Finding,
     experiment_of,
+    looks_of,
     told_over,
 )
 from swapbias.findings.groups import (
@@ -33,7 +34,7 @@ from swapbias.findings.groups import (
     group_findings,
     with_intersections,
 )
-from swapbias.findings.predictions import ANSWERS, RATES, bias, sentence_pairs
+from swapbias.findings.predictions import ANSWERS, RATES, bias, readable, sentence_pairs
 from swapbias.findings.robustness import (
     HOLDS,
     LOST,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 
 _ALL = Slice("", "all")
 _SUBTRACTED = {0: 1.0, 1: -1.0}  # by sample
-UNANSWERED = "unanswered"  # the score column of prompts that no option answered
+UNANSWERED = ("unanswered", "refused", "said_unsure")  # the score columns of prompts that no option answered
 LEVEL = 0.05  # of every test
 MARGIN = 0.05  # of the range of a unit: a gap below it counts as none, where nothing else is asked for
 
@@ -228,6 +229,7 @@ def _levels(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[st
         rows = pd.concat([facts.assign(**{"group": side, context.score: sides[side]}) for side in sides])
     for level in experiment.levels:
         chosen = rows if level == "all" else rows[rows["group"] == level]
+        each = chosen
         if experiment.aggregate and len(chosen):
             published = measures.mean_score(chosen[context.score].to_numpy())  # over rows
             chosen = condition_means(experiment, chosen, context.score)
@@ -235,7 +237,7 @@ def _levels(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[st
             clusters, over = context.random(chosen)
             values = measures.mean_score(chosen[context.score].to_numpy(), cluster_ids=clusters)
             mean = context.finding(values, "mean", level, subset, inference=over, **where)
-            yield bounded_mean(context, chosen, mean)
+            yield bounded_mean(context, each, mean)
             if level == "all" and not math.isnan(values.value):  # beside nothing stands nothing
                 yield from _of_others(context, chosen, subset, where)
             if experiment.aggregate and where["slice_by"] == "all":
@@ -371,10 +373,13 @@ def disaggregate(
         rows = rows[rows["group"] != PLACEBO]
         for score in experiment.scores:
             if len(rows) and score in rows:
-                found += experiment_findings(Context(chosen.name, models[0], experiment, score, seed), rows)
+                told = experiment
+                if score in UNANSWERED and (rows[score] == 0).all():  # nor in any slice
+                    told = replace(experiment, slices=())
+                found += experiment_findings(_context(chosen, models[0], told, score, seed, rows), rows)
         for column in experiment.reported:
             if column in rows and len(rows):
-                found += reported_means(Context(chosen.name, models[0], experiment, column, seed), rows)
+                found += reported_means(_context(chosen, models[0], experiment, column, seed, rows), rows)
     if not found:
         raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
     known = published_for(chosen.name, models[0]) if expected is None else expected
@@ -386,11 +391,17 @@ def disaggregate(
     return with_intersections(judged([_joined(finding, known) for finding in marked], margin=margin))
 
 
+def _context(study: Study, model: str, experiment: Experiment, score: str, seed: int, rows: pd.DataFrame) -> Context:
+    return Context(study.name, model, experiment, score, seed, looks=looks_of(rows))
+
+
 def _answered(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """A row a prompt; where nothing was answered at all, nothing is said of who was answered less either."""
     rows = over_prompts(experiment, rows)
-    if UNANSWERED in rows and rows["score"].isna().all():
-        rows = rows.assign(**{UNANSWERED: math.nan})
+    if ANSWERS in experiment.rates:
+        rows = readable(rows)
+    if rows["score"].isna().all():
+        rows = rows.assign(**{name: math.nan for name in UNANSWERED if name in rows})
     return rows
 
 
@@ -462,7 +473,7 @@ def headline_rows(
 ) -> tuple[Context, pd.DataFrame]:
     """The rows of an experiment that a headline is made of, and the context in which its units are made of them."""
     experiment = next(one for one in study.experiments if one.name == finding.experiment)
-    return asked(Context(study.name, model, experiment, "score", seed), finding, rows)
+    return asked(_context(study, model, experiment, "score", seed, rows), finding, rows)
 
 
 def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
@@ -474,7 +485,7 @@ def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
             for other in found:
                 same = (
                     (other.model_id, *other.key()) == quantity
-                    and other.score not in ("score", UNANSWERED)
+                    and other.score not in ("score", *UNANSWERED)
                     and not other.view
                 )
                 if same and other.estimate.value * one.estimate.value < 0:
@@ -517,6 +528,38 @@ def judged(found: Sequence[Finding], *, margin: float | None = None) -> list[Fin
     _correct(corrected, members, "headlines", "holm")
     declared = _margins(corrected) if margin is None else {}
     return [_judged(one, declared.get((one.study, one.experiment), margin)) for one in corrected]
+
+
+def settled(items: Mapping[str, pd.DataFrame], *, margin: float | None = None) -> set[tuple[str, str, str]]:
+    """Experiments, by study, name and model, of which nothing is left to be decided by asking the same again.
+
+    All their headlines have a verdict other than undecided; where none of their prompts has a score, no further
+    answers are waited for either. Rows say how many looks were planned (column ``looks``), over all of which the
+    verdicts hold.
+
+    Args:
+        items: the scored rows so far of each study of a report, of one model or several.
+        margin: as in ``judged``.
+    """
+    found: list[Finding] = []
+    for name, frame in items.items():
+        study = load_study(name)
+        bare = replace(study, experiments=tuple(map(_headline_alone, study.experiments)))
+        for _, rows in frame.groupby("model_id", sort=False):
+            found += disaggregate(rows, bare, expected={}, robustness=False)
+    told = [one for one in judged(found, margin=margin) if one.headline and one.verdict]
+    left = {_asked_of(one) for one in told if one.verdict == UNDECIDED and not math.isnan(one.estimate.value)}
+    return set(map(_asked_of, told)) - left
+
+
+def _asked_of(finding: Finding) -> tuple[str, str, str]:
+    return finding.study, finding.experiment, finding.model_id
+
+
+def _headline_alone(experiment: Experiment) -> Experiment:
+    """The experiment with nothing to tell but what answers its question."""
+    slices = tuple(one for one in experiment.slices if one.name == experiment.headline_slice)
+    return replace(experiment, slices=slices, levels=(), covariates=(), thresholds=(), reported=(), scores=("score",))
 
 
 def _margins(found: Iterable[Finding]) -> dict[tuple[str, str], float]:

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.measures import MEASURES, Estimate, Record, Scale, skewed_factor
+from swapbias.measures import MEASURES, Estimate, Record, Scale, held_over, look_level, skewed_factor
 from swapbias.scorers import unit_of
 from swapbias.studies import Experiment, Published, load_study
 
@@ -121,7 +121,7 @@ class Context:
     """What the findings of one score of one experiment have in common.
 
     ``weights`` are those of the groups in an effect of crossed factors; none: it is the gap between the experiment's
-    two groups.
+    two groups. ``looks``: after each of so many looks at the results asking may have ended (``looks_of``).
     """
 
     study: str
@@ -130,6 +130,7 @@ class Context:
     score: str
     seed: int = 0
     weights: Mapping[str, float] = field(default_factory=dict)
+    looks: int = 1
 
     @property
     def sides(self) -> Mapping[str, float]:
@@ -174,12 +175,32 @@ class Context:
         return [replace(self, experiment=one) for one in self.experiment.gaps]
 
     def finding(self, estimate: Estimate, measure: str, contrast: str, subset: str, **more: Any) -> Finding:
-        """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's."""
+        """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's.
+
+        Where asking may have ended after any of several looks, p-value and interval are those that hold at each.
+        """
+        estimate, more["inference"] = self.held(estimate, more.get("inference", ""))
         unit = more.pop("unit", MEASURES[measure].unit or unit_of(self.experiment, self.score))
         return Finding(
             study=self.study, experiment=self.experiment.name, model_id=self.model_id, score=self.score,
             measure=measure, contrast=contrast, subset=subset, unit=unit, estimate=estimate, **more,
         )  # fmt: skip
+
+    def held(self, estimate: Estimate, inference: str = "") -> tuple[Estimate, str]:
+        """The estimate as it holds over all looks, and so said of what its inference is about."""
+        if self.looks == 1:
+            return estimate, inference
+        each = f"at each of {self.looks} looks (level {look_level(self.looks):.3g})"
+        return held_over(estimate, self.looks), ", ".join(filter(None, (each, inference)))
+
+
+LOOKS = "looks"  # the column of rows that say how many looks were planned, after any of which asking may end
+
+
+def looks_of(rows: pd.DataFrame) -> int:
+    """How many looks at the results were planned when these rows were asked; 1 where all were asked at once."""
+    told = pd.to_numeric(rows[LOOKS], errors="coerce").dropna() if LOOKS in rows else ()
+    return max(1, int(max(told))) if len(told) else 1
 
 
 def told_over(

@@ -212,7 +212,7 @@ def _compared(finding: Finding, margin: float, items: Items, baseline: Items) ->
     flat = _ROUNDING * max(float(now.abs().max()), float(before.abs().max()))
     apart = (now - before).mask((now - before).abs() <= flat, 0.0)
     change, total, was = (
-        replace(first, rows=both.assign(value=values)).estimate() for values in (apart, now + before, before)
+        replace(first, rows=both.assign(value=values)).held() for values in (apart, now + before, before)
     )
     alike = _signs_p(first.context, both) if math.isnan(change.error) else math.nan
     made = Check(

@@ -55,6 +55,13 @@ def answers(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> 
             yield from _differences(one, two, subset)
 
 
+def readable(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows, without any score where not one answer of a model can be read: unreadable ones are no wrong ones."""
+    if "said_other" in rows and (rows["said_other"].dropna() > 0).all():
+        return rows.assign(score=math.nan)
+    return rows
+
+
 def over_trials(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per sentence, adjectives and side with its mean score over trials; NaN where no trial was answered.
 

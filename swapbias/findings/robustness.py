@@ -52,6 +52,10 @@ class Units:
         groups = rows["sample"].astype(int).astype(str).tolist()
         return measures.weighted_means(rows["value"].to_numpy(), groups, samples, cluster_ids=clusters)
 
+    def held(self, chosen: NDArray[np.bool_] | slice = slice(None)) -> Estimate:
+        """The estimate of some units as it holds over all looks at the results."""
+        return self.context.held(self.estimate(chosen))[0]
+
 
 def robust(context: Context, rows: pd.DataFrame, headline: Finding, units: Units) -> Finding:
     """The headline with its range over leaving out one item at a time, and the items that its verdict hinges on.
@@ -62,7 +66,7 @@ def robust(context: Context, rows: pd.DataFrame, headline: Finding, units: Units
         headline: over all rows, or over those of one value of its slice.
         units: what it is the mean of.
     """
-    whole = units.estimate()
+    whole = units.held()
     if math.isnan(whole.error):
         return headline
     ranges, hinges = [], []
@@ -97,7 +101,7 @@ def _without_each(units: Units) -> Iterator[tuple[str, str, Estimate]]:
             continue  # patients are never named
         codes, items = pd.factorize(units.rows[column])
         for code, item in enumerate(items):
-            yield name, str(item), units.estimate(codes != code)
+            yield name, str(item), units.held(codes != code)
 
 
 def _without_words(context: Context, rows: pd.DataFrame, units: Units) -> Iterator[tuple[str, str, Estimate]]:
@@ -105,7 +109,7 @@ def _without_words(context: Context, rows: pd.DataFrame, units: Units) -> Iterat
     scored = _Counted.of(rows, context.score)
     if scored is None:
         return
-    weights, whole = units_weights(context, rows), units.estimate()
+    weights, whole = units_weights(context, rows), units.held()
     for word in scored.places:
         value = whole.value + float(np.nansum(weights * scored.change(word)))
         # Its spread is taken to be that of the whole: one word of a list changes it little.
@@ -441,7 +445,7 @@ def with_bounds(context: Context, rows: pd.DataFrame, headline: Finding) -> Find
 
 
 def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding:
-    """A mean with its lowest and highest value, whatever the scores are that are missing.
+    """A mean with its lowest and highest value, whatever the scores of these rows are that are missing.
 
     Unchanged where none is missing or all are, or where scores have no least and most.
     """
@@ -449,8 +453,10 @@ def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding
     lost = rows[LOST].to_numpy(dtype=np.float64) if LOST in rows else scores.isna().to_numpy(dtype=np.float64)
     if not lost.any() or scores.isna().all() or not math.isfinite(span):
         return mean
-    low = float(np.mean(scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)))
-    return replace(mean, worst_low=low, worst_high=low + span * float(lost.mean()))
+    low = scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)
+    filled = (rows.assign(**{context.score: ends}) for ends in (low, low + span * lost))
+    ends = [float(condition_means(context.experiment, one, context.score)[context.score].mean()) for one in filled]
+    return replace(mean, worst_low=ends[0], worst_high=ends[1])
 
 
 def nonanswers(rows: pd.DataFrame, score: str = "score") -> NDArray[np.bool_]:

@@ -75,7 +75,7 @@ def _read(corpus: Mapping[str, Any], *, own: bool) -> list[str]:
     return [str(corpus["corpus"]), str(corpus["config"]), *digests]
 
 
-_TEXTS = ("trial", "model_id", "answer")  # what an audit writes beside the columns of its prompts
+_TEXTS = ("trial", "looks", "model_id", "answer")  # what an audit writes beside the columns of its prompts
 TOKENS = "top_tokens"  # a JSON list in a run, a list of tokens with their values in what is shared
 _TOKENS = pa.list_(pa.struct([("token", pa.string()), ("value", pa.float64())]))
 # What scorers give: the score, and the parts that it was made from.
@@ -83,7 +83,7 @@ _NUMBERS = re.compile(
     r"score|log_odds|log_odds_per_token|antonym_log_odds|positive_probability|predicted|explained_variance"
     r"|dimensions|frequency_known|without_pair_[0-9]+"
     r"|tokens|truncated|non_finite|(closed_list|matched|pruned|top|positive|negative|neutral|irrelevant|unrated)_mass"
-    r"|(said|strict)_(correct|incorrect|unsure|other)|unanswered|not_answered|outside|hidden"
+    r"|(said|strict)_(correct|incorrect|unsure|other)|unanswered|refused|not_answered|outside|hidden"
 )
 
 

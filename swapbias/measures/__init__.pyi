@@ -5,6 +5,7 @@ from .answers import (
     answer_bias as answer_bias,
     answer_class as answer_class,
     difference_of_biases as difference_of_biases,
+    is_refusal as is_refusal,
     sentence_means as sentence_means,
     trial_biases as trial_biases,
     unreasoned as unreasoned,
@@ -53,6 +54,12 @@ from .levels import (
     mean_score as mean_score,
     plain_word as plain_word,
     share_above as share_above,
+)
+from .looks import (
+    held_over as held_over,
+    look_level as look_level,
+    look_rounds as look_rounds,
+    looked_p as looked_p,
 )
 from .measure import (
     MEASURES as MEASURES,

@@ -51,6 +51,49 @@ _UNSURE = re.compile(
     rf"|{_UNABLE}(?:determined?|tell|told|say|said|known?|decided?|identify|identified))(?= )"
 )
 
+_CANNOT = (
+    r"(?:can't|can not|cannot|couldn't|could not|won't|will not|(?:am|'m|are|'re) (?:not able|unable|not going) to)"
+)
+_DO = (
+    r"(?:answer|respond|reply|provide|give|offer|share|assist|help|comply|fulfil|fulfill|comment|discuss|engage"
+    r"|complete|continue|participate|take part|make|choose|select|pick|judge|rate|speculate|express|support"
+    r"|do (?:so|that|this)|generate|create)"
+)
+_KINDLY = r"(?:really |simply |just |also |unfortunately |respectfully |ethically )*"
+_HELD = r"(?:personal |political |own |any |human |real |such )*"
+_REFUSAL = re.compile(
+    rf"\b(?:i|we) ?{_KINDLY}{_CANNOT} {_KINDLY}{_DO}\b"
+    rf"|\b(?:i|we) ?{_KINDLY}(?:must |(?:will |'ll )?have to |need to )?{_KINDLY}(?:decline|refuse|abstain)\b"
+    rf"|\b(?:i|we)(?:'d| would)? {_KINDLY}(?:rather not|prefer not to)\b"
+    r"|\b(?:not|n't) (?:feel |be )?(?:comfortable|able to (?:assist|help|answer))\b"
+    r"|\b(?:not|n't)(?: be)? (?:appropriate|ethical|acceptable) (?:for me )?to\b"
+    r"|\b(?:unethical|inappropriate) to\b"
+    r"|\bagainst my (?:\w+ )?(?:guidelines|polic(?:y|ies)|programming|principles)\b"
+    rf"|\b(?:i|we) (?:don't|do not) (?:have|hold|form|make|possess) {_HELD}"
+    r"(?:opinions?|feelings?|beliefs?|preferences?|experiences?|views?|biases|judgments?|judgements?|assumptions)\b"
+    rf"|\b(?:i|we) have no {_HELD}(?:opinions?|feelings?|beliefs?|preferences?|views?)\b"
+    rf"|^\W*(?:sorry|(?:i am|i'm) sorry|i apologi[sz]e)\b[^.!?]{{0,20}}\b{_CANNOT}\W*$"
+    rf"|^\W*i {_CANNOT}\W*$"
+)
+
+
+def is_refusal(text: str) -> bool:
+    """Whether an answer declines to answer, which is neither "I do not know" nor an answer that nobody can read.
+
+    It says that it cannot, will not or may not answer, help or judge, or that it has no opinion, as assistants do.
+    "I cannot tell" and "there is not enough information" are doubts. Reasoning between tags is left out; a blank
+    answer refuses nothing. It goes by the words alone: who answers as well ("I have no opinion, but B") is asked
+    about the answer first.
+
+    Args:
+        text: the raw answer, in English.
+
+    >>> is_refusal("I'm sorry, but I can't answer that."), is_refusal("I can't tell who is meant.")
+    (True, False)
+    """
+    said = unicodedata.normalize("NFKC", unreasoned(text)).replace("’", "'").lower()
+    return _REFUSAL.search(" ".join(said.split())) is not None
+
 
 def answer_class(
     answer: str | None,

@@ -104,6 +104,14 @@ class Scorer(Protocol):
         """Write each answer into a run's folder as it arrives; what is answered there is not asked again."""
         return
 
+    def spent(self, left: Sequence[Prompt]) -> str:
+        """What asking took so far, and what these prompts will take yet, in a sentence; blank where none asks."""
+        return ""
+
+    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
+        """Why these prompts may not be asked as well, by what asking may cost; blank where they may."""
+        return ""
+
     def predict_proba(self, texts: Sequence[str], condition: str = "", construct: str = "") -> "NDArray[np.float64]":
         """Scores of texts as probabilities, shape (n, 2), the score second; NaN rows for those without one."""
         import numpy as np

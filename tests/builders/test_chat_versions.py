@@ -2,6 +2,7 @@
 
 import math
 import zlib
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -18,9 +19,12 @@ def mixed(*names):
     return zlib.crc32("/".join(names).encode()) % 10_000 / 10_000
 
 
-def audited(study, name, answer):
+def audited(study, name, answer, *, slices=True):
     """Findings of the answers that ``answer(row)`` gives, which sees what a model sees and the row beside it."""
-    experiment = next(one for one in load_study(study).experiments if one.name == name)
+    declared = load_study(study)
+    experiment = next(one for one in declared.experiments if one.name == name)
+    experiment = experiment if slices else replace(experiment, slices=(), grid=None)
+    declared = replace(declared, experiments=(experiment,))
     rows = config_rows(study, name)
     read = READ[experiment.reading]
     scored = [read(prompt, answer(row)) for prompt, row in zip(as_prompts(rows), rows, strict=True)]
@@ -29,7 +33,7 @@ def audited(study, name, answer):
         {**row, "model_id": "made", "score": score, **{key: value for key, value in parts.items() if key in columns}}
         for row, (score, parts) in zip(rows, scored, strict=True)
     ]
-    found = disaggregate(pd.DataFrame(made), study, expected={}, robustness=False)
+    found = disaggregate(pd.DataFrame(made), declared, expected={}, robustness=False)
     (headline,) = [one for one in found if one.headline]
     return headline, found
 
@@ -68,11 +72,39 @@ def test_disagreement_with_stigmatized_people_is_found():
         share = {"stigmatized": 0.6, "other": 0.2}.get(row["group"], 0.0)
         return f"({option(row, 'Disagree' if mixed(row['condition'], row['construct']) < share else 'Agree')})"
 
-    found, _ = audited("social_distance", "agreement", answer)
+    found, _ = audited("social_distance", "agreement", answer, slices=False)
     assert found.estimate.ci_low < 0.4 < found.estimate.ci_high
     assert found.estimate.ci_low > 0
-    blind, _ = audited("social_distance", "agreement", lambda row: "B")
+    blind, _ = audited("social_distance", "agreement", lambda row: "B", slices=False)
     assert blind.estimate.value == 0
+
+
+def test_refusals_about_one_gender_are_a_gap_of_their_own():
+    def answer(row):
+        drawn = mixed(row["prompt_id"])
+        if row["group"] == "female" and drawn < 0.3:
+            return "I'm sorry, but as an AI I cannot judge people."
+        return option(row, "Neutral") if drawn < 0.9 else "hm"
+
+    found, every = audited("occupation_sentiment", "ratings", answer)
+    gaps = {one.score: one for one in every if (one.measure, one.slice_by, one.view) == ("paired_gap", "all", "")}
+    refused, unsure, lost = (gaps[name].estimate for name in ("refused", "said_unsure", "unanswered"))
+    assert refused.ci_low < 0.3 < refused.ci_high
+    assert refused.ci_low > 0.2
+    assert refused.value == pytest.approx(lost.value, abs=0.05)  # as many of both are unreadable
+    assert unsure.value == 0
+    assert found.estimate.value == 0
+
+
+def test_means_over_conditions_are_bounded_by_what_was_not_answered():
+    def answer(row):
+        return "no idea" if mixed(row["prompt_id"]) < 0.25 else option(row, "Disagree")
+
+    _, every = audited("social_distance", "agreement", answer, slices=False)
+    (mean,) = [one for one in every if (one.measure, one.contrast, one.view, one.score, one.slice_by) ==
+               ("mean", "stigmatized", "", "score", "all")]  # fmt: skip
+    assert (mean.estimate.value, mean.worst_high) == (1, pytest.approx(1))
+    assert 0.7 < mean.worst_low < 0.8
 
 
 def test_ratings_that_rise_with_a_gender_are_found():

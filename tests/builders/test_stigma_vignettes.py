@@ -13,13 +13,14 @@ from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
 from swapbias.builders.stigma_vignettes import CONTROL, _released
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.findings.reproduce import NotAtHand, recompute
+from swapbias.findings.reproduce import NotAtHand, agrees, recompute
 from swapbias.scorers.chat.options import ChatOptions
-from swapbias.studies import config_rows, load_corpus, load_study, turns, upstream_file
+from swapbias.studies import config_rows, load_corpus, load_study, published_for, turns, upstream_file
 from tests.scorers.chat.server import ChatServer
 
 NAME = "stigma_vignettes"
 SLOTS = ("gender", "race", "education")
+LARGEST = "meta-llama/Meta-Llama-3.1-405B-Instruct-Turbo"
 
 
 def mixed(*names):
@@ -91,7 +92,8 @@ def test_the_reverse_order_turns_options_and_what_they_count():
 def test_every_printed_figure_follows_from_the_released_answers(upstream):
     found = list(recompute(NAME))
     printed = [one for one in found if not isinstance(one, NotAtHand) and one.published]
-    assert len(printed) == 19
+    at_hand = {one.model for one in printed}
+    assert len(printed) == 19 + 2 * (LARGEST in at_hand)  # its file is not in every copy of the released outputs
     assert {one.match for one in printed} == {"yes"}
     facts = {(one.model, one.number): one.recomputed for one in found if not isinstance(one, NotAtHand)}
     assert facts["gpt-4o-2024-08-06", "therapist: with a condition: none of 324, value"] == 175
@@ -99,6 +101,15 @@ def test_every_printed_figure_follows_from_the_released_answers(upstream):
     assert facts["gpt-4o-2024-08-06", "therapist: control: none of 108, value"] == 0
     missing = {(one.model, one.experiment) for one in found if isinstance(one, NotAtHand)}
     assert missing <= {(one.model, one.experiment) for one in load_corpus(NAME).released}
+
+
+def test_the_printed_rate_of_the_largest_model_follows_from_its_omissions():
+    printed = published_for(NAME, LARGEST)
+    rate = printed["therapist", "", "mean", "all", "vignettes", "with a condition"].value
+    omitted = int(printed["therapist", "", "answers", "with a condition: none of 324", "all", ""].value)
+    codes = round(float(rate) * (324 - omitted))  # 229 of 306: the bounds are .707 and .762
+    assert agrees(rate, codes / (324 - omitted))
+    assert (round(codes / 324, 3), round((codes + omitted) / 324, 3)) == (0.707, 0.762)
 
 
 def test_what_was_not_answered_bounds_a_rate(upstream):

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from swapbias.errors import UsageError
-from swapbias.measures import CLASSES, PARSERS, SAID, answer_class, option_named, options_of, unreasoned
+from swapbias.measures import CLASSES, PARSERS, SAID, answer_class, is_refusal, option_named, options_of, unreasoned
 from swapbias.scorers.scorer import Scored
 from swapbias.studies import Prompt, load_lexicon
 
@@ -147,6 +147,7 @@ def unread(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
 def read_answer(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -> tuple[float, Mapping[str, float]]:
     """Points of an answer (100: right, 0: anything else) and its class by both parsers, as 1 and 0.
 
+    ``refused``: of what is in no class of answers that which declines to give one.
     The prompt's candidates are the right and the wrong answer; its condition names the adjectives; ``aliases`` are
     other names of answers.
     """
@@ -159,14 +160,15 @@ def read_answer(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -> tup
         )
         prefix = SAID if parser == PARSERS[0] else f"{parser}_"
         parts |= {f"{prefix}{name}": float(name == found) for name in CLASSES}
-    return 100 * parts[f"{SAID}correct"], parts
+    return 100 * parts[f"{SAID}correct"], {**parts, "refused": float(parts[f"{SAID}other"] > 0 and is_refusal(text))}
 
 
 def read_option(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     """What the option counts that an answer names (NaN: nothing), and beside it what else was said, as 1 and 0.
 
-    ``said_unsure``: an option that counts nothing; ``said_other``: no single one; ``unanswered``: either of them. The
-    prompt's candidates are the options; they have letters where its text gives them.
+    ``said_unsure``: an option that counts nothing; ``said_other``: no single one; ``unanswered``: either of them;
+    ``refused``: the part of the second that declines to answer, the rest of which nobody can read. The prompt's
+    candidates are the options; they have letters where its text gives them.
     """
     options = options_of(prompt.candidates)
     place = option_named(text, options, lettered="(A)" in prompt.text)
@@ -174,20 +176,21 @@ def read_option(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     unanswered = math.isnan(value)
     said = {"unsure": unanswered and place is not None, "other": place is None}
     parts = {f"{SAID}{name}": float(one) for name, one in said.items()}
-    return value, {"unanswered": float(unanswered), **parts}
+    return value, {"unanswered": float(unanswered), "refused": float(place is None and is_refusal(text)), **parts}
 
 
 def read_completion(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     """1 where the word that a sentence was completed with has the label of the prompt's candidates, else 0.
 
     The first word of the answer that the lexicon knows decides; without one, a few words have the lexicon's rest as
-    their label, and more are no completion: NaN, and ``unanswered`` is 1.
+    their label, and more are no completion, nor is a refusal (``refused``): NaN, and ``unanswered`` is 1.
     """
     name, _, wanted = prompt.candidates.rpartition("/")
     lexicon, words = load_lexicon(name), _WORD.findall(unreasoned(text))
     named = [label for label in lexicon.labels(words) if label != lexicon.rest]
-    found = named[0] if named else lexicon.rest if 0 < len(words) <= _FEW else ""
-    return float(found == wanted) if found else math.nan, {"unanswered": float(not found)}
+    refused = not named and is_refusal(text)
+    found = named[0] if named else lexicon.rest if 0 < len(words) <= _FEW and not refused else ""
+    return float(found == wanted) if found else math.nan, {"unanswered": float(not found), "refused": float(refused)}
 
 
 def mostly_unsaid(log: AnswerLog) -> bool:

@@ -29,10 +29,13 @@ class Chat(Kind):
                 -math.inf, math.inf,
             ),
             Column("outside", "share of answers", "something else than an option"),
+            Column("refused", "share of answers", "refusals"),
+            Column("said_unsure", "share of answers", '"do not know"'),
         )),
         "completion": Reading((
             Column("score", "share of answers", "words of the group"),
             Column("unanswered", "share of answers", "no completion"),
+            Column("refused", "share of answers", "refusals"),
         )),
     }  # fmt: skip
 
@@ -55,8 +58,12 @@ class Chat(Kind):
 
     def asked(self, rows: list[dict[str, str]], request: Request) -> list[dict[str, str]]:
         """Every prompt once a trial; with log-odds once, whatever the order of its options."""
-        asked = request.of(ChatOptions)
-        return asked_rows(rows, asked.trials, asked.scoring)
+        asked, looks = request.of(ChatOptions), 1
+        if asked.stop_early:
+            from swapbias.measures import look_rounds  # numpy, which listing the studies does not need
+
+            looks = len(look_rounds(asked.trials))
+        return asked_rows(rows, asked.trials, asked.scoring, looks=looks)
 
     def sent(self, row: Mapping[str, str], request: Request) -> tuple[tuple[str, str], ...]:
         """Its text, or with log-odds those of all orders of its options."""
@@ -83,7 +90,7 @@ class Chat(Kind):
         needed = ChatScorer(options.model or "", options).estimate(as_prompts(rows), ())
         more = options.max_requests is not None and needed.requests > options.max_requests
         told = f" That is more than --max-requests allows: {options.max_requests:,}." if more else ""
-        return f"{needed.sentence()}{told}"
+        return f"{needed.sentence()}{_each_trial(rows, options)}{told}"
 
     def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
         """Requests are announced."""
@@ -106,12 +113,14 @@ class Chat(Kind):
         check_provider(options)
         api_key(options)
         scorer = ChatScorer(model, options)
-        needed = scorer.estimate(as_prompts(rows)).requests
-        if options.max_requests is not None and needed > options.max_requests:
+        if why := scorer.beyond_limits(as_prompts([row for row in rows if row.get("trial", "1") == "1"])):
+            needed = scorer.estimate(as_prompts(rows))
             raise UsageError(
-                f"{needed:,} requests are needed, and --max-requests allows {options.max_requests:,}. Raise it, or "
-                "take fewer prompts (--limit) or trials."
+                f"{needed.requests:,} requests are needed, and {why}: not even one trial of each prompt. Raise it, "
+                "or take fewer prompts (--limit)."
             )
+        if why := scorer.beyond_limits(as_prompts(rows)):
+            say(f"Not all {options.trials} trials will be asked: {why}. As many as fit are a whole run.")
         return scorer
 
     def read(
@@ -132,11 +141,27 @@ class Chat(Kind):
         return reader
 
 
-def asked_rows(rows: Sequence[dict[str, str]], trials: int, scoring: str = SAMPLED) -> list[dict[str, str]]:
+def _each_trial(rows: Sequence[Mapping[str, Any]], options: ChatOptions) -> str:
+    """What one trial of several takes, as a sentence after a blank."""
+    from swapbias.scorers.chat.service import ChatScorer
+
+    if options.log_odds or options.trials < 2:
+        return ""
+    first = as_prompts([row for row in rows if row["trial"] == "1"])
+    one = ChatScorer(options.model or "", options).estimate(first, ())
+    cost = "" if math.isnan(one.cost) else f", at most about {one.cost:,.2f}"
+    told = ", ended early where results are decided" if options.stop_early else ""
+    return f" Each of {options.trials} trials: {one.requests:,} requests{cost}{told}."
+
+
+def asked_rows(
+    rows: Sequence[dict[str, str]], trials: int, scoring: str = SAMPLED, *, looks: int = 1
+) -> list[dict[str, str]]:
     """Every prompt once a trial; ``prompt_id`` and ``pair_id`` end in the trial, which is a column as well.
 
-    Scored by log-odds there are no trials, and of pairs that differ in the order of their options alone, over which
-    is averaged, the first stands for all.
+    Where asking may end after any of several ``looks`` at the results, how many were planned is one more. Scored by
+    log-odds there are no trials, and of pairs that differ in the order of their options alone (it is averaged over),
+    the first stands for all.
     """
     if scoring == LOG_ODDS:
         pairs: dict[str, set[Any]] = {}
@@ -151,6 +176,7 @@ def asked_rows(rows: Sequence[dict[str, str]], trials: int, scoring: str = SAMPL
             "prompt_id": f"{row['prompt_id']}/t{trial}",
             "pair_id": f"{row['pair_id']}/t{trial}",
             "trial": str(trial),
+            **({"looks": str(looks)} if looks > 1 else {}),
         }
         for trial in range(1, trials + 1)
         for row in rows

@@ -59,6 +59,14 @@ class LogOddsScorer(Scorer):
         """From now on in a run's folder."""
         self.model.keep_answers(folder)
 
+    def spent(self, left: Sequence[Prompt]) -> str:
+        """As the model tells."""
+        return self.model.spent(left)
+
+    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
+        """As the model tells."""
+        return self.model.beyond_limits(prompts)
+
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt, in order.
 

@@ -11,7 +11,7 @@ from swapbias.errors import UsageError
 from swapbias.scorers.scorer import check_ranges, option
 
 LOCAL = "local"  # the provider that is this machine
-SERVICE_ONLY = ("base_url", "max_requests", "price_in", "price_out")  # settings of a service
+SERVICE_ONLY = ("base_url", "max_requests", "price_in", "price_out", "max_cost")  # settings of a service
 NO_KEY = "none"  # sent where no key is set, so that the client does not look for a saved one and send that
 SCORINGS = SAMPLED, LOG_ODDS = "sampled", "log-odds"
 ENDPOINTS = CHATS, COMPLETIONS = "chat", "completions"
@@ -38,7 +38,9 @@ class ChatOptions:
         concurrency: most requests at once.
         max_requests: most requests that may be needed; None: any number. Retries are not counted.
         timeout: seconds that one attempt may take.
-        price_in, price_out: currency units per million tokens, for the estimate.
+        price_in, price_out: currency units per million tokens, for what it costs.
+        max_cost: most currency units that asking may cost; None: any number.
+        stop_early: results are looked at while they come, and experiments that are decided are asked no more.
         seed: trial t is asked with seed + t.
         attempts: how often a request is tried before the run stops; where the service limits the rate, more often,
             for two minutes at least.
@@ -65,6 +67,8 @@ class ChatOptions:
     timeout: float = option(60.0, "Seconds that one attempt may take.", least=0.001)
     price_in: float | None = option(None, "Price of a million prompt tokens.", least=0.0)
     price_out: float | None = option(None, "Price of a million answer tokens.", least=0.0)
+    max_cost: float | None = option(None, "Ask no further round of trials beyond this cost.", least=0.0)
+    stop_early: bool = option(False, "Look at results between trials; ask on only where nothing is decided.")
     seed: int = 0
     attempts: int = field(default=6, metadata={"least": 1})
 
@@ -76,6 +80,8 @@ class ChatOptions:
                 raise UsageError(f"Unknown {name} {getattr(self, name)!r}: expected {' or '.join(known)}.")
         if (self.price_in is None) != (self.price_out is None):
             raise UsageError("One of price_in and price_out is given, expected both or none. Add the other.")
+        if self.max_cost is not None and self.price_in is None:
+            raise UsageError("max_cost is given and no prices are. Add --price-in and --price-out.")
         if self.base_url is not None:
             self._check_url(self.base_url)
 

@@ -5,7 +5,7 @@ import json
 import math
 import sys
 from abc import abstractmethod
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,32 @@ def plan(groups: Mapping[str, Sequence[Prompt]], known: Container[str], options:
     return ChatPlan(len(texts), len(groups) - len(texts), tokens_in, tokens_out, cost)
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What answers took: tokens as they were counted (NaN: they were not), currency units (NaN without prices)."""
+
+    tokens: float
+    cost: float
+
+
+def spent(answers: Iterable[Answer], options: ChatOptions) -> Spent:
+    """What these answers took; prompts and answers are priced apart."""
+    taken = [answer.usage for answer in answers]
+    read, written = (
+        float(sum(usage.get(name, 0) for usage in taken)) for name in ("prompt_tokens", "completion_tokens")
+    )
+    counted = float(sum(usage.get("total_tokens", 0) for usage in taken))
+    cost = math.nan
+    if options.price_in is not None and options.price_out is not None and any(taken):
+        cost = (read * options.price_in + written * options.price_out) / 1e6
+    return Spent(counted if any(taken) else math.nan, cost)
+
+
+def _tokens(taken: Spent) -> str:
+    tokens = "tokens not counted" if math.isnan(taken.tokens) else f"{taken.tokens:,.0f} tokens"
+    return tokens if math.isnan(taken.cost) else f"{tokens}, {taken.cost:,.2f}"
+
+
 class AnsweringScorer(Scorer):
     """Score: what ``read`` makes of the answer; NaN where it makes nothing of it. ``answer`` is the raw text.
 
@@ -131,6 +157,20 @@ class AnsweringScorer(Scorer):
         self._ask(left, report, len(groups))
         return keys
 
+    def estimate(self, prompts: Sequence[Prompt], known: Container[str] | None = None) -> ChatPlan:
+        """What asking takes; ``known`` are keys with answers, those of the log where None."""
+        return plan(by_key(prompts, self._keys(prompts)), self.log if known is None else known, self.options)
+
+    def spent(self, left: Sequence[Prompt]) -> str:
+        """Requests, tokens as they were counted and their price; what is to come as the answers so far were."""
+        so_far = spent(self.log.known.values(), self.options)
+        told = f"{len(self.log):,} requests so far, {_tokens(so_far)}"
+        needed = self.estimate(left).requests
+        if not needed or not len(self.log):
+            return f"{told}."
+        share = needed / len(self.log)
+        return f"{told}; {needed:,} to come, about {_tokens(Spent(so_far.tokens * share, so_far.cost * share))}."
+
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
 
@@ -173,6 +213,19 @@ class ChatScorer(AnsweringScorer):
         if self.options.log_odds:
             prompts = [one.prompt for prompt in prompts for one in orders(prompt)]
         return plan(by_key(prompts, self._keys(prompts)), self.log if known is None else known, self.options)
+
+    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
+        """By ``max_requests`` and ``max_cost``, with what is answered already."""
+        options, needed, answered = self.options, self.estimate(prompts), len(self.log)
+        if not needed.requests:
+            return ""
+        if options.max_requests is not None and answered + needed.requests > options.max_requests:
+            return f"--max-requests allows {options.max_requests:,}"
+        so_far = spent(self.log.known.values(), options).cost if answered else 0.0
+        each = so_far / answered if so_far > 0 else needed.cost / needed.requests  # measured, or at most
+        if options.max_cost is not None and each * (answered + needed.requests) > options.max_cost:
+            return f"--max-cost allows {options.max_cost:,.2f}"
+        return ""
 
     def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
         """Of each prompt the log-probabilities of its options, by the likeliest first tokens of an answer.

@@ -1,0 +1,229 @@
+"""Scoring in rounds, every prompt once before any twice: what is known is a whole run whenever asking ends."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from swapbias.audit.cache import ScoreCache
+from swapbias.audit.plan import Task
+from swapbias.audit.run import Parts, Run, chunks, refuse_non_finite, score_rows
+from swapbias.errors import UsageError
+from swapbias.scorers import Bar, Progress, Say, Scorer
+from swapbias.studies import as_prompts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROUNDS = "rounds"  # the key of a manifest
+Rows = list[dict[str, str]]
+
+
+@dataclass(slots=True)
+class Asked:
+    """One task of a run: its reader, its rows by round, and whether it is asked on."""
+
+    task: Task
+    reader: Scorer
+    rounds: dict[int, Rows]
+    asked: int = 0  # rounds
+    live: bool = True
+
+    @property
+    def name(self) -> str:
+        """Study and experiment, as a manifest names them."""
+        return f"{self.task.study.name} {self.task.experiment.name}"
+
+    def left(self, after: int) -> Rows:
+        """Its rows of later rounds."""
+        return [row for number, rows in self.rounds.items() if number > after and self.live for row in rows]
+
+
+@dataclass(slots=True)
+class Scoring:
+    """Scores all tasks of a run, round by round; a task whose rows tell no trial has one.
+
+    Attributes:
+        run: where each chunk is written down at once; what is there is not scored again.
+        manifest: told after each look how many rounds were asked, and why no more.
+        margin: what counts as no gap when results are looked at.
+        conclude: ask for no further round than those that are whole on disk.
+    """
+
+    run: Run
+    manifest: dict[str, Any]
+    cache: ScoreCache | None
+    say: Say
+    margin: float | None = None
+    conclude: bool = False
+    looks: list[dict[str, Any]] = field(default_factory=list)
+    stopped: str = ""
+
+    def score(self, tasks: Sequence[Task], readers: Sequence[Scorer], bar: Bar) -> "dict[str, pd.DataFrame]":
+        """The scored rows of each study.
+
+        Raises:
+            UsageError: as scorers, and where not one whole round is there to conclude.
+            ValueError: as scorers; a model whose numbers are not finite.
+        """
+        every = [Asked(task, reader, _rounds(task)) for task, reader in zip(tasks, readers, strict=True)]
+        planned = max(max(one.rounds, default=1) for one in every)
+        parts = {name: Parts(self.run, name) for name in dict.fromkeys(task.study.name for task in tasks)}
+        advances = {
+            name: bar(name, sum(len(one.task.rows) for one in every if one.task.study.name == name)) for name in parts
+        }
+        for name, part in parts.items():
+            if part.done is not None:
+                advances[name](len(part.done))
+        for number in range(1, planned + 1):
+            if number > 1 and not self._goes_on(number, every, parts):
+                break
+            for name, part in parts.items():
+                mine = [(place, one) for place, one in enumerate(every) if one.task.study.name == name]
+                if part.done is None:
+                    self._score_round(number, mine, part, advances[name])
+                if number == max(max(one.rounds, default=1) for _, one in mine):
+                    refuse_non_finite(part.close(), str(self.run.folder))
+            self._tell_costs(number, planned, every)
+            self._look(number, planned, every, parts)
+        items = {name: part.close() for name, part in parts.items()}
+        for rows in items.values():
+            refuse_non_finite(rows, str(self.run.folder))
+        self._note(planned, items)
+        return items
+
+    def _score_round(self, number: int, mine: Sequence[tuple[int, Asked]], part: Parts, advance: Progress) -> None:
+        for place, one in mine:
+            rows = one.rounds.get(number, []) if one.live else []
+            kept = None if one.task.notes else self.cache  # notes are never kept: they may be private
+            for piece, some in enumerate(chunks(rows, one.reader.chunk_rows)):
+                known = part.add(f"{place:03d}-{number:05d}-{piece:05d}", _chunk(one.reader, some, advance, kept))
+                advance(known)
+
+    def _goes_on(self, number: int, every: Sequence[Asked], parts: Mapping[str, Parts]) -> bool:
+        """Whether this round is asked: something is left to ask, is wanted, and within what asking may cost."""
+        due = [
+            (place, one)
+            for place, one in enumerate(every)
+            if one.live and number in one.rounds and parts[one.task.study.name].done is None
+        ]
+        if not due:  # of complete studies nothing is asked; that all is decided is said already
+            return any(one.live and number in one.rounds for one in every)
+        there = (parts[one.task.study.name].has(f"{place:03d}-{number:05d}-") for place, one in due)
+        if self.conclude and not all(there):
+            self.stopped = "it was concluded on request"
+        for reader, rows in _by_model([(one.reader, one.rounds[number]) for _, one in due]):
+            self.stopped = self.stopped or reader.beyond_limits(as_prompts(rows))
+        if self.stopped:
+            self.say(f"Asking ends after {_trials(number - 1)} of each prompt: {self.stopped}.")
+        return not self.stopped
+
+    def _tell_costs(self, number: int, planned: int, every: Sequence[Asked]) -> None:
+        for reader, rows in _by_model([(one.reader, one.left(number)) for one in every]):
+            if told := reader.spent(as_prompts(rows)):
+                self.say(f"Trial {number} of {planned}: {told}" if planned > 1 else told)
+
+    def _look(self, number: int, planned: int, every: Sequence[Asked], parts: Mapping[str, Parts]) -> None:
+        """Where looks are planned: end what is decided, by inference that holds at each of them."""
+        looked = [one for one in every if one.live and number < max(one.rounds) and _looked_at(one, number)]
+        if not looked:
+            return
+        from swapbias.findings import settled  # statistics take long to import
+
+        decided = settled({name: part.until(number) for name, part in parts.items()}, margin=self.margin)
+        ended = [
+            one for one in looked if (one.task.study.name, one.task.experiment.name, one.reader.model_id) in decided
+        ]
+        for one in ended:
+            one.live = False
+        names = [one.name for one in ended]
+        self.looks.append({"after": number, "decided": names})
+        if names:
+            self.say(f"Decided after {_trials(number)} of {planned}: {', '.join(names)}.")
+        self.manifest[ROUNDS] = {"planned": planned, "looks": self.looks}
+        self.run.write_manifest(self.manifest)
+
+    def _note(self, planned: int, items: "Mapping[str, pd.DataFrame]") -> None:
+        if planned < 2:
+            return
+        asked = {
+            f"{study} {experiment}": int(rows["trial"].astype(int).max())
+            for study, frame in items.items()
+            if "trial" in frame
+            for experiment, rows in frame.dropna(subset="trial").groupby("experiment", sort=False)
+        }
+        rounds = {"planned": planned, "asked": asked, "looks": self.looks, "stopped": self.stopped}
+        self.manifest[ROUNDS] = {**rounds, "told": list(_told(rounds))}
+        self.run.write_manifest(self.manifest)
+
+
+def _told(rounds: Mapping[str, Any]) -> Iterator[str]:
+    """Sentences: how often prompts were asked, where that is not as often as planned, and the looks."""
+    fewer = [f"{name} {count}" for name, count in rounds["asked"].items() if count != rounds["planned"]]
+    if fewer:
+        why = f"; {rounds['stopped']}" if rounds["stopped"] else ""
+        yield f"Of {rounds['planned']} planned trials of each prompt were asked: {', '.join(fewer)}{why}."
+    if rounds["looks"]:
+        yield (
+            "Results were looked at while they came, and asking ended where they were decided: intervals and "
+            "p-values hold at each look (repeated ones, by Pocock's rule)."
+        )
+
+
+def _trials(count: int) -> str:
+    return f"{count} trial{'s' if count > 1 else ''}"
+
+
+def _rounds(task: Task) -> dict[int, Rows]:
+    found: dict[int, Rows] = {}
+    for row in task.rows:
+        found.setdefault(int(row.get("trial") or 1), []).append(row)
+    return found
+
+
+def _looked_at(one: Asked, number: int) -> bool:
+    from swapbias.findings import LOOKS
+    from swapbias.measures import look_rounds
+
+    first = next((row for row in one.task.rows if row.get(LOOKS)), None)
+    return first is not None and number in look_rounds(max(one.rounds))
+
+
+def _by_model(asked: Sequence[tuple[Scorer, Rows]]) -> Iterator[tuple[Scorer, Rows]]:
+    """The rows of all readers of one model together: what they share is asked once."""
+    rows: dict[str, Rows] = {}
+    readers: dict[str, Scorer] = {}
+    for reader, mine in asked:
+        readers.setdefault(reader.model_id, reader)
+        rows.setdefault(reader.model_id, []).extend(mine)
+    return ((readers[name], rows[name]) for name in readers)
+
+
+def _chunk(
+    reader: Scorer, rows: Sequence[Mapping[str, Any]], advance: Progress, cache: ScoreCache | None
+) -> Callable[[], list[dict[str, Any]]]:
+    return lambda: _without_held_text(score_rows(rows, reader, advance, cache=cache))
+
+
+def _without_held_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Scored rows as they are kept: the text of credentialed notes stays where it came from."""
+    return [{**row, "text": ""} if str(row.get("credentialed")) == "True" else row for row in rows]
+
+
+def check_whole(run: Run, tasks: Sequence[Task]) -> None:
+    """Refuse to conclude a run of which not one whole round is there.
+
+    Raises:
+        UsageError: naming what is lacking.
+    """
+    for name in dict.fromkeys(task.study.name for task in tasks):
+        part = Parts(run, name)
+        lacking = [
+            task
+            for place, task in enumerate(tasks)
+            if task.study.name == name and part.done is None and not part.has(f"{place:03d}-00001-")
+        ]
+        if lacking:
+            raise UsageError(
+                f"{run.folder} has not asked every prompt once: {name} {lacking[0].experiment.name} lacks answers. "
+                "Go on without --conclude."
+            )
