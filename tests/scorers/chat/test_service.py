@@ -594,10 +594,13 @@ def test_a_prompt_too_long_for_the_model_is_not_scored(chat_model):
 
 
 def test_an_answer_ends_at_the_end_token_of_the_model(chat_model):
+    from swapbias.scorers.chat.local import _until
+
     scorer = local(chat_model)
     scorer.model.generation_config.eos_token_id = [5, 6]
-    assert scorer._decoded([40, 41, 6, 42], scorer._ends()) == (scorer.tokenizer.decode([40, 41]), 3, "stop")
-    assert scorer._decoded([40, 41], scorer._ends())[1:] == (2, "length")
+    assert _until([40, 41, 6, 42, 5], scorer._ends()) == [40, 41, 6]
+    assert scorer._decoded([40, 41, 6]) == (scorer.tokenizer.decode([40, 41]), "stop")
+    assert scorer._decoded(_until([40, 41], scorer._ends())) == (scorer.tokenizer.decode([40, 41]), "length")
 
 
 # Answer odds
