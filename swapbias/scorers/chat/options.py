@@ -31,6 +31,7 @@ class ChatOptions:
         max_requests: most requests that may be needed; None: any number. Retries are not counted.
         timeout: seconds that one attempt may take.
         price_in, price_out: currency units per million tokens, for the estimate.
+        no_seed: send none, to a service that refuses it.
         seed: trial t is asked with seed + t.
         attempts: how often a request is tried before the run stops; where the service limits the rate, more often,
             for two minutes at least.
@@ -54,6 +55,7 @@ class ChatOptions:
     timeout: float = option(60.0, "Seconds that one attempt may take.", least=0.001)
     price_in: float | None = option(None, "Price of a million prompt tokens.", least=0.0)
     price_out: float | None = option(None, "Price of a million answer tokens.", least=0.0)
+    no_seed: bool = option(False, "Send no seed, to a service that refuses it.")
     seed: int = 0
     attempts: int = field(default=6, metadata={"least": 1})
 
