@@ -20,6 +20,8 @@ from swapbias.scorers.engine.generation import Answered, generator
 from swapbias.scorers.scorer import LoadOptions, Progress
 from swapbias.studies import Prompt, turns
 
+_TAG, _TAG_TOKENS = "<think>", 12  # with which some templates end a prompt
+
 
 class LocalChatScorer(AnsweringScorer):
     """An ``AnsweringScorer`` of a model that runs here.
@@ -76,7 +78,7 @@ class LocalChatScorer(AnsweringScorer):
         refuse_cut_off(self.log, expected, self.options.max_tokens)  # known answers: of a run that goes on
         for members, answers in self._answers([encoded[index] for index in fits], [keys[index] for index in fits]):
             for index, tokens in zip((fits[member] for member in members), answers, strict=True):
-                rows, (text, reason) = groups[keys[index]], self._decoded(tokens)
+                rows, (text, reason) = groups[keys[index]], self._decoded(tokens, encoded[index])
                 usage = {"completion_tokens": len(tokens), "total_tokens": len(tokens) + len(encoded[index])}
                 self.log.add(
                     Answer(
@@ -146,11 +148,13 @@ class LocalChatScorer(AnsweringScorer):
         found = self.tokenizer.eos_token_id if found is None else found
         return [] if found is None else [found] if isinstance(found, int) else list(found)
 
-    def _decoded(self, tokens: Sequence[int]) -> tuple[str, str]:
-        """The text of an answer and why it ended."""
+    def _decoded(self, tokens: Sequence[int], asked: Sequence[int]) -> tuple[str, str]:
+        """The text of an answer and why it ended; a reasoning that the chat template has begun is marked as one."""
         ended = bool(tokens) and tokens[-1] in self._ends()
         text = self.tokenizer.decode(tokens[:-1] if ended else tokens, skip_special_tokens=True)
-        return text.encode(errors="replace").decode(), "stop" if ended else CUT_OFF
+        begun = self.tokenizer.decode(asked[-_TAG_TOKENS:]).rstrip().endswith(_TAG)
+        whole = f"{_TAG}{text}" if begun else text
+        return whole.encode(errors="replace").decode(), "stop" if ended else CUT_OFF
 
 
 def _until(tokens: list[int], ends: Sequence[int]) -> list[int]:
