@@ -199,8 +199,10 @@ def _work(
             run.write_manifest(manifest)
     if notes := list(dict.fromkeys(one.error_note for one in readers if one.error_note)):
         manifest["dtype_error"] = notes
-        for note in notes:
-            say(note)
+    if cut := list(dict.fromkeys(one.cut_note for one in readers if one.cut_note)):
+        manifest["truncated"] = cut
+    for note in [*notes, *cut]:
+        say(note)
     from swapbias.audit import conclusion  # statistics take long to import: the model does not wait for them
 
     more: dict[str, Any] = {"seed": settings.seed, "margin": settings.margin, "say": say, "draw": draw}

@@ -18,6 +18,7 @@ from swapbias.studies import PLACEBO, Experiment, Lexicon, load_lexicon
 
 ORIGINAL = "0"  # the wording that the others reword
 HOLDS = 0.8  # share of wordings in which a headline must keep its sign
+CUT = "truncated"  # the score column of answers that reached the most tokens
 LOST = "not_answered"  # the column of shares of prompts, or of their trials, without an answer
 _TRIAL = r"/t\d+(?=$|/w)"  # what the ids of a prompt that is asked several times end in, before those of a wording
 _ROUNDING = 1e-12  # a gap below this share of its scores is none
@@ -228,7 +229,7 @@ def over_prompts(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     if "trial" not in rows or ANSWERS in experiment.rates:
         return rows
     ids = {name: rows[name].str.replace(_TRIAL, "", regex=True) for name in ("prompt_id", "pair_id")}
-    scores = [name for name in (*experiment.scores, *experiment.reported) if name in rows]
+    scores = [name for name in (*experiment.scores, *experiment.reported, CUT) if name in rows]
     every = rows.assign(**ids, **{LOST: rows["score"].isna().astype(float)})
     means = every.groupby("prompt_id", sort=False)[[*scores, LOST]].mean()
     return every.drop(columns="trial").drop_duplicates("prompt_id").set_index("prompt_id").assign(
@@ -476,14 +477,27 @@ def _lost(rows: pd.DataFrame, score: str) -> Floats:
 
 
 def nonanswer_gap(context: Context, rows: pd.DataFrame, headline: Finding) -> Iterator[Finding]:
-    """How much more often one group's prompts get no answer; nothing where all are answered, or none is scored."""
-    experiment = context.experiment
+    """How much more often one group's prompts get no answer, or one that is cut off.
+
+    Nothing of either where no prompt does, or where none is scored.
+    """
     two = rows[rows["group"].isin(list(context.sides))]
-    lost = _lost(two, context.score)
-    if not lost.any() or two["group"].nunique() < len(context.sides) or two[context.score].isna().all():
+    if two["group"].nunique() < len(context.sides) or two[context.score].isna().all():
         return
+    yield from _gap_of_shares(context, two, _lost(two, context.score), headline, "nonanswer_gap", "no answer")
+    if CUT in two and context.experiment.kind == "chat":
+        cut = np.asarray(two[CUT].fillna(0), dtype=np.float64)
+        yield from _gap_of_shares(context, two, cut, headline, "truncation_gap", "an answer that is cut off")
+
+
+def _gap_of_shares(
+    context: Context, rows: pd.DataFrame, lost: Floats, headline: Finding, measure: str, gets: str
+) -> Iterator[Finding]:
+    if not lost.any():
+        return
+    experiment = context.experiment
     marked = replace(context, score=LOST, experiment=replace(experiment, contrast=None, rates=()))
-    part = two.assign(**{LOST: lost})
+    part = rows.assign(**{LOST: lost})
     if "trial" in part:  # trials of one prompt are no further prompts
         keys = ["template", "condition", "group"]
         shares = part.groupby(keys, sort=False)[LOST].transform("mean")
@@ -496,8 +510,8 @@ def nonanswer_gap(context: Context, rows: pd.DataFrame, headline: Finding) -> It
     estimate = units.estimate()
     yield context.finding(
         replace(estimate, p_value=measures.t_p(estimate.value, estimate.error, estimate.freedom)),
-        "nonanswer_gap", headline.contrast, "" if experiment.contrast else headline.subset,
+        measure, headline.contrast, "" if experiment.contrast else headline.subset,
         inference=context.random(units.rows)[1], **_of(headline),
-        direction=f"above zero more {headline.group or 'of the first'} prompts get no answer",
+        direction=f"above zero more {headline.group or 'of the first'} prompts get {gets}",
         unit="share of prompts",
     )  # fmt: skip

@@ -166,6 +166,10 @@ _RECORDS = (
         unfair="a difference of what could not be scored",
     ),
     Measure(
+        name="truncation_gap", title="answers cut off, {contrast}", prefix="cut off ",
+        unfair="a difference of what reached the most tokens",
+    ),
+    Measure(
         name="mean", title="mean, {contrast}", prefix="mean ", signed=False, comparison=False,
         unfair="a level of one group, which is no comparison",
     ),

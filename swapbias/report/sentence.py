@@ -21,7 +21,7 @@ from swapbias.studies import Experiment
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS
 _SURE = (FOUND, SMALL, UNSTABLE)
-_GAPS = ("nonanswer_gap", "intersection")  # told with a sign, as gaps are
+_GAPS = ("nonanswer_gap", "truncation_gap", "intersection")  # told with a sign, as gaps are
 _CLAIM = "scores {more} above {less}"
 
 

@@ -76,6 +76,7 @@ class Scorer(Protocol):
         sends_text: whether texts leave this machine.
         negative_label: the ``answer`` that means negative sentiment; None where nothing tells.
         error_note: what a faster way to compute did to the scores, in a sentence; blank where nothing.
+        cut_note: how many answers reached the most tokens, in a sentence; blank where none.
     """
 
     model_id: str
@@ -90,6 +91,11 @@ class Scorer(Protocol):
     @property
     def error_note(self) -> str:
         """Known once texts were read."""
+        return ""
+
+    @property
+    def cut_note(self) -> str:
+        """Known once answers are there."""
         return ""
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:

@@ -139,6 +139,9 @@ def test_truncated_answers_are_marked(rows, tmp_path, quiet):
     with ChatServer(biased(rows), fault=lambda prompt, n: cut_off("The mechanic and")) as server:
         run, _ = start(Settings(studies=STUDY, limit=8, options=(chat(server, trials=1),)), tmp_path / "run", **quiet)
     assert (run.items("adjective_coreference")["truncated"] == 1).all()
+    (note,) = run.manifest()["truncated"]
+    assert note.startswith("tiny: 8 of 8 answers (100.0 %) were cut off at 16 tokens")
+    assert note in (run.folder / "report.html").read_text()
     kept = [json.loads(line) for line in (run.folder / "answers.jsonl").read_text().splitlines()]
     assert {one["finish_reason"] for one in kept} == {"length"}
 

@@ -205,6 +205,16 @@ def test_the_difference_of_non_answers_is_that_of_their_shares():
     assert found.unit == "share of prompts"
 
 
+def test_the_difference_of_answers_that_were_cut_off_is_told_where_there_is_any():
+    frame = rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15, "t4": 0.1}, "a")).assign(truncated=0.0)
+    frame.loc[[1, 3, 5], "truncated"] = 1.0  # of m three in four, of f none
+    assert not [one for one in audit(frame) if one.measure == "truncation_gap"]  # only of answers
+    chat = replace(EXPERIMENT, kind="chat")
+    (found,) = [one for one in audit(frame, chat) if one.measure == "truncation_gap"]
+    assert found.estimate.value == pytest.approx(-0.75)
+    assert not [one for one in audit(frame.assign(truncated=0.0), chat) if one.measure == "truncation_gap"]
+
+
 def test_answers_of_which_none_can_be_read_have_no_bias():
     found = answer_bias(["other"] * 4, ["pro", "anti"] * 2, pair_ids=["s1", "s1", "s2", "s2"])
     assert math.isnan(found.estimate.value)

@@ -1,11 +1,11 @@
 """Chat models that run here: a causal model of transformers and its chat template."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import torch
-from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessorList
 
 from swapbias.scorers.chat.answers import (
     CUT_OFF,
@@ -19,10 +19,12 @@ from swapbias.scorers.chat.options import ChatOptions, settings
 from swapbias.scorers.chat.service import AnsweringScorer, answer_key
 from swapbias.scorers.checkpoint import length_batches, length_limit, load_model, model_name
 from swapbias.scorers.engine.beginnings import ends
+from swapbias.scorers.engine.generation import Answered, generator
 from swapbias.scorers.scorer import LoadOptions, Progress
 from swapbias.studies import Prompt, turns
 
 _CHUNK = 64  # prompts whose options are read together: each way to write an option is a text of its own
+_TAG, _TAG_TOKENS = "<think>", 12  # with which some templates end a prompt
 
 
 class LocalChatScorer(AnsweringScorer):
@@ -30,8 +32,10 @@ class LocalChatScorer(AnsweringScorer):
 
     Sampled from the plain softmax at the temperature, without top-k, top-p or repetition penalty; temperature 0 gives
     the likeliest answer. An answer depends on model, prompt, seed and trial alone, never on the rows beside it, so
-    that a run that was stopped goes on as if it had not been. NaN, and no answer: prompt and answer are longer than
-    the model reads.
+    that a run that was stopped goes on as if it had not been: where a token was chosen so narrowly that rounding,
+    which rows beside it change, might have chosen another, the prompt is answered again by itself. (Not in bfloat16
+    and float16: there a narrow choice may fall otherwise in other company.) NaN, and no answer: prompt and answer are
+    longer than the model reads.
     """
 
     def __init__(
@@ -78,12 +82,10 @@ class LocalChatScorer(AnsweringScorer):
             report(sum(len(groups[keys[index]]) for index in set(range(len(keys))).difference(fits)))
         expected = known + len(fits)
         refuse_cut_off(self.log, expected, self.options.max_tokens)  # known answers: of a run that goes on
-        for batch in length_batches([len(encoded[index]) for index in fits], self.batch_size):
-            members = [fits[index] for index in batch]
-            answers = self._generate([encoded[index] for index in members], [keys[index] for index in members])
-            for index, (text, tokens, reason) in zip(members, answers, strict=True):
-                rows = groups[keys[index]]
-                usage = {"completion_tokens": tokens, "total_tokens": tokens + len(encoded[index])}
+        for members, answers in self._answers([encoded[index] for index in fits], [keys[index] for index in fits]):
+            for index, tokens in zip((fits[member] for member in members), answers, strict=True):
+                rows, (text, reason) = groups[keys[index]], self._decoded(tokens, encoded[index])
+                usage = {"completion_tokens": len(tokens), "total_tokens": len(tokens) + len(encoded[index])}
                 self.log.add(
                     Answer(
                         key=keys[index], prompt_id=rows[0].prompt_id, answer=text, finish_reason=reason, usage=usage
@@ -136,23 +138,43 @@ class LocalChatScorer(AnsweringScorer):
         ids: list[int] = encoded["input_ids"]
         return ids
 
-    def _generate(self, encoded: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[str, int, str]]:
-        """Text, number of tokens and why it ended, for each of the prompts, which are equally long."""
-        ids = torch.tensor(encoded, device=self.model.device)
-        ends = self._ends()
+    def _answers(self, encoded: Sequence[list[int]], keys: Sequence[str]) -> Iterator[Answered]:
+        """Places of prompts and the tokens of their answers, batch by batch."""
+        most, ends = self.options.max_tokens, self._ends()
+        chooser = _Chooser(self.options.temperature, keys, self.model)
+        many = generator(self.model, max(encoded, key=len), most) if len(encoded) > 1 else None
+        if many is not None:
+            batches = many.answers(encoded, chooser.choose, ends=ends, most=most, batch_size=self.batch_size)
+        else:
+            batches = self._equally_long(encoded, chooser)
+        for places, answers in batches:
+            for number, place in enumerate(places):
+                if chooser.unclear(place, len(answers[number])) and len(places) > 1:
+                    alone = _Chooser(self.options.temperature, [keys[place]], self.model)
+                    answers[number] = self._generate([encoded[place]], alone, [0])[0]
+            yield places, answers
+
+    def _equally_long(self, encoded: Sequence[list[int]], chooser: "_Chooser") -> Iterator[Answered]:
+        for places in length_batches([len(ids) for ids in encoded], self.batch_size):
+            yield places, self._generate([encoded[place] for place in places], chooser, places)
+
+    def _generate(
+        self, encoded: Sequence[Sequence[int]], chooser: "_Chooser", places: Sequence[int]
+    ) -> list[list[int]]:
+        """Answers to equally long prompts as the library gives them, each with the token that ended it, if any."""
+        ids, ends = torch.tensor(encoded, device=self.model.device), self._ends()
         chosen = GenerationConfig(  # type: ignore[no-untyped-call]
             do_sample=False, num_beams=1, repetition_penalty=1.0, max_new_tokens=self.options.max_tokens,
             eos_token_id=ends or None, pad_token_id=ends[0] if ends else 0,
         )  # fmt: skip
-        noise = [_Sampler(self.options.temperature, keys, self.model.device)] if self.options.temperature else []
         with torch.inference_mode():
             whole = self.model.generate(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
                 generation_config=chosen,
-                logits_processor=LogitsProcessorList(noise),
+                logits_processor=LogitsProcessorList([lambda _, logits: chooser.weighed(logits, places)]),
             )
-        return [self._decoded(row, ends) for row in whole[:, ids.shape[1] :].tolist()]
+        return [_until(row, ends) for row in whole[:, ids.shape[1] :].tolist()]
 
     def _ends(self) -> list[int]:
         """Tokens that end an answer, by the generation settings of the model or else by its tokenizer."""
@@ -160,11 +182,18 @@ class LocalChatScorer(AnsweringScorer):
         found = self.tokenizer.eos_token_id if found is None else found
         return [] if found is None else [found] if isinstance(found, int) else list(found)
 
-    def _decoded(self, row: list[int], ends: Sequence[int]) -> tuple[str, int, str]:
-        stop = next((place for place, token in enumerate(row) if token in ends), len(row))
-        reason = CUT_OFF if stop == len(row) else "stop"
-        text = self.tokenizer.decode(row[:stop], skip_special_tokens=True)
-        return text.encode(errors="replace").decode(), min(stop + 1, len(row)), reason
+    def _decoded(self, tokens: Sequence[int], asked: Sequence[int]) -> tuple[str, str]:
+        """The text of an answer and why it ended; a reasoning that the chat template has begun is marked as one."""
+        ended = bool(tokens) and tokens[-1] in self._ends()
+        text = self.tokenizer.decode(tokens[:-1] if ended else tokens, skip_special_tokens=True)
+        begun = self.tokenizer.decode(asked[-_TAG_TOKENS:]).rstrip().endswith(_TAG)
+        whole = f"{_TAG}{text}" if begun else text
+        return whole.encode(errors="replace").decode(), "stop" if ended else CUT_OFF
+
+
+def _until(tokens: list[int], ends: Sequence[int]) -> list[int]:
+    """Tokens up to the first that ends an answer, with it; what follows is padding."""
+    return tokens[: next((place for place, token in enumerate(tokens, start=1) if token in ends), len(tokens))]
 
 
 def without_system(told: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
@@ -183,19 +212,47 @@ def open_ids(tokenizer: Any, text: str) -> list[int]:
     return ids
 
 
-class _Sampler(LogitsProcessor):
-    """Turns the likeliest token into a draw from the softmax: argmax of logits / temperature plus Gumbel noise.
+# By how much the highest of all logits must lead for rounding not to matter, in parts of the largest: several times
+# what padding and company were seen to change. Coarser types round so much that most draws would be narrow.
+_CLEAR = {torch.float64: 1e-13, torch.float32: 2e-5}
 
-    Each row has a generator of its own, seeded by its key. (Gumbel-max trick: Maddison et al. 2014.)
+
+class _Chooser:
+    """Chooses the likeliest token, or by noise on the logits one drawn from the softmax, and knows how narrowly.
+
+    Each prompt has a generator of its own, seeded by its key. (Gumbel-max trick: Maddison et al. 2014.)
     """
 
-    def __init__(self, temperature: float, keys: Sequence[str], device: torch.device) -> None:
-        self.temperature = temperature
-        self.generators = [torch.Generator(device).manual_seed(int(key[:15], 16)) for key in keys]
+    def __init__(self, temperature: float, keys: Sequence[str], model: Any) -> None:
+        self.temperature, self.clear = temperature, _CLEAR.get(model.dtype)
+        self.generators = [torch.Generator(model.device).manual_seed(int(key[:15], 16)) for key in keys]
+        self.chosen = [0] * len(keys)  # tokens of each prompt
+        self.first: dict[int, int] = {}  # and its first that was chosen narrowly
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """The scores with noise, shape (rows, vocabulary)."""
-        noise = torch.empty_like(scores)
-        for row, generator in zip(noise, self.generators, strict=True):
-            row.exponential_(generator=generator)
-        return scores / self.temperature - noise.log()
+    def choose(self, logits: torch.Tensor, places: Sequence[int]) -> list[int]:
+        """The next token of each of some prompts; ``logits`` has the shape (prompts, vocabulary)."""
+        chosen: list[int] = self.weighed(logits, places).argmax(dim=-1).tolist()
+        return chosen
+
+    def unclear(self, place: int, tokens: int) -> bool:
+        """Whether one of so many tokens of a prompt was chosen narrowly."""
+        return self.first.get(place, tokens) < tokens
+
+    def weighed(self, logits: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
+        """What is to be taken the highest of, shape (prompts, vocabulary)."""
+        weighed = self._noisy(logits, places) if self.temperature else logits
+        if self.clear is not None:
+            highest = weighed.topk(2, dim=-1).values
+            margin = logits.abs().amax(dim=-1) * self.clear / (self.temperature or 1.0)
+            narrow = ~(highest[:, 0] - highest[:, 1] > margin)  # also where they are no numbers
+            for place, is_narrow in zip(places, narrow.tolist(), strict=True):
+                if is_narrow:
+                    self.first.setdefault(place, self.chosen[place])
+                self.chosen[place] += 1
+        return weighed
+
+    def _noisy(self, logits: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
+        noise = torch.empty_like(logits)
+        for row, place in zip(noise, places, strict=True):
+            row.exponential_(generator=self.generators[place])
+        return logits / self.temperature - noise.log()

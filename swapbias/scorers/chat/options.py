@@ -41,6 +41,7 @@ class ChatOptions:
         price_in, price_out: currency units per million tokens, for what it costs.
         max_cost: most currency units that asking may cost; None: any number.
         stop_early: results are looked at while they come, and experiments that are decided are asked no more.
+        no_seed: send none, to a service that refuses it.
         seed: trial t is asked with seed + t.
         attempts: how often a request is tried before the run stops; where the service limits the rate, more often,
             for two minutes at least.
@@ -67,6 +68,7 @@ class ChatOptions:
     timeout: float = option(60.0, "Seconds that one attempt may take.", least=0.001)
     price_in: float | None = option(None, "Price of a million prompt tokens.", least=0.0)
     price_out: float | None = option(None, "Price of a million answer tokens.", least=0.0)
+    no_seed: bool = option(False, "Send no seed, to a service that refuses it.")
     max_cost: float | None = option(None, "Ask no further round of trials beyond this cost.", least=0.0)
     stop_early: bool = option(False, "Look at results between trials; ask on only where nothing is decided.")
     seed: int = 0

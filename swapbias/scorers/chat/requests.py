@@ -30,6 +30,12 @@ PASSING = (408, 409, 425, LIMITED)  # besides 5xx: states that pass
 # Where the services are strict about types, the library itself stumbles over bodies of another shape.
 FAILURES = (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, TypeError, AttributeError)
 NOTHING = "something else than an answer came back"
+LENGTHS = ("max_tokens", "max_completion_tokens")  # names of the most tokens: OpenAI's newer models refuse the first
+REFUSED, UNPROCESSABLE = 400, 422
+WAYS_OUT = {  # of settings that some models refuse, such as those that think first
+    "temperature": "Start a new run with the --temperature that it takes, mostly 1",
+    "seed": "Start a new run with --no-seed, and trials will differ from run to run",
+}
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 _SECONDS = (86_400, 3_600, 60, 1, 0.001)
@@ -195,7 +201,12 @@ class _Client(AsyncInferenceClient):
     async def completion(self, *, messages: Sequence[Mapping[str, str]], **asked: Any) -> ChatCompletionOutput:
         """An answer of the service's older endpoint, which knows no roles: the turns stand one below the other."""
         logprobs = asked.pop("top_logprobs") if asked.pop("logprobs") else None
-        payload = {**asked, "prompt": "".join(f"{turn['content']}\n" for turn in messages), "logprobs": logprobs}
+        payload = {
+            **asked.pop("extra_body"),
+            **asked,
+            "prompt": "".join(f"{turn['content']}\n" for turn in messages),
+            "logprobs": logprobs,
+        }
         response = await self._session.post(
             f"{str(self.model).rstrip('/')}/completions",
             json={name: value for name, value in payload.items() if value is not None},
@@ -244,6 +255,7 @@ class _Asking:
         self.end: tuple[Trouble, Prompt, int] | None = None  # the trouble that ended it, whose, after how many tries
         self.stopped = asyncio.Event()
         self.not_before = 0.0
+        self.length = LENGTHS[0]  # the name that this service takes
         self.steps, self.slowed = 0, 0.0  # of the shared backoff, and when it took the last
         self.answered = 0.0  # when the last answer came
 
@@ -277,7 +289,7 @@ class _Asking:
         """The answer, or None once the pass is stopped."""
         begun, until, tried = time.monotonic(), 0.0, 0
         while not await self._rest(until):
-            sent = time.monotonic()
+            sent, length = time.monotonic(), self.length
             try:
                 async with asyncio.timeout(self.options.timeout):
                     answer = await self._attempt(client, key, prompt)
@@ -286,6 +298,9 @@ class _Asking:
             else:
                 self._note_answer(sent)
                 return answer
+            if trouble.status == REFUSED and length == LENGTHS[0] and LENGTHS[1] in trouble.told:
+                self.length = LENGTHS[1]
+                continue  # nothing was generated, so that nothing is paid for twice
             tried, now = tried + 1, time.monotonic()
             patient = trouble.limited and now - max(begun, self.answered) < PATIENCE
             if not trouble.passes or (tried >= self.options.attempts and not patient):
@@ -329,10 +344,10 @@ class _Asking:
             messages=turns(prompt.text),
             model=self.model,
             temperature=1.0 if odds else options.temperature,  # where it acts on what is told, 1 is the plain softmax
-            seed=None if odds else options.seed + trial_of(prompt.prompt_id),
-            max_tokens=1 if odds else options.max_tokens,
+            seed=None if odds or options.no_seed else options.seed + trial_of(prompt.prompt_id),
             logprobs=odds or None,
             top_logprobs=options.top_logprobs if odds else None,
+            extra_body={self.length: 1 if odds else options.max_tokens},
         )
         choice = found.choices[0] if found.choices else None
         error = found.get("error") or (choice.get("error") if choice else None)
@@ -369,6 +384,9 @@ class _Asking:
                 said += "; not every service gives log-probabilities: --scoring sampled needs none"
         else:
             said = f"did not answer {prompt.prompt_id} in {tried} attempts ({told})"
+        for name, way in WAYS_OUT.items():
+            if trouble.status in (REFUSED, UNPROCESSABLE) and name in trouble.told:
+                said = f"{said}. {way}"
         kept = f"Answers kept in {log.path.name if log.path else 'memory'}: {len(log)}"
         way = "go on with swapbias audit --resume DIR" if log.path else "score again to go on"
         kind = UsageError if trouble.status in (401, 403, 404) else ValueError

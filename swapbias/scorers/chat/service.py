@@ -174,6 +174,17 @@ class AnsweringScorer(Scorer):
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
 
+    @property
+    def cut_note(self) -> str:
+        """Of all answers of its log."""
+        cut, every = sum(answer.truncated for answer in self.log.known.values()), len(self.log)
+        if not cut:
+            return ""
+        return (
+            f"{self.model_id}: {cut:,} of {every:,} answers ({100 * cut / every:.1f} %) were cut off at "
+            f"{self.options.max_tokens} tokens and are read as far as they go."
+        )
+
     @abstractmethod
     def _ask(self, left: Mapping[str, Sequence[Prompt]], report: Progress, expected: int) -> None:
         """Put the answers to these requests into the log, of ``expected`` in all."""

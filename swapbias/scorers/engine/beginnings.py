@@ -70,10 +70,10 @@ def can_share(model: Any, ids: Sequence[int]) -> bool:
             rest = None if cache is None else _go_on(model, one[:, half:].expand(2, -1), cache).logits
         except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # as families refuse
             return False
-        return rest is not None and _alike(rest, whole)
+        return rest is not None and alike(rest, whole)
 
 
-def _alike(found: torch.Tensor, expected: torch.Tensor) -> bool:
+def alike(found: torch.Tensor, expected: torch.Tensor) -> bool:
     """Whether logits give the same probabilities, up to rounding of their type; never where they are not finite."""
     if found.shape[1:] != expected.shape[1:]:
         return False

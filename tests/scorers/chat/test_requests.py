@@ -110,6 +110,51 @@ def test_a_key_within_such_an_error_is_not_shown(monkeypatch):
     assert "sk-in-the-body" not in str(raised.value)
 
 
+# Settings that a model refuses
+
+
+def refusing(server, setting, message):
+    """A service whose models do not know a setting, in the words of OpenAI."""
+    told = Reply({"error": {"message": message, "param": setting, "code": "unsupported_parameter"}}, 400)
+    return lambda prompt, n: told if setting in server.requests[-1] else None
+
+
+def test_a_model_that_wants_another_name_for_the_most_tokens_is_asked_by_it():
+    message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'."
+    with ChatServer(upper) as server:
+        server.fault = refusing(server, "max_tokens", message)
+        found = scorer_of(server, max_tokens=9, concurrency=1).score(rows(5))
+        sent = [{name: body[name] for name in asking.LENGTHS if name in body} for body in server.requests]
+    assert [one.answer for one in found] == [f"TEXT {number}" for number in range(5)]
+    assert sent == [{"max_tokens": 9}, *[{"max_completion_tokens": 9}] * 5]
+
+
+def test_a_service_that_refuses_both_names_is_told_of_and_not_asked_for_ever():
+    message = "neither max_tokens nor max_completion_tokens is known here"
+    with ChatServer(upper, fault=lambda prompt, n: Reply({"error": {"message": message}}, 400)) as server:
+        with pytest.raises(ValueError, match=r"cannot answer s0/t0 .400: neither max_tokens nor"):
+            scorer_of(server, concurrency=1).score(rows(5))
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "way"), [("temperature", "that it takes, mostly 1"), ("seed", "with --no-seed, and trials")]
+)
+def test_a_setting_that_a_model_refuses_is_named_with_the_way_out(setting, way):
+    message = f"Unsupported value: '{setting}' does not support 0 with this model."
+    with ChatServer(upper) as server:
+        server.fault = refusing(server, setting, message)
+        with pytest.raises(ValueError, match=f"{setting}.*Start a new run .*{way}"):
+            scorer_of(server, concurrency=1).score(rows(1))
+        assert len(server.requests) == 1
+
+
+def test_without_a_seed_none_is_sent():
+    with ChatServer(upper) as server:
+        server.fault = refusing(server, "seed", "Unknown name 'seed'")
+        assert scorer_of(server, no_seed=True).score(rows(1))[0].answer == "TEXT 0"
+
+
 # Limited rates
 
 
@@ -200,7 +245,28 @@ def test_the_wait_of_a_header_is_kept(clock):
     assert 1_090 <= clock.seconds < 1_091
 
 
-# Answers cut off before they say anything
+# Thinking, and answers cut off
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])  # of vLLM, llama.cpp and DeepSeek; of others
+def test_thinking_in_a_field_of_its_own_is_no_answer(name, tmp_path):
+    reply = cut_off("B", **{name: "The clerk, so A"})
+    reply.body["choices"][0]["finish_reason"] = "stop"
+    with ChatServer(upper, fault=lambda prompt, n: reply) as server:
+        scorer = scorer_of(server)
+        scorer.log = AnswerLog(tmp_path / "answers.jsonl")
+        assert [one.answer for one in scorer.score(rows(2))] == ["B", "B"]
+    assert "clerk" not in scorer.log.path.read_text()
+
+
+def test_how_many_answers_were_cut_off_is_told():
+    with ChatServer(upper, fault=lambda prompt, n: cut_off("The") if prompt == "text 3" else None) as server:
+        scorer = scorer_of(server, max_tokens=7)
+        scorer.score(rows(3))
+        assert scorer.cut_note == ""
+        scorer.score(rows(8))
+    expected = "tiny: 1 of 8 answers (12.5 %) were cut off at 7 tokens and are read as far as they go."
+    assert scorer.cut_note == expected
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,11 @@ import urllib.request
 from collections import Counter
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
+from swapbias.audit.audit import start
+from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
 from swapbias.scorers.chat.answers import Answer, AnswerLog
 from swapbias.scorers.chat.options import ChatOptions
@@ -594,10 +597,21 @@ def test_a_prompt_too_long_for_the_model_is_not_scored(chat_model):
 
 
 def test_an_answer_ends_at_the_end_token_of_the_model(chat_model):
+    from swapbias.scorers.chat.local import _until
+
     scorer = local(chat_model)
     scorer.model.generation_config.eos_token_id = [5, 6]
-    assert scorer._decoded([40, 41, 6, 42], scorer._ends()) == (scorer.tokenizer.decode([40, 41]), 3, "stop")
-    assert scorer._decoded([40, 41], scorer._ends())[1:] == (2, "length")
+    assert _until([40, 41, 6, 42, 5], scorer._ends()) == [40, 41, 6]
+    assert scorer._decoded([40, 41, 6], [40]) == (scorer.tokenizer.decode([40, 41]), "stop")
+    assert scorer._decoded(_until([40, 41], scorer._ends()), []) == (scorer.tokenizer.decode([40, 41]), "length")
+
+
+def test_a_reasoning_that_the_template_begins_is_no_answer(chat_model):
+    scorer = local(chat_model)
+    scorer.tokenizer.chat_template = "{{ messages[0]['content'] }}<think>\n"
+    with pytest.raises(UsageError, match="cut off at 4 tokens before they said anything"):
+        scorer.score(rows(3))
+    assert all(one.answer.startswith("<think>") and one.unsaid for one in scorer.log.known.values())
 
 
 # Answer odds
@@ -672,26 +686,28 @@ def test_candidates_that_are_not_two_answers_are_named(odds, candidates):
 
 
 @pytest.fixture
-def transformers_server(chat_model, tmp_path):
+def served(tmp_path):
+    """A tiny model with a chat template, and the address where ``transformers serve`` answers for it."""
     from transformers import AutoTokenizer
     from transformers.utils.import_utils import is_serve_available
 
     if not is_serve_available():
         pytest.skip("needs transformers serve: pip install 'transformers[serving]'")
-    tokenizer = AutoTokenizer.from_pretrained(chat_model)
-    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{{ '\n' }}{% endfor %}"
-    tokenizer.save_pretrained(chat_model)
+    folder = tiny.save_causal(tmp_path / "served", positions=1024)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '\n' }}{% endfor %}"
+    tokenizer.save_pretrained(folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = "from transformers.cli.transformers import main; main()"
-    given = ["serve", str(chat_model), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
+    given = ["serve", str(folder), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
     with (tmp_path / "serve.log").open("w") as log:
         process = subprocess.Popen([sys.executable, "-c", command, *given], stdout=log, stderr=log)
         try:
             if not _healthy(f"http://127.0.0.1:{port}/health", process):
                 pytest.skip(f"transformers serve does not start here: {(tmp_path / 'serve.log').read_text()[-200:]}")
-            yield f"http://127.0.0.1:{port}/v1"
+            yield folder, f"http://127.0.0.1:{port}/v1"
         finally:
             process.kill()
             process.wait()
@@ -709,9 +725,15 @@ def _healthy(url, process):
     return False
 
 
-def test_transformers_serve_is_asked_for_real(chat_model, transformers_server):
-    options = ChatOptions(base_url=transformers_server, max_tokens=4, temperature=0.0)
-    scorer = ChatScorer(str(chat_model), options)
-    found = scorer.score(rows(3))
-    assert len(scorer.log) == 3
-    assert found[0].parts["tokens"] > 4
+def test_an_audit_over_transformers_serve_equals_that_of_the_model_here(served, tmp_path, quiet):
+    # The vignettes have a system turn and a worked example; at temperature 0 both take the likeliest tokens.
+    folder, url = served
+    asked = {"model": str(folder), "trials": 1, "temperature": 0.0, "max_tokens": 6}
+    items = []
+    for name, options in (("here", ChatOptions(**asked)), ("there", ChatOptions(**asked, base_url=url))):
+        settings = Settings(studies=("stigma_vignettes:conditions",), limit=8, options=(options,))
+        run, _ = start(settings, tmp_path / name, draw=False, **quiet)
+        items.append(run.items("stigma_vignettes").drop(columns="model_id"))
+    here, there = items
+    assert len(set(here["answer"])) > 1
+    pd.testing.assert_frame_equal(here, there)
