@@ -24,6 +24,7 @@ class ChatOptions:
         base_url: any OpenAI-compatible endpoint (``http://host:port/v1``); None: Hugging Face Inference Providers, or
             this machine.
         provider: which inference provider, or ``local``; None leaves the choice to the service.
+        log: an eval log of inspect_ai whose answers are read in place of asking; all else is as it says.
         trials: how often each prompt is asked; the rows say which trial they are (``prompt_id`` ends in ``/t3``).
         temperature: 0 gives the likeliest answer.
         max_tokens: most tokens of an answer.
@@ -46,6 +47,7 @@ class ChatOptions:
     )
     base_url: str | None = option(None, "OpenAI-compatible endpoint; none: Hugging Face Inference Providers.")
     provider: str | None = option(None, "Inference provider, or local: run the Hub id with transformers here.")
+    log: str | None = option(None, "Eval log of inspect_ai: its answers are read and nothing is asked.", place=True)
     trials: int = option(5, "Times each prompt is asked.", least=1, most=1_000)  # beyond, the rows fill a memory
     temperature: float = option(1.0, "Of the chat model.", least=0.0)
     max_tokens: int = option(16, "Most tokens of an answer; models that think first need thousands.", least=1)
@@ -70,7 +72,7 @@ class ChatOptions:
         """Whether the model runs on this machine, with transformers."""
         if self.provider == LOCAL:
             return True
-        return self.base_url is None and self.model is not None and Path(self.model).is_dir()
+        return self.log is None and self.base_url is None and self.model is not None and Path(self.model).is_dir()
 
     def check(self) -> None:
         """Refuse a service and its settings for a model that runs here.
