@@ -89,7 +89,7 @@ def read_header(path: Path) -> Logged:
         ValueError: it cannot be read.
     """
     log = _read(path, header_only=True)
-    spec, made = log.eval, log.plan.config.merge(log.eval.model_generate_config)
+    spec, made = log.eval, log.eval.model_generate_config.merge(log.plan.config)  # as inspect asks: the task's wins
     package, _, study = (spec.task_registry_name or spec.task).rpartition("/")
     if package != PACKAGE:
         raise UsageError(
@@ -214,7 +214,7 @@ def _plain(sample: Any) -> bool:
     if not sample.output.choices:
         return True
     said = tuple((one.role, one.text) for one in sample.messages)
-    return said[:-1] == _input(sample) and said[-1][0] == "assistant"
+    return said[:-1] == _input(sample) and [role for role, _ in said[-1:]] == ["assistant"]
 
 
 def _answers(

@@ -22,7 +22,7 @@ from swapbias.errors import UsageError  # noqa: E402
 from swapbias.findings import findings_table  # noqa: E402
 from swapbias.privacy import private_strings, public_manifest  # noqa: E402
 from swapbias.scorers.chat import ChatOptions  # noqa: E402
-from swapbias.scorers.chat.logs import asked_prompts  # noqa: E402
+from swapbias.scorers.chat.logs import asked_prompts, read_header  # noqa: E402
 from swapbias.studies import load_corpus, studies, turns  # noqa: E402
 from tests.scorers.chat.server import ChatServer  # noqa: E402
 
@@ -247,6 +247,19 @@ def test_a_log_of_something_else_is_refused(log, tmp_path, quietly, change, said
     with pytest.raises(UsageError, match=said):
         start(of_log(path), tmp_path / "run", **quietly)
     assert not (tmp_path / "run").exists()
+
+
+def test_settings_of_the_task_go_before_those_of_the_model(log, tmp_path):
+    def change(copy):
+        copy.eval.model_generate_config.temperature, copy.eval.model_generate_config.seed = 0.9, 7
+        copy.eval.model, copy.eval.model_args = "hf/OWNER/NAME", {"revision": "abc123", "api_key": "sk-secret"}
+
+    logged = read_header(edited(log, tmp_path / "edited.json", change))
+    assert (logged.options.model, logged.options.temperature) == ("hf/OWNER/NAME", 0.5)
+    assert (logged.identity["seed"], logged.identity["revision"]) == (7, "abc123")
+    assert "sk-secret" not in repr(logged)
+    here = edited(log, tmp_path / "here.json", lambda copy: setattr(copy.eval, "model", "hf//home/me/model"))
+    assert read_header(here).options.model == "/home/me/model"  # which public manifests shorten
 
 
 def broken_zip(content):
