@@ -25,7 +25,7 @@ FLOAT32 = 1e-4  # of a sum of some twenty log-probabilities whose batches and pa
 STUDIES = {
     "coreference_schemas": ("sentences", lambda index: index // 3 % 24 == 0),
     "adjective_coreference": ("odds", lambda index: index // 2 % 48 == 0),
-    "social_distance": ("antonyms", lambda index: index % 150 in (0, 67)),
+    "social_distance": ("antonyms", lambda index: index % 300 in (0, 67)),
 }
 
 
