@@ -3,8 +3,9 @@ VENV   ?= .venv
 PYTHON ?= python3
 READY  := $(VENV)/.ready
 NODE   := build/node
+INSPECT := build/inspect
 
-.PHONY: setup audit test test-pythons test-oldest docs bench lint types release-check clean
+.PHONY: setup audit test test-pythons test-oldest test-inspect docs bench lint types release-check clean
 
 setup: $(READY)
 
@@ -43,6 +44,15 @@ test-oldest:
 	$(PYTHON) -m venv --clear $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable . $(CORE_ENV)
 	$(VENV)-oldest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(CORE)
+
+# Tasks and logs of inspect_ai, whose libraries lie apart and before the others on the path: it takes older versions of two
+# of them than the rest is tested with.
+test-inspect: $(INSPECT)/.ready
+	PYTHONPATH=$(INSPECT) $(VENV)/bin/python -m pytest tests/scorers/chat/test_logs.py
+
+$(INSPECT)/.ready: constraints-inspect.txt $(READY)
+	$(VENV)/bin/python -m pip install --quiet --upgrade --constraint constraints-inspect.txt --target $(INSPECT) inspect_ai
+	touch $@
 
 # The site of README.md and docs/, without the network; a broken link or reference is an error.
 docs: $(READY)

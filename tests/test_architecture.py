@@ -20,7 +20,7 @@ ROOMS = {
     "measures": {"numpy", "scipy"},
     "studies": set(),
     "privacy": set(),
-    "scorers": {"huggingface_hub", "numpy", "safetensors", "tokenizers", "torch", "transformers"},
+    "scorers": {"huggingface_hub", "inspect_ai", "numpy", "safetensors", "tokenizers", "torch", "transformers"},
     "swapping": {"numpy", "pyarrow"},
     "notes": set(),
     "findings": {"numpy", "pandas"},

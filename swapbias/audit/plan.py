@@ -135,7 +135,7 @@ def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None
     except ValueError as error:
         raise UsageError(f"{path}: a setting is of the wrong type ({error.__cause__}). Correct it.") from error
     beside = [str((path.parent / one).resolve()) if (path.parent / one).exists() else one for one in models]
-    return beside, replace(settings, model=beside[0] if beside else None), None
+    return beside, _spelled(replace(settings, model=beside[0] if beside else None)), None
 
 
 def _known(path: Path, name: str, known: Sequence[str], where: str = "") -> None:
@@ -174,7 +174,23 @@ def settings_of(
     named = _absolute(model, (VADER,)) if model else None
     if revision is not None:
         named = with_revision(None if named == VADER else named, revision)
-    return Settings(model=named, studies=tuple(studies), load=load, options=tuple(options), **more)
+    return _spelled(Settings(model=named, studies=tuple(studies), load=load, options=tuple(options), **more))
+
+
+def _spelled(settings: Settings) -> Settings:
+    """The settings with what the options of kinds say by pointing at it.
+
+    Raises:
+        UsageError: they name the studies, and so does the user.
+    """
+    own = {one.options: one.spelled(settings.of(one.options)) for one in kinds() if one.options}
+    studies = tuple(name for _, names in own.values() for name in names)
+    if studies and settings.studies:
+        raise UsageError(
+            f"A log says which study was asked, and {', '.join(settings.studies)} is named too. Drop it."
+        )
+    spelled = tuple(own[type(one)][0] if type(one) in own else one for one in settings.options)
+    return replace(settings, options=spelled, studies=settings.studies or studies)
 
 
 def _filled(made: Any, given: Mapping[str, Any]) -> Any:

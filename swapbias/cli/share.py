@@ -72,16 +72,55 @@ def share(
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    to: Annotated[str, typer.Option(help="every-eval-ever, lm-eval or csv.")],
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN | lm-eval STUDY", help="A finished run, or a study for lm-eval to run."),
+    ],
     folder: Annotated[Path, typer.Option("--out", help="A new folder to write to.")],
-    by: Annotated[str, typer.Option(help="Who ran the audit, where the form has a place for it.")] = "",
+    to: Annotated[str | None, typer.Option(help="Of a run: every-eval-ever, lm-eval or csv.")] = None,
+    by: Annotated[str, typer.Option(help="Of a run: who made it, where the form has a place for it.")] = "",
 ) -> None:
-    """Write a run in the form of another evaluator; scored prompts of private notes stay."""
-    from swapbias.audit import Run, export_run
+    """Write a run in the form of another evaluator, or a study as tasks of lm-evaluation-harness.
 
-    written = export_run(Run.open(run), to, folder, by=by, say=say)
+    swapbias export RUN --to every-eval-ever|lm-eval|csv --out DIR; scored prompts of private notes stay.
+
+    swapbias export lm-eval STUDY[:CONFIG] --out DIR; experiments of causal models.
+    """
+    from swapbias.audit import Run, export_run
+    from swapbias.hub import export_study, study_name
+
+    run, study = _exported(what, to, by)
+    written = export_run(Run.open(Path(run)), to or "", folder, by=by, say=say) if run else []
+    written = written or export_study(study_name(study), folder)
     out.print(f"Exported: {len(written)} files in {folder}", soft_wrap=True, markup=False)
+
+
+_TASKS = "lm-eval"  # the form that a study is exported in
+
+
+def _exported(what: list[str], to: str | None, by: str) -> tuple[str, str]:
+    """The run or the study that is meant; the other is blank.
+
+    Raises:
+        UsageError: neither is, or both may be.
+    """
+    run = f"swapbias export {what[-1]} --to every-eval-ever|lm-eval|csv --out DIR"
+    study = f"swapbias export {_TASKS} STUDY --out DIR"
+    if len(what) == 1 and to is not None:
+        return what[0], ""
+    if len(what) == 1 and what[0] == _TASKS:
+        raise UsageError(
+            f"lm-eval is given and no study. Write {study}, or of a run swapbias export RUN --to lm-eval."
+        )
+    if len(what) == 1:
+        raise UsageError(f"{what[0]} is given and no form. Write {run}, or of a study {study}.")
+    if len(what) > 2 or what[0] != _TASKS:
+        raise UsageError(f"{' '.join(what)} is neither one run nor lm-eval and a study. Write {run}, or {study}.")
+    if (Path(what[1]) / "manifest.json").is_file():
+        raise UsageError(f"{what[1]} is a run, and {_TASKS} takes the name of a study. Write {run}.")
+    if to is not None or by:
+        raise UsageError(f"--to and --by are of a run, and {_TASKS} {what[1]} is a study. Drop them.")
+    return "", what[1]
 
 
 def report(run: Annotated[Path, typer.Argument(help="Folder of a finished run.")]) -> None:

@@ -9,6 +9,7 @@ from .client import (
     difference as difference,
 )
 from .corpora import pull_study as pull_study, push_study as push_study
+from .harness import export_study as export_study
 from .jobs import (
     complain as complain,
     prepare_output as prepare_output,

@@ -85,6 +85,8 @@ def _settings(settings: Mapping[str, Any], models: Models, endpoint: str | None)
     if chat:
         kept = {key: value for key, value in chat.items() if key not in UNSHARED}
         public["chat"] = {**kept, "model": _reduced(kept.get("model"), models), "base_url": endpoint}
+        if kept.get("log"):
+            public["chat"]["log"] = _last(kept["log"])
     return public
 
 
@@ -104,7 +106,7 @@ def _taken_out(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each private string with what stands for it, be it so short that it might stand in any text."""
     settings, models = manifest["settings"], manifest.get("models", [])
     notes, chat = _part(settings, "notes"), _part(settings, "chat")
-    for name in (settings.get("model"), notes.get("classifier"), chat.get("model")):
+    for name in (settings.get("model"), notes.get("classifier"), chat.get("model"), chat.get("log")):
         if name and _reduced(name, models) != name:
             yield name, _last(name)
     for model in models:

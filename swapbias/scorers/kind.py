@@ -100,6 +100,10 @@ class Kind(Protocol):
         """Whether settings of its own were asked for."""
         return self.options is not None and request.of(self.options) != self.options()
 
+    def spelled(self, options: Any) -> tuple[Any, tuple[str, ...]]:
+        """Its options with what they point at (a log of answers) spelled out, and the studies that this names."""
+        return options, ()
+
     def check(self, request: Request) -> None:
         """Refuse settings that cannot be meant, with a UsageError."""
         return

@@ -1,12 +1,13 @@
 """Settings of a chat audit: what is refused before anything is written, and what a dry run says."""
 
 import math
+import sys
 from dataclasses import replace
 
 import pytest
 
 from swapbias.audit.audit import start
-from swapbias.audit.plan import Settings, plan, told_plan
+from swapbias.audit.plan import Settings, plan, settings_of, told_plan
 from swapbias.errors import UsageError
 from swapbias.scorers.chat.options import ChatOptions
 from tests import tiny
@@ -118,3 +119,13 @@ def test_the_limit_is_said_to_hold_for_each_trial():
     told = list(told_plan(Settings(studies=STUDY, limit=8, options=(chat(),))))
     assert told[0].startswith("adjective_coreference answers: 40 prompts for tiny; 40 requests to send")
     assert "trial of a chat model" in " ".join(swapbias("audit", "--help").stdout.split())
+
+
+def test_a_log_without_inspect_ai_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "inspect_ai", None)  # an import of it fails
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    (tmp_path / "some.eval").write_bytes(b"PK")
+    with pytest.raises(UsageError, match=r"inspect_ai, which is not installed.*swapbias\[inspect\]"):
+        settings_of(None, (), {"log": str(tmp_path / "some.eval")})
+    with pytest.raises(UsageError, match="--log names the model that answered, and tiny is named too"):
+        plan(Settings(model="tiny", options=(ChatOptions(log="some.eval", model="a"),)), kind="causal")

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
@@ -42,9 +43,21 @@ class Chat(Kind):
     def check(self, request: Request) -> None:
         """Refuse settings that name no model, or that the way it is asked would leave unheard."""
         asked = request.of(ChatOptions)
+        if asked.log and request.model:
+            raise UsageError(
+                f"--log names the model that answered, and {short_name(request.model)} is named too. Drop it."
+            )
         if asked.model is None and self.given(request):
             raise UsageError("Settings of a chat model are given and no model is. Name it with --chat.")
         asked.check()
+
+    def spelled(self, options: Any) -> tuple[Any, tuple[str, ...]]:
+        """With a log, as the model was asked there, and the studies that it was asked."""
+        if options.log is None:
+            return options, ()
+        from swapbias.scorers.chat.logs import logged_options
+
+        return logged_options(options)
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         """The model that is named, where the way to score it suits the experiment."""
@@ -86,6 +99,8 @@ class Chat(Kind):
         from swapbias.scorers.chat.service import ChatScorer
 
         options = _asked(request)
+        if options.log:
+            return f"answers are read from {short_name(options.log)}, and nothing is asked."
         check_provider(options)
         needed = ChatScorer(options.model or "", options).estimate(as_prompts(rows), ())
         more = options.max_requests is not None and needed.requests > options.max_requests
@@ -104,6 +119,10 @@ class Chat(Kind):
             ValueError: a local model that cannot be loaded.
         """
         options = _asked(request)
+        if options.log:
+            from swapbias.scorers.chat.logs import LoggedScorer
+
+            return LoggedScorer.load(Path(options.log), options, as_prompts(rows), say=say)
         if request.of(ChatOptions).local:
             from swapbias.scorers.chat.local import LocalChatScorer
 

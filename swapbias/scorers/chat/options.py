@@ -32,6 +32,7 @@ class ChatOptions:
         scoring: ``sampled`` answers, or ``log-odds``: probabilities of the options of closed questions, one request
             for each order of the options.
         top_logprobs: first tokens that a service tells the probabilities of; most tell 20 at most.
+        log: an eval log of inspect_ai whose answers are read in place of asking; all else is as it says.
         trials: how often each prompt is asked; the rows say which trial they are (``prompt_id`` ends in ``/t3``).
         temperature: 0 gives the likeliest answer.
         max_tokens: most tokens of an answer.
@@ -60,6 +61,7 @@ class ChatOptions:
     endpoint: str = option(CHATS, "Of the service: chat, or completions (base models).")
     scoring: str = option(SAMPLED, "sampled answers, or log-odds of the options (no trials).")
     top_logprobs: int = option(20, "First tokens a service tells, for log-odds.", least=1)
+    log: str | None = option(None, "Eval log of inspect_ai: its answers are read and nothing is asked.", place=True)
     trials: int = option(5, "Times each prompt is asked.", least=1, most=1_000)  # beyond, the rows fill a memory
     temperature: float = option(1.0, "Of the chat model.", least=0.0)
     max_tokens: int = option(16, "Most tokens of an answer; models that think first need thousands.", least=1)
@@ -97,7 +99,7 @@ class ChatOptions:
         """Whether the model runs on this machine, with transformers."""
         if self.provider == LOCAL:
             return True
-        return self.base_url is None and self.model is not None and Path(self.model).is_dir()
+        return self.log is None and self.base_url is None and self.model is not None and Path(self.model).is_dir()
 
     def check(self) -> None:
         """Refuse a service and its settings for a model that runs here, and settings of another way to score.

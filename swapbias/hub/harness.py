@@ -1,0 +1,242 @@
+"""Causal experiments as tasks of lm-evaluation-harness: files that its command runs without this package."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from swapbias import __version__
+from swapbias.audit import Run
+from swapbias.errors import UsageError
+from swapbias.hub.dataset_card import LICENCES, citation, licences, licences_file
+from swapbias.studies import (
+    MASK,
+    Corpus,
+    Experiment,
+    Study,
+    config_rows,
+    fingerprint,
+    load_corpus,
+    load_lexicon,
+    load_study,
+    own_studies,
+    studies,
+    unknown,
+)
+
+Doc = dict[str, Any]
+CODE = "swapbias_tasks"  # the module beside the tasks
+_NAME = re.compile(r"[^A-Za-z0-9]+")
+_KEPT = ("prompt_id", "pair_id", "group", "construct", "condition", "label", "template")
+
+
+class _Function(str):
+    """A function of the module beside the tasks, as a task names it."""
+
+
+def export_study(name: str, out: Path) -> list[Path]:
+    """Write the causal experiments of a study as tasks of lm-evaluation-harness, with their prompts.
+
+    ``lm_eval --tasks swapbias_STUDY --include_path OUT`` runs them. A task reads the log-odds of each prompt as
+    audits do (of two answers, of antonyms; of a text the log-probability after its first word) and shows their mean
+    and, for each contrast, the mean gap that an audit finds over all prompts, without interval or test.
+
+    Args:
+        name: a study, or ``study:config``.
+        out: a new or empty folder.
+
+    Returns:
+        The files, in the order of their paths.
+
+    Raises:
+        UsageError: an unknown study or config, one without causal experiments, a folder that is not empty.
+    """
+    study, _, config = name.partition(":")
+    chosen = list(_chosen(load_study(study), config))
+    Run.check_new(out)
+    corpus, tasks = load_corpus(study), dict[str, Experiment]()
+    files = {f"{CODE}.py": Path(__file__).with_name(f"{CODE}.py").read_text(encoding="utf-8")}
+    for experiment, configs in chosen:
+        task = f"swapbias_{study}_{experiment.name}"
+        docs = [doc for one in configs for doc in _docs(experiment, config_rows(corpus.name, one))]
+        tasks[task] = experiment
+        files[f"{task}.jsonl"] = "".join(json.dumps(doc, ensure_ascii=False) + "\n" for doc in docs)
+        files[f"{task}.yaml"] = _yaml(_task(task, corpus, experiment, configs, docs))
+    group = {"group": f"swapbias_{study}", "task": list(tasks), "metadata": {"version": corpus.version}}
+    files[f"swapbias_{study}.yaml"] = _yaml(group)
+    files["README.md"] = _readme(corpus, tasks)
+    if (notices := licences_file(corpus)) is not None:
+        files[LICENCES] = notices.decode()
+    written = Run(out)
+    for path in sorted(files):
+        written.write(path, files[path].encode())
+    return [out / path for path in sorted(files)]
+
+
+def _chosen(study: Study, config: str) -> Iterator[tuple[Experiment, tuple[str, ...]]]:
+    """The causal experiments of a study with the configs that each reads."""
+    causal = [one for one in study.experiments if one.kind == "causal"]
+    if not causal:
+        every = [*studies(), *own_studies()]
+        able = [one for one in every if any(two.kind == "causal" for two in load_study(one).experiments)]
+        raise UsageError(
+            f"{study.name} has no experiment for causal models, which lm-eval runs: expected {' or '.join(able)}. "
+            "Name another study."
+        )
+    known = [name for one in causal for name in (*one.configs, *one.alternatives)]
+    if config and config not in known:
+        raise unknown(f"config of causal experiments of {study.name}", config, known)
+    for one in causal:
+        if not config:
+            yield one, one.configs
+        elif config in (*one.configs, *one.alternatives):
+            yield one, (config,)
+
+
+def _docs(experiment: Experiment, rows: Iterable[Mapping[str, str]]) -> Iterator[Doc]:
+    """What the harness reads of each row: a context, how it may go on, and on which side of a gap it stands."""
+    paired = experiment.measure == "paired_gap"
+    for row in rows:
+        context, choices = _READINGS[experiment.reading].parts(row)
+        gaps = {_contrast(one): one for one in experiment.gaps if row["group"] in (one.group, one.reference_group)}
+        yield {
+            **{name: row[name] for name in _KEPT},
+            "context": context,
+            "choices": choices,
+            "gaps": list(gaps),
+            "sides": [1 if one.group == row["group"] else -1 for one in gaps.values()],
+            "units": [] if paired else [row[name] for name in reversed(experiment.aggregate)],
+        }
+
+
+def _contrast(one: Experiment) -> str:
+    return "_minus_".join(_NAME.sub("_", name) for name in (one.group, one.reference_group))
+
+
+def _text(row: Mapping[str, str]) -> tuple[str, list[str]]:
+    first, blank, rest = row["text"].partition(" ")
+    if not rest:
+        raise UsageError(f"{row['prompt_id']}: text {row['text']!r}, expected more than one word. Leave it out.")
+    return first, [f"{blank}{rest}"]
+
+
+def _answers(row: Mapping[str, str]) -> tuple[str, list[str]]:
+    return row["text"], [f" {answer}" for answer in row["candidates"].split("|")]
+
+
+def _antonyms(row: Mapping[str, str]) -> tuple[str, list[str]]:
+    before, _, after = row["text"].partition(MASK)
+    words = load_lexicon(f"{row['candidates'].partition('/')[0]}/antonyms").entries()
+    context = before.rstrip()
+    return context, [f"{before[len(context) :]}{word}{after}" for word, _ in words]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How the rows of a reading become requests, the function that reads the replies, and what it gives."""
+
+    parts: Any
+    function: str
+    quantities: tuple[str, ...]
+
+
+_READINGS = {
+    "": _Reading(_text, "of_text", ("log_probability",)),
+    "answers": _Reading(_answers, "of_answers", ("score", "log_odds")),
+    "antonyms": _Reading(_antonyms, "of_antonyms", ("log_odds",)),
+}
+
+
+def _task(task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[str], docs: Sequence[Doc]) -> Doc:
+    reading = _READINGS[experiment.reading]
+    gaps = list(dict.fromkeys(name for doc in docs for name in doc["gaps"]))
+    paired = "gap_of_pairs" if experiment.measure == "paired_gap" else "gap_of_groups"
+    metrics = dict.fromkeys(reading.quantities, "mean")
+    metrics |= {f"{one}_{gap}": paired for one in reading.quantities for gap in gaps}
+    return {
+        "task": task,
+        "custom_dataset": _Function(f"{CODE}.read"),
+        "dataset_kwargs": {"file": f"{task}.jsonl"},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        "num_fewshot": 0,
+        "doc_to_text": "context",
+        "doc_to_choice": "choices",
+        "doc_to_target": 0,
+        "target_delimiter": "",
+        "process_results": _Function(f"{CODE}.{reading.function}"),
+        "metric_list": [
+            {"metric": name, "aggregation": _Function(f"{CODE}.{how}"), "higher_is_better": None}
+            for name, how in metrics.items()
+        ],
+        "metadata": {"version": corpus.version, **_facts(corpus, experiment, configs)},
+    }
+
+
+def _facts(corpus: Corpus, experiment: Experiment, configs: Sequence[str]) -> dict[str, Any]:
+    study = corpus.study
+    return {
+        "question": experiment.question,
+        "direction": experiment.direction,
+        "study": study.title if study else "",
+        "url": study.url if study else "",
+        "licence": ", ".join(licences(corpus)),
+        "corpus": corpus.name,
+        "configs": list(configs),
+        "sha256": fingerprint(row for one in configs for row in config_rows(corpus.name, one)),
+        "made_by": f"swapbias {__version__}",
+    }
+
+
+def _yaml(content: Mapping[str, Any]) -> str:
+    """YAML of plain values, and functions by their names alone."""
+
+    class Dumper(yaml.SafeDumper):
+        """Functions as the harness reads them."""
+
+    Dumper.add_representer(_Function, lambda dumper, one: dumper.represent_scalar("!function", str(one)))
+    text: str = yaml.dump(dict(content), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return text
+
+
+def _readme(corpus: Corpus, tasks: Mapping[str, Experiment]) -> str:
+    told = []
+    for task, one in tasks.items():
+        main, *_ = quantities = _READINGS[one.reading].quantities
+        gaps = ", ".join(f"`{main}_{_contrast(gap)}`" for gap in one.gaps)
+        told += [
+            f"- `{task}`: {one.question}",
+            f"  Of each prompt {' and '.join(f'`{name}`' for name in quantities)};",
+        ]
+        told += [f"  mean gaps {gaps}: {one.direction}."]
+    study, cited = corpus.study, citation(corpus.name)
+    return _README.format(
+        name=corpus.name, title=study.title if study else corpus.title, url=study.url if study else "",
+        licences=", ".join(licences(corpus)), version=__version__, code=CODE, tasks="\n".join(told),
+        cited=f"\n```bibtex\n{cited}\n```\n" if cited else "",
+    )  # fmt: skip
+
+
+_README = """# {name} for lm-evaluation-harness
+
+```
+lm_eval --model hf --model_args pretrained=MODEL,dtype=float32 --tasks swapbias_{name} --include_path THIS_FOLDER
+```
+
+{tasks}
+
+`log_odds` are those of the right answer against the wrong one, or of disapproving antonyms against approving ones
+(their mean); `log_probability` is that of a text after its first word; `score` is 1 where the right answer is
+likelier. Natural logarithms. With `--log_samples` the harness writes them for each prompt. The table shows their
+mean, and for each contrast the mean gap over all prompts, which `swapbias audit MODEL --study {name}` finds as well.
+It shows no standard error: prompts share templates and conditions and are not independent. Intervals and tests are
+those of `swapbias audit`.
+
+`swapbias_*.jsonl` holds the prompts, `{code}.py` the functions that the tasks name; neither needs swapbias.
+
+Written by swapbias {version}. Licences of the prompts: {licences}. The study: {title}. {url}
+{cited}"""

@@ -1,0 +1,195 @@
+"""Causal experiments as tasks of lm-evaluation-harness, run by it: the numbers are those of an audit."""
+
+import json
+import math
+import shutil
+import warnings
+
+import pandas as pd
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from swapbias.audit.run import score_rows
+from swapbias.cli import app
+from swapbias.errors import UsageError
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.hub.harness import export_study
+from swapbias.hub.swapbias_tasks import gap_of_groups, gap_of_pairs, mean
+from swapbias.scorers.registry import load_scorer, read_as
+from swapbias.studies import config_rows, load_study
+from tests import tiny
+
+FLOAT32 = 1e-4  # of a sum of some twenty log-probabilities whose batches and padding differ
+# Every so manieth row, so that a run takes seconds; of pairs, runs of neighbours.
+STUDIES = {
+    "coreference_schemas": ("sentences", lambda index: index // 3 % 24 == 0),
+    "adjective_coreference": ("odds", lambda index: index // 2 % 48 == 0),
+    "social_distance": ("antonyms", lambda index: index % 300 in (0, 67)),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model whose tokenizer adds no marks, as those of GPT-2 and most of today do not."""
+    import torch
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+    from tokenizers.pre_tokenizers import ByteLevel
+    from tokenizers.trainers import BpeTrainer
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    texts = [row["text"] for name, (one, _) in STUDIES.items() for row in _rows(name, one)[::11]]
+    made = Tokenizer(BPE())
+    made.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    trainer = BpeTrainer(
+        vocab_size=900, special_tokens=["<|end|>"], initial_alphabet=ByteLevel.alphabet(), show_progress=False
+    )
+    made.train_from_iterator(texts, trainer)
+    torch.manual_seed(0)
+    place = tmp_path_factory.mktemp("causal") / "gpt"
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>", model_max_length=256)
+    config = GPT2Config(
+        vocab_size=len(tokenizer), n_embd=16, n_layer=1, n_head=2, n_positions=256, eos_token_id=0, bos_token_id=0,
+        **tiny.SPREAD,
+    )  # fmt: skip
+    GPT2LMHeadModel(config).save_pretrained(place)
+    tokenizer.save_pretrained(place)
+    return place
+
+
+def _rows(study, experiment):
+    (one,) = [one for one in load_study(study).experiments if one.name == experiment]
+    return [{**row, "experiment": experiment} for name in one.configs for row in config_rows(study, name)]
+
+
+@pytest.fixture(scope="module")
+def harness(folder, tmp_path_factory):
+    """What the harness found of each study, by the few prompts left in its files."""
+    lm_eval = pytest.importorskip("lm_eval", reason="needs lm_eval, which is in the extra dev")
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
+
+    place = tmp_path_factory.mktemp("tasks")
+    for study, (experiment, kept) in STUDIES.items():
+        export_study(study, place / study)
+        path = place / study / f"swapbias_{study}_{experiment}.jsonl"
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(line for index, line in enumerate(lines) if kept(index)))
+    shutil.move(place, place.with_name("moved"))  # tasks find their files wherever they lie
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return lm_eval.simple_evaluate(
+            model=HFLM(pretrained=str(folder), dtype="float32", device="cpu", batch_size=32),
+            tasks=[f"swapbias_{study}" for study in STUDIES],
+            task_manager=TaskManager(include_path=str(place.with_name("moved")), include_defaults=False),
+            log_samples=True, bootstrap_iters=0,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def scorer(folder):
+    return load_scorer(str(folder))
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_harness_finds_what_an_audit_finds(study, harness, scorer):
+    experiment, kept = STUDIES[study]
+    (declared,) = [one for one in load_study(study).experiments if one.name == experiment]
+    rows = [row for index, row in enumerate(_rows(study, experiment)) if kept(index)]
+    scored = score_rows(rows, read_as(scorer, declared.reading))
+    task = f"swapbias_{study}_{experiment}"
+    samples = sorted(harness["samples"][task], key=lambda one: one["doc_id"])
+    name = {"": "log_probability", "answers": "log_odds", "antonyms": "log_odds"}[declared.reading]
+    mine = [row["log_odds" if declared.reading == "answers" else "score"] for row in scored]
+    if declared.reading:  # the number of each prompt itself
+        assert [one[name] for one in samples] == pytest.approx(mine, abs=FLOAT32)
+    else:  # all but the tokens of the first word after its first
+        firsts = [row["text"].split()[0] for row in rows]
+        more = scorer.log_probabilities(firsts)
+        assert [one[name] for one in samples] == pytest.approx(
+            [whole - (part or 0.0) for whole, part in zip(mine, more, strict=True)], abs=FLOAT32
+        )
+    results = harness["results"][task]
+    found = disaggregate(pd.DataFrame(scored), study, robustness=False)
+    gaps = [
+        one
+        for one in found
+        if one.measure == declared.measure and one.slice_by == "all" and not one.subset and not one.view
+    ]
+    assert gaps
+    for one in gaps:
+        quantity = one.score if one.score != "score" or declared.reading == "answers" else name
+        key = f"{quantity}_{one.contrast.replace(' - ', '_minus_')},none"
+        assert results[key] == pytest.approx(one.estimate.value, abs=FLOAT32)
+        assert results[key.replace(",", "_stderr,")] == "N/A"  # prompts are not independent
+    assert results[f"{name},none"] == pytest.approx(mean(one[name] for one in samples))
+
+
+def test_the_files_are_plain_and_say_whose_they_are(tmp_path):
+    written = export_study("coreference_schemas", tmp_path / "out")
+    assert [path.name for path in written] == [
+        "LICENSES.md", "README.md", "swapbias_coreference_schemas.yaml",
+        "swapbias_coreference_schemas_sentences.jsonl", "swapbias_coreference_schemas_sentences.yaml",
+        "swapbias_tasks.py",
+    ]  # fmt: skip
+
+    class Loader(yaml.SafeLoader):
+        """Names of functions as texts."""
+
+    Loader.add_constructor("!function", lambda loader, node: loader.construct_scalar(node))
+    task = yaml.load(written[4].read_text(), Loader=Loader)  # noqa: S506 - a safe one
+    assert {task["custom_dataset"], task["process_results"]} == {"swapbias_tasks.read", "swapbias_tasks.of_text"}
+    assert task["metadata"]["url"] == "https://arxiv.org/abs/1804.09301"
+    assert "mit" in task["metadata"]["licence"]
+    assert "Copyright (c) 2018 Rachel Rudinger" in written[0].read_text()
+    assert "@inproceedings" in written[1].read_text()
+    docs = [json.loads(line) for line in written[3].read_text().splitlines()]
+    assert len(docs) == 720
+    assert docs[1]["context"] + docs[1]["choices"][0] == config_rows("coreference_schemas", "sentences")[1]["text"]
+    again = export_study("coreference_schemas", tmp_path / "again")
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in written]
+
+
+def test_gaps_are_means_of_whole_pairs_and_of_nested_units():
+    pairs = [(1, "a", [], 3.0), (-1, "a", [], 1.0), (1, "b", [], 9.0), (-1, "c", [], 5.0)]
+    assert gap_of_pairs(pairs) == 2.0  # b and c lack a side
+    assert math.isnan(gap_of_pairs(pairs[2:]))
+    groups = [
+        (1, "", ["x", "x1"], 1.0), (1, "", ["x", "x1"], 3.0), (1, "", ["x", "x2"], 4.0), (1, "", ["y", "y1"], 7.0),
+        (-1, "", ["z", "z1"], 1.0),
+    ]  # fmt: skip
+    assert gap_of_groups(groups) == 4.0  # x: mean of 2 and 4; with y's 7: 5; minus 1
+    assert math.isnan(gap_of_groups(groups[:4]))
+
+
+def test_a_config_is_named_and_other_studies_are_refused(tmp_path):
+    written = export_study("adjective_coreference:wino_style-position", tmp_path / "out")
+    (docs,) = [path for path in written if path.suffix == ".jsonl"]
+    assert len(docs.read_text().splitlines()) == len(config_rows("adjective_coreference", "wino_style-position"))
+    with pytest.raises(UsageError, match="Unknown config of causal experiments of social_distance 'agreement'"):
+        export_study("social_distance:agreement", tmp_path / "no")
+    with pytest.raises(UsageError, match="stigma_vignettes has no experiment for causal models"):
+        export_study("stigma_vignettes", tmp_path / "no")
+    with pytest.raises(UsageError, match="is not empty"):
+        export_study("coreference_schemas", tmp_path / "out")
+    assert not (tmp_path / "no").exists()
+
+
+def test_the_command_tells_a_run_from_a_study(tmp_path):
+    def said(*arguments):
+        done = CliRunner().invoke(app, ["export", *arguments, "--out", str(tmp_path / "out")])
+        return str(done.exception or "") or " ".join(done.output.split())
+
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "manifest.json").write_text("{}")
+    assert "given and no study" in said("lm-eval")
+    assert "given and no form" in said(str(run))
+    assert "is a run, and lm-eval takes the name of a study" in said("lm-eval", str(run))
+    assert "is neither one run nor lm-eval and a study" in said(str(run), "coreference_schemas")
+    assert "--to and --by are of a run" in said("lm-eval", "coreference_schemas", "--to", "csv")
+    assert "Unknown study 'coreference'" in said("lm-eval", "coreference")
+    assert "lacks 'swapbias'" in said(str(run), "--to", "lm-eval")
+    assert not (tmp_path / "out").exists()
+    assert "Exported: 6 files in" in said("lm-eval", "coreference_schemas")
