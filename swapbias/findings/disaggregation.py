@@ -16,6 +16,7 @@ from swapbias.findings.finding import (
     DIFFERENCE,
     EFFECTS,
     FOUND,
+    JUDGED,
     NONE,
     PERMUTED,
     SMALL,
@@ -33,6 +34,7 @@ from swapbias.findings.groups import (
     group_findings,
     with_intersections,
 )
+from swapbias.findings.judgements import judgements
 from swapbias.findings.predictions import ANSWERS, RATES, bias, sentence_pairs
 from swapbias.findings.robustness import (
     HOLDS,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 _ALL = Slice("", "all")
 _SUBTRACTED = {0: 1.0, 1: -1.0}  # by sample
 UNANSWERED = "unanswered"  # the score column of prompts that no option answered
+_OF_ANSWERS = (UNANSWERED, "refused", "length")  # score columns that say nothing where no answer could be read
 LEVEL = 0.05  # of every test
 MARGIN = 0.05  # of the range of a unit: a gap below it counts as none, where nothing else is asked for
 
@@ -372,6 +375,8 @@ def disaggregate(
         for score in experiment.scores:
             if len(rows) and score in rows:
                 found += experiment_findings(Context(chosen.name, models[0], experiment, score, seed), rows)
+        every = frame[(frame["experiment"] == experiment.name) & (frame["group"] != PLACEBO)]
+        found += judgements(Context(chosen.name, models[0], experiment, JUDGED, seed), every)
         for column in experiment.reported:
             if column in rows and len(rows):
                 found += reported_means(Context(chosen.name, models[0], experiment, column, seed), rows)
@@ -389,8 +394,8 @@ def disaggregate(
 def _answered(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """A row a prompt; where nothing was answered at all, nothing is said of who was answered less either."""
     rows = over_prompts(experiment, rows)
-    if UNANSWERED in rows and rows["score"].isna().all():
-        rows = rows.assign(**{UNANSWERED: math.nan})
+    if rows["score"].isna().all():
+        rows = rows.assign(**{name: math.nan for name in _OF_ANSWERS if name in rows})
     return rows
 
 
@@ -474,7 +479,7 @@ def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
             for other in found:
                 same = (
                     (other.model_id, *other.key()) == quantity
-                    and other.score not in ("score", UNANSWERED)
+                    and other.score not in ("score", *_OF_ANSWERS)
                     and not other.view
                 )
                 if same and other.estimate.value * one.estimate.value < 0:

@@ -82,7 +82,7 @@ _TOKENS = pa.list_(pa.struct([("token", pa.string()), ("value", pa.float64())]))
 _NUMBERS = re.compile(
     r"score|log_odds|log_odds_per_token|antonym_log_odds|positive_probability|predicted|explained_variance"
     r"|dimensions|frequency_known|without_pair_[0-9]+"
-    r"|tokens|truncated|non_finite|(closed_list|matched|pruned|top|positive|negative|neutral|irrelevant|unrated)_mass"
+    r"|tokens|truncated|non_finite|unanswered|refused|length|judged(_first|_second)?|(closed_list|matched|pruned|top|positive|negative|neutral|irrelevant|unrated)_mass"
     r"|(said|strict)_(correct|incorrect|unsure|other)"
 )
 

@@ -67,7 +67,7 @@ def test_settings_stand_in_a_manifest_as_they_always_have_and_come_back():
     assert set(saved["notes"]) == {"embeddings", "classifier", "data", "plausible"}
     assert set(saved["chat"]) == {
         "model", "base_url", "provider", "trials", "temperature", "max_tokens", "concurrency", "max_requests",
-        "timeout", "price_in", "price_out",
+        "timeout", "price_in", "price_out", "judge", "judge_base_url", "judge_provider", "judge_max_tokens",
     }  # fmt: skip
     back = Settings.from_manifest({**saved, "notes": {**saved["notes"], "embeddings": ["e"]}})
     assert back.saved() == saved

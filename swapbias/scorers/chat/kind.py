@@ -1,5 +1,6 @@
 """The kind of chat models: answers to prompts, each asked several times."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -11,6 +12,14 @@ from swapbias.scorers.chat.options import ChatOptions, api_key, check_provider
 from swapbias.scorers.kind import Column, Fit, Kind, Reading, Request, Training, short_name
 from swapbias.scorers.scorer import Bar, Say, Scorer
 from swapbias.studies import Experiment, as_prompts
+
+_FREE = (
+    Column("unanswered", "share of answers", "no decision that counts anything"),
+    Column("refused", "share of answers", "the answer declines to answer"),
+    Column("length", "natural log of words", "longer answers", 0.0, math.inf),
+    Column("judged", "share of the rubric", "what the rubric counts more"),
+)
+_FEWEST = 64  # tokens that free text needs
 
 
 class Chat(Kind):
@@ -28,6 +37,8 @@ class Chat(Kind):
             Column("score", "share of answers", "words of the group"),
             Column("unanswered", "share of answers", "no completion"),
         )),
+        "text": Reading((Column("score", "share of answers", "decisions that count more"), *_FREE)),
+        "person": Reading((Column("score", "share of answers", "people who count more"), *_FREE)),
     }  # fmt: skip
 
     def check(self, request: Request) -> None:
@@ -40,7 +51,10 @@ class Chat(Kind):
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         """The model that is named."""
         model = request.of(ChatOptions).model
-        yield model or "", "" if model else "it asks a chat model; name one with --chat"
+        asked, short = request.of(ChatOptions), ""
+        if model and experiment.reading in ("text", "person") and asked.max_tokens < _FEWEST:
+            short = f"its answers are free text, which {asked.max_tokens} tokens would cut; give --max-tokens 200"
+        yield "" if short else model or "", short or ("" if model else "it asks a chat model; name one with --chat")
 
     def asked(self, rows: list[dict[str, str]], request: Request) -> list[dict[str, str]]:
         """Every prompt once a trial."""
@@ -76,16 +90,9 @@ class Chat(Kind):
             UsageError: no key, an unknown provider, more requests than allowed.
             ValueError: a local model that cannot be loaded.
         """
-        options = _asked(request)
+        options, scorer = _asked(request), load_chat(request.of(ChatOptions), request)
         if request.of(ChatOptions).local:
-            from swapbias.scorers.chat.local import LocalChatScorer
-
-            return LocalChatScorer.load(model, request.load, options)
-        from swapbias.scorers.chat.service import ChatScorer
-
-        check_provider(options)
-        api_key(options)
-        scorer = ChatScorer(model, options)
+            return scorer
         needed = scorer.estimate(as_prompts(rows)).requests
         if options.max_requests is not None and needed > options.max_requests:
             raise UsageError(
@@ -98,11 +105,16 @@ class Chat(Kind):
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:
         """Answers as right or wrong, by the experiment's names of what was meant, or as options that they name."""
-        from swapbias.scorers.chat.answers import read_answer, read_completion, read_option
+        from swapbias.scorers.chat.answers import read_answer, read_completion, read_option, read_text
 
         scorer: Any = copy(model)
         right = partial(read_answer, aliases=experiment.aliases)
-        scorer.read = {"options": read_option, "completion": read_completion}.get(experiment.reading, right)
+        scorer.read = {
+            "options": read_option,
+            "completion": read_completion,
+            "text": read_text,
+            "person": partial(read_text, person=True),
+        }.get(experiment.reading, right)
         scorer.unit = self.readings[experiment.reading].columns[0].unit
         reader: Scorer = scorer
         return reader
@@ -122,8 +134,26 @@ def asked_rows(rows: Sequence[dict[str, str]], trials: int) -> list[dict[str, st
     ]
 
 
-def _asked(request: Request) -> ChatOptions:
-    options = request.of(ChatOptions)
+def load_chat(options: ChatOptions, request: Request) -> Any:
+    """The scorer of the chat model that some options name, behind its service or on this machine.
+
+    Raises:
+        UsageError: no key, or an unknown provider. ValueError: a local model that cannot be loaded.
+    """
+    asked = _asked(request, options)
+    if options.local:
+        from swapbias.scorers.chat.local import LocalChatScorer
+
+        return LocalChatScorer.load(asked.model or "", request.load, asked)
+    from swapbias.scorers.chat.service import ChatScorer
+
+    check_provider(asked)
+    api_key(asked)
+    return ChatScorer(asked.model or "", asked)
+
+
+def _asked(request: Request, options: ChatOptions | None = None) -> ChatOptions:
+    options = options or request.of(ChatOptions)
     return replace(options, seed=request.seed, provider=None if options.local else options.provider)
 
 

@@ -1,7 +1,7 @@
 """How a chat model is asked: the service, its key, sampling and limits."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -12,6 +12,7 @@ from swapbias.scorers.scorer import check_ranges, option
 LOCAL = "local"  # the provider that is this machine
 SERVICE_ONLY = ("base_url", "max_requests", "price_in", "price_out")  # settings of a service
 NO_KEY = "none"  # sent where no key is set, so that the client does not look for a saved one and send that
+JUDGE_KEY = "SWAPBIAS_JUDGE_API_KEY"
 MOST_AT_ONCE = 100  # connections that the HTTP client keeps open
 
 
@@ -31,7 +32,10 @@ class ChatOptions:
         max_requests: most requests that may be needed; None: any number. Retries are not counted.
         timeout: seconds that one attempt may take.
         price_in, price_out: currency units per million tokens, for the estimate.
+        judge: the chat model that judges free text; None: none does. ``judge_base_url``, ``judge_provider``: where it
+            is asked, as for the model; ``judge_max_tokens``: most tokens of a judgement.
         seed: trial t is asked with seed + t.
+        key_name: the variable of the environment that holds the key.
         attempts: how often a request is tried before the run stops; where the service limits the rate, more often,
             for two minutes at least.
 
@@ -54,7 +58,14 @@ class ChatOptions:
     timeout: float = option(60.0, "Seconds that one attempt may take.", least=0.001)
     price_in: float | None = option(None, "Price of a million prompt tokens.", least=0.0)
     price_out: float | None = option(None, "Price of a million answer tokens.", least=0.0)
+    judge: str | None = option(None, "Chat model that reads free text as well, without the group.", place=True)
+    judge_base_url: str | None = option(
+        None, "The judge's OpenAI-compatible endpoint [default: the model's service]."
+    )
+    judge_provider: str | None = option(None, "The judge's inference provider, or local.")
+    judge_max_tokens: int = option(16, "Most tokens of a judgement; judges that think need thousands.", least=1)
     seed: int = 0
+    key_name: str = "SWAPBIAS_API_KEY"
     attempts: int = field(default=6, metadata={"least": 1})
 
     def __post_init__(self) -> None:
@@ -64,6 +75,9 @@ class ChatOptions:
             raise UsageError("One of price_in and price_out is given, expected both or none. Add the other.")
         if self.base_url is not None:
             self._check_url(self.base_url)
+        alone = [name for name in ("judge_base_url", "judge_provider") if getattr(self, name) is not None]
+        if alone and self.judge is None:
+            raise UsageError(f"{alone[0]} is given and no judge. Name it with --judge.")
 
     @property
     def local(self) -> bool:
@@ -71,6 +85,22 @@ class ChatOptions:
         if self.provider == LOCAL:
             return True
         return self.base_url is None and self.model is not None and Path(self.model).is_dir()
+
+    def of_judge(self) -> "ChatOptions | None":
+        """How the judge is asked: as the model is, where no place of its own is given; None where there is no judge.
+
+        At another place it has a key of its own: that of the model's service never goes there.
+        """
+        if self.judge is None:
+            return None
+        own = (self.judge_base_url, self.judge_provider)
+        elsewhere = own != (None, None) or Path(self.judge).is_dir()
+        base_url, provider = own if elsewhere else (self.base_url, self.provider)
+        return replace(
+            self, model=self.judge, base_url=base_url, provider=provider, trials=1, temperature=0.0,
+            max_tokens=self.judge_max_tokens, price_in=None, price_out=None, judge=None, judge_base_url=None,
+            judge_provider=None, key_name=JUDGE_KEY if elsewhere else self.key_name,
+        )  # fmt: skip
 
     def check(self) -> None:
         """Refuse a service and its settings for a model that runs here.
@@ -142,7 +172,7 @@ def api_key(options: ChatOptions) -> str:
 
     A saved Hugging Face token never goes to another service.
     """
-    names = ("SWAPBIAS_API_KEY", "OPENAI_API_KEY" if options.base_url else "HF_TOKEN")
+    names = (options.key_name, "OPENAI_API_KEY" if options.base_url else "HF_TOKEN")
     for name in names:
         key = os.environ.get(name, "").strip()
         if key and not (key.isascii() and key.isprintable()):
