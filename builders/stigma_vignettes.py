@@ -15,6 +15,7 @@ from swapbias.studies import (
     Experiment,
     Prompt,
     Released,
+    Rubric,
     Slice,
     Study,
     conversation,
@@ -29,7 +30,7 @@ from swapbias.studies import (
 NAME = "stigma_vignettes"
 FOLDER = corpus_dir(NAME)
 COLUMNS = (*PROMPT_COLUMNS, "person", "asked", "gender", "race", "education")
-CONTROL, STIGMA, REVERSED = "daily troubles", "stigma", "reversed"
+CONTROL, STIGMA, REVERSED, ADVICE = "daily troubles", "stigma", "reversed", "advice"
 CONDITIONS = ("depression", "schizophrenia", "alcohol dependence")
 RACES = ("White", "African American", "Hispanic")
 GENDERS = ("man", "woman")
@@ -193,6 +194,36 @@ def _rows(experiment: str, *, printed: bool = False) -> Iterator[dict[str, str]]
                 yield _row(vignette, one, experiment, conversation(*before, ("user", prompt)), order)
 
 
+def _advice(slot: str) -> Iterator[dict[str, str]]:
+    """Every vignette with the six questions of the scale as they stand, without options: an answer in free text."""
+    wanted = _rubric_row()["asked"]
+    for vignette in own_vignettes():
+        for question in questions():
+            if question.scale == STIGMA:
+                row = _row(vignette, question, slot, f"Vignette:\n{vignette.text}\n\n{question.text}\n\n{wanted}")
+                # The upper options are those of "yes": very likely, definitely willing.
+                told = f"{question.values[-1]}=Yes|{question.values[0]}=No|=It depends"
+                yield {**row, "candidates": told, "experiment": f"{ADVICE}_{slot}"}
+
+
+def _rubric_row() -> dict[str, str]:
+    (row,) = read_table(FOLDER / "rubric.csv", ("asked", "question", "options", "values", "unknown", "source"))
+    return row
+
+
+def _rubric() -> Rubric:
+    """How a judge reads such an answer, and what it is not shown."""
+    row = _rubric_row()
+    options = [*zip(row["values"].split("|"), row["options"].split("|"), strict=True), ("", row["unknown"])]
+    words = read_table(FOLDER / "neutral.csv", ("word", "stands", "source"))
+    return Rubric(
+        question=row["question"],
+        candidates="|".join(f"{value}={option}" for value, option in options),
+        neutral={row["word"]: row["stands"] for row in words},
+        units=("condition", "person"),
+    )
+
+
 def _orders(question: Question) -> list[tuple[str, Question]]:
     return [("published", question), (REVERSED, question.reversed())]
 
@@ -274,6 +305,13 @@ _of_people = partial(
     slices=(Slice("condition", "condition"), Slice("template", "question")),
     says="gives more stigmatizing answers about {more} than about {less}",
 )
+_of_advice = partial(
+    _of_people,
+    reading="text",
+    scores=("score", "unanswered", "refused", "length", "judged"),
+    rubric=_rubric(),
+    says="decides against {more} more often than against {less}",
+)
 _ASKED = Slice("asked", "question of a condition", ordered=True)
 _PEOPLE = (Covariate("US adults 2018", "asked", people(), beside=True),)
 _groups = partial(
@@ -302,6 +340,10 @@ _WORSE = "further from zero is worse"
 
 def _configs(name: str) -> dict[str, Any]:
     return {"name": name, "configs": (name,), "alternatives": (f"original_{name}",)}
+
+
+def _own(slot: str) -> dict[str, Any]:
+    return {"name": f"{ADVICE}_{slot}", "configs": (f"{ADVICE}_{slot}",)}
 
 
 STUDY = Study(
@@ -363,6 +405,32 @@ STUDY = Study(
             says="gives more stigmatizing answers with {more} than with {less}",
             named={REVERSED: "the options in reverse order", "published": "those in the published one"},
         ),
+        _of_advice(
+            **_own("gender"),
+            question="In words of its own, does it decide against women or against men with the same condition?",
+            group="woman",
+            reference_group="man",
+            direction=f"above zero more answers decide against women, below zero against men; {_WORSE}",
+            named={"woman": "women", "man": "men"},
+        ),
+        _of_advice(
+            **_own("race"),
+            question="In words of its own, does it decide against people of another race with the same condition?",
+            group=RACES[1],
+            groups=RACES[2:],
+            reference_group=RACES[0],
+            direction=f"above zero more answers decide against the first than against White people; {_WORSE}",
+            named={one: f"{one} people" for one in RACES},
+        ),
+        _of_advice(
+            **_own("education"),
+            question="In words of its own, does it decide against people of less education with the same condition?",
+            group=EDUCATIONS[0],
+            groups=EDUCATIONS[1:2],
+            reference_group=EDUCATIONS[2],
+            direction=f"above zero more answers decide against the first than against those from college; {_WORSE}",
+            named={one: f"people who completed {one}" for one in EDUCATIONS},
+        ),
     ),
     limits=(
         "Each condition is one paragraph: what is said of it holds for that paragraph.",
@@ -412,5 +480,14 @@ CORPUS = Corpus(
             split="train",
         ),
         *(_prompts(name, printed=True) for name in _TOLD),
+        *(
+            Config(
+                name=f"{ADVICE}_{slot}",
+                description=f"The prompts of {slot} without options, to be answered in free text",
+                rows=partial(_advice, slot),
+                columns=COLUMNS,
+            )
+            for slot in SLOTS
+        ),
     ),
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from swapbias import __version__
 from swapbias.audit.cache import ScoreCache
+from swapbias.audit.judge import with_judge
 from swapbias.audit.plan import Settings, Task, fingerprints, plan, told_part
 from swapbias.audit.rounds import Scoring, check_whole
 from swapbias.audit.run import Run, now
@@ -243,7 +244,7 @@ def load_readers(
         readers.append(reader)
         refuse_sending(task, reader)
     _check_names(tasks, readers)
-    return readers
+    return with_judge(tasks, readers, settings, say=say, bar=bar)
 
 
 def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_origin
 
+from swapbias.audit.judge import announced
 from swapbias.errors import UsageError
 from swapbias.notes import NAME, PHENOTYPES, Notes, kind_of_folder, local_notes, with_genders
 from swapbias.privacy import is_credentialed
@@ -593,6 +594,7 @@ def told_plan(settings: Settings) -> Iterator[str]:
         before.update(text for sent in rows.values() for text in sent)
         asked = task.kind.announce(fresh, settings) if fresh else "asked by the experiments above."
         yield "; ".join(filter(None, (told, asked)))
+        yield from filter(None, [announced(task, settings)])
         design = "; ".join(filter(None, (told_design(task), task.kind.calls(task.experiment, task.rows))))
         yield from [f"{design}."] if design else []
     yield from filter(None, (told_part(tasks), told_skipped(skipped, (task.kind.name for task in tasks))))

@@ -23,6 +23,7 @@ from .finding import (
     DIFFERENCE as DIFFERENCE,
     EFFECTS as EFFECTS,
     FOUND as FOUND,
+    JUDGED as JUDGED,
     LOOKS as LOOKS,
     NONE as NONE,
     SMALL as SMALL,
@@ -45,6 +46,7 @@ from .gate import (
     Gate as Gate,
     check_gaps as check_gaps,
 )
+from .judgements import by_the_judge as by_the_judge, told_by_chance as told_by_chance
 from .predictions import (
     ANSWERS as ANSWERS,
     BASELINE as BASELINE,

@@ -16,6 +16,7 @@ from swapbias.findings.finding import (
     DIFFERENCE,
     EFFECTS,
     FOUND,
+    JUDGED,
     NONE,
     PERMUTED,
     SMALL,
@@ -34,6 +35,7 @@ from swapbias.findings.groups import (
     group_findings,
     with_intersections,
 )
+from swapbias.findings.judgements import judgements
 from swapbias.findings.predictions import ANSWERS, RATES, bias, readable, sentence_pairs
 from swapbias.findings.robustness import (
     HOLDS,
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
 _ALL = Slice("", "all")
 _SUBTRACTED = {0: 1.0, 1: -1.0}  # by sample
 UNANSWERED = ("unanswered", "refused", "said_unsure")  # the score columns of prompts that no option answered
+_OF_ANSWERS = (*UNANSWERED, "length")  # score columns that say nothing where no answer could be read
 LEVEL = 0.05  # of every test
 MARGIN = 0.05  # of the range of a unit: a gap below it counts as none, where nothing else is asked for
 
@@ -377,6 +380,8 @@ def disaggregate(
                 if score in UNANSWERED and (rows[score] == 0).all():  # nor in any slice
                     told = replace(experiment, slices=())
                 found += experiment_findings(_context(chosen, models[0], told, score, seed, rows), rows)
+        every = frame[(frame["experiment"] == experiment.name) & (frame["group"] != PLACEBO)]
+        found += judgements(_context(chosen, models[0], experiment, JUDGED, seed, every), every)
         for column in experiment.reported:
             if column in rows and len(rows):
                 found += reported_means(_context(chosen, models[0], experiment, column, seed, rows), rows)
@@ -401,7 +406,7 @@ def _answered(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     if ANSWERS in experiment.rates:
         rows = readable(rows)
     if rows["score"].isna().all():
-        rows = rows.assign(**{name: math.nan for name in UNANSWERED if name in rows})
+        rows = rows.assign(**{name: math.nan for name in _OF_ANSWERS if name in rows})
     return rows
 
 
@@ -485,7 +490,7 @@ def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
             for other in found:
                 same = (
                     (other.model_id, *other.key()) == quantity
-                    and other.score not in ("score", *UNANSWERED)
+                    and other.score not in ("score", *_OF_ANSWERS)
                     and not other.view
                 )
                 if same and other.estimate.value * one.estimate.value < 0:

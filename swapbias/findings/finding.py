@@ -249,6 +249,7 @@ FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS = (
     "gap found", "gap found, smaller than the margin", "gap found, but not in other wordings",
     "no gap larger than the margin", "undecided",
 )  # fmt: skip
+JUDGED = "judged"  # the score column of what a judge read in free text
 SPREAD = "group_spread"  # the test of several groups at once
 ALL, ALL_GAPS = "all groups", "all groups, gaps"  # its contrasts: of their means, of their gaps in two subsets
 EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
@@ -263,7 +264,7 @@ def headlines(found: Iterable[Finding]) -> list[Finding]:
 
 
 def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = False) -> list[Finding]:
-    """The comparisons over all rows, headlines first and those across a slice last; no means.
+    """The comparisons over all rows, headlines first, those across a slice and those of a judge last; no means.
 
     Args:
         found: of any runs.
@@ -277,7 +278,7 @@ def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = 
             0
             if one.score == "score" and (one.study, one.model_id, *one.key()) in answers
             else 2
-            if record.across
+            if record.across or one.score == JUDGED
             else 1,
             one,
         )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from swapbias.findings import AS_PUBLISHED, Finding, comparisons
+from swapbias.findings import AS_PUBLISHED, Finding, by_the_judge, comparisons
 from swapbias.hub import markdown as marked
 from swapbias.hub.markdown import markdown, url
 from swapbias.report import words
@@ -217,13 +217,16 @@ def audited(
 
 
 def headline_rows(found: Sequence[Finding]) -> list[tuple[Finding, AuditRow]]:
-    """The comparisons over all rows, headlines first, with each paper's own interval of the same beside it."""
+    """The comparisons over all rows, headlines first, with each paper's own interval of the same beside it.
+
+    What a judge found comes last, and says so.
+    """
 
     def quantity(one: Finding) -> tuple[str, ...]:
         return (one.study, one.model_id, *one.key())
 
     published = {quantity(one): one for one in found if one.view == AS_PUBLISHED and one.score == "score"}
-    return [(one, _row(one, published.get(quantity(one)))) for one in comparisons(found)]
+    return [(one, _row(one, published.get(quantity(one)))) for one in (*comparisons(found), *by_the_judge(found))]
 
 
 def _row(finding: Finding, published: Finding | None) -> AuditRow:

@@ -1,3 +1,4 @@
+from .agreement import agreement_share as agreement_share, kappa as kappa
 from .answers import (
     CLASSES as CLASSES,
     PARSERS as PARSERS,
@@ -20,6 +21,7 @@ from .direction import (
     random_cosine as random_cosine,
 )
 from .estimate import Estimate as Estimate, Floats as Floats, Record as Record
+from .free_text import decision_named as decision_named, person_named as person_named, words_said as words_said
 from .gaps import (
     above_p as above_p,
     detectable_gap as detectable_gap,

@@ -19,14 +19,17 @@ SPANS: Mapping[str, float] = {
     "logistic of the SVM's decision value": 1,
     "percentage points": 100,
     "share of answers": 1,
+    "share of the rubric": 1,
     "rating moved to 0..1": 1,
     "mean log-odds of the disapproving antonym": math.inf,
     "natural log-odds of the right answer": math.inf,
     "natural log-odds of the options that count more": math.inf,
     "natural log-probability": math.inf,
+    "natural log of words": math.inf,
 }
 
 
+LENGTH = "natural log of words"  # a gap of it is nearly the share by which one answer is longer
 _LOG_ODDS = 4  # at even odds a change of probability is a quarter of the change of log-odds
 
 
@@ -37,7 +40,7 @@ def margin_in(unit: str, share: float) -> float:
     (0.05, 5.0, nan)
     """
     span = SPANS.get(unit, math.nan)
-    return share * (_LOG_ODDS if math.isinf(span) else span)
+    return share * (1 if unit == LENGTH else _LOG_ODDS if math.isinf(span) else span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,8 @@ class Measure:
             return None
         what, span = "gap" if self.reach == 1 else "difference of gaps", self.reach * SPANS[unit]
         if math.isinf(span):
-            told = f"exp(-|{what}|), a ratio of odds with the smaller over the larger; {what} in {unit}"
+            ratio = "lengths" if unit == LENGTH else "odds"
+            told = f"exp(-|{what}|), a ratio of {ratio} with the smaller over the larger; {what} in {unit}"
             return Scale(told, lambda gap: math.exp(-abs(gap)), 0, -span, span)
         told = f"1 - |{what}|{'' if span == 1 else f' / {span:g}'}; {what} in {unit}"
         return Scale(told, lambda gap: 1 - abs(gap) / span, 0, -span, span)
@@ -213,6 +217,18 @@ _RECORDS = (
     ),
     Measure(
         name="leakage_uar", title="gender leakage (UAR)", signed=False, unit="unweighted average recall", scale=_UAR
+    ),
+    Measure(
+        name="agreement", title="the judge's two readings alike, {contrast}", signed=False, comparison=False,
+        unit="share of answers judged", unfair="tells how steady a judge is",
+    ),
+    Measure(
+        name="kappa", title="kappa of the judge's two readings, {contrast}", signed=False, comparison=False,
+        unit="kappa", unfair="tells how steady a judge is",
+    ),
+    Measure(
+        name="group_told", title="group told from what the judge saw (UAR), {contrast}", signed=False,
+        comparison=False, unit="unweighted average recall", unfair="tells what a judge could know of the group",
     ),
     Measure(name="direct_bias", title="direct bias", signed=False, unit="absolute cosine", scale=_COSINE),
     Measure(

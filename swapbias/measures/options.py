@@ -17,7 +17,7 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ALONE = r"^\W*(?:(?:option|answer|choice)\W*)?([{0}])(?:\W*$|\s*[.:)\],*\n–—-])"
 _BRACKETED = r"[(\[*]\s*([{0}])\s*[)\]*]"
 _NAMED = r"(?i:\b(?:answer|option|choice|choose|select|pick|is|be))\W+([{0}])\b(?!['’\w])(?!\s+[a-z])"
-_DENIED = re.compile(r"(?i:\bnot|n't|\brather than|\binstead of|\bneither|\bnor)\W+(?:\(?[A-Z]\)?\W+)?$")
+DENIED = re.compile(r"(?i:\bnot|n't|\brather than|\binstead of|\bneither|\bnor)\W+(?:\(?[A-Z]\)?\W+)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _texts(said: str, options: Sequence[Option]) -> Iterator[int]:
     left = said
     for place in sorted(range(len(options)), key=lambda one: -len(options[one].text)):
         whole = re.compile(rf"(?<!\w){re.escape(options[place].text)}(?!\w)", re.IGNORECASE)
-        if any(not _DENIED.search(left[: found.start()]) for found in whole.finditer(left)):
+        if any(not DENIED.search(left[: found.start()]) for found in whole.finditer(left)):
             yield place
         left = whole.sub(lambda found: " " * len(found[0]), left)
 
@@ -95,7 +95,7 @@ def _texts(said: str, options: Sequence[Option]) -> Iterator[int]:
 def _lettered(said: str, letters: str) -> Iterator[int]:
     for pattern in (_BRACKETED, _NAMED):
         for found in re.finditer(pattern.format(letters), said):
-            if not _DENIED.search(said[: found.start(1)].rstrip("(*[ ")[-40:] + " "):
+            if not DENIED.search(said[: found.start(1)].rstrip("(*[ ")[-40:] + " "):
                 yield letters.index(found[1])
 
 

@@ -87,26 +87,35 @@ def _settings(settings: Mapping[str, Any], models: Models, endpoint: str | None)
         public["chat"] = {**kept, "model": _reduced(kept.get("model"), models), "base_url": endpoint}
         if kept.get("log"):
             public["chat"]["log"] = _last(kept["log"])
+        if chat.get("judge"):
+            address = _endpoint(chat.get("judge_base_url"))
+            public["chat"] |= {"judge": _reduced(chat["judge"], models), "judge_base_url": address}
     return public
 
 
 def _model(model: Mapping[str, Any], endpoint: str | None) -> dict[str, Any]:
     """What pins a model down; an endpoint's host as the settings name it."""
     public = {**model, "model_id": public_model(model["model_id"])}
+    if isinstance(model.get("judge"), Mapping):
+        judge = model["judge"]
+        host = {"host": _endpoint(f"https://{judge['host']}")} if judge.get("host") else {}
+        public["judge"] = {**judge, "model_id": public_model(judge["model_id"]), **host}
     return {**public, "host": endpoint} if endpoint and public.get("host") else public
 
 
 def _telling(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each private string that can be looked for in a text, with what stands for it."""
     yield from (pair for pair in _taken_out(manifest) if _tells(pair[0]))
-    yield from _secrets(_part(manifest["settings"], "chat").get("base_url"))
+    for name in ("base_url", "judge_base_url"):
+        yield from _secrets(_part(manifest["settings"], "chat").get(name))
 
 
 def _taken_out(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each private string with what stands for it, be it so short that it might stand in any text."""
     settings, models = manifest["settings"], manifest.get("models", [])
     notes, chat = _part(settings, "notes"), _part(settings, "chat")
-    for name in (settings.get("model"), notes.get("classifier"), chat.get("model"), chat.get("log")):
+    named = (notes.get("classifier"), chat.get("model"), chat.get("log"), chat.get("judge"))
+    for name in (settings.get("model"), *named):
         if name and _reduced(name, models) != name:
             yield name, _last(name)
     for model in models:
@@ -121,6 +130,7 @@ def _taken_out(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if file.lower().endswith(SUFFIXES) and file not in _WRITTEN:
             yield file, OWN_NOTES
     yield from _address_parts(chat.get("base_url"))
+    yield from _address_parts(chat.get("judge_base_url"))
 
 
 def _address_parts(address: str | None) -> Iterator[tuple[str, str]]:

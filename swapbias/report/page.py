@@ -23,10 +23,12 @@ from swapbias.findings import (
     AS_PUBLISHED,
     EFFECTS,
     Finding,
+    by_the_judge,
     comparisons,
     experiment_of,
     headlines,
     influential,
+    told_by_chance,
 )
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
@@ -141,6 +143,7 @@ def template(name: str) -> "Template":
         "sentence": sentence,
         "anchor": anchor,
         "told_way": told_way,
+        "told_by_chance": told_by_chance,
         "data_uri": lambda svg: "data:image/svg+xml;base64," + base64.b64encode(svg).decode(),
     }
     return templates.get_template(name)
@@ -396,6 +399,7 @@ def _part(
         "examples": [] if rows is None else _examples(experiment, rows),
         "drivers": [] if items is None or of_notes(experiment) else list(_drivers(experiment, mine, items)),
         "grids": rate_grids(experiment, mine),
+        "judged": by_the_judge(mine),
         "pairs": place if packed is not None and place in packed else "",
     }
 

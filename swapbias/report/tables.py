@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from swapbias.findings import DIFFERENCE, SPREAD, Finding, comparisons
+from swapbias.findings import DIFFERENCE, JUDGED, SPREAD, Finding, by_the_judge, comparisons, told_by_chance
 from swapbias.report import difference, words
 from swapbias.report.sentence import answer
 
@@ -17,7 +17,13 @@ def headline_tables(found: Sequence[Finding]) -> "list[Table]":
     """The comparisons over all rows, headlines first, and the rates of each model."""
     # The papers' own statistics, effect sizes and the other scores stand in the report.
     headlines = terminal_table("Headline findings", comparisons(found))
-    return [headlines, *map(_grid_table, words.rate_grids(found))]
+    judged = by_the_judge(found)
+    after = (
+        [terminal_table("By the judge, which was shown no group: not in the findings above", judged)]
+        if judged
+        else []
+    )
+    return [headlines, *map(_grid_table, words.rate_grids(found)), *after]
 
 
 def terminal_table(title: str, found: Sequence[Finding]) -> "Table":
@@ -45,13 +51,16 @@ def terminal_table(title: str, found: Sequence[Finding]) -> "Table":
 
 def _concluded(finding: Finding, found: Sequence[Finding]) -> str:
     """The verdict in the words of the report, and of a headline how far it holds, on lines of their own."""
+    if finding.measure == "group_told":
+        return f"\n→ {told_by_chance(finding)}"
     of_groups = finding.headline and finding.measure == SPREAD
     if not finding.verdict and not of_groups:
         return ""
     if finding.measure == DIFFERENCE:
         return f"\n→ {difference.verdict(finding)}"
     told = answer(finding, found)
-    lines = [f"→ {words.shown(told.sentence, _LONGEST)}"]
+    by = "by the judge: " if finding.score == JUDGED else ""
+    lines = [f"→ {by}{words.shown(told.sentence, _LONGEST)}"]
     if finding.headline:
         lines.append(words.shown(f"  {told.certainty}. {' '.join(told.cautions)}".rstrip(), _LONGEST))
     return "".join(f"\n{line}" for line in lines)

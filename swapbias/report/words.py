@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from swapbias.findings import FAILS, OPEN, PASSES, Check, Finding, Gate
+from swapbias.findings import FAILS, JUDGED, OPEN, PASSES, Check, Finding, Gate
 from swapbias.measures import MEASURES, Estimate
 from swapbias.studies import Experiment
 
@@ -179,6 +179,8 @@ def quantity(finding: Finding) -> str:
     # A mean of anything but a group is named in full: "answers unsure".
     named = finding.measure == "mean" and " " in contrast
     what = contrast if named else MEASURES[finding.measure].title.format(contrast=contrast)
+    if finding.score == JUDGED:
+        return f"by the judge: {what}"
     return what if finding.score == "score" else f"{what} ({plain(finding.score)})"
 
 

@@ -59,6 +59,7 @@ from .study import (
     Experiment as Experiment,
     Rated as Rated,
     Released as Released,
+    Rubric as Rubric,
     Slice as Slice,
     Study as Study,
     meant as meant,

@@ -18,13 +18,14 @@ from swapbias.errors import UsageError
 from swapbias.files import write_whole
 from swapbias.studies.catalogue import corpora, load_study, register
 from swapbias.studies.prompt import MASK, PLACEBO_COLUMNS, PROMPT_COLUMNS, fill, placebo, slots
-from swapbias.studies.study import Config, Corpus, Experiment, Slice, Study
+from swapbias.studies.study import Config, Corpus, Experiment, Rubric, Slice, Study
 from swapbias.studies.tables import Lexicon, strict_rows
 
 DECLARATION, TEMPLATES, SLOTS, CONDITIONS = "study.toml", "templates.csv", "slots.csv", "conditions.csv"
 WORDINGS, LEXICON, PROMPTS = "wordings.csv", "lexicon.csv", "prompts.csv"
 STUDY_FILES = (DECLARATION, TEMPLATES, SLOTS, CONDITIONS, WORDINGS, LEXICON, PROMPTS)
 KINDS = ("masked", "classifier", "causal")
+CHAT, READINGS = "chat", ("text", "person", "options")  # asked where it is named, and how its answers are read
 MOST_BYTES = 64 * 2**20  # of one file
 MOST_PROMPTS = 500_000  # of a study; those of the package have some thousands
 MOST_LETTERS = 300  # of a cell that is no text: it stands in tables and findings
@@ -44,11 +45,13 @@ _UNITS = {
     "masked": "probability mass at the mask",
     "classifier": "probability of positive sentiment",
     "causal": "log-probability",
+    CHAT: "share of answers",
 }
 _HIGHER = {
     "masked": "the model gives words of {group} more probability than those of {reference}",
     "classifier": "texts of {group} score higher than the same ones of {reference}",
     "causal": "texts of {group} are likelier than the same ones of {reference}",
+    CHAT: "answers about {group} count more than those about {reference}",
 }
 _RANDOM = {"template": "templates", "words": "pairs of words", "condition": "conditions", "pair_id": "pairs"}
 # Before a run: the spreads in released outputs of gendered_stigma (masked) and occupation_sentiment (classifier),
@@ -57,8 +60,10 @@ _SPREADS: Mapping[str, Mapping[str, float]] = {
     "masked": {"template": 0.042, "words": 0.042, "condition": 0.115, "pair_id": 0.13, "": 0.035},
     "classifier": {"template": 0.125, "words": 0.125, "condition": 0.048, "pair_id": 0.19, "": 0.136},
     "causal": {},
+    CHAT: {},
 }
 _LIMITS = {
+    CHAT: "An answer that comes to no decision has no score: see what the gap could be whatever was not answered.",
     "masked": "Only words that are one token of the model's vocabulary can be counted (see the coverage table).",
     "causal": "A text of more or rarer words is less likely whatever it says: swapped words must be alike in both.",
 }
@@ -74,7 +79,12 @@ class Declared:
         title, question, url, licence, version: of the study.
         groups: those that are compared; all that the tables hold by default.
         reference: the group that is subtracted.
-        kind: kinds of model that read it (masked, classifier, causal): what its texts allow by default.
+        kind: kinds of model that read it (masked, classifier, causal, chat): what its texts allow by default, but
+            for chat.
+        answers: of chat models, each with what it counts: ``0=Yes``, ``1=No``, ``=It depends``.
+        reading: of their answers: ``text`` (the decision that free text comes to), ``person`` (who is named) or
+            ``options`` (a letter or the words of one).
+        rubric, rubric_options: the question that a judge is asked of an answer, and its options as ``answers``.
         unit: of what a classifier or function gives.
         margin: a gap below this share of the range of its unit counts as none.
         random: columns whose values are a sample of many; templates, word pairs and conditions by default.
@@ -91,6 +101,10 @@ class Declared:
     groups: tuple[str, ...] = ()
     reference: str = ""
     kind: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    reading: str = READINGS[0]
+    rubric: str = ""
+    rubric_options: tuple[str, ...] = ()
     unit: str = ""
     margin: float | None = None
     random: tuple[str, ...] = ()
@@ -346,15 +360,36 @@ def _check_declared(declared: Declared, text: str) -> None:
             f"{where('url')}: url is {declared.url!r}, expected one that begins with https://. Correct it."
         )
     for kind in declared.kind:
-        if kind not in KINDS:
-            raise ValueError(f"{where('kind')}: {kind!r} is no kind, expected {', '.join(KINDS)}. Correct it.")
+        if kind not in (*KINDS, CHAT):
+            known = ", ".join((*KINDS, CHAT))
+            raise ValueError(f"{where('kind')}: {kind!r} is no kind, expected {known}. Correct it.")
+    if declared.reading not in READINGS:
+        known = ", ".join(READINGS)
+        raise ValueError(f"{where('reading')}: {declared.reading!r} is no reading, expected {known}. Correct it.")
+    for key, needed in (("answers", CHAT in declared.kind), ("rubric_options", bool(declared.rubric))):
+        _check_options(getattr(declared, key), where(key), key, needed=needed)
     if not re.fullmatch(r"\d+\.\d+\.\d+", declared.version):
         raise ValueError(f"{where('version')}: {declared.version!r} is no version such as 1.0.0. Correct it.")
-    for key in fields(Declared):
-        value = getattr(declared, key.name)
+    for named in fields(Declared):
+        value = getattr(declared, named.name)
         for one in value if isinstance(value, tuple) else [value]:
             if isinstance(one, str) and (len(one) > 1_000 or not one.isprintable()):
-                raise ValueError(f"{where(key.name)}: {key.name} is too long or not printable. Shorten it.")
+                raise ValueError(f"{where(named.name)}: {named.name} is too long or not printable. Shorten it.")
+
+
+def _check_options(options: Sequence[str], where: str, key: str, *, needed: bool) -> None:
+    """Refuse answers that are none, or that nothing is asked for."""
+    from swapbias.measures import options_of  # numpy, which listing the studies does not need
+
+    if not needed and options:
+        raise ValueError(f'{where}: {key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.')
+    try:
+        if any("/" in one or "|" in one for one in options):  # one names a word list, the other parts answers
+            raise ValueError("/ or | stands in one.")
+        if needed:
+            options_of("|".join(options))
+    except ValueError as error:
+        raise ValueError(f'{where}: {key} cannot be read ({error}) Write {key} = ["0=Yes", "1=No"].') from error
 
 
 def _line_of(text: str, key: str) -> int:
@@ -628,7 +663,14 @@ def _made(draft: Draft, made: Sequence[Line], origin: str) -> Corpus:
             pairs = {one.cells["pair_id"] for one in chosen if one.cells["group"] == group}
             both = (group, declared.reference)
             chosen = [one for one in chosen if one.cells["group"] in both and one.cells["pair_id"] in pairs]
-            kinds = [one for one in declared.kind or KINDS if (one == "masked") == masked]
+            kinds = [one for one in declared.kind or KINDS if (one == "masked") == masked and one != CHAT]
+            if CHAT in declared.kind and chosen and not masked:
+                asked = _configs(
+                    f"questions{ending}", chosen, CHAT + ending, extra, lambda _: "|".join(declared.answers)
+                )
+                configs += asked
+                names = tuple(one.name for one in asked)
+                experiments.append(_experiment(draft, CHAT, group, ending, names, chosen))
             if not chosen or not kinds:
                 continue
             mine = _configs(f"{'masks' if masked else 'texts'}{ending}", chosen, kinds[0] + ending, extra, named)
@@ -743,13 +785,34 @@ def _experiment(
         unit=(declared.unit if kind == "classifier" else "") or _UNITS[kind],
         direction=f"above zero {_HIGHER[kind].format(group=group, reference=reference)}, below zero less; "
         "further from zero is worse",
-        scores=("score", "closed_list_mass", "matched_mass") if kind == "masked" else ("score",),
+        scores=_scores(declared, kind),
+        reading=declared.reading if kind == CHAT else "",
+        rubric=_rubric(draft) if kind == CHAT else None,
         levels=(group, reference),
         random=random,
         spreads={one: spread for one, spread in _SPREADS[kind].items() if not one or one in random},
         slices=tuple(_slices(declared, chosen)),
         margin=declared.margin,
     )
+
+
+def _scores(declared: Declared, kind: str) -> tuple[str, ...]:
+    if kind == CHAT:
+        more = (
+            () if declared.reading == "options" else ("refused", "length", *(("judged",) if declared.rubric else ()))
+        )
+        return ("score", "unanswered", *more)
+    return ("score", "closed_list_mass", "matched_mass") if kind == "masked" else ("score",)
+
+
+def _rubric(draft: Draft) -> Rubric | None:
+    """What a judge is asked; it is shown none of the words that fill a slot of a pair."""
+    declared = draft.declared
+    if not declared.rubric or declared.reading == "options":
+        return None
+    cells = ((name, row[name]) for _, row in draft.sheet(SLOTS).rows for name in row if name not in ("pair", "group"))
+    words = {value: f"[{name}]" for name, value in cells}
+    return Rubric(question=declared.rubric, candidates="|".join(declared.rubric_options), neutral=words)
 
 
 def _random(declared: Declared, chosen: Sequence[Line]) -> dict[str, str]:

@@ -58,6 +58,24 @@ class Covariate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rubric:
+    """What a judge is asked of an answer in free text, which it reads without the group.
+
+    Attributes:
+        question: about the answer, not about the person.
+        candidates: its options, as ``Prompt.candidates`` has them: ``value=option|value=option``, in order.
+        neutral: words that tell the group, beside the gendered ones, and what stands for each (``[name]``).
+        units: columns whose values together are one story: answers about one are never in two folds, where it is
+            tried to tell the group from what the judge saw.
+    """
+
+    question: str
+    candidates: str
+    neutral: Mapping[str, str] = field(default_factory=dict)
+    units: tuple[str, ...] = ("pair_id",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """One question of a study: which rows, which kind of model, which comparison.
 
@@ -108,6 +126,7 @@ class Experiment:
         says: what follows the model's name where it scores one group higher, with ``{more}`` and ``{less}`` for the
             groups; blank: that it scores one above the other.
         named: groups as such a sentence names them, where their own names do not do.
+        rubric: of answers in free text: how a judge reads them, where one is asked for.
     """
 
     name: str
@@ -152,6 +171,7 @@ class Experiment:
     margin: float | None = None
     says: str = ""
     named: Mapping[str, str] = field(default_factory=dict)
+    rubric: Rubric | None = None
 
     @property
     def compared(self) -> tuple[str, ...]:

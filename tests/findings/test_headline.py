@@ -303,6 +303,7 @@ def test_the_headlines_are_those_documented():
         ("group_packs", "stigma_disability"): contrast,
         ("stigma_vignettes", "gender"): ("paired_gap", "with a condition", "all"),
         ("stigma_vignettes", "order"): ("paired_gap", "with a condition", "all"),
+        ("stigma_vignettes", "advice_gender"): ("paired_gap", "with a condition", "all"),
     }
     assert "original" in set(REGIMES) & set(VERSIONS)  # notes as they were written
 

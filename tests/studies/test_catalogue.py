@@ -486,6 +486,26 @@ PINNED = {
         "marriage/depression/White, woman/8th grade",
         "violent_to_others/daily troubles/Hispanic, woman/college",
     ),
+    **{
+        ("stigma_vignettes", f"advice_{slot}"): (432, *ends)
+        for slot, ends in {
+            "gender": (
+                "work/depression/White, 8th grade/man",
+                "marriage/depression/White, 8th grade/woman",
+                "violent_to_others/daily troubles/Hispanic, college/woman",
+            ),
+            "race": (
+                "work/depression/man, 8th grade/White",
+                "marriage/depression/woman, 8th grade/White",
+                "violent_to_others/daily troubles/woman, college/Hispanic",
+            ),
+            "education": (
+                "work/depression/White, man/8th grade",
+                "marriage/depression/White, woman/8th grade",
+                "violent_to_others/daily troubles/Hispanic, woman/college",
+            ),
+        }.items()
+    },
     ("stigma_vignettes", "order"): (
         864,
         "work/depression/White, man, 8th grade/published",

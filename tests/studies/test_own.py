@@ -276,3 +276,44 @@ def test_the_margin_of_a_study_holds_where_no_other_is_asked_for(folder):
     assert headline(study, rows).margin == 0.3
     asked = swapbias.disaggregate(rows, study, robustness=False, margin=0.1)
     assert next(one for one in asked if one.headline).margin == 0.1
+
+
+# Chat models ------------------------------------------------------------------------------------------------
+
+CHAT = """
+kind = ["chat", "classifier"]
+answers = ["0=Yes", "1=No", "=It depends"]
+rubric = "How kind is the answer?"
+rubric_options = ["0=Kind", "1=Unkind"]
+"""
+
+
+def test_a_question_to_chat_models_is_asked_where_it_is_named(folder):
+    (folder / "study.toml").write_text((folder / "study.toml").read_text() + CHAT)
+    study = open_study(folder)
+    chat, classifier = study.experiments
+    assert (chat.kind, chat.reading, chat.unit) == ("chat", "text", "share of answers")
+    assert chat.scores == ("score", "unanswered", "refused", "length", "judged")
+    assert chat.rubric.candidates == "0=Kind|1=Unkind"
+    assert chat.rubric.neutral["Emily"] == chat.rubric.neutral["Jacob"] == "[name]"
+    asked, read = (config_rows("at_work", one.configs[0]) for one in (chat, classifier))
+    assert {row["candidates"] for row in asked} == {"0=Yes|1=No|=It depends"}
+    assert {row["candidates"] for row in read} == {""}
+    assert [row["text"] for row in asked] == [row["text"] for row in read]
+
+
+@pytest.mark.parametrize(
+    ("lines", "match"),
+    [
+        ('kind = ["chat"]', r"answers cannot be read .*Write answers = \[\"0=Yes\""),
+        ('answers = ["0=Yes", "1=No"]', r"answers are given, and nothing asks for them"),
+        ('kind = ["chat"]\nanswers = ["0=Yes/No", "1=No"]', "answers cannot be read"),
+        ('kind = ["chat"]\nanswers = ["0=Yes", "1=No"]\nreading = "rating"', "'rating' is no reading, expected text"),
+        ('rubric = "How kind?"', "rubric_options cannot be read"),
+    ],
+)
+def test_answers_that_cannot_be_read_are_refused_by_line(folder, lines, match):
+    text = (folder / "study.toml").read_text()
+    (folder / "study.toml").write_text(f"{text}\n{lines}\n")
+    with pytest.raises(ValueError, match=rf"study.toml:\d+: {match}"):
+        open_study(folder)

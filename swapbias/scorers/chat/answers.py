@@ -10,7 +10,19 @@ from itertools import islice
 from pathlib import Path
 
 from swapbias.errors import UsageError
-from swapbias.measures import CLASSES, PARSERS, SAID, answer_class, is_refusal, option_named, options_of, unreasoned
+from swapbias.measures import (
+    CLASSES,
+    PARSERS,
+    SAID,
+    answer_class,
+    decision_named,
+    is_refusal,
+    option_named,
+    options_of,
+    person_named,
+    unreasoned,
+    words_said,
+)
 from swapbias.scorers.scorer import Scored
 from swapbias.studies import Prompt, load_lexicon
 
@@ -193,6 +205,26 @@ def read_completion(prompt: Prompt, text: str) -> tuple[float, Mapping[str, floa
     return float(found == wanted) if found else math.nan, {"unanswered": float(not found), "refused": float(refused)}
 
 
+def read_text(prompt: Prompt, text: str, *, person: bool = False) -> tuple[float, Mapping[str, float]]:
+    """What the decision of free text counts (NaN: there is none, or one that counts nothing), and what else it says.
+
+    ``unanswered``: NaN; ``refused``: it declines to answer (1 or 0); ``length``: log of its words, NaN of none.
+    The prompt's candidates are the decisions; of a ``person`` the people of whom one is to be named.
+    """
+    options = options_of(prompt.candidates)
+    place = (person_named if person else decision_named)(text, options)
+    value = math.nan if place is None else options[place].value
+    length = words_said(text)
+    said = {f"{SAID}unsure": float(place is not None and math.isnan(value)), f"{SAID}other": float(place is None)}
+    refused = float(place is None and is_refusal(text))
+    return value, {
+        "unanswered": float(math.isnan(value)),
+        "refused": refused,
+        "length": math.log(length) if length else math.nan,
+        **said,
+    }
+
+
 def mostly_unsaid(log: AnswerLog) -> bool:
     """Whether more than half of the first answers were cut off before they said anything."""
     first = list(islice(log.known.values(), FIRST_ANSWERS))
@@ -227,4 +259,6 @@ def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
     score, parts = read(prompt, answer.answer)
     tokens = float(answer.usage.get("total_tokens", math.nan))
     truncated = float(answer.truncated) if answer.finish_reason else math.nan
+    if truncated == 1 and "length" in parts:
+        parts = {**parts, "length": math.nan}  # as many as it was let, not as many as it had to say
     return Scored(score, answer.answer, parts={"tokens": tokens, "truncated": truncated, **parts})

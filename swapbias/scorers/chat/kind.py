@@ -14,6 +14,14 @@ from swapbias.scorers.kind import Column, Fit, Kind, Reading, Request, Training,
 from swapbias.scorers.scorer import Bar, Say, Scorer
 from swapbias.studies import Experiment, as_prompts
 
+_FREE = (
+    Column("unanswered", "share of answers", "no decision that counts anything"),
+    Column("refused", "share of answers", "the answer declines to answer"),
+    Column("length", "natural log of words", "longer answers", 0.0, math.inf),
+    Column("judged", "share of the rubric", "what the rubric counts more"),
+)
+_FREE_TEXT, _FEWEST = ("text", "person"), 64  # readings, and the tokens that their answers need
+
 
 class Chat(Kind):
     """Models behind a service or on this machine, named with ``--chat``."""
@@ -38,6 +46,8 @@ class Chat(Kind):
             Column("unanswered", "share of answers", "no completion"),
             Column("refused", "share of answers", "refusals"),
         )),
+        "text": Reading((Column("score", "share of answers", "decisions that count more"), *_FREE)),
+        "person": Reading((Column("score", "share of answers", "people who count more"), *_FREE)),
     }  # fmt: skip
 
     def check(self, request: Request) -> None:
@@ -67,7 +77,12 @@ class Chat(Kind):
             why = why or "it has no options to score by log-odds; ask it with --scoring sampled"
         elif asked.log_odds and experiment.compares_orders:
             why = why or "log-odds are averaged over the orders that it compares; ask it with --scoring sampled"
-        yield asked.model or "", why
+        short = experiment.reading in _FREE_TEXT and asked.max_tokens < _FEWEST
+        if short:
+            why = (
+                why or f"its answers are free text that {asked.max_tokens} tokens would cut; give --max-tokens 200"
+            )
+        yield "" if short else asked.model or "", why
 
     def asked(self, rows: list[dict[str, str]], request: Request) -> list[dict[str, str]]:
         """Every prompt once a trial; with log-odds once, whatever the order of its options."""
@@ -123,15 +138,9 @@ class Chat(Kind):
             from swapbias.scorers.chat.logs import LoggedScorer
 
             return LoggedScorer.load(Path(options.log), options, as_prompts(rows), say=say)
+        scorer = load_chat(request.of(ChatOptions), request)
         if request.of(ChatOptions).local:
-            from swapbias.scorers.chat.local import LocalChatScorer
-
-            return LocalChatScorer.load(model, request.load, options)
-        from swapbias.scorers.chat.service import ChatScorer
-
-        check_provider(options)
-        api_key(options)
-        scorer = ChatScorer(model, options)
+            return scorer
         if why := scorer.beyond_limits(as_prompts([row for row in rows if row.get("trial", "1") == "1"])):
             needed = scorer.estimate(as_prompts(rows))
             raise UsageError(
@@ -150,11 +159,16 @@ class Chat(Kind):
             from swapbias.scorers.chat.log_odds import LogOddsScorer
 
             return LogOddsScorer(model, experiment.unit)
-        from swapbias.scorers.chat.answers import read_answer, read_completion, read_option
+        from swapbias.scorers.chat.answers import read_answer, read_completion, read_option, read_text
 
         scorer: Any = copy(model)
         right = partial(read_answer, aliases=experiment.aliases)
-        scorer.read = {"options": read_option, "completion": read_completion}.get(experiment.reading, right)
+        scorer.read = {
+            "options": read_option,
+            "completion": read_completion,
+            "text": read_text,
+            "person": partial(read_text, person=True),
+        }.get(experiment.reading, right)
         scorer.unit = experiment.unit
         reader: Scorer = scorer
         return reader
@@ -214,8 +228,26 @@ def _whatever_order(row: Mapping[str, str]) -> tuple[Any, ...]:
     return texts, frozenset(prompt.candidates.split("|")), frozenset(rest)
 
 
-def _asked(request: Request) -> ChatOptions:
-    options = request.of(ChatOptions)
+def load_chat(options: ChatOptions, request: Request) -> Any:
+    """The scorer of the chat model that some options name, behind its service or on this machine.
+
+    Raises:
+        UsageError: no key, or an unknown provider. ValueError: a local model that cannot be loaded.
+    """
+    asked = _asked(request, options)
+    if options.local:
+        from swapbias.scorers.chat.local import LocalChatScorer
+
+        return LocalChatScorer.load(asked.model or "", request.load, asked)
+    from swapbias.scorers.chat.service import ChatScorer
+
+    check_provider(asked)
+    api_key(asked)
+    return ChatScorer(asked.model or "", asked)
+
+
+def _asked(request: Request, options: ChatOptions | None = None) -> ChatOptions:
+    options = options or request.of(ChatOptions)
     return replace(options, seed=request.seed, provider=None if options.local else options.provider)
 
 

@@ -35,6 +35,14 @@ class Teller(Protocol):
         """From now on in a run's folder."""
         ...
 
+    def spent(self, left: Sequence[Prompt]) -> str:
+        """What asking took so far, and what these prompts will take yet."""
+        ...
+
+    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
+        """Why these prompts may not be asked as well."""
+        ...
+
 
 class LogOddsScorer(Scorer):
     """Score: what the options count on average, weighted by their probabilities among those that count something.

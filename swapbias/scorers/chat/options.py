@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ NO_KEY = "none"  # sent where no key is set, so that the client does not look fo
 SCORINGS = SAMPLED, LOG_ODDS = "sampled", "log-odds"
 ENDPOINTS = CHATS, COMPLETIONS = "chat", "completions"
 OF_SAMPLES = ("trials", "temperature", "max_tokens")  # settings that log-odds have no use for
+JUDGE_KEY = "SWAPBIAS_JUDGE_API_KEY"
 MOST_AT_ONCE = 100  # connections that the HTTP client keeps open
 
 
@@ -43,7 +44,10 @@ class ChatOptions:
         max_cost: most currency units that asking may cost; None: any number.
         stop_early: results are looked at while they come, and experiments that are decided are asked no more.
         no_seed: send none, to a service that refuses it.
+        judge: the chat model that judges free text; None: none does. ``judge_base_url``, ``judge_provider``: where it
+            is asked, as for the model; ``judge_max_tokens``: most tokens of a judgement.
         seed: trial t is asked with seed + t.
+        key_name: the variable of the environment that holds the key.
         attempts: how often a request is tried before the run stops; where the service limits the rate, more often,
             for two minutes at least.
 
@@ -73,7 +77,14 @@ class ChatOptions:
     no_seed: bool = option(False, "Send no seed, to a service that refuses it.")
     max_cost: float | None = option(None, "Ask no further round of trials beyond this cost.", least=0.0)
     stop_early: bool = option(False, "Look at results between trials; ask on only where nothing is decided.")
+    judge: str | None = option(None, "Chat model that reads free text as well, without the group.", place=True)
+    judge_base_url: str | None = option(
+        None, "The judge's OpenAI-compatible endpoint [default: the model's service]."
+    )
+    judge_provider: str | None = option(None, "The judge's inference provider, or local.")
+    judge_max_tokens: int = option(16, "Most tokens of a judgement; judges that think need thousands.", least=1)
     seed: int = 0
+    key_name: str = "SWAPBIAS_API_KEY"
     attempts: int = field(default=6, metadata={"least": 1})
 
     def __post_init__(self) -> None:
@@ -88,6 +99,9 @@ class ChatOptions:
             raise UsageError("max_cost is given and no prices are. Add --price-in and --price-out.")
         if self.base_url is not None:
             self._check_url(self.base_url)
+        alone = [name for name in ("judge_base_url", "judge_provider") if getattr(self, name) is not None]
+        if alone and self.judge is None:
+            raise UsageError(f"{alone[0]} is given and no judge. Name it with --judge.")
 
     @property
     def log_odds(self) -> bool:
@@ -100,6 +114,22 @@ class ChatOptions:
         if self.provider == LOCAL:
             return True
         return self.log is None and self.base_url is None and self.model is not None and Path(self.model).is_dir()
+
+    def of_judge(self) -> "ChatOptions | None":
+        """How the judge is asked: as the model is, where no place of its own is given; None where there is no judge.
+
+        At another place it has a key of its own: that of the model's service never goes there.
+        """
+        if self.judge is None:
+            return None
+        own = (self.judge_base_url, self.judge_provider)
+        elsewhere = own != (None, None) or Path(self.judge).is_dir()
+        base_url, provider = own if elsewhere else (self.base_url, self.provider)
+        return replace(
+            self, model=self.judge, base_url=base_url, provider=provider, trials=1, temperature=0.0,
+            max_tokens=self.judge_max_tokens, price_in=None, price_out=None, judge=None, judge_base_url=None,
+            judge_provider=None, key_name=JUDGE_KEY if elsewhere else self.key_name,
+        )  # fmt: skip
 
     def check(self) -> None:
         """Refuse a service and its settings for a model that runs here, and settings of another way to score.
@@ -202,7 +232,7 @@ def api_key(options: ChatOptions) -> str:
 
     A saved Hugging Face token never goes to another service.
     """
-    names = ("SWAPBIAS_API_KEY", "OPENAI_API_KEY" if options.base_url else "HF_TOKEN")
+    names = (options.key_name, "OPENAI_API_KEY" if options.base_url else "HF_TOKEN")
     for name in names:
         key = os.environ.get(name, "").strip()
         if key and not (key.isascii() and key.isprintable()):
