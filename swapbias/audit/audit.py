@@ -15,6 +15,7 @@ from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import as_json, locked
 from swapbias.privacy import credentialed
 from swapbias.scorers import Bar, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
+from swapbias.scorers.notes import NoteOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,8 +175,8 @@ def _work(
     if manifest.get("credentialed"):
         credentialed.mark(run.folder)
         say(f"These notes are credentialed: {run.folder} must not be published, shared or sent anywhere.")
-    for reader in readers:
-        reader.keep_answers(run.folder)
+    for task, reader in zip(tasks, readers, strict=True):
+        reader.keep_answers(run.folder, text=task.notes is None or not task.notes.credentialed)
     try:
         items = _score_all(run, tasks, readers, bar, cache)
     finally:  # a run that is stopped says it too
@@ -189,7 +190,10 @@ def _work(
     from swapbias.audit.conclusion import conclude  # statistics take long to import: the model does not wait for them
 
     seed, margin = settings.seed, settings.margin
-    return run, conclude(run, manifest, tasks, readers, items, seed=seed, margin=margin, say=say, draw=draw)
+    most = settings.of(NoteOptions).explain
+    return run, conclude(
+        run, manifest, tasks, readers, items, seed=seed, margin=margin, say=say, explained=most, draw=draw
+    )
 
 
 def _score_all(
@@ -207,7 +211,7 @@ def _score_all(
         def chunk(
             reader: Scorer, piece: Any, kept: ScoreCache | None, advance: Any = advance
         ) -> Callable[[], list[dict[str, Any]]]:
-            return lambda: _without_held_text(score_rows(piece, reader, advance, cache=kept))
+            return lambda: _without_held_text(score_rows(piece, reader, advance, cache=kept), reader)
 
         work = [
             chunk(reader, piece, kept) for reader, rows, kept in todo for piece in chunks(rows, reader.chunk_rows)
@@ -217,9 +221,10 @@ def _score_all(
     return items
 
 
-def _without_held_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Scored rows as they are kept: the text of credentialed notes stays where it came from."""
-    return [{**row, "text": ""} if str(row.get("credentialed")) == "True" else row for row in rows]
+def _without_held_text(rows: list[dict[str, Any]], reader: Scorer) -> list[dict[str, Any]]:
+    """Scored rows as they are kept: without the text of credentialed notes, and what was written of it."""
+    held = {"text": "", "candidates": "", **({"answer": ""} if reader.kind == "chat" else {})}
+    return [{**row, **held} if str(row.get("credentialed")) == "True" else row for row in rows]
 
 
 def load_readers(
@@ -314,7 +319,7 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
     if task.notes is not None and task.notes.credentialed and reader.sends_text:
         raise UsageError(
             f"{reader.model_id} sends texts to a service, and these notes are credentialed: they must not leave this "
-            "machine. Choose a model that runs here."
+            "machine, but for a service that is your own and hands nothing on, which --own-address ADDRESS declares."
         )
 
 

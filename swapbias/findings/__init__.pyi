@@ -45,7 +45,9 @@ from .gate import (
 )
 from .predictions import (
     ANSWERS as ANSWERS,
+    AS_WRITTEN as AS_WRITTEN,
     BASELINE as BASELINE,
+    POSITIVE as POSITIVE,
     RANDOM_DIRECT as RANDOM_DIRECT,
     RANDOM_SIGNED as RANDOM_SIGNED,
     over_trials as over_trials,

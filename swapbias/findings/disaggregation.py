@@ -33,7 +33,7 @@ from swapbias.findings.groups import (
     group_findings,
     with_intersections,
 )
-from swapbias.findings.predictions import ANSWERS, RATES, bias, sentence_pairs
+from swapbias.findings.predictions import ANSWERS, RATES, SIGNED, bias, sentence_pairs
 from swapbias.findings.robustness import (
     HOLDS,
     LOST,
@@ -76,6 +76,9 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
         for one in (_ALL, *experiment.slices):
             for value, sliced in _parts(part, one.column):
                 where = {"slice_by": one.name, "slice_value": value}
+                if one is _ALL and experiment.never_pooled:
+                    yield from _rates(context, sliced, subset, where)
+                    continue
                 for gap in context.gaps():
                     yield from _gaps(gap, sliced, subset, where)
                 yield from group_findings(context, sliced, subset, where)
@@ -102,7 +105,10 @@ def _read_columns(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rates(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
+    pooled = where["slice_by"] == "all" and context.experiment.never_pooled
     for name in context.experiment.rates if context.score == "score" else ():
+        if pooled and name in SIGNED:
+            continue
         for one in context.gaps() if name in ("flips", "ratios") else [context]:
             yield from RATES[name](one, rows, subset, where)
 

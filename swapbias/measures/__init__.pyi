@@ -62,4 +62,5 @@ from .measure import (
     margin_in as margin_in,
 )
 from .options import Option as Option, option_named as option_named, options_of as options_of
+from .performance import DIFFERENCES as DIFFERENCES, Performance as Performance, performance as performance
 from .rates import flip_rate as flip_rate, macro_f1 as macro_f1, rate_ratio as rate_ratio, uar as uar

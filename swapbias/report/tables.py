@@ -1,6 +1,7 @@
 """Findings as tables for a terminal."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from swapbias.findings import DIFFERENCE, SPREAD, Finding, comparisons
@@ -10,6 +11,7 @@ from swapbias.report.sentence import answer
 if TYPE_CHECKING:
     from rich.table import Table
 
+_PERFORMED = "differences between the patients' own genders, in the notes as written"
 _LONGEST = 2_000  # characters of a verdict
 
 
@@ -17,7 +19,8 @@ def headline_tables(found: Sequence[Finding]) -> "list[Table]":
     """The comparisons over all rows, headlines first, and the rates of each model."""
     # The papers' own statistics, effect sizes and the other scores stand in the report.
     headlines = terminal_table("Headline findings", comparisons(found))
-    return [headlines, *map(_grid_table, words.rate_grids(found))]
+    performed = [replace(one, model_id=f"{one.model_id}: {_PERFORMED}") for one in words.performance_grids(found)]
+    return [headlines, *map(_grid_table, [*words.rate_grids(found), *performed])]
 
 
 def terminal_table(title: str, found: Sequence[Finding]) -> "Table":

@@ -64,10 +64,11 @@ def test_settings_stand_in_a_manifest_as_they_always_have_and_come_back():
     )
     saved = settings.saved()
     assert set(saved) == {"model", "kind", "seed", "studies", "limit", "margin", "wordings", "load", "notes", "chat"}
-    assert set(saved["notes"]) == {"embeddings", "classifier", "data", "plausible"}
+    asked = {"question", "checklist", "explain"}
+    assert set(saved["notes"]) == {"embeddings", "classifier", "data", "plausible", *asked}
     assert set(saved["chat"]) == {
         "model", "base_url", "provider", "trials", "temperature", "max_tokens", "concurrency", "max_requests",
-        "timeout", "price_in", "price_out",
+        "timeout", "price_in", "price_out", "own_address",
     }  # fmt: skip
     back = Settings.from_manifest({**saved, "notes": {**saved["notes"], "embeddings": ["e"]}})
     assert back.saved() == saved

@@ -4,13 +4,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.scorers.chat.options import ChatOptions, api_key, check_provider
-from swapbias.scorers.kind import Column, Fit, Kind, Reading, Request, Training, short_name
+from swapbias.scorers.chat.options import ChatOptions, api_key, check_provider, settings
+from swapbias.scorers.kind import PAIRS, PROMPTS, Column, Fit, Kind, Reading, Request, Training, short_name
+from swapbias.scorers.notes.options import NoteOptions
 from swapbias.scorers.scorer import Bar, Say, Scorer
-from swapbias.studies import Experiment, as_prompts
+from swapbias.studies import (
+    Experiment,
+    Fact,
+    as_prompts,
+    conversation,
+    corpus_dir,
+    facts_of,
+    facts_written,
+    fill,
+    read_checklist,
+    read_table,
+)
+
+FACTS = "facts"
+LONG = 512  # tokens of a text, where nothing else is asked for
+PROMPTS_OF = "clinical_chat"
+YES_OR_NO = "1=yes|0=no"
 
 
 class Chat(Kind):
@@ -23,6 +41,14 @@ class Chat(Kind):
         "options": Reading((
             Column("score", "share of answers", "options that count more"),
             Column("unanswered", "share of answers", "no option that counts anything"),
+        )),
+        "label": Reading((
+            Column("score", "share of answers", "the phenotype is found"),
+            Column("unanswered", "share of answers", "neither yes nor no"),
+        )),
+        "facts": Reading((
+            Column("score", "share of the facts of a checklist", "more facts are kept"),
+            Column("unanswered", "share of answers", "nothing was written"),
         )),
         "completion": Reading((
             Column("score", "share of answers", "words of the group"),
@@ -42,8 +68,18 @@ class Chat(Kind):
         model = request.of(ChatOptions).model
         yield model or "", "" if model else "it asks a chat model; name one with --chat"
 
-    def asked(self, rows: list[dict[str, str]], request: Request) -> list[dict[str, str]]:
-        """Every prompt once a trial."""
+    def rows(self, experiment: Experiment) -> str:
+        """Notes, where the experiment names a corpus of them."""
+        return PAIRS if experiment.corpus else PROMPTS
+
+    def asked(self, rows: list[dict[str, str]], request: Request, experiment: Experiment) -> list[dict[str, str]]:
+        """Every prompt once a trial; of notes with what is asked of them.
+
+        Raises:
+            UsageError: no question for a phenotype. ValueError: a broken checklist.
+        """
+        if experiment.corpus:
+            rows = posed(rows, experiment.name, request.of(NoteOptions), facts=experiment.reading == FACTS)
         return asked_rows(rows, request.of(ChatOptions).trials)
 
     def unheard(self, request: Request, studies: str) -> str:
@@ -58,7 +94,7 @@ class Chat(Kind):
         """
         from swapbias.scorers.chat.service import ChatScorer
 
-        options = _asked(request)
+        options = _asked(request, long=bool(rows) and str(rows[0]["candidates"]).startswith("{"))
         check_provider(options)
         needed = ChatScorer(options.model or "", options).estimate(as_prompts(rows), ())
         more = options.max_requests is not None and needed.requests > options.max_requests
@@ -98,11 +134,18 @@ class Chat(Kind):
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:
         """Answers as right or wrong, by the experiment's names of what was meant, or as options that they name."""
-        from swapbias.scorers.chat.answers import read_answer, read_completion, read_option
+        from swapbias.scorers.chat import answers
 
         scorer: Any = copy(model)
-        right = partial(read_answer, aliases=experiment.aliases)
-        scorer.read = {"options": read_option, "completion": read_completion}.get(experiment.reading, right)
+        if experiment.reading == FACTS:
+            scorer.options = _asked(request, long=True)
+            scorer.identity = {**model.identity, **settings(scorer.options)}
+        right = partial(answers.read_answer, aliases=experiment.aliases)
+        ways = {
+            "options": answers.read_option, "completion": answers.read_completion, "label": answers.read_label,
+            FACTS: answers.read_facts,
+        }  # fmt: skip
+        scorer.read = ways.get(experiment.reading, right)
         scorer.unit = self.readings[experiment.reading].columns[0].unit
         reader: Scorer = scorer
         return reader
@@ -122,8 +165,62 @@ def asked_rows(rows: Sequence[dict[str, str]], trials: int) -> list[dict[str, st
     ]
 
 
-def _asked(request: Request) -> ChatOptions:
+def posed(
+    rows: Sequence[dict[str, str]], task: str, options: NoteOptions, *, facts: bool = False
+) -> list[dict[str, str]]:
+    """Notes in both genders as conversations, with the options or facts that their answers are read by.
+
+    Notes that state no fact are left out.
+
+    Raises:
+        UsageError: no question for a phenotype, or no checklist there. ValueError: a broken checklist.
+    """
+    folder = corpus_dir(PROMPTS_OF)
+    asks = next(one for one in read_table(folder / "prompts.csv", ("task", "system", "user")) if one["task"] == task)
+    named = read_table(folder / "questions.csv", ("phenotype", "question"))
+    questions = {row["phenotype"]: row["question"] for row in named}
+    texts: dict[str, list[str]] = {}
+    for row in rows:
+        texts.setdefault(row["pair_id"], []).append(row["text"])
+    checklist = _checklist(options) if facts else ()
+    stated = {pair: facts_of(checklist, pair.partition("/")[2], both) for pair, both in texts.items()}
+    found = []
+    for row in rows:
+        if facts and not stated[row["pair_id"]]:
+            continue
+        values = {"note": row["text"]}
+        if "[question]" in asks["user"]:
+            values["question"] = _question(row["condition"], options, questions)
+        text = conversation(("system", asks["system"]), ("user", fill(asks["user"], **values)))
+        candidates = facts_written(stated[row["pair_id"]]) if facts else YES_OR_NO
+        found.append({**row, "text": text, "candidates": candidates})
+    return found
+
+
+def _question(phenotype: str, options: NoteOptions, known: Mapping[str, str]) -> str:
+    told = options.question or known.get(phenotype)
+    if told is None:
+        raise UsageError(
+            f"No question is known for the label {phenotype!r}. Ask one with --question 'Does the note ...?'"
+        )
+    return told
+
+
+def _checklist(options: NoteOptions) -> tuple[Fact, ...]:
+    if options.checklist is None:
+        return read_checklist(corpus_dir(PROMPTS_OF) / "checklist.csv")
+    path = Path(options.checklist)
+    if not path.is_file():
+        raise UsageError(
+            f"{path} does not exist, expected a CSV file with note_id, fact and terms. Give another one."
+        )
+    return read_checklist(path)
+
+
+def _asked(request: Request, *, long: bool = False) -> ChatOptions:
     options = request.of(ChatOptions)
+    if long and options.max_tokens == ChatOptions().max_tokens:  # of an answer that is a letter
+        options = replace(options, max_tokens=LONG)
     return replace(options, seed=request.seed, provider=None if options.local else options.provider)
 
 

@@ -23,6 +23,7 @@ class ChatOptions:
         model: its name at the endpoint, a Hub id or a local folder; None: no chat model is audited.
         base_url: any OpenAI-compatible endpoint (``http://host:port/v1``); None: Hugging Face Inference Providers, or
             this machine.
+        own_address: addresses of services that are the user's own: credentialed notes are sent to no other.
         provider: which inference provider, or ``local``; None leaves the choice to the service.
         trials: how often each prompt is asked; the rows say which trial they are (``prompt_id`` ends in ``/t3``).
         temperature: 0 gives the likeliest answer.
@@ -45,6 +46,9 @@ class ChatOptions:
         None, "Chat model: its name at the endpoint, a Hub id, or a local folder.", name="chat", place=True
     )
     base_url: str | None = option(None, "OpenAI-compatible endpoint; none: Hugging Face Inference Providers.")
+    own_address: tuple[str, ...] = option(
+        (), "Your own service: credentialed notes may be sent to this address alone; may be repeated."
+    )
     provider: str | None = option(None, "Inference provider, or local: run the Hub id with transformers here.")
     trials: int = option(5, "Times each prompt is asked.", least=1, most=1_000)  # beyond, the rows fill a memory
     temperature: float = option(1.0, "Of the chat model.", least=0.0)
@@ -64,6 +68,9 @@ class ChatOptions:
             raise UsageError("One of price_in and price_out is given, expected both or none. Add the other.")
         if self.base_url is not None:
             self._check_url(self.base_url)
+        for one in self.own_address:
+            if not _is_address(one):
+                raise UsageError(f"own_address is {one!r}, expected http://host:port. Give the whole address.")
 
     @property
     def local(self) -> bool:
@@ -90,6 +97,14 @@ class ChatOptions:
             told = " and ".join(given)
             raise UsageError(f"{self.model} runs on this machine, and {told} is for models of a service. Drop it.")
 
+    @property
+    def declared(self) -> bool:
+        """Whether the service is one that the user declared as their own; this machine's are so alone by being said.
+
+        What listens on this machine may hand texts on, as a proxy of a service does.
+        """
+        return self.base_url is not None and _origin(self.base_url) in map(_origin, self.own_address)
+
     def _check_url(self, url: str) -> None:
         if self.provider not in (None, LOCAL):
             raise UsageError("base_url and provider are both given, expected one of them. Drop one.")
@@ -114,6 +129,13 @@ def _is_address(url: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is no number, a bracket that is not closed
         return False
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port: what a connection is made to."""
+    parts = urlsplit(url)
+    usual = {"http": 80, "https": 443}.get(parts.scheme, 0)
+    return parts.scheme, (parts.hostname or "").lower(), parts.port or usual
 
 
 def settings(options: ChatOptions) -> dict[str, Any]:
