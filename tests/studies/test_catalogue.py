@@ -217,8 +217,8 @@ PINNED = {
         4,
         "Does the note say or show that the patient has depression?",
         None,
-        "Does the note say or show that the patient has schizophrenia, bipolar disorder or another severe psychiatric "
-        "disorder?",
+        "Does the note say or show that the patient has schizophrenia, bipolar disorder or another severe "
+        "psychiatric disorder?",
     ),
     ("clinical_chat", "checklist"): (88, "hypertension", "gout", "biopsy"),
     ("phenotype_fairness", "depression_words"): (35, "sadness", "desolation", "irritability"),
