@@ -41,7 +41,20 @@ from swapbias.findings import (
 from swapbias.findings.disaggregation import headline_rows
 from swapbias.findings.finding import Context, looks_of, told_over
 from swapbias.findings.robustness import headline_units
-from swapbias.measures import detectable_gap, flip_rate, group_gap, held_over, margin_in, mean_score, power, t_p
+from swapbias.measures import (
+    DIFFERENCES,
+    Estimate,
+    detectable_gap,
+    flip_rate,
+    group_gap,
+    held_over,
+    margin_in,
+    mean_score,
+    paired_gap,
+    performance,
+    power,
+    t_p,
+)
 from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config_rows, load_study
 
@@ -763,6 +776,72 @@ def _trials_of(
         yield list(np.cumsum(answers, axis=0) / np.arange(1, TRIALS + 1)[:, None])
 
 
+# --- groups that are served worse, and facts that are left out -----------------------------------------
+
+SERVED = (("25 + 40, one to five", (25, 40), 5), ("60 + 90, one to five", (60, 90), 5), ("60 + 90, one", (60, 90), 1))
+LESS = 1.0  # how much less the scores of the first group tell where it is served worse
+
+
+def _performance(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """A row for each design: classifiers as good for both groups, then some that are worse for the first."""
+    count = scaled(AUDITS, scale)
+    rows = []
+    for title, subjects, notes in SERVED:
+        for less in (0.0, LESS):
+            rng = np.random.default_rng([*subjects, notes, int(less)])
+            found = [_served(rng, subjects, notes, less) for _ in range(count)]
+            names = [*DIFFERENCES.values(), "odds"]
+            shares = [_share(one[name] < LEVEL for one in found if not math.isnan(one[name])) for name in names]
+            met = _met(max(shares) <= FALSE[1]) if not less else ""
+            rows.append((title, "worse for one" if less else "alike", *map(_of, shares), met))
+    return rows
+
+
+def _served(rng: np.random.Generator, subjects: Sequence[int], notes: int, less: float) -> dict[str, float]:
+    """p of each difference between two groups of subjects, whose notes have one label and lean alike."""
+    counts = [rng.integers(1, notes + 1, size=size) for size in subjects]
+    first = np.repeat([True, False], [one.sum() for one in counts])
+    own = np.repeat(np.arange(sum(subjects)), np.concatenate(counts))
+    label, lean = (rng.random(sum(subjects)) < 0.4)[own], rng.standard_normal(sum(subjects))[own]
+    score = scipy.special.expit(1.2 * ((2 * label - 1) * (1.2 - less * first) + lean + rng.standard_normal(len(own))))
+    found = performance(
+        score > 0.5, label, np.where(first, "f", "m").tolist(), reference_group="m", scores=score, cluster_ids=own,
+        n_resamples=1,
+    )  # fmt: skip
+    return {name: one.p_value for name, one in found.differences.items()} | {"odds": found.equalised_odds.p_value}
+
+
+NOTES, FACTS, KEPT = 600, 5, 0.9  # pairs, facts of a note, and the chance that a fact is kept
+LEANS = 0.1  # SD of how much more of one subject's notes is kept, both versions alike
+
+
+def _omitted(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """A row for each share of the facts of one group that is left out beside those of both."""
+    rows = []
+    for planted in (0.0, 0.02, 0.05):
+        rng = np.random.default_rng(int(100 * planted))
+        found = [_omission(rng, planted) for _ in range(scaled(AUDITS, scale))]
+        told = _share(one.p_value < LEVEL for one in found), _covered_by(found, -planted)
+        met = {0.0: _met(told[0] <= FALSE[1]), 0.05: _met(told[0] >= 0.8)}.get(planted, "")
+        rows.append((f"{planted:.2f}", *map(_of, told), met))
+    return rows
+
+
+def _covered_by(found: Sequence[Estimate], value: float) -> float:
+    return _share(one.ci_low <= value <= one.ci_high for one in found)
+
+
+def _omission(rng: np.random.Generator, planted: float) -> Estimate:
+    """The gap of the shares of facts that are kept, of notes of 400 subjects."""
+    subject = rng.integers(400, size=NOTES)
+    kept = np.clip(KEPT + LEANS * rng.standard_normal(400)[subject], planted, 1.0)
+    shares = np.column_stack([rng.binomial(FACTS, kept - planted), rng.binomial(FACTS, kept)]) / FACTS
+    return paired_gap(
+        shares.ravel(), ["f", "m"] * NOTES, np.repeat(np.arange(NOTES).astype(str), 2).tolist(), reference_group="m",
+        cluster_ids=np.repeat(subject, 2),
+    )  # fmt: skip
+
+
 SERIES = (
     Series(
         "truth-classes",
@@ -873,6 +952,30 @@ SERIES = (
             "false in at most .05",
         ),
         _looks,
+    ),
+    Series(
+        "truth-performance",
+        "Performance by actual group: how often differences are found, at .05",
+        (
+            "subjects of both, notes of each",
+            "classifier",
+            "TPR",
+            "FPR",
+            "PPV",
+            "called positive",
+            "AUROC",
+            "calibration slope",
+            "equalised odds",
+            "bar met",
+        ),
+        _performance,
+        timed=False,
+    ),
+    Series(
+        "truth-facts",
+        "Summaries of 600 notes of five facts in both genders: how often an omission of one gender's is found",
+        ("left out beside", "found at .05", "interval holds it", "bar met (.8 of .05)"),
+        _omitted,
         timed=False,
     ),
 )

@@ -17,6 +17,7 @@ from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import as_json, locked
 from swapbias.privacy import credentialed
 from swapbias.scorers import Bar, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
+from swapbias.scorers.notes import NoteOptions
 
 if TYPE_CHECKING:
     from swapbias.findings import Finding
@@ -189,8 +190,8 @@ def _work(
     if manifest.get("credentialed"):
         credentialed.mark(run.folder)
         say(f"These notes are credentialed: {run.folder} must not be published, shared or sent anywhere.")
-    for reader in readers:
-        reader.keep_answers(run.folder)
+    for task, reader in zip(tasks, readers, strict=True):
+        reader.keep_answers(run.folder, text=task.notes is None or not task.notes.credentialed)
     try:
         scoring = Scoring(run, manifest, cache, say, settings.margin, conclude)
         items = scoring.score(tasks, readers, bar)
@@ -207,7 +208,8 @@ def _work(
     from swapbias.audit import conclusion  # statistics take long to import: the model does not wait for them
 
     more: dict[str, Any] = {"seed": settings.seed, "margin": settings.margin, "say": say, "draw": draw}
-    return run, conclusion.conclude(run, manifest, tasks, readers, items, **more)
+    most = settings.of(NoteOptions).explain
+    return run, conclusion.conclude(run, manifest, tasks, readers, items, explained=most, **more)
 
 
 def load_readers(
@@ -302,7 +304,7 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
     if task.notes is not None and task.notes.credentialed and reader.sends_text:
         raise UsageError(
             f"{reader.model_id} sends texts to a service, and these notes are credentialed: they must not leave this "
-            "machine. Choose a model that runs here."
+            "machine, but for a service that is your own and hands nothing on, which --own-address ADDRESS declares."
         )
 
 

@@ -17,6 +17,10 @@ from swapbias.scorers import Say, Scorer
 from swapbias.scorers.notes import Explained, explain_pair
 from swapbias.studies import Published, load_lexicon, own_studies, published_for
 
+PANEL_SAMPLES, SAMPLES = (
+    1_000,
+    250,
+)  # of the note that has a panel of its own, and of those whose weights are averaged
 PLANTED_LEAK = "planted leak"  # the source of a number that was planted in synthetic notes
 
 
@@ -25,39 +29,59 @@ def explain(
     readers: Sequence[Scorer],
     items: Mapping[str, pd.DataFrame],
     *,
+    most: int,
     seed: int,
     say: Say,
 ) -> list[Explained]:
-    """For each classifier of notes its most mismatched pair of the first regime; nothing of credentialed notes."""
+    """For each classifier of notes its most mismatched pairs, ``most`` of each phenotype and regime.
+
+    The one that is furthest apart in the first regime comes first, sampled more often. Nothing of credentialed notes,
+    and of chat models, for each sample would be a request.
+    """
     found: list[Explained] = []
     for task, reader in zip(tasks, readers, strict=True):
-        if "flips" not in task.experiment.rates or task.notes is None or task.notes.credentialed:
+        unread = "flips" not in task.experiment.rates or task.notes is None or task.notes.credentialed
+        if unread or reader.kind == "chat" or not most:
             continue
         rows = items[task.study.name]
         mine = rows[(rows["experiment"] == task.experiment.name) & (rows["model_id"] == reader.model_id)]
+        two = mine[mine["group"].isin(task.experiment.compared)]
         try:
-            one = _most_mismatched(task.study.name, mine, reader, seed)
+            found += [_explained(task.study.name, pair, reader, seed, some) for pair, some in _mismatched(two, most)]
         except UsageError as error:  # LIME is an extra
             say(f"No explanation of the most mismatched note: {error}")
             return found
-        found += [one] if one else []
     return found
 
 
-def _most_mismatched(study: str, rows: pd.DataFrame, reader: Scorer, seed: int) -> Explained | None:
-    if not len(rows):
-        return None
-    first = rows[rows["construct"] == rows["construct"].iloc[0]]
-    scores = first.pivot(index="pair_id", columns="group", values="score").dropna()
-    gaps = (scores.iloc[:, 0] - scores.iloc[:, 1]).abs() if scores.shape[1] == 2 else pd.Series(dtype=float)
-    if not len(gaps) or gaps.max() == 0:
-        return None
-    pair = first[first["pair_id"] == gaps.idxmax()]
-    phenotype, regime = str(pair["condition"].iloc[0]), str(pair["construct"].iloc[0])
+def _mismatched(rows: pd.DataFrame, most: int) -> Iterator[tuple[pd.DataFrame, int]]:
+    """The pairs of each phenotype and regime whose scores differ most, and how many samples explain each."""
+    pairs = rows.pivot(index=["construct", "condition", "pair_id"], columns="group", values="score").dropna()
+    if pairs.shape[1] != 2:
+        return
+    gaps = (pairs.iloc[:, 0] - pairs.iloc[:, 1]).abs()
+    gaps = gaps[gaps > 0]
+    if not len(gaps):
+        return
+    regimes = [one for one in rows["construct"].unique() if one in gaps.index.get_level_values(0)]
+    first = gaps[regimes[0]].idxmax()
+    chosen = [(regimes[0], *first)]
+    for regime in regimes:
+        for _, part in gaps[[regime]].groupby(level="condition", sort=False):
+            chosen += [place for place in part.nlargest(most).index if place != chosen[0]]
+    for place, (regime, phenotype, pair_id) in enumerate(chosen):
+        mine = (rows["construct"] == regime) & (rows["condition"] == phenotype) & (rows["pair_id"] == pair_id)
+        yield rows[mine], SAMPLES if place else PANEL_SAMPLES
+
+
+def _explained(study: str, pair: pd.DataFrame, reader: Scorer, seed: int, samples: int) -> Explained:
+    phenotype, regime, pair_id = (str(pair[name].iloc[0]) for name in ("condition", "construct", "pair_id"))
     texts = dict(zip(pair["group"], pair["text"], strict=True))
-    words = explain_pair(lambda sampled: reader.predict_proba(sampled, phenotype, regime), texts, seed=seed)
-    scores_of = {str(group): float(score) for group, score in zip(pair["group"], pair["score"], strict=True)}
-    return Explained(study, reader.model_id, phenotype, regime, str(gaps.idxmax()), scores_of, words)
+    words = explain_pair(
+        lambda sampled: reader.predict_proba(sampled, phenotype, regime), texts, seed=seed, samples=samples
+    )
+    scores = {str(group): float(score) for group, score in zip(pair["group"], pair["score"], strict=True)}
+    return Explained(study, reader.model_id, phenotype, regime, pair_id, scores, words)
 
 
 def conclude(
@@ -70,6 +94,7 @@ def conclude(
     seed: int,
     margin: float | None,
     say: Say,
+    explained: int = 3,
     draw: bool = True,
 ) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete.
@@ -83,19 +108,20 @@ def conclude(
         seed: of resampled intervals and permutation tests.
         margin: what counts as no gap, as in ``findings.judged``.
         say: told what pruning gave up and what could not be explained.
+        explained: notes of each phenotype and regime that are explained word by word.
         draw: figures and report as well.
 
     Returns:
         Findings in the order of the studies.
     """
     found = judged(_with_units(_found(items, tasks, readers, seed), tasks, readers), margin=margin)
-    explained = explain(tasks, readers, items, seed=seed, say=say)
+    told = explain(tasks, readers, items, most=explained, seed=seed, say=say)
     if notes := list(_given_up(items)):
         manifest["pruning"] = notes
         for note in notes:
             say(note)
     manifest |= {"status": "complete", "finished": now()}
-    write_results(run, Results(manifest, found, items, _coverage(tasks, readers), explained), draw=draw)
+    write_results(run, Results(manifest, found, items, _coverage(tasks, readers), told), draw=draw)
     run.write_manifest(manifest)  # last: a run that says complete has all its files
     return found
 

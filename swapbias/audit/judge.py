@@ -63,11 +63,11 @@ class JudgedScorer(Scorer):
             "judge": {"model_id": judge.model_id, **judge.identity},
         }
 
-    def keep_answers(self, folder: Path) -> None:
+    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
         """Those of the judge in a folder of their own."""
-        self.reader.keep_answers(folder)
+        self.reader.keep_answers(folder, text=text)
         (folder / FOLDER).mkdir(exist_ok=True)
-        self.judge.keep_answers(folder / FOLDER)
+        self.judge.keep_answers(folder / FOLDER, text=text)
 
     @property
     def cut_note(self) -> str:

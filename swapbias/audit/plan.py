@@ -244,6 +244,7 @@ class Task:
     asked: int
     notes: Notes | None = None  # what classifiers are trained on
     whole: int = 0
+    factless: int = 0  # notes that are not asked, for they state nothing that an answer could keep
 
     @property
     def kind(self) -> Kind:
@@ -280,16 +281,20 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
     for one in kinds():
         one.check(settings)
-    own = [study for one in kinds() if one.given(settings) for study in _studies_of(one)]
+    own = [study for one in kinds() if one.given(settings) for study in _meant(one, settings)]
     chosen = [_study_and_config(name) for name in settings.studies or dict.fromkeys(own) or _usual()]
     if kind is None and settings.model is not None:
         kind = model_kind(settings.model, settings.kind)
     tasks: list[Task] = []
     skipped: list[Skipped] = []
-    notes = cache(lambda corpus: load_notes(settings.of(NoteOptions), settings.seed, corpus))
+    options = settings.of(NoteOptions)
+    notes = cache(
+        lambda corpus, trains, labelled: load_notes(options, settings.seed, corpus, trains=trains, labelled=labelled)
+    )
     for study, config in chosen:
         for experiment in study.experiments:
-            if config and config not in (*experiment.configs, *experiment.alternatives):
+            configured = (*experiment.configs, *experiment.alternatives)
+            if config and config not in (configured if config in _configs_of(study) else (experiment.name,)):
                 continue
             if own and not settings.studies and settings.model is None and kind_of(experiment.kind).default:
                 continue  # a chat model is named, and nobody asked for the model that is read where none is
@@ -301,7 +306,7 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
                 why = f"it takes many times as long as the others; run it with --study {study.name}"
                 skipped.append(Skipped(study.name, experiment.name, why))
                 continue
-            configs = (config,) if config else experiment.configs
+            configs = (config,) if config in configured else experiment.configs
             found, left = _tasks(study, experiment, configs, settings, kind, notes, bounded=unasked)
             tasks += found
             skipped += left
@@ -327,6 +332,16 @@ def _usual() -> list[str]:
     return [name for name in studies() if not load_study(name).on_request]
 
 
+def _meant(kind: Kind, settings: Settings) -> list[str]:
+    """The studies that settings of a kind ask for: those about notes where notes are given, the others else."""
+    several, given = _studies_of(kind), settings.of(NoteOptions).data is not None
+    return [name for name in several if _of_notes(name, kind) == given] or several
+
+
+def _of_notes(study: str, kind: Kind) -> bool:
+    return any(kind.rows(one) != PROMPTS for one in load_study(study).experiments if one.kind == kind.name)
+
+
 def _studies_of(kind: Kind) -> list[str]:
     """The studies with an experiment for a kind of model."""
     return [name for name in studies() if any(one.kind == kind.name for one in load_study(name).experiments)]
@@ -338,7 +353,7 @@ def _tasks(
     configs: tuple[str, ...],
     settings: Settings,
     kind: str | None,
-    notes: Callable[[str], Notes],
+    notes: Callable[[str, bool, bool], Notes],
     *,
     bounded: bool,
 ) -> tuple[list[Task], list[Skipped]]:
@@ -349,11 +364,14 @@ def _tasks(
         why = why if task is None else _unreadable(task, settings)
         tasks += [task] if task and not why else []
         reasons += [(experiment.name, why)] if why else []
-        if task and task.notes and experiment.regimes and settings.of(NoteOptions).trains:
+        if task and task.notes and experiment.regimes and task.kind.trains(settings):
             untrained = ((f"{experiment.name}, {one}", left) for one, left in task.notes.untrainable().items())
             reasons += [one for one in untrained if one not in reasons]
     if tasks and tasks[0].notes:
         reasons += [(f"part of {experiment.name}", one) for one in tasks[0].notes.remarks()]
+        if tasks[0].factless:
+            left = f"{tasks[0].factless} test notes left out: they state no fact of the checklist"
+            reasons.append((f"part of {experiment.name}", left))
     return tasks, [Skipped(study.name, name, why) for name, why in reasons]
 
 
@@ -363,7 +381,7 @@ def _task(
     configs: tuple[str, ...],
     model: str,
     settings: Settings,
-    notes: Callable[[str], Notes],
+    notes: Callable[[str, bool, bool], Notes],
     *,
     bounded: bool,
 ) -> Task:
@@ -382,18 +400,24 @@ def _task(
         beside = (
             [*_baseline(study, experiment, settings), *_placebo(study, experiment, rows, settings)] if usual else []
         )
-        asked = kind.asked(rows, settings)
+        asked = kind.asked(rows, settings, experiment)
         return Task(
-            study, experiment, configs, model, [*asked, *kind.asked(beside, settings)], len(asked), whole=whole
+            study, experiment, configs, model, [*asked, *kind.asked(beside, settings, experiment)], len(asked),
+            whole=whole,
         )  # fmt: skip
-    clinical, trains = notes(experiment.corpus), settings.of(NoteOptions).trains
+    trains = kind.trains(settings)
+    clinical = notes(experiment.corpus, trains, bool(experiment.rates))
     left_out = clinical.untrainable() if trains else {}
     pairs = _limited([pair for pair in clinical.pairs() if pair["condition"] not in left_out], settings.limit)
     rows = note_rows(experiment, clinical, pairs, trains)
     beside = []
     if experiment.placebo and _with_wordings(experiment, settings):
         beside = note_rows(experiment, clinical, _reworded(pairs, clinical.reworded_pairs()), trains)
-    return Task(study, experiment, configs, model, [*rows, *beside], len(rows), clinical)
+    asked, beside = (kind.asked(part, settings, experiment) for part in (rows, beside))
+    factless = len({row["pair_id"] for row in rows}) - len(
+        {row["pair_id"] for row in asked if row.get("trial", "1") == "1"}
+    )
+    return Task(study, experiment, configs, model, [*asked, *beside], len(asked), clinical, factless=factless)
 
 
 def _with_wordings(experiment: Experiment, settings: Settings) -> bool:
@@ -434,15 +458,22 @@ def _unreadable(task: Task, settings: Settings) -> str:
     """Why an experiment on notes has nothing to read or to learn from; blank where it has."""
     if task.notes is None:
         return ""
+    if not task.rows and task.factless:
+        return "no test note states a fact of the checklist in both of its versions"
     if not task.rows:
         return "no test note with a known gender is left" + (
-            "" if not settings.of(NoteOptions).trains else ", of a phenotype that a classifier can be trained for"
+            "" if not task.kind.trains(settings) else ", of a phenotype that a classifier can be trained for"
         )
     return task.notes.unlearnable_gender() if task.kind.rows(task.experiment) == VERSIONS else ""
 
 
-def load_notes(settings: NoteOptions, seed: int, corpus: str = NAME) -> Notes:
+def load_notes(
+    settings: NoteOptions, seed: int, corpus: str = NAME, *, trains: bool | None = None, labelled: bool = True
+) -> Notes:
     """The notes to audit with, every one with its gender where the text tells it.
+
+    Own notes that name no split are all tested where nothing ``trains`` on them (None: as the classifier is), and
+    need no labels unless they are to be ``labelled``.
 
     Raises:
         UsageError: nothing in the folder that can be read. ValueError: broken notes.
@@ -454,10 +485,10 @@ def load_notes(settings: NoteOptions, seed: int, corpus: str = NAME) -> Notes:
         ]
         return Notes("synthetic", tuple(rows), swapper, settings.plausible)
     folder = Path(settings.data)
-    rows = with_genders(local_notes(folder, seed=seed), swapper)
+    rows = with_genders(local_notes(folder, seed=seed, labelled=labelled), swapper)
     if is_credentialed(folder):
         rows = [{**row, "credentialed": "True"} for row in rows]
-    if settings.trains and not any(row["split"] == "train" for row in rows):
+    if (settings.trains if trains is None else trains) and not any(row["split"] == "train" for row in rows):
         rows = _split(rows, seed)
     return Notes(kind_of_folder(folder), tuple(rows), swapper, settings.plausible)
 
@@ -477,7 +508,7 @@ def note_rows(
     if kind_of(experiment.kind).rows(experiment) == VERSIONS:
         wanted = {pair["pair_id"] for pair in pairs}
         return [{**row, "experiment": experiment.name, "prompt_id": _in(row)} for row in notes.versions(wanted)]
-    regimes = experiment.regimes if trains else (AS_TRAINED,)
+    regimes = experiment.regimes if trains and experiment.regimes else (AS_TRAINED,)
     rows = [{**row, "construct": regime, "experiment": experiment.name} for regime in regimes for row in pairs]
     return [{**row, "prompt_id": _in(row)} for row in rows]
 
@@ -489,11 +520,15 @@ def _in(row: dict[str, str]) -> str:
 def _study_and_config(name: str) -> tuple[Study, str]:
     study_name, _, config = name.partition(":")
     study = load_study(study_name)
-    known = dict.fromkeys(config for one in study.experiments for config in (*one.configs, *one.alternatives))
+    known = dict.fromkeys([*_configs_of(study), *(one.name for one in study.experiments)])
     if config and config not in known:
         near = meant(config, list(known))
         raise UsageError(f"Unknown config {config!r} of {study_name}: expected one of {', '.join(known)}.{near}")
     return study, config
+
+
+def _configs_of(study: Study) -> list[str]:
+    return [config for one in study.experiments for config in (*one.configs, *one.alternatives)]
 
 
 def default_folder(settings: Settings) -> Path:

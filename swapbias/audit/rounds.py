@@ -201,12 +201,13 @@ def _by_model(asked: Sequence[tuple[Scorer, Rows]]) -> Iterator[tuple[Scorer, Ro
 def _chunk(
     reader: Scorer, rows: Sequence[Mapping[str, Any]], advance: Progress, cache: ScoreCache | None
 ) -> Callable[[], list[dict[str, Any]]]:
-    return lambda: _without_held_text(score_rows(rows, reader, advance, cache=cache))
+    return lambda: _without_held_text(score_rows(rows, reader, advance, cache=cache), reader)
 
 
-def _without_held_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Scored rows as they are kept: the text of credentialed notes stays where it came from."""
-    return [{**row, "text": ""} if str(row.get("credentialed")) == "True" else row for row in rows]
+def _without_held_text(rows: list[dict[str, Any]], reader: Scorer) -> list[dict[str, Any]]:
+    """Scored rows as they are kept: without the text of credentialed notes, and what was written of it."""
+    held = {"text": "", "candidates": "", **({"answer": ""} if reader.kind == "chat" else {})}
+    return [{**row, **held} if str(row.get("credentialed")) == "True" else row for row in rows]
 
 
 def check_whole(run: Run, tasks: Sequence[Task]) -> None:

@@ -49,7 +49,9 @@ from .gate import (
 from .judgements import by_the_judge as by_the_judge, told_by_chance as told_by_chance
 from .predictions import (
     ANSWERS as ANSWERS,
+    AS_WRITTEN as AS_WRITTEN,
     BASELINE as BASELINE,
+    POSITIVE as POSITIVE,
     RANDOM_DIRECT as RANDOM_DIRECT,
     RANDOM_SIGNED as RANDOM_SIGNED,
     over_trials as over_trials,

@@ -36,7 +36,7 @@ from swapbias.findings.groups import (
     with_intersections,
 )
 from swapbias.findings.judgements import judgements
-from swapbias.findings.predictions import ANSWERS, RATES, bias, readable, sentence_pairs
+from swapbias.findings.predictions import ANSWERS, RATES, SIGNED, bias, readable, sentence_pairs
 from swapbias.findings.robustness import (
     HOLDS,
     LOST,
@@ -80,6 +80,9 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
         for one in (_ALL, *experiment.slices):
             for value, sliced in _parts(part, one.column):
                 where = {"slice_by": one.name, "slice_value": value}
+                if one is _ALL and experiment.never_pooled:
+                    yield from _rates(context, sliced, subset, where)
+                    continue
                 for gap in context.gaps():
                     yield from _gaps(gap, sliced, subset, where)
                 yield from group_findings(context, sliced, subset, where)
@@ -106,7 +109,10 @@ def _read_columns(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rates(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
+    pooled = where["slice_by"] == "all" and context.experiment.never_pooled
     for name in context.experiment.rates if context.score == "score" else ():
+        if pooled and name in SIGNED:
+            continue
         for one in context.gaps() if name in ("flips", "ratios") else [context]:
             yield from RATES[name](one, rows, subset, where)
 

@@ -21,6 +21,7 @@ from swapbias.measures import (
     macro_f1,
     mean_score,
     paired_gap,
+    performance,
     rate_ratio,
     sentence_means,
     trial_biases,
@@ -231,6 +232,48 @@ def ratios(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> I
             yield context.finding(estimate, measure, contrast, subset, inference=over, **told, **where)
 
 
+AS_WRITTEN = "original"  # the version of a note in its patient's own gender
+
+
+def actual(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
+    """How well each gender is served: of the notes as they were written, each of its patient's own gender.
+
+    Nothing where notes are not told apart by version, or one of the two groups has none. Of labels alone (scores that
+    are 0 or 1) there are the rates, and nothing of ranking and calibration.
+    """
+    two = _two(context, rows)
+    mine = two[two["version"] == AS_WRITTEN] if "version" in two else two.iloc[:0]
+    if mine["group"].nunique() < 2:
+        return
+    scores = mine["score"].to_numpy(dtype=float)
+    graded = not np.isin(scores[~np.isnan(scores)], (0, 1)).all()
+    found = performance(
+        mine["predicted"].to_numpy(dtype=float), (mine["label"] == POSITIVE).to_numpy(), mine["group"].to_numpy(),
+        reference_group=context.experiment.reference_group, scores=scores if graded else None,
+        cluster_ids=subjects(mine), seed=context.seed,
+    )  # fmt: skip
+    over = f"{told_of(mine)} as written"
+    for group, values in found.groups.items():
+        for measure, estimate in values.items():
+            yield context.finding(estimate, measure, group, subset, inference=over, **where)
+    for measure, estimate in {**found.differences, "equalised_odds_difference": found.equalised_odds}.items():
+        told = {
+            "direction": "0: equal; patients of either gender in their own notes, which differ in more than words"
+        }
+        if measure in found.differences:
+            told |= _higher_by(context, estimate.value)
+        yield context.finding(
+            estimate, measure, context.apart["contrast"], subset, inference=over, **told, **where,
+        )  # fmt: skip
+
+
+def _higher_by(context: Context, value: float) -> dict[str, str]:
+    """The group that a difference of both says is higher; blank where they are equal."""
+    return {
+        "higher_group": context.experiment.group if value > 0 else context.experiment.reference_group * (value < 0)
+    }
+
+
 def f1(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
     """Macro F1 over both versions of every note."""
     estimate = macro_f1(
@@ -280,7 +323,9 @@ def direction(context: Context, rows: pd.DataFrame, subset: str, where: Where) -
     means = {RANDOM_DIRECT: found.null_mean, RANDOM_SIGNED: found.null_signed_mean}
     for name, value in means.items() if not math.isnan(found.null_mean) else ():
         estimate = Estimate(value, test="none")
-        drawn = "of like frequency" if alike else "of any frequency: the embedding does not tell theirs"
+        ranked = "of like place in the file, by which words are often ordered; it holds no frequencies"
+        drawn = ranked if _told(rows, "frequency_known") == 0.5 else "of any frequency: none is known"
+        drawn = "of like frequency" if alike else drawn
         yield context.finding(estimate, "mean", name, subset, unit="cosine", direction=drawn, **where)
     if where["slice_by"] == "all" and not math.isnan(found.random_direction):
         estimate = Estimate(found.random_direction, test="none")
@@ -320,6 +365,9 @@ def _pair(context: Context) -> str:
     return f"{context.experiment.group} and {context.experiment.reference_group}"
 
 
+SIGNED = ("flips", "ratios", "actual")  # rates with a direction, which cancels over slices that lean apart
+
+
 def _higher(group: str, told: str, value: float) -> dict[str, str]:
     if math.isnan(value):
         return {"direction": f"not defined ({told})"}
@@ -330,6 +378,7 @@ RATES: Mapping[str, Callable[[Context, pd.DataFrame, str, Where], Iterator[Findi
     "flips": flips,
     "ratios": ratios,
     "f1": f1,
+    "actual": actual,
     "leakage": leakage,
     "direction": direction,
     ANSWERS: answers,

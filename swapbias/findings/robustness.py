@@ -233,8 +233,14 @@ def over_prompts(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     every = rows.assign(**ids, **{LOST: rows["score"].isna().astype(float)})
     means = every.groupby("prompt_id", sort=False)[[*scores, LOST]].mean()
     return every.drop(columns="trial").drop_duplicates("prompt_id").set_index("prompt_id").assign(
-        **{name: means[name] for name in means}
+        **{name: means[name] for name in means}, **_predicted(every, means)
     ).reset_index()  # fmt: skip
+
+
+def _predicted(rows: pd.DataFrame, means: pd.DataFrame) -> dict[str, pd.Series]:
+    """Of predictions of several trials that of most of them."""
+    score = means["score"] if "predicted" in rows else pd.Series(dtype=float)
+    return {"predicted": (score > 0.5).astype(float).where(score.notna())} if len(score) else {}
 
 
 def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:

@@ -77,4 +77,5 @@ from .options import (
     option_odds as option_odds,
     options_of as options_of,
 )
+from .performance import DIFFERENCES as DIFFERENCES, Performance as Performance, performance as performance
 from .rates import flip_rate as flip_rate, macro_f1 as macro_f1, rate_ratio as rate_ratio, uar as uar

@@ -20,6 +20,7 @@ SPANS: Mapping[str, float] = {
     "percentage points": 100,
     "share of answers": 1,
     "share of the rubric": 1,
+    "share of the facts of a checklist": 1,
     "rating moved to 0..1": 1,
     "mean log-odds of the disapproving antonym": math.inf,
     "natural log-odds of the right answer": math.inf,
@@ -66,6 +67,7 @@ class Measure:
         whole: a count, written without decimals.
         comparison: may be a headline; a level of one group, or another's number on another scale, is none.
         tabled: a rate, which has a table of its own by slice and regime.
+    performed: of notes as written, each of the group that it is of: the column of the table of performance.
         across: computed across the values of a slice, which ``slice_by`` names.
         unit: of the value; blank: that of the scores.
         reach: of a difference of scores: how many ranges of their unit it can span; 0 for anything else.
@@ -80,6 +82,7 @@ class Measure:
     whole: bool = False
     comparison: bool = True
     tabled: bool = False
+    performed: str = ""
     across: bool = False
     unit: str = ""
     reach: int = 0
@@ -131,6 +134,24 @@ _UAR = Scale(
     lambda recall: 1 - 2 * abs(recall - 0.5), 0.5, 0, 1,
 )  # fmt: skip
 _FLIPS = _share("1 - flip rate; share of notes whose prediction changes with the gender")
+
+
+def _level(name: str, title: str, unit: str) -> "Measure":
+    """What one group gets of a classifier."""
+    return Measure(
+        name=name, title=f"{title}, {{contrast}}", signed=False, comparison=False, performed=title, unit=unit,
+        unfair="a level of one group, which is no comparison",
+    )  # fmt: skip
+
+
+def _actual(name: str, title: str, column: str, rates: str) -> "Measure":
+    """The difference of what two groups get."""
+    return Measure(
+        name=name, title=title, performed=column, unit=f"difference of {rates}, patients' own gender",
+        scale=Scale(f"1 - |difference of {rates}|", lambda gap: 1 - abs(gap), 0, -1, 1),
+    )  # fmt: skip
+
+
 _COSINE = _share("1 - direct bias; mean |cosine| with the gender direction")
 
 _RECORDS = (
@@ -215,6 +236,27 @@ _RECORDS = (
         name="macro_f1", title="macro F1", signed=False, tabled=True, unit="macro F1",
         unfair="tells how often a prediction is right, not for whom",
     ),
+    _level("tpr", "TPR", "true positive rate"),
+    _actual("equal_opportunity_difference", "TPR difference", "TPR", "true positive rates"),
+    _level("fpr", "FPR", "false positive rate"),
+    _actual("predictive_equality_difference", "FPR difference", "FPR", "false positive rates"),
+    Measure(
+        name="equalised_odds_difference", title="equalised odds difference", signed=False, performed="equalised odds",
+        unit="larger difference of true or false positive rates",
+        scale=Scale("1 - the larger difference of rates", lambda gap: 1 - gap, 0, 0, 1),
+    ),
+    _level("ppv", "PPV", "positive predictive value"),
+    _actual("predictive_parity_difference", "PPV difference", "PPV", "positive predictive values"),
+    _level("selection_rate", "called positive", "share of notes called positive"),
+    _actual("demographic_parity_difference", "demographic parity difference", "called positive", "selection rates"),
+    _level("auroc", "AUROC", "area under the ROC curve"),
+    _actual("auroc_difference", "AUROC difference", "AUROC", "areas under the ROC curve"),
+    _level("calibration_slope", "calibration slope", "slope of log-odds"),
+    Measure(
+        name="calibration_slope_difference", title="calibration slope difference", performed="calibration slope",
+        unit="difference of slopes of log-odds", unfair="has no largest value",
+    ),
+    _level("ece", "ECE", "mean distance of score and truth"),
     Measure(
         name="leakage_uar", title="gender leakage (UAR)", signed=False, unit="unweighted average recall", scale=_UAR
     ),

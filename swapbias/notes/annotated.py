@@ -366,13 +366,15 @@ def annotated_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
     return labelled_notes(folder, *_mimic3_files(folder), seed=seed)
 
 
-def local_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
+def local_notes(folder: Path, *, seed: int = 0, labelled: bool = True) -> list[dict[str, str]]:
     """Labelled note rows of whatever the folder or file holds: annotated MIMIC-III notes, or own ones.
 
     Raises:
         UsageError: nothing of the kind there, or notes without labels. ValueError: a broken file.
     """
-    return own_notes(folder) if kind_of_folder(folder) == OWN else annotated_notes(folder, seed=seed)
+    if kind_of_folder(folder) == OWN:
+        return own_notes(folder, labelled=labelled)
+    return annotated_notes(folder, seed=seed)
 
 
 def _mimic3_files(folder: Path) -> tuple[Path, Path]:

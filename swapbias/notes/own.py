@@ -28,10 +28,11 @@ def own_files(path: Path) -> list[tuple[Path, str]]:
     return [(file, split) for file, split in names if file.is_file()]
 
 
-def own_notes(path: Path) -> list[dict[str, str]]:
+def own_notes(path: Path, *, labelled: bool = True) -> list[dict[str, str]]:
     """Note rows of a ``.csv``, ``.csv.gz``, ``.jsonl`` or ``.parquet`` file, or of a folder's train and test.
 
-    Columns (in any case): ``text`` and ``label`` (1/0, positive/negative, true/false), and optionally
+    Columns (in any case): ``text`` and ``label`` (1/0, positive/negative, true/false; may be missing where notes need
+    not be ``labelled``), and optionally
     ``gender`` (F/M, female/male; blank where it is not known), ``phenotype`` (else ``own``), ``split`` (else
     what the file's name says, else ``test``), ``note_id`` (else numbered), ``subject_id`` (else the note_id),
     ``note_type`` and ``credentialed`` (else False, but True for rows with an ``hadm_id``, which come from MIMIC).
@@ -44,15 +45,16 @@ def own_notes(path: Path) -> list[dict[str, str]]:
     if not files:
         raise UsageError(f"{path}: no notes, expected a file ending in {', '.join(SUFFIXES)}, or a folder with train "
                          "and test files of that kind. Give one of them.")  # fmt: skip
-    rows = [row for file, split in files for row in _file_rows(file, split)]
+    rows = [row for file, split in files for row in _file_rows(file, split, labelled)]
     if not rows:
         raise ValueError(f"{path.name}: no rows, expected at least one note. Add notes.")
     _check_ids(path, rows)
     return rows
 
 
-def _file_rows(file: Path, split: str) -> Iterator[dict[str, str]]:
-    for number, row in enumerate(named_rows(file, REQUIRED, optional=OPTIONAL), start=1):
+def _file_rows(file: Path, split: str, labelled: bool) -> Iterator[dict[str, str]]:
+    columns = (REQUIRED, OPTIONAL) if labelled else (REQUIRED[:1], (*REQUIRED[1:], *OPTIONAL))
+    for number, row in enumerate(named_rows(file, columns[0], optional=columns[1]), start=1):
         where = f"{file.name}: row {number}"
         if not row["text"].strip():
             raise ValueError(f"{where}, column 'text': blank, expected a note. Fill it in or drop the row.")
@@ -62,7 +64,13 @@ def _file_rows(file: Path, split: str) -> Iterator[dict[str, str]]:
             "subject_id": row.get("subject_id", "").strip() or note_id,
             "gender": _one_of(GENDERS | {"": ""}, row.get("gender", ""), where, "gender", "F, M, female or male"),
             "phenotype": row.get("phenotype", "").strip() or "own",
-            "label": _one_of(_LABELS, row["label"], where, "label", "1, 0, positive, negative, true or false"),
+            "label": _one_of(
+                _LABELS if labelled else {**_LABELS, "": ""},
+                row.get("label", ""),
+                where,
+                "label",
+                "1, 0, positive, negative, true or false",
+            ),
             "split": _split(row, split, where),
             "note_type": row.get("note_type", ""),
             "template": row.get("template", ""),

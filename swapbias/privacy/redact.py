@@ -81,6 +81,7 @@ def _settings(settings: Mapping[str, Any], models: Models, endpoint: str | None)
             "embeddings": [_named(one, models) for one in notes.get("embeddings") or ()],
             "classifier": _reduced(notes.get("classifier"), models),
             "data": OWN_NOTES if notes.get("data") else None,
+            **({"checklist": OWN_NOTES if notes["checklist"] else None} if "checklist" in notes else {}),
         }
     if chat:
         kept = {key: value for key, value in chat.items() if key not in UNSHARED}
@@ -90,6 +91,8 @@ def _settings(settings: Mapping[str, Any], models: Models, endpoint: str | None)
         if chat.get("judge"):
             address = _endpoint(chat.get("judge_base_url"))
             public["chat"] |= {"judge": _reduced(chat["judge"], models), "judge_base_url": address}
+        if chat.get("own_address"):
+            public["chat"]["own_address"] = [OWN_ENDPOINT for _ in chat["own_address"]]
     return public
 
 
@@ -129,8 +132,10 @@ def _taken_out(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         file = _last(notes["data"])
         if file.lower().endswith(SUFFIXES) and file not in _WRITTEN:
             yield file, OWN_NOTES
-    yield from _address_parts(chat.get("base_url"))
-    yield from _address_parts(chat.get("judge_base_url"))
+    if notes.get("checklist") and notes["checklist"] != OWN_NOTES:
+        yield notes["checklist"], OWN_NOTES
+    for address in (chat.get("base_url"), chat.get("judge_base_url"), *(chat.get("own_address") or ())):
+        yield from _address_parts(address)
 
 
 def _address_parts(address: str | None) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,8 @@
 """What some studies have besides gaps: rates by phenotype, answers by class, words of explained notes."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 from markupsafe import Markup
@@ -37,23 +37,42 @@ class RateGrid:
     heads: tuple[tuple[str, Markup], ...]
     parts: tuple[tuple[str, tuple[tuple[str, tuple[Cell | None, ...]], ...]], ...]
     keys: tuple[tuple[Markup, str], ...] = ()
+    performed: bool = False
 
 
 def rate_grids(experiment: Experiment, found: Sequence[Finding]) -> list[RateGrid]:
     """Every tabled rate by slice, for each model: whatever there is, and for each group where a rate is a group's."""
-    rates = [one for one in found if one.slice_by != "all" and MEASURES[one.measure].tabled and not one.view]
+    return _grids(experiment, found, lambda one: one.measure if MEASURES[one.measure].tabled else "")
+
+
+def performance_grids(experiment: Experiment, found: Sequence[Finding]) -> list[RateGrid]:
+    """How well each group is served, in its notes as written: a column holds both groups and their difference."""
+    return [replace(one, performed=True) for one in _grids(experiment, found, lambda one: _performed(one.measure))]
+
+
+def _performed(measure: str) -> str:
+    return MEASURES[measure].performed
+
+
+def _grids(experiment: Experiment, found: Sequence[Finding], column: Callable[[Finding], str]) -> list[RateGrid]:
+    rates = [one for one in found if one.slice_by != "all" and column(one) and not one.view]
     return [
-        _rate_grid(experiment, model, [one for one in rates if one.model_id == model])
+        _rate_grid(experiment, model, [one for one in rates if one.model_id == model], column)
         for model in dict.fromkeys(one.model_id for one in rates)
     ]
 
 
-def _rate_grid(experiment: Experiment, model: str, rates: Sequence[Finding]) -> RateGrid:
-    names = [name for name in MEASURES if any(one.measure == name for one in rates)]
-    axes = {name: _rate_axis([one for one in rates if one.measure == name]) for name in names}
+def _rate_grid(
+    experiment: Experiment, model: str, rates: Sequence[Finding], column: Callable[[Finding], str]
+) -> RateGrid:
+    places = list(MEASURES)
+    names = list(dict.fromkeys(column(one) for one in sorted(rates, key=lambda one: places.index(one.measure))))
+    columns = {name: [one for one in rates if column(one) == name] for name in names}
+    drawn = {name: _drawn(experiment, mine) for name, mine in columns.items()}
+    axes = {name: _rate_axis(mine) for name, mine in drawn.items()}
     cells: dict[tuple[str, str, str], list[Finding]] = {}
     for one in rates:
-        cells.setdefault((one.slice_value, one.subset, one.measure), []).append(one)
+        cells.setdefault((one.slice_value, one.subset, column(one)), []).append(one)
     phenotypes, regimes = (list(dict.fromkeys(place[part] for place in cells)) for part in range(2))
 
     def row(phenotype: str, regime: str) -> tuple[Cell | None, ...]:
@@ -63,7 +82,7 @@ def _rate_grid(experiment: Experiment, model: str, rates: Sequence[Finding]) -> 
     groups = [name for name in experiment.compared if any(one.contrast == name for one in rates)]
     return RateGrid(
         model,
-        tuple((_rate_head(name), ruler(axes[name])) for name in names),
+        tuple((_rate_head(drawn[name][0].measure), ruler(axes[name])) for name in names),
         tuple(
             (words.value_name(one), tuple((words.plain(regime), row(one, regime)) for regime in regimes))
             for one in phenotypes
@@ -72,35 +91,50 @@ def _rate_grid(experiment: Experiment, model: str, rates: Sequence[Finding]) -> 
     )
 
 
+def _drawn(experiment: Experiment, rates: Sequence[Finding]) -> Sequence[Finding]:
+    """What has a point in the picture: groups, where a rate is a group's, and else whatever there is."""
+    return [one for one in rates if one.contrast in experiment.compared] or rates
+
+
+_PERCENT = ("TPR", "FPR", "PPV", "called positive", "equalised odds")  # of performance, beside AUROC and calibration
+
+
 def _rate_scale(measure: str) -> float:
     """100 for shares and their differences, which are told in percent and in points; 1 for anything else."""
-    scale = MEASURES[measure].scale
-    return 100.0 if scale is not None and scale.most == 1 else 1.0
+    scale, performed = MEASURES[measure].scale, _performed(measure)
+    in_percent = performed in _PERCENT if performed else scale is not None and scale.most == 1
+    return 100.0 if in_percent else 1.0
 
 
 def _rate_head(measure: str) -> str:
-    in_points = _rate_scale(measure) == 100
-    return MEASURES[measure].title + (", points" if in_points and MEASURES[measure].signed else ", %" * in_points)
+    in_points, record = _rate_scale(measure) == 100, MEASURES[measure]
+    return (record.performed or record.title) + (", points" if in_points and record.signed else ", %" * in_points)
 
 
 def _rate_axis(rates: Sequence[Finding]) -> Axis:
     measure = rates[0].measure
     scale, record = _rate_scale(measure), MEASURES[measure].scale
-    least, most = (scale * record.least, scale * record.most) if record else (0.0, 1.0)
+    least, most = (scale * record.least, scale * record.most) if record else (0.0, scale)
+    if measure == "calibration_slope":
+        least, most = -math.inf, math.inf
     ends = [end for one in rates for end in (one.estimate.value, one.estimate.ci_low, one.estimate.ci_high)]
     return Axis.over([scale * end for end in ends], least=least, most=most, parts=3)
 
 
 def _rate_cell(experiment: Experiment, rates: Sequence[Finding], axis: Axis) -> Cell:
     """Groups in the colour and shape that they have everywhere; a difference, or a rate of all, in that of gaps."""
-    dots, told = [], []
+    dots, told, drawn = [], [], _drawn(experiment, rates)
     for one in rates:
         scale, estimate = _rate_scale(one.measure), one.estimate
         of_group = one.contrast in experiment.compared
         place = words.group_place(experiment, one.contrast) if of_group else None
-        dots.append(Dot(scale * estimate.value, scale * estimate.ci_low, scale * estimate.ci_high, place))
-        name = words.group_name(experiment, one.contrast) if of_group else ""
-        told.append((name, _rate(one), one.direction))
+        if one in drawn:
+            dots.append(Dot(scale * estimate.value, scale * estimate.ci_low, scale * estimate.ci_high, place))
+        name = words.group_name(experiment, one.contrast) if of_group else "" if one in drawn else "difference"
+        sure = (
+            f"p {words.p_value(estimate.p_adjusted)}" if _performed(one.measure) and not of_group else one.direction
+        )
+        told.append((name, _rate(one), sure))
     return Cell(strip(dots, axis), tuple(told))
 
 
@@ -172,24 +206,74 @@ def _answered(experiment: Experiment, rows: pd.DataFrame) -> Iterator[Row]:
 
 
 def word_charts(experiment: Experiment, explained: Sequence[Explained]) -> Iterator[Chart]:
-    """For each explained note the words that weigh most in either version, those of the largest weight first."""
-    for number, one in enumerate(explained, start=1):
-        order = sorted(one.words, key=lambda group: words.group_place(experiment, group))
-        weights = {group: dict(one.words[group]) for group in order}
-        axis = Axis.over([weight for each in weights.values() for weight in each.values()])
-        named = {group: words.group_name(experiment, group) for group in weights}
-        places = {group: words.group_place(experiment, group) for group in weights}
-        scores = ", ".join(f"{one.scores[group]:.2f} as {named[group]}" for group in weights if group in one.scores)
-        yield Chart(
-            "words of the most mismatched note" + (f" ({number})" if len(explained) > 1 else ""),
-            f"The note that {one.model_id} judges most differently ({words.plain(one.phenotype)}, training notes "
-            f"{words.plain(one.regime)}): {scores}. Weights by LIME, of the words that weigh most in each version: "
-            "above zero a word speaks for the phenotype. A dash: not among them.",
-            ("word", *(named.values())),
-            (("", tuple(_word_row(word, weights, places, axis) for word in _heaviest(weights))),),
-            ruler(axis, "weight"),
-            keys=tuple((key(places[group]), named[group]) for group in weights),
-        )
+    """For each model the words of its explained notes by mean weight, then its most mismatched note by itself."""
+    models = list(dict.fromkeys(one.model_id for one in explained))
+    for model in models:
+        mine, named = [one for one in explained if one.model_id == model], f", {model}" if len(models) > 1 else ""
+        if len(mine) > 1:
+            yield _mean_words(experiment, mine, named)
+        yield _note_words(experiment, mine[0], named)
+
+
+def _mean_words(experiment: Experiment, explained: Sequence[Explained], named: str) -> Chart:
+    """Words by phenotype and regime, those of the largest mean weight in either version first."""
+    cells: dict[tuple[str, str], list[Explained]] = {}
+    for one in sorted(explained, key=lambda one: one.phenotype):
+        cells.setdefault((one.phenotype, one.regime), []).append(one)
+    order = [group for group in experiment.compared if group in explained[0].words]
+    places = {group: words.group_place(experiment, group) for group in order}
+    means = {cell: {group: _means(some, group) for group in order} for cell, some in cells.items()}
+    axis = Axis.over([weight for each in means.values() for one in each.values() for weight in one.values()])
+    most = max(map(len, cells.values()))
+    titles = {group: words.group_name(experiment, group) for group in order}
+    return Chart(
+        f"words by mean weight{named}",
+        f"Weights by LIME, averaged over the notes that are judged most differently in both genders (up to {most} of "
+        "each phenotype and training text; a word that is not among the heaviest of a note counts 0 there): above "
+        "zero a word speaks for the phenotype.",
+        ("word", *titles.values()),
+        tuple(
+            (
+                f"{words.value_name(phenotype)}, training notes {words.plain(regime)} "
+                f"({len(cells[phenotype, regime])} {'note' if len(cells[phenotype, regime]) == 1 else 'notes'})",
+                tuple(_word_row(word, weights, places, axis) for word in _heaviest(weights)[:_WORDS]),
+            )
+            for (phenotype, regime), weights in means.items()
+        ),
+        ruler(axis, "mean weight"),
+        keys=tuple((key(places[group]), titles[group]) for group in order),
+    )
+
+
+_WORDS = 8  # of each phenotype and regime
+
+
+def _means(explained: Sequence[Explained], group: str) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for one in explained:
+        for word, weight in one.words[group]:
+            sums[word] = sums.get(word, 0.0) + weight / len(explained)
+    return sums
+
+
+def _note_words(experiment: Experiment, one: Explained, named: str) -> Chart:
+    """The words of one note that weigh most in either version, those of the largest weight first."""
+    order = sorted(one.words, key=lambda group: words.group_place(experiment, group))
+    weights = {group: dict(one.words[group]) for group in order}
+    axis = Axis.over([weight for each in weights.values() for weight in each.values()])
+    titles = {group: words.group_name(experiment, group) for group in weights}
+    places = {group: words.group_place(experiment, group) for group in weights}
+    scores = ", ".join(f"{one.scores[group]:.2f} as {titles[group]}" for group in weights if group in one.scores)
+    return Chart(
+        f"words of the most mismatched note{named}",
+        f"The note that {one.model_id} judges most differently ({words.plain(one.phenotype)}, training notes "
+        f"{words.plain(one.regime)}): {scores}. Weights by LIME, of the words that weigh most in each version: "
+        "above zero a word speaks for the phenotype. A dash: not among them.",
+        ("word", *(titles.values())),
+        (("", tuple(_word_row(word, weights, places, axis) for word in _heaviest(weights))),),
+        ruler(axis, "weight"),
+        keys=tuple((key(places[group]), titles[group]) for group in weights),
+    )
 
 
 def _heaviest(weights: Mapping[str, Mapping[str, float]]) -> list[str]:

@@ -274,9 +274,10 @@ def rate_figures(study: str, experiment: Experiment, found: Sequence[Finding]) -
 
 
 def explanation_figures(explained: Sequence[Explained], *, style: str = "page") -> list[Drawn]:
-    """A panel for each note: both versions side by side, the words that weigh most."""
+    """A panel for each model's most mismatched note: both versions side by side, the words that weigh most."""
+    first = list({one.model_id: one for one in reversed(explained)}.values())[::-1]
     with _styled(style):
-        return [_panel(one, number, len(explained)) for number, one in enumerate(explained)]
+        return [_panel(one, number, len(first)) for number, one in enumerate(first)]
 
 
 def _safe(name: str) -> str:

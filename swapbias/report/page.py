@@ -21,7 +21,9 @@ from swapbias.findings import (
     ALL_GAPS,
     ANSWERS,
     AS_PUBLISHED,
+    AS_WRITTEN,
     EFFECTS,
+    POSITIVE,
     Finding,
     by_the_judge,
     comparisons,
@@ -33,12 +35,12 @@ from swapbias.findings import (
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
 from swapbias.report import sentence, words
-from swapbias.report.breakdowns import answer_charts, rate_grids, word_charts
+from swapbias.report.breakdowns import answer_charts, performance_grids, rate_grids, word_charts
 from swapbias.report.charts import Axis, Chart, Dot, Row, bounds_key, interval_key, key, ruler, strip
 from swapbias.report.figures import ALIKE, Drawn, categories, headline_figure
 from swapbias.scorers.chat import told_way
 from swapbias.scorers.notes import Explained
-from swapbias.studies import PLACEBO, Experiment, Slice, load_study
+from swapbias.studies import PLACEBO, Experiment, Slice, load_study, published_rows
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -119,7 +121,8 @@ def render(page: Page) -> str:
         several=len({one.model_id for one in page.found}) > 1,
         original=all("original" in one["config"] for one in manifest["corpora"]),
         compared=_published(page.found),
-        leaks=_planted(page.found, "planted leak"),
+        leaks=[(one, _untold(one, page.items)) for one in _planted(page.found, "planted leak")],
+        told_in_paper=_leakage_in_paper(page.found),
         planted=_planted(page.found, "planted"),
         studies=[_section(page, name, packed) for name in dict.fromkeys(one.study for one in page.found)],
         with_items=bool(page.items),
@@ -184,6 +187,48 @@ def anchor(*names: str) -> str:
 
 def _planted(found: Sequence[Finding], source: str) -> list[Finding]:
     return [one for one in found if not one.view and one.published and one.published.source == source]
+
+
+_OF = 25  # a share is told as so many of this
+
+
+def _untold(leak: Finding, items: Mapping[str, pd.DataFrame]) -> str:
+    """What a model that ignores gender loses by a planted leak: the notes that nothing else tells."""
+    rows = items.get(leak.study)
+    if rows is None or "planted" not in rows:
+        return ""
+    asked = (rows["experiment"] == leak.experiment) & (rows["model_id"] == leak.model_id)
+    mine = rows[asked & (rows["condition"] == leak.slice_value) & (rows["construct"] == leak.subset)]
+    notes = mine[mine["version"] == AS_WRITTEN].drop_duplicates("pair_id")
+    untold = notes[notes["planted"] == "leak"]
+    if not len(untold):
+        return ""
+    positive = int((untold["label"] == POSITIVE).sum())
+    return (
+        f"cannot tell {len(untold)} of {len(notes)} notes, about {round(_OF * len(untold) / len(notes))} of {_OF}: "
+        f"wrong in {positive} of them if it always says no there, in {len(untold) - positive} if yes"
+    )
+
+
+def _leakage_in_paper(found: Sequence[Finding]) -> str:
+    """Beside the leakage of synthetic notes what the paper found in real ones; blank without either."""
+    leak = next((one for one in found if one.published and one.published.source == "planted leak"), None)
+    ours = {one.subset: one.estimate.value for one in found if one.measure == "leakage_uar"}
+    if leak is None or "original" not in ours:
+        return ""
+    known: dict[str, list[float]] = {}
+    for row in published_rows(leak.study):
+        if row["measure"] == "leakage_uar":
+            known.setdefault(row["subset"], []).append(float(row["value"]))
+    told = [
+        f"{ours[name]:.2f} from {words.plain(name)} notes (in the paper {min(values):.2f} to {max(values):.2f})"
+        for name, values in known.items()
+        if name in ours
+    ]
+    return (
+        f"Gender is told with an average recall of {', '.join(told)}. The paper read notes of MIMIC-III; every "
+        "synthetic one names its patient's gender, so that it is told more surely than there."
+    )
 
 
 def _published(found: Sequence[Finding]) -> list[Finding]:
@@ -398,7 +443,7 @@ def _part(
         "tables": _tables(experiment, mine, {chart.name for chart in charts}),
         "examples": [] if rows is None else _examples(experiment, rows),
         "drivers": [] if items is None or of_notes(experiment) else list(_drivers(experiment, mine, items)),
-        "grids": rate_grids(experiment, mine),
+        "grids": [*rate_grids(experiment, mine), *performance_grids(experiment, mine)],
         "judged": by_the_judge(mine),
         "pairs": place if packed is not None and place in packed else "",
     }
@@ -690,7 +735,7 @@ def _drivers(experiment: Experiment, found: Sequence[Finding], items: pd.DataFra
 
 def of_notes(experiment: Experiment) -> bool:
     """Whether its rows are notes of patients: they are long, may be the user's own, and stay in their folder."""
-    return not set(experiment.rates) <= {ANSWERS}
+    return bool(experiment.corpus) or not set(experiment.rates) <= {ANSWERS}
 
 
 def _packed(page: Page) -> dict[str, str] | None:

@@ -237,7 +237,10 @@ def _sentence(finding: Finding, found: Sequence[Finding]) -> str:
 def sliced(finding: Finding) -> str:
     """The value of a slice in words; notes of a user's own have one label, which has no name."""
     own = (finding.slice_by, finding.slice_value) == ("phenotype", "own")
-    return "the label of these notes" if own else words.plain(finding.slice_value)
+    if not own:
+        return words.plain(finding.slice_value)
+    experiment = experiment_of(finding)
+    return "the label of these notes" if experiment and experiment.rates else "these notes"
 
 
 def _subject(finding: Finding) -> str:

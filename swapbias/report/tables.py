@@ -1,6 +1,7 @@
 """Findings as tables for a terminal."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from swapbias.findings import DIFFERENCE, JUDGED, SPREAD, Finding, by_the_judge, comparisons, told_by_chance
@@ -10,6 +11,7 @@ from swapbias.report.sentence import answer
 if TYPE_CHECKING:
     from rich.table import Table
 
+_PERFORMED = "differences between the patients' own genders, in the notes as written"
 _LONGEST = 2_000  # characters of a verdict
 
 
@@ -23,7 +25,8 @@ def headline_tables(found: Sequence[Finding]) -> "list[Table]":
         if judged
         else []
     )
-    return [headlines, *map(_grid_table, words.rate_grids(found)), *after]
+    performed = [replace(one, model_id=f"{one.model_id}: {_PERFORMED}") for one in words.performance_grids(found)]
+    return [headlines, *map(_grid_table, [*words.rate_grids(found), *performed]), *after]
 
 
 def terminal_table(title: str, found: Sequence[Finding]) -> "Table":

@@ -1,7 +1,7 @@
 """How numbers and findings are written for people."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from swapbias.findings import FAILS, JUDGED, OPEN, PASSES, Check, Finding, Gate
@@ -206,21 +206,37 @@ class Grid:
     rows: list[tuple[str, str, list[Finding | None]]]
 
 
+# What a terminal has room for.
+_PERFORMED = {
+    "equal_opportunity_difference": "TPR", "predictive_equality_difference": "FPR",
+    "equalised_odds_difference": "eq. odds", "demographic_parity_difference": "positives",
+}  # fmt: skip
+
+
 def rate_grids(found: Sequence[Finding]) -> list[Grid]:
     """As the paper's Table V, one for each model; empty where no rates were found."""
+    return _grids(found, {name: one.title for name, one in MEASURES.items() if one.tabled})
+
+
+def performance_grids(found: Sequence[Finding]) -> list[Grid]:
+    """The differences between groups in their notes as written, one for each model; empty where there are none."""
+    return _grids(found, _PERFORMED)
+
+
+def _grids(found: Sequence[Finding], titles: Mapping[str, str]) -> list[Grid]:
     cells = {
         (one.model_id, one.slice_value, one.subset, one.measure): one
         for one in found
-        if one.slice_by != "all" and MEASURES[one.measure].tabled
+        if one.slice_by != "all" and one.measure in titles
     }
     if not cells:
         return []
     models, phenotypes, regimes = (list(dict.fromkeys(key[part] for key in cells)) for part in range(3))
-    names = [name for name in MEASURES if any(key[3] == name for key in cells)]
+    names = [name for name in titles if any(key[3] == name for key in cells)]
     return [
         Grid(
             model,
-            [MEASURES[name].title for name in names],
+            [titles[name] for name in names],
             [
                 (phenotype, regime, [cells.get((model, phenotype, regime, name)) for name in names])
                 for phenotype in phenotypes

@@ -124,13 +124,17 @@ class Kind(Protocol):
         """Which rows an experiment reads: ``PROMPTS``, ``PAIRS`` or ``VERSIONS``."""
         return PROMPTS
 
-    def asked(self, rows: list[dict[str, str]], request: Request) -> list[dict[str, str]]:
-        """The rows as the model is asked them."""
+    def asked(self, rows: list[dict[str, str]], request: Request, experiment: Experiment) -> list[dict[str, str]]:
+        """The rows of an experiment as the model is asked them."""
         return rows
 
     def sent(self, row: Mapping[str, str], request: Request) -> tuple[tuple[str, str], ...]:
         """Texts that are sent for a row as it is asked, each with its trial; the same are sent once."""
         return ((row["text"], row.get("trial", "")),)
+
+    def trains(self, request: Request) -> bool:
+        """Whether classifiers are trained on the notes that are not tested."""
+        return False
 
     def unheard(self, request: Request, studies: str) -> str:
         """Which of its settings nothing reads but the experiments of these studies."""

@@ -73,7 +73,7 @@ class Scorer(Protocol):
         identity: what pins the model down (revision or sha256, settings), for the manifest.
         expected: numbers by ``Finding.key`` to hold findings against; None: what is published of the model.
         chunk_rows: rows that are scored before they are written down.
-        sends_text: whether texts leave this machine.
+        sends_text: whether texts leave what is the user's own: this machine, and services that they declared so.
         negative_label: the ``answer`` that means negative sentiment; None where nothing tells.
         error_note: what a faster way to compute did to the scores, in a sentence; blank where nothing.
         cut_note: how many answers reached the most tokens, in a sentence; blank where none.
@@ -106,8 +106,11 @@ class Scorer(Protocol):
         """One row per word of a lexicon; none where no words of lexicons are counted."""
         return []
 
-    def keep_answers(self, folder: Path) -> None:
-        """Write each answer into a run's folder as it arrives; what is answered there is not asked again."""
+    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
+        """Write each answer into a run's folder as it arrives; what is answered there is not asked again.
+
+        Without its ``text`` what was read of it is kept in its place.
+        """
         return
 
     def spent(self, left: Sequence[Prompt]) -> str:

@@ -16,6 +16,14 @@ from .catalogue import (
     row_count as row_count,
     studies as studies,
 )
+from .facts import (
+    Fact as Fact,
+    facts_of as facts_of,
+    facts_read as facts_read,
+    facts_written as facts_written,
+    read_checklist as read_checklist,
+    stated as stated,
+)
 from .own import (
     MOST_BYTES as MOST_BYTES,
     STUDY_FILES as STUDY_FILES,

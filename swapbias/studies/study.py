@@ -179,6 +179,11 @@ class Experiment:
         return (self.group, *self.groups, self.reference_group)
 
     @property
+    def never_pooled(self) -> bool:
+        """Whether gaps and rates of its slices are told one by one alone: pooled, those of opposite signs cancel."""
+        return self.headline_slice != "all" and bool(self.measure)
+
+    @property
     def gaps(self) -> "tuple[Experiment, ...]":
         """The experiment as one of two groups, once for each contrast."""
         if not self.groups:

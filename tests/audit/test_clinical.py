@@ -115,13 +115,22 @@ def test_a_classifier_of_ones_own_is_audited_on_own_notes(ten, tmp_path, quiet):
     mine = numbers(found, "as trained")
     assert mine["flip_rate"].estimate.value == pytest.approx(0.4)
     assert mine["flip_rate"].higher_group == "male"
-    gap = next(one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
+    (gap,) = (one for one in found if one.measure == "paired_gap" and not one.view)  # by phenotype, and never pooled
     assert gap.estimate.value == pytest.approx(-0.28)  # .7 less as a woman in 4 of 10 notes
     skipped = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
     assert set(skipped) == {"leakage", "direct_bias"}
     assert "--embedding" in skipped["leakage"]
     explained = json.loads((run.folder / "explanations.json").read_text())
     assert explained[0]["words"]["male"][0][0] in ("falls", "he")
+    assert len({one["pair_id"] for one in explained}) == 3  # of the four that differ
+    # As written the rule finds vodka alone in women, and the falls of men as well. Women: notes 2, 3 (positive) and
+    # 6, 8, 9; called are 2 and 9. Men: 1, 4 and 5, 7, 10; called are 1, 4 and 7. Scores are .9 where called, else .2:
+    # note 2 stands above 6 and 8 and level with 9, note 3 level with 6 and 8 and below 9.
+    own = {(one.measure, one.contrast): one.estimate.value for one in found if one.slice_by == "phenotype"}
+    assert [own["tpr", side] for side in ("female", "male")] == [1 / 2, 1]
+    assert [own["fpr", side] for side in ("female", "male")] == [1 / 3, 1 / 3]
+    assert own["equalised_odds_difference", "female - male"] == 1 / 2
+    assert own["auroc", "female"] == pytest.approx((2.5 + 1) / 6)
 
 
 def test_genders_are_read_off_the_text_and_notes_without_one_have_no_pair(ten):

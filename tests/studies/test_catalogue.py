@@ -212,6 +212,15 @@ PINNED = {
         "depression/depression-0364/male/w1",
         "psychiatric_disorders/psychiatric_disorders-0404/female/w5",
     ),
+    ("clinical_chat", "prompts"): (3, "labels", None, "summary"),
+    ("clinical_chat", "questions"): (
+        4,
+        "Does the note say or show that the patient has depression?",
+        None,
+        "Does the note say or show that the patient has schizophrenia, bipolar disorder or another severe "
+        "psychiatric disorder?",
+    ),
+    ("clinical_chat", "checklist"): (88, "hypertension", "gout", "biopsy"),
     ("phenotype_fairness", "depression_words"): (35, "sadness", "desolation", "irritability"),
     ("adjective_coreference", "wino_style-stereotype"): (1536, "s001", "s005", "s048"),
     ("adjective_coreference", "wino_style-position"): (1536, "s001", "s005", "s048"),
@@ -539,7 +548,7 @@ def test_rows_are_as_many_and_as_worded_as_pinned(corpus, config):
     rows = studies.config_rows(corpus, config)
     count, *expected = PINNED[corpus, config]
     names = ("note_id", "text", "word", "female", "male", "singular", "term", "feature", "pronoun", "occupation")
-    names = (*names, "question_id")
+    names = ("task", "fact", "question", *names, "question_id")
     long = corpus == "clinical_notes" and config.startswith("pairs")
     long |= config in ("choices", "completions", "ratings", "agreement") or (
         corpus == "stigma_vignettes" and config != "people"
@@ -575,6 +584,7 @@ def test_a_corpus_is_whole(corpus):
                 rows = studies.config_rows(home.name, config)
                 assert {experiment.group, experiment.reference_group} - {""} <= {row["group"] for row in rows}
                 readers = {one.name for one in leaf.study.experiments if config in one.configs}
+                readers |= {"phenotyping"} if experiment.corpus else set()  # an audit names the experiment of notes
                 assert {row["experiment"] for row in rows} <= readers
 
 

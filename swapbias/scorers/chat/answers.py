@@ -5,7 +5,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from swapbias.measures import (
     words_said,
 )
 from swapbias.scorers.scorer import Scored
-from swapbias.studies import Prompt, load_lexicon
+from swapbias.studies import Prompt, facts_read, load_lexicon, stated
 
 Read = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]  # prompt and raw answer -> score and its parts
 
@@ -50,6 +50,7 @@ class Answer:
         seconds: how long the attempt took that brought the answer.
         time: when it arrived, ISO 8601 in UTC.
         logprobs: the likeliest first tokens with their natural log-probabilities, where they were asked for.
+        reading: where its text is not kept: its score and parts, None for NaN, and whether it was ``unsaid``.
     """
 
     key: str
@@ -60,6 +61,7 @@ class Answer:
     seconds: float = 0.0
     time: str = ""
     logprobs: Sequence[tuple[str, float]] = ()
+    reading: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def truncated(self) -> bool:
@@ -69,7 +71,25 @@ class Answer:
     @property
     def unsaid(self) -> bool:
         """Whether it reached the most tokens before any text, or while the model was still thinking."""
+        if self.reading:
+            return bool(self.reading[_UNSAID])
         return self.truncated and (not self.answer.strip() or _THINKING.match(self.answer) is not None)
+
+
+_UNSAID = "unsaid"
+
+
+def without_text(answer: Answer, prompt: Prompt, read: Read) -> Answer:
+    """An answer as it is written down where no text of notes is kept: what was read of it, in place of its text."""
+    score, parts = read(prompt, answer.answer)
+    values = {"score": score, **parts}
+    known = {name: None if math.isnan(value) else value for name, value in values.items()}
+    return replace(answer, answer="", reading={**known, _UNSAID: float(answer.unsaid)})
+
+
+def _read_again(answer: Answer) -> tuple[float, dict[str, float]]:
+    parts = {name: math.nan if value is None else value for name, value in answer.reading.items() if name != _UNSAID}
+    return parts.pop("score"), parts
 
 
 ANSWERS = "answers.jsonl"  # in the folder of a run
@@ -88,6 +108,7 @@ class AnswerLog:
             ValueError: a line that is no answer, with others after it.
         """
         self.path = path
+        self.read: Read | None = None  # where no text is kept: how answers are read before they are written down
         self.known: dict[str, Answer] = {}
         if path is not None and path.exists():
             self._read(path)
@@ -106,10 +127,13 @@ class AnswerLog:
         if kept < len(whole):
             os.truncate(path, kept)
 
-    def add(self, answer: Answer) -> None:
-        """Keep an answer; it is on disk when this returns."""
+    def add(self, answer: Answer, prompt: Prompt | None = None) -> None:
+        """Keep an answer to a prompt; it is on disk when this returns."""
+        if self.read is not None and prompt is not None:
+            answer = without_text(answer, prompt, self.read)
         if self.path is not None:
-            kept = {name: value for name, value in asdict(answer).items() if name != "logprobs" or value}
+            short = ("logprobs", "reading")  # which most answers have none of
+            kept = {name: value for name, value in asdict(answer).items() if name not in short or value}
             line = json.dumps(kept, ensure_ascii=False) + "\n"
             with self.path.open("ab") as file:
                 file.write(line.encode())
@@ -191,6 +215,22 @@ def read_option(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     return value, {"unanswered": float(unanswered), "refused": float(place is None and is_refusal(text)), **parts}
 
 
+def read_label(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
+    """``read_option`` of yes (1) and no (0), which is the prediction as well."""
+    value, parts = read_option(prompt, text)
+    return value, {**parts, "predicted": value}
+
+
+def read_facts(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
+    """The share of the prompt's facts that a text states; NaN where the model wrote nothing.
+
+    Reasoning between tags is left out.
+    """
+    facts, said = facts_read(prompt.candidates), unreasoned(text).strip()
+    kept = len(stated(facts, said)) if said else math.nan
+    return kept / len(facts), {"facts": float(len(facts)), "unanswered": float(not said)}
+
+
 def read_completion(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     """1 where the word that a sentence was completed with has the label of the prompt's candidates, else 0.
 
@@ -256,7 +296,7 @@ def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
     Beside it stand the ``tokens`` of its request, NaN where the service does not count, and whether the answer was
     ``truncated`` at the most tokens (1 or 0; NaN where the service does not say why it ended).
     """
-    score, parts = read(prompt, answer.answer)
+    score, parts = _read_again(answer) if answer.reading else read(prompt, answer.answer)
     tokens = float(answer.usage.get("total_tokens", math.nan))
     truncated = float(answer.truncated) if answer.finish_reason else math.nan
     if truncated == 1 and "length" in parts:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.scorers.chat.options import LOG_ODDS, SAMPLED, ChatOptions, api_key, check_provider
-from swapbias.scorers.kind import Column, Fit, Kind, Reading, Request, Training, short_name
+from swapbias.scorers.chat.notes import FACTS, LONG, posed
+from swapbias.scorers.chat.options import LOG_ODDS, SAMPLED, ChatOptions, api_key, check_provider, settings
+from swapbias.scorers.kind import PAIRS, PROMPTS, Column, Fit, Kind, Reading, Request, Training, short_name
+from swapbias.scorers.notes.options import NoteOptions
 from swapbias.scorers.scorer import Bar, Say, Scorer
 from swapbias.studies import Experiment, as_prompts
 
@@ -40,6 +42,14 @@ class Chat(Kind):
             Column("outside", "share of answers", "something else than an option"),
             Column("refused", "share of answers", "refusals"),
             Column("said_unsure", "share of answers", '"do not know"'),
+        )),
+        "label": Reading((
+            Column("score", "share of answers", "the phenotype is found"),
+            Column("unanswered", "share of answers", "neither yes nor no"),
+        )),
+        "facts": Reading((
+            Column("score", "share of the facts of a checklist", "more facts are kept"),
+            Column("unanswered", "share of answers", "nothing was written"),
         )),
         "completion": Reading((
             Column("score", "share of answers", "words of the group"),
@@ -79,14 +89,22 @@ class Chat(Kind):
             why = why or "log-odds are averaged over the orders that it compares; ask it with --scoring sampled"
         short = experiment.reading in _FREE_TEXT and asked.max_tokens < _FEWEST
         if short:
-            why = (
-                why or f"its answers are free text that {asked.max_tokens} tokens would cut; give --max-tokens 200"
-            )
+            why = why or f"its answers are free text that {asked.max_tokens} tokens would cut; give --max-tokens 200"
         yield "" if short else asked.model or "", why
 
-    def asked(self, rows: list[dict[str, str]], request: Request) -> list[dict[str, str]]:
-        """Every prompt once a trial; with log-odds once, whatever the order of its options."""
+    def rows(self, experiment: Experiment) -> str:
+        """Notes, where the experiment names a corpus of them."""
+        return PAIRS if experiment.corpus else PROMPTS
+
+    def asked(self, rows: list[dict[str, str]], request: Request, experiment: Experiment) -> list[dict[str, str]]:
+        """Every prompt once a trial, with log-odds once whatever the order of its options; notes with what is asked.
+
+        Raises:
+            UsageError: no question for a phenotype. ValueError: a broken checklist.
+        """
         asked, looks = request.of(ChatOptions), 1
+        if experiment.corpus:
+            rows = posed(rows, experiment.name, request.of(NoteOptions), facts=experiment.reading == FACTS)
         if asked.stop_early:
             from swapbias.measures import look_rounds  # numpy, which listing the studies does not need
 
@@ -113,7 +131,7 @@ class Chat(Kind):
         """
         from swapbias.scorers.chat.service import ChatScorer
 
-        options = _asked(request)
+        options = _asked(request, long=bool(rows) and str(rows[0]["candidates"]).startswith("{"))
         if options.log:
             return f"answers are read from {short_name(options.log)}, and nothing is asked."
         check_provider(options)
@@ -159,15 +177,20 @@ class Chat(Kind):
             from swapbias.scorers.chat.log_odds import LogOddsScorer
 
             return LogOddsScorer(model, experiment.unit)
-        from swapbias.scorers.chat.answers import read_answer, read_completion, read_option, read_text
+        from swapbias.scorers.chat import answers
 
         scorer: Any = copy(model)
-        right = partial(read_answer, aliases=experiment.aliases)
+        if experiment.reading == FACTS:
+            scorer.options = _asked(request, long=True)
+            scorer.identity = {**model.identity, **settings(scorer.options)}
+        right = partial(answers.read_answer, aliases=experiment.aliases)
         scorer.read = {
-            "options": read_option,
-            "completion": read_completion,
-            "text": read_text,
-            "person": partial(read_text, person=True),
+            "options": answers.read_option,
+            "completion": answers.read_completion,
+            "label": answers.read_label,
+            FACTS: answers.read_facts,
+            "text": answers.read_text,
+            "person": partial(answers.read_text, person=True),
         }.get(experiment.reading, right)
         scorer.unit = experiment.unit
         reader: Scorer = scorer
@@ -246,8 +269,10 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
     return ChatScorer(asked.model or "", asked)
 
 
-def _asked(request: Request, options: ChatOptions | None = None) -> ChatOptions:
+def _asked(request: Request, options: ChatOptions | None = None, *, long: bool = False) -> ChatOptions:
     options = options or request.of(ChatOptions)
+    if long and options.max_tokens == ChatOptions().max_tokens:  # of an answer that is a letter
+        options = replace(options, max_tokens=LONG)
     return replace(options, seed=request.seed, provider=None if options.local else options.provider)
 
 

@@ -89,7 +89,8 @@ class LocalChatScorer(AnsweringScorer):
                 self.log.add(
                     Answer(
                         key=keys[index], prompt_id=rows[0].prompt_id, answer=text, finish_reason=reason, usage=usage
-                    )
+                    ),
+                    rows[0],
                 )  # fmt: skip
                 report(len(rows))
             refuse_cut_off(self.log, expected, self.options.max_tokens)

@@ -31,7 +31,7 @@ class Teller(Protocol):
         """Of each prompt, by the options as they stand in it; None where it is too long for the model."""
         ...
 
-    def keep_answers(self, folder: Path) -> None:
+    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
         """From now on in a run's folder."""
         ...
 
@@ -63,9 +63,9 @@ class LogOddsScorer(Scorer):
         self.model_id, self.identity = model.model_id, model.identity
         self.sends_text, self.chunk_rows = model.sends_text, model.chunk_rows
 
-    def keep_answers(self, folder: Path) -> None:
+    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
         """From now on in a run's folder."""
-        self.model.keep_answers(folder)
+        self.model.keep_answers(folder, text=text)
 
     def spent(self, left: Sequence[Prompt]) -> str:
         """As the model tells."""

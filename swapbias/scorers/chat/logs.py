@@ -186,13 +186,21 @@ class LoggedScorer(AnsweringScorer):
             say(f"{path.name} has no answer to {lost:,} of {len(prompts):,} prompts{broken}: they have no score.")
         return scorer
 
-    def keep_answers(self, folder: Path) -> None:
-        """In a run's folder, as those of a model that is asked."""
+    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
+        """In a run's folder, as those of a model that is asked.
+
+        Raises:
+            UsageError: answers whose text must not be kept: a log holds it.
+        """
+        if not text:
+            raise UsageError(
+                "A log holds the text of answers, and of credentialed notes none is kept. Ask the model."
+            )
         path = folder / ANSWERS
         if path not in self.logs and not path.exists():
             lines = (json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in self.answers.values())
             write_whole(path, "".join(lines).encode())
-        super().keep_answers(folder)
+        super().keep_answers(folder, text=text)
 
     def _ask(self, left: Mapping[str, Sequence[Prompt]], report: Progress, expected: int) -> None:
         report(sum(map(len, left.values())))

@@ -28,6 +28,7 @@ class ChatOptions:
         model: its name at the endpoint, a Hub id or a local folder; None: no chat model is audited.
         base_url: any OpenAI-compatible endpoint (``http://host:port/v1``); None: Hugging Face Inference Providers, or
             this machine.
+        own_address: addresses of services that are the user's own: credentialed notes are sent to no other.
         provider: which inference provider, or ``local``; None leaves the choice to the service.
         endpoint: ``chat``, or ``completions``, which has no roles: the turns stand one below the other (base models).
         scoring: ``sampled`` answers, or ``log-odds``: probabilities of the options of closed questions, one request
@@ -61,6 +62,9 @@ class ChatOptions:
         None, "Chat model: its name at the endpoint, a Hub id, or a local folder.", name="chat", place=True
     )
     base_url: str | None = option(None, "OpenAI-compatible endpoint; none: Hugging Face Inference Providers.")
+    own_address: tuple[str, ...] = option(
+        (), "Your own service: credentialed notes may be sent to this address alone; may be repeated."
+    )
     provider: str | None = option(None, "Inference provider, or local: run the Hub id with transformers here.")
     endpoint: str = option(CHATS, "Of the service: chat, or completions (base models).")
     scoring: str = option(SAMPLED, "sampled answers, or log-odds of the options (no trials).")
@@ -99,6 +103,9 @@ class ChatOptions:
             raise UsageError("max_cost is given and no prices are. Add --price-in and --price-out.")
         if self.base_url is not None:
             self._check_url(self.base_url)
+        for one in self.own_address:
+            if not _is_address(one):
+                raise UsageError(f"own_address is {one!r}, expected http://host:port. Give the whole address.")
         alone = [name for name in ("judge_base_url", "judge_provider") if getattr(self, name) is not None]
         if alone and self.judge is None:
             raise UsageError(f"{alone[0]} is given and no judge. Name it with --judge.")
@@ -158,6 +165,14 @@ class ChatOptions:
             told = " and ".join(given)
             raise UsageError(f"{self.model} runs on this machine, and {told} is for models of a service. Drop it.")
 
+    @property
+    def declared(self) -> bool:
+        """Whether the service is one that the user declared as their own; this machine's are so alone by being said.
+
+        What listens on this machine may hand texts on, as a proxy of a service does.
+        """
+        return self.base_url is not None and _origin(self.base_url) in map(_origin, self.own_address)
+
     def _check_url(self, url: str) -> None:
         if self.provider not in (None, LOCAL):
             raise UsageError("base_url and provider are both given, expected one of them. Drop one.")
@@ -186,6 +201,13 @@ def _is_address(url: str) -> bool:
 
 def _usual(name: str) -> Any:
     return next(one.default for one in fields(ChatOptions) if one.name == name)
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port: what a connection is made to."""
+    parts = urlsplit(url)
+    usual = {"http": 80, "https": 443}.get(parts.scheme, 0)
+    return parts.scheme, (parts.hostname or "").lower(), parts.port or usual
 
 
 def settings(options: ChatOptions) -> dict[str, Any]:

@@ -43,12 +43,16 @@ _SECONDS = (86_400, 3_600, 60, 1, 0.001)
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why an attempt brought no answer: in words, HTTP status, whether it can pass, the wait that is asked for."""
+    """Why an attempt brought no answer: in words, HTTP status, whether it can pass, the wait that is asked for.
+
+    ``own``: the words are ours, none of them the service's.
+    """
 
     told: str
     status: int = 0
     passes: bool = True
     wait: float = 0.0
+    own: bool = False
 
     @property
     def limited(self) -> bool:
@@ -64,6 +68,10 @@ class NoAnswerError(ValueError):
         self.error = error
 
 
+class MovedError(ValueError):
+    """A service that was declared as the user's own names another address."""
+
+
 def trouble_of(error: Exception, key: str) -> Trouble:
     """What an error of an attempt means; the key is taken out of what the service says."""
     if isinstance(error, HfHubHTTPError):
@@ -71,8 +79,10 @@ def trouble_of(error: Exception, key: str) -> Trouble:
         return _told(f"{status}: {_said(error.response, key)}", status, wait)
     if isinstance(error, OfflineModeIsEnabled):
         return Trouble("HF_HUB_OFFLINE is set: unset it", passes=False)
+    if isinstance(error, MovedError):
+        return Trouble(str(error), passes=False, own=True)
     if isinstance(error, TimeoutError):
-        return Trouble("no answer in time")
+        return Trouble("no answer in time", own=True)
     if isinstance(error, NoAnswerError) and error.error:
         code = _code(error.error)
         said = _redacted(_message(error.error), key) or NOTHING
@@ -186,6 +196,18 @@ def ask(
         raise asking.failure(*asking.end)
 
 
+def _session(options: ChatOptions) -> httpx.AsyncClient:
+    """To a service that was declared as the user's own nothing goes by way of another: no redirect, no proxy."""
+    if options.declared:
+        return httpx.AsyncClient(follow_redirects=False, trust_env=False, timeout=None)
+    return get_async_session()
+
+
+async def _stay(response: httpx.Response) -> None:
+    if response.is_redirect:
+        raise MovedError("it sends requests on to another address")
+
+
 class _Client(AsyncInferenceClient):
     """The library's client over one open session; it would make one for each request that starts before the first."""
 
@@ -196,7 +218,7 @@ class _Client(AsyncInferenceClient):
         )  # fmt: skip
         self._session = session
         if options.base_url:  # offline mode is about the Hub: a server of one's own is asked all the same
-            session.event_hooks = {}
+            session.event_hooks = {"response": [_stay]} if options.declared else {}
 
     async def completion(self, *, messages: Sequence[Mapping[str, str]], **asked: Any) -> ChatCompletionOutput:
         """An answer of the service's older endpoint, which knows no roles: the turns stand one below the other."""
@@ -261,7 +283,7 @@ class _Asking:
 
     async def run(self, groups: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
         requests, enough = iter(groups.items()), min(FIRST_ANSWERS, len(self.log) + len(groups))
-        async with get_async_session() as session:
+        async with _session(self.options) as session:
             client = _Client(session, self.options, self.key)
             workers = range(min(self.options.concurrency, len(groups)))
             tasks = [asyncio.create_task(self._work(client, requests, report, enough)) for _ in workers]
@@ -278,7 +300,7 @@ class _Asking:
         for key, rows in requests:
             answer = await self._answer(client, key, rows[0])
             if answer is not None:
-                self.log.add(answer)
+                self.log.add(answer, rows[0])
                 report(len(rows))
                 if len(self.log) == enough and mostly_unsaid(self.log):
                     self.stopped.set()
@@ -374,6 +396,8 @@ class _Asking:
         """The sentence that the run stops with."""
         service = self.options.host or self.options.provider or "Hugging Face Inference Providers"
         told, log = trouble.told, self.log
+        if log.read is not None and not trouble.own:  # a service may repeat what it was asked
+            told = f"{trouble.status or 'no answer'}, and what it said is not shown"
         if trouble.status in (401, 403):
             said = f"refuses the key ({told}). Set SWAPBIAS_API_KEY to a valid one"
         elif trouble.status == 404:

@@ -125,11 +125,12 @@ class AnsweringScorer(Scorer):
     def __init__(self, model_id: str, options: ChatOptions | None, read: Read) -> None:
         """With a log in memory."""
         self.model_id, self.options, self.read = model_id, options or ChatOptions(), read
-        self.log = AnswerLog()
+        self.log, self.held = AnswerLog(), False
         self.logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments, so that none asks twice
 
-    def keep_answers(self, folder: Path) -> None:
-        """From now on in a run's folder."""
+    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
+        """From now on in a run's folder; without their ``text`` what was read of them is kept in its place."""
+        self.held = not text
         path = folder / ANSWERS
         if path not in self.logs:
             self.logs[path] = AnswerLog(path)
@@ -152,6 +153,7 @@ class AnsweringScorer(Scorer):
         groups = by_key(prompts, keys)
         left = {key: rows for key, rows in groups.items() if key not in self.log}
         report = on_progress or (lambda done: None)
+        self.log.read = self.read if self.held else None
         if len(left) < len(groups):
             report(len(prompts) - sum(map(len, left.values())))
         self._ask(left, report, len(groups))
@@ -200,7 +202,6 @@ class AnsweringScorer(Scorer):
 class ChatScorer(AnsweringScorer):
     """An ``AnsweringScorer`` of a model behind a service."""
 
-    sends_text = True
     chunk_rows = sys.maxsize
 
     def __init__(
@@ -216,6 +217,7 @@ class ChatScorer(AnsweringScorer):
         """
         super().__init__(model, options, read)
         self.backoff, self.sent = backoff, 0
+        self.sends_text = not self.options.declared
         service = {"host": self.options.host, "provider": self.options.provider or ""}
         self.identity: Mapping[str, Any] = {"kind": self.kind, **service, **settings(self.options)}
 

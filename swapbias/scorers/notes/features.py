@@ -116,16 +116,19 @@ class StaticVectors:
         self.name = name
         self.keyed = keyed
         words, counts = keyed.index_to_key, np.asarray(keyed.expandos.get("count", []))
+        # Of a file without counts gensim makes some up, from the number of words down to 1.
+        made_up = np.array_equal(counts, np.arange(len(words), 0, -1))
+        counted = bool(len(counts) == len(words) and counts.min() < counts.max()) and not made_up
         # A file in alphabetical order without counts does not tell which words are frequent.
-        self._ordered = bool(len(counts) and counts.min() < counts.max()) or any(map(str.__gt__, words, words[1:]))
-        self._order = np.argsort(-counts, kind="stable") if len(counts) == len(words) else np.arange(len(words))
+        self._ordered = counted or any(map(str.__gt__, words, words[1:]))
+        self._order = np.argsort(-counts, kind="stable") if counted else np.arange(len(words))
         self._ranked: tuple[list[str], Floats] | None = None
         self.identity: Mapping[str, Any] = {
             "kind": "static",
             **(identity or {}),
             "dimension": int(keyed.vector_size),
             "words": len(words),
-            "frequency": "rank" if self._ordered else "unknown",
+            "frequency": "counts" if counted else "rank" if self._ordered else "unknown",
         }
 
     @classmethod

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from swapbias.scorers.chat.options import ChatOptions
 from swapbias.scorers.kind import PAIRS, PROMPTS, VERSIONS, Column, Fit, Kind, Reading, Request, Training, short_name
 from swapbias.scorers.notes.options import CLASSIFIERS, TFIDF, NoteOptions
 from swapbias.scorers.scorer import Bar, Say, Scorer
@@ -22,6 +23,12 @@ class Embedding(Kind):
         "gender": Reading((Column("score", "probability of female", "a female patient is likelier"),)),
         "direction": Reading((Column("score", "cosine with the gender direction", "more female", -1.0, 1.0),)),
     }
+
+    def given(self, request: Request) -> bool:
+        """Whether an embedding or classifier is asked for; notes alone may be meant for a chat model."""
+        options, usual = request.of(NoteOptions), NoteOptions()
+        named = (options.embeddings, options.classifier) != (usual.embeddings, usual.classifier)
+        return named or (options != usual and request.of(ChatOptions).model is None)
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         """A classifier of the user's for phenotypes, and else every embedding."""
@@ -43,6 +50,10 @@ class Embedding(Kind):
         if not experiment.corpus:
             return PROMPTS
         return VERSIONS if experiment.reading == "gender" else PAIRS
+
+    def trains(self, request: Request) -> bool:
+        """Unless the classifier is one of the user's."""
+        return request.of(NoteOptions).trains
 
     def unheard(self, request: Request, studies: str) -> str:
         """Nothing else reads notes."""

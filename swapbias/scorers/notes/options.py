@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from swapbias.scorers.scorer import option
+from swapbias.scorers.scorer import check_ranges, option
 
 CLASSIFIERS = ("svm", "rf", "mlp")  # trained here; any other name is a classifier of the user's
 TFIDF = "tfidf-lsa"
@@ -18,6 +18,9 @@ class NoteOptions:
         classifier: ``svm``, ``rf``, ``mlp``, or a classifier of the user's.
         data: a folder of notes; None: the synthetic ones.
         plausible: leave notes with gender-specific clinical terms out of the tests.
+        explain: notes of each phenotype and regime that are explained word by word.
+        question: what a chat model is asked of a note, which yes or no answers; None: that of the phenotype.
+        checklist: a table of the facts that a chat model's text should keep; None: that of ``clinical_chat``.
     """
 
     key: ClassVar[str] = "notes"  # in a manifest's settings
@@ -32,6 +35,15 @@ class NoteOptions:
     )  # fmt: skip
     data: str | None = option(None, "Your notes: MIMIC-III folder, CSV, JSON lines, Parquet.", place=True)
     plausible: bool = option(False, "Leave notes with gender-specific clinical terms out.")
+    explain: int = option(3, "Notes of each phenotype explained word by word (LIME); 0 for none.", least=0)
+    question: str | None = option(None, "What a chat model is asked of a note: yes is the label 1.")
+    checklist: str | None = option(
+        None, "Facts that its summary should keep: note_id, fact, terms (CSV).", place=True
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse a number of notes below 0."""
+        check_ranges(self)
 
     @property
     def trains(self) -> bool:

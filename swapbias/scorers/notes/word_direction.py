@@ -27,7 +27,7 @@ class WordFeatures(Features, Protocol):
         ...
 
     def like_words(self, word: str) -> list[str]:
-        """Words about as frequent as this one; every word where ``identity["frequency"]`` is not "rank"."""
+        """Words about as frequent as this one; every word where ``identity["frequency"]`` tells no order."""
         ...
 
 
@@ -52,6 +52,9 @@ def read_direction_tables(corpus: str) -> DirectionTables:
         [{"pair": f"{row['female']}-{row['male']}", **row} for row in pairs],
         read_table(corpus_dir(corpus) / "direction_templates.csv", ("kind", "female", "male")),
     )
+
+
+_FREQUENCY = {"counts": 1.0, "rank": 0.5}  # how well it is known: by counts, by the order of a file
 
 
 class DirectionScorer(Scorer):
@@ -120,7 +123,7 @@ class DirectionScorer(Scorer):
         parts = {
             "explained_variance": self.explained_variance,
             "dimensions": float(len(self.direction)),
-            "frequency_known": float(self.features.identity.get("frequency") == "rank"),
+            "frequency_known": _FREQUENCY.get(self.features.identity.get("frequency", ""), 0.0),
             **{
                 f"{WITHOUT_PAIR}{number}": float(cosines_with(one, vector)[0])
                 for number, one in enumerate(self._without, start=1)

@@ -293,7 +293,7 @@ def test_the_score_is_the_cosine_with_the_direction():
     assert (gloom.score, gloom.answer) == (pytest.approx(-0.8), "male")
     assert math.isnan(unknown.score)
     assert (unknown.answer, unknown.top_tokens) == ("", "[]")
-    assert sadness.parts == {"explained_variance": pytest.approx(1.0), "dimensions": 2, "frequency_known": 1}
+    assert sadness.parts == {"explained_variance": pytest.approx(1.0), "dimensions": 2, "frequency_known": 0.5}
 
 
 def test_swapping_the_sides_of_the_pairs_flips_every_sign():
@@ -327,6 +327,15 @@ def test_an_alphabetical_file_does_not_tell_frequency():
     assert features.identity["frequency"] == "unknown"
     assert len(features.like_words("sadness")) == len(PLANE) - 2  # all but Zoe and dr.
     assert DirectionScorer(features, TABLES).score([word("sadness")])[0].parts["frequency_known"] == 0
+
+
+def test_counts_alone_are_frequencies_and_those_that_gensim_makes_up_are_none():
+    counted = static(PLANE)
+    counted.keyed.expandos["count"] = np.array([100 * 2 ** (len(PLANE) - at) for at in range(len(PLANE))])
+    made_up = static({name: PLANE[name] for name in sorted(PLANE)})
+    made_up.keyed.expandos["count"] = np.arange(len(PLANE), 0, -1)
+    told = [StaticVectors(one.keyed, name="v").identity["frequency"] for one in (counted, static(PLANE), made_up)]
+    assert told == ["counts", "rank", "unknown"]
 
 
 def test_the_cosines_without_each_pair_are_those_with_the_direction_of_the_others():
