@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from swapbias.studies import Config, Corpus, corpus_dir, read_table
 
 NAME = "clinical_swaps"
-COLUMNS = ("note_id", "kind", "gender", "text", "counterfactual", "counterfactual_keep", "spans", "split")
+COLUMNS = ("note_id", "scene", "gender", "text", "counterfactual", "counterfactual_keep", "spans", "split")
 # {he|she}: a word of the patient's and what it becomes; <wife|husband>: a word of the spouse's, which may be kept.
 _MARK = re.compile(r"\{([^{}|]*)\|([^{}|]*)\}|<([^<>|]*)\|([^<>|]*)>")
 
@@ -35,11 +35,11 @@ def marked(text: str) -> tuple[str, str, str, list[dict[str, object]]]:
 
 def rows() -> Iterator[dict[str, str]]:
     """One row per note, in the order of the table."""
-    for row in read_table(corpus_dir(NAME) / "notes.csv", ("note_id", "kind", "gender", "split", "marked")):
+    for row in read_table(corpus_dir(NAME) / "notes.csv", ("note_id", "scene", "gender", "split", "marked")):
         text, swapped, kept, spans = marked(row["marked"])
         yield {
             "note_id": row["note_id"],
-            "kind": row["kind"],
+            "scene": row["scene"],
             "gender": row["gender"],
             "text": text,
             "counterfactual": swapped,
