@@ -22,6 +22,7 @@ from swapbias.swapping.table import load_table
 MEGABYTES = 200.0
 WORDS, SAME = "one regex, the paper's 11 terms", "one regex, all 251 terms"
 OURS, PAPER, TWO = "swapbias", "swapbias, the paper's terms", "swapbias, two processes"
+PATIENT = "swapbias, the patient's words"
 _SHARES = {WORDS: 0.1, SAME: 0.01}
 _UNSEEN = 0.25  # words beside a pronoun that are made up: what was decided once is not always known
 _VOCABULARY = 20_000
@@ -130,7 +131,7 @@ def _prepare(scale: Scale) -> Prepared:
     return Prepared(
         # A new Swapper each time: what it learnt of the words beside pronouns is not there yet.
         ours=(Side(OURS, lambda: Swapper().run(whole)), Side(PAPER, lambda: Swapper("paper").run(whole)),
-              Side(TWO, _two(MEGABYTES * scale))),
+              Side(TWO, _two(MEGABYTES * scale)), Side(PATIENT, lambda: Swapper(whose="patient").run(whole))),
         peers=(side(WORDS), side(SAME)),
         check=check,
         limit=lambda: (size / memcpy_rate(), "copying the bytes"),

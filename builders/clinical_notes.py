@@ -101,7 +101,7 @@ def _configs(
 
 
 def _labelled(kind: str, folder: Path) -> Notes:
-    swapper = Swapper()
+    swapper = Swapper(whose="patient")
     return Notes(kind, tuple(with_genders(local_notes(folder), swapper)), swapper)
 
 

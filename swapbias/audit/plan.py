@@ -478,7 +478,7 @@ def load_notes(
     Raises:
         UsageError: nothing in the folder that can be read. ValueError: broken notes.
     """
-    swapper = Swapper()
+    swapper = Swapper(whose="patient")
     if settings.data is None:
         rows: list[dict[str, str]] = [
             row for phenotype in PHENOTYPES for row in config_rows(corpus, f"{phenotype}-original")

@@ -33,6 +33,15 @@ def swap(
     resolver: Annotated[
         str | None, typer.Option(show_default=False, help="Model that tells his from him; none: the built-in one.")
     ] = None,
+    whose: Annotated[
+        str | None,
+        typer.Option(show_default=False, help="everyone, or patient: relatives and staff stay. MIMIC: patient."),
+    ] = None,
+    spouses: Annotated[str, typer.Option(help="swap or keep husbands and wives, with --whose patient.")] = "swap",
+    gender: Annotated[
+        str | None,
+        typer.Option(show_default=False, help="Column of the patient's gender; none: gender, or the text."),
+    ] = None,
     processes: Annotated[int, typer.Option(help="Processes that swap.")] = 1,
     split: Annotated[str | None, typer.Option(show_default=False, help="Split of a Hub dataset: train.")] = None,
     credentialed: Annotated[bool, typer.Option("--credentialed", help="Mark rows as not to be shared.")] = False,
@@ -42,7 +51,7 @@ def swap(
     """Swap gendered words in a column of texts and write Parquet; the same command goes on after a stop."""
     from swapbias.swapping import Job, swap_files
 
-    job = Job(source, column, mode, table, resolver, split, credentialed)
+    job = Job(source, column, mode, table, resolver, split, credentialed, whose, spouses, gender)
     try:
         with _bar() as on_progress:
             done = swap_files(job, folder, processes=processes, batch_rows=batch_rows, on_progress=on_progress)

@@ -56,6 +56,7 @@ from .levels import (
     mean_score as mean_score,
     plain_word as plain_word,
     share_above as share_above,
+    share_right as share_right,
 )
 from .looks import (
     held_over as held_over,

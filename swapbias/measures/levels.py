@@ -13,7 +13,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from swapbias.measures.estimate import ClusterIds, Estimate, Floats, factor_codes, rows_of
-from swapbias.measures.intervals import clustered_name, mean_error, mean_of, spread_of, t_ends
+from swapbias.measures.intervals import ShareSum, clustered_name, mean_error, mean_of, spread_of, t_ends
 
 _TIE = 1e-6  # float32 noise: a token this close below the threshold counts as on it
 _ROUNDING = 1e-9  # a mean of ones may lie this far below one
@@ -160,6 +160,22 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5, confidence: float 
     return Estimate(
         above / n, float(ends.low), float(ends.high), n=n, n_unscored=lost, test="none", interval="Wilson"
     )
+
+
+def share_right(right: Sequence[bool], cluster_ids: Sequence[str], *, confidence: float = 0.95) -> Estimate:
+    """Share of units that are right, with Wilson's interval over clusters; nothing is tested.
+
+    0: none, 1: all. NaN without a unit. Units of a cluster (the words of a note) are dependent: they count as fewer.
+
+    >>> share_right([True, True, False], ["a", "a", "b"]).n
+    3
+    """
+    if not right:
+        return Estimate(math.nan, test="none", interval="Wilson, clustered")
+    part = np.asarray(right, dtype=np.float64)[:, None]
+    clusters = np.unique(np.asarray(cluster_ids), return_inverse=True)[1]
+    found = ShareSum(part, np.ones_like(part), (1.0,), clusters=clusters)
+    return Estimate(found.value, *found.interval(confidence), n=len(part), test="none", interval="Wilson, clustered")
 
 
 def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:

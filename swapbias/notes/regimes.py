@@ -4,12 +4,12 @@ import re
 import string
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 from swapbias.errors import UsageError
 from swapbias.notes.rows import NAME
 from swapbias.studies import PLACEBO_COLUMNS, PROMPT_COLUMNS, Prompt, corpus_dir, placebo, read_table
-from swapbias.swapping import Swapper
+from swapbias.swapping import Swapped, Swapper
 
 REGIMES = ("original", "swapped", "neutralised", "augmented")
 VERSIONS = ("original", "neutralised")  # in which gender leakage is measured
@@ -35,14 +35,18 @@ def in_regime(notes: Sequence[Note], regime: str, swapper: Swapper) -> list[dict
     original = [dict(note) for note in notes]
     if regime == "original":
         return original
-    texts = [note["text"] for note in notes]
+    mode = "neutralise" if regime == "neutralised" else "swap"
+    texts = _run(notes, swapper, mode).texts.to_pylist()
     if regime == "neutralised":
-        return [{**note, "text": text} for note, text in zip(original, swapper.neutralise(texts), strict=True)]
+        return [{**note, "text": text} for note, text in zip(original, texts, strict=True)]
     swapped = [
-        {**note, "gender": OTHER[note["gender"]], "text": text}
-        for note, text in zip(original, swapper.swap(texts), strict=True)
+        {**note, "gender": OTHER[note["gender"]], "text": text} for note, text in zip(original, texts, strict=True)
     ]
     return swapped if regime == "swapped" else [*original, *swapped]
+
+
+def _run(notes: Sequence[Note], swapper: Swapper, mode: str = "swap") -> Swapped:
+    return swapper.run([note["text"] for note in notes], mode, genders=[note["gender"] for note in notes])
 
 
 def counterfactual_pairs(notes: Sequence[Note], swapper: Swapper) -> list[dict[str, str]]:
@@ -50,7 +54,7 @@ def counterfactual_pairs(notes: Sequence[Note], swapper: Swapper) -> list[dict[s
 
     ``specific`` counts gender-specific clinical terms: with one, the other version is implausible.
     """
-    done = swapper.run([note["text"] for note in notes])
+    done = _run(notes, swapper)
     rows = []
     for note, text, specific in zip(notes, done.texts.to_pylist(), done.specific.tolist(), strict=True):
         gender = note["gender"]
@@ -61,8 +65,8 @@ def counterfactual_pairs(notes: Sequence[Note], swapper: Swapper) -> list[dict[s
 
 
 def with_genders(notes: Sequence[Note], swapper: Swapper) -> list[dict[str, str]]:
-    """The notes; one whose gender is not given gets that of most of its gendered words, if there is one."""
-    sides = swapper.run([note["text"] for note in notes]).sides.tolist()
+    """The notes; one whose gender is not given gets the one that its text tells, if there is one."""
+    sides = _run(notes, swapper).sides.tolist()
     told = {1: "female", -1: "male", 0: ""}
     return [{**note, "gender": note["gender"] or told[side]} for note, side in zip(notes, sides, strict=True)]
 
@@ -173,7 +177,7 @@ class Notes:
 
     name: str
     rows: tuple[Note, ...]
-    swapper: Swapper = field(default_factory=Swapper)
+    swapper: Swapper = field(default_factory=partial(Swapper, whose="patient"))
     plausible: bool = False
     _kept: dict[tuple[str, str], list[dict[str, str]]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -259,7 +263,9 @@ class Notes:
         pairs = self.pairs()
         same = sum(one["text"] == other["text"] for one, other in zip(pairs[::2], pairs[1::2], strict=True))
         dropped = len(tests) - unknown - len(pairs) // 2
+        left = _run(tests, self.swapper).left.sum(axis=1)
         told = [
+            (int((left > 0).sum()), "hold words of relatives, clinicians or others, which keep their gender"),
             (unknown, "left out: their gender is not known"),
             (dropped, "left out: they hold gender-specific clinical terms"),
             (same, "read the same in both versions: nothing in them tells the gender"),

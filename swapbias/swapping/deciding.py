@@ -1,7 +1,7 @@
 """What each found term becomes: its case, its context, its neutral word, and which decisions were doubtful."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -264,6 +264,9 @@ class _Verdict:
     doubt: str = ""
 
 
+Stays = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
+
+
 class Decider:
     """Decides for one table and one mode (``swap`` or ``neutralise``)."""
 
@@ -301,8 +304,11 @@ class Decider:
     def _targets(self, term: Term) -> tuple[str, ...]:
         return term.others if self._swaps else term.neutral
 
-    def decide(self, buffer: bytes, offsets: Ints, found: Matches, rows: Ints) -> Decided:
-        """The decisions for all matches of a padded buffer; ``rows`` holds the row of each match."""
+    def decide(self, buffer: bytes, offsets: Ints, found: Matches, rows: Ints, stays: Stays | None = None) -> Decided:
+        """The decisions for all matches of a padded buffer; ``rows`` holds the row of each match.
+
+        ``stays`` tells which of the matches that are swapped are somebody else's, and stay.
+        """
         text = _Text(buffer, signs_of(buffer), offsets, found, rows)
         case = _cases(text.signs, found)
         choice = np.zeros(len(rows), dtype=np.int64)
@@ -311,7 +317,9 @@ class Decider:
         verdicts, seen = self._looked_up(text, places)
         choice[places] = [verdict.choice for verdict in verdicts]
         kept[places] = [verdict.swap for verdict in verdicts]
-        doubts = [(at, verdict.doubt) for at, verdict in enumerate(verdicts) if verdict.doubt]
+        others = stays(kept) if stays else np.zeros(len(rows), dtype=bool)
+        kept &= ~others
+        doubts = [(at, one.doubt) for at, one in enumerate(verdicts) if one.doubt and not others[places[at]]]
         words, word = list(self._pool), self._word[found.term, choice, case]
         for one in seen:
             if is_phrase(one.term):

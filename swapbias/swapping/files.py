@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -25,12 +25,15 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.privacy import is_credentialed
+from swapbias.studies import shown_names
+from swapbias.swapping.nouns import REASONS
 from swapbias.swapping.parts import SwapFolder, Totals
-from swapbias.swapping.streams import CREDENTIALED, Batches, Source, open_source, why_credentialed
+from swapbias.swapping.streams import CREDENTIALED, Batches, Source, is_mimic, open_source, why_credentialed
 from swapbias.swapping.swapper import MODES, Swapped, Swapper
 
 FILE_MODES = (*MODES, "augment", "pairs")
 COUNTED = ("swapbias_replaced", "swapbias_ambiguous", "swapbias_specific")
+LEFT = tuple(f"swapbias_left_{reason}" for reason in REASONS)  # with whose="patient"
 _VERSION, _PAIR_ID, _GROUP, _NOTE_ID = "swapbias_version", "pair_id", "group", "note_id"
 
 
@@ -44,6 +47,7 @@ class Layout:
         mode: one of ``FILE_MODES``.
         groups: the swap table's two groups; the second is the one of side +1.
         credentialed: whether every row is marked as such.
+        counted: columns of counts.
     """
 
     schema: pa.Schema
@@ -51,20 +55,31 @@ class Layout:
     mode: str
     groups: tuple[str, str]
     credentialed: bool
+    counted: tuple[str, ...] = COUNTED
 
 
-def layout_of(given: pa.Schema, *, column: str, mode: str, groups: tuple[str, str], credentialed: bool) -> Layout:
-    """The input's columns, then three counts per input row, then what the mode adds, then ``credentialed``.
+def layout_of(
+    given: pa.Schema,
+    *,
+    column: str,
+    mode: str,
+    groups: tuple[str, str],
+    credentialed: bool,
+    whose: str = "everyone",
+) -> Layout:
+    """The input's columns, then counts per input row, then what the mode adds, then ``credentialed``.
 
-    ``swapbias_replaced``, ``swapbias_ambiguous`` and ``swapbias_specific`` count in the input's text: both versions
-    of a row carry the same. ``credentialed`` is true in every row, or not added.
+    ``swapbias_replaced``, ``swapbias_ambiguous`` and ``swapbias_specific``, and for ``whose="patient"`` the words
+    that stay by reason (``swapbias_left_relative``, ...), count in the input's text: both versions of a row carry the
+    same. ``credentialed`` is true in every row, or not added.
 
     Raises:
         UsageError: an unknown mode, or an input that has a column which would be added.
     """
     if mode not in FILE_MODES:
         raise UsageError(f"Unknown mode {mode!r}: expected one of {', '.join(FILE_MODES)}.")
-    added = [pa.field(name, pa.int32()) for name in COUNTED]
+    counted = COUNTED if whose == "everyone" else (*COUNTED, *LEFT)
+    added = [pa.field(name, pa.int32()) for name in counted]
     if mode not in MODES:
         added.append(pa.field(_VERSION, pa.string()))
     if mode == "pairs":
@@ -79,7 +94,7 @@ def layout_of(given: pa.Schema, *, column: str, mode: str, groups: tuple[str, st
         if CREDENTIALED in schema.names:
             schema = schema.remove(schema.get_field_index(CREDENTIALED))
         schema = schema.append(pa.field(CREDENTIALED, pa.bool_()))
-    return Layout(schema, column, mode, groups, credentialed)
+    return Layout(schema, column, mode, groups, credentialed, counted)
 
 
 def versions(batch: pa.RecordBatch, first: int, swapped: Swapped, layout: Layout) -> tuple[pa.Table, Totals]:
@@ -92,7 +107,8 @@ def versions(batch: pa.RecordBatch, first: int, swapped: Swapped, layout: Layout
         layout: the output's columns.
     """
     table = pa.table(batch)
-    for name, counts in zip(COUNTED, (swapped.replaced, swapped.ambiguous, swapped.specific), strict=True):
+    kinds = swapped.replaced, swapped.ambiguous, swapped.specific, *swapped.left.T
+    for name, counts in zip(layout.counted, kinds, strict=False):
         table = table.append_column(name, pa.array(counts, pa.int32()))
     if layout.credentialed:
         if CREDENTIALED in table.column_names:
@@ -150,6 +166,7 @@ def _counted(batch: pa.RecordBatch, swapped: Swapped, written: int, layout: Layo
         terms=swapped.terms,
         doubtful=swapped.doubtful,
         specific_terms=swapped.specific_terms,
+        left=Counter({name: int(count) for name, count in zip(REASONS, swapped.left.sum(0), strict=True) if count}),
     )
 
 
@@ -179,12 +196,15 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What every worker does: its swapper's arguments, the column and the swapper's mode."""
+    """What every worker does: its swapper's arguments, the columns of text and of gender, and the swapper's mode."""
 
     table: str | Path
     resolver: str | None
     column: str
     mode: str
+    whose: str = "everyone"
+    spouses: str = "swap"
+    gender: str | None = None
 
 
 def swapped_in_order(
@@ -199,7 +219,7 @@ def swapped_in_order(
     """
     if processes == 1:
         for unit in units:
-            yield unit, _swapper(task).run(unit.batch.column(task.column), task.mode)
+            yield unit, _swapped(task, unit.batch)
         return
     # Not "fork": Arrow's threads would not live on in the child.
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin)
@@ -219,7 +239,7 @@ def _through(
 ) -> Iterator[tuple[Unit, Swapped]]:
     waiting: deque[tuple[Unit, Future[Swapped]]] = deque()
     for unit in units:
-        waiting.append((unit, pool.submit(_swap, task, _packed(unit.batch, task.column))))
+        waiting.append((unit, pool.submit(_swap, task, _packed(unit.batch, task))))
         if len(waiting) >= most:
             first, future = waiting.popleft()
             yield first, future.result()
@@ -227,9 +247,9 @@ def _through(
         yield last, future.result()
 
 
-def _packed(batch: pa.RecordBatch, column: str) -> pa.Buffer:
-    """The texts alone, as Arrow IPC: of a slice only the slice is sent."""
-    texts = batch.select([column])
+def _packed(batch: pa.RecordBatch, task: Task) -> pa.Buffer:
+    """The texts alone and the genders, as Arrow IPC: of a slice only the slice is sent."""
+    texts = batch.select([task.column, *([task.gender] if task.gender else [])])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, texts.schema) as writer:
         writer.write_batch(texts)
@@ -238,14 +258,18 @@ def _packed(batch: pa.RecordBatch, column: str) -> pa.Buffer:
 
 def _swap(task: Task, packed: pa.Buffer) -> Swapped:
     with pa.ipc.open_stream(packed) as reader:
-        texts = reader.read_next_batch().column(0)
-    return _swapper(task).run(texts, task.mode)
+        return _swapped(task, reader.read_next_batch())
+
+
+def _swapped(task: Task, batch: pa.RecordBatch) -> Swapped:
+    known = batch.column(task.gender).to_pylist() if task.gender else None
+    return _swapper(task).run(batch.column(task.column), task.mode, genders=known)
 
 
 @cache
 def _swapper(task: Task) -> Swapper:
     """Made once in each process."""
-    return Swapper(task.table, resolver=task.resolver)
+    return Swapper(task.table, resolver=task.resolver, whose=task.whose, spouses=task.spouses)
 
 
 def _begin() -> None:
@@ -278,6 +302,9 @@ class Job:
         resolver: a model that tells "his" from "him", or None for the built-in one.
         split: of a Hub dataset.
         credentialed: these rows may not be shared.
+        whose: ``everyone`` or ``patient`` (see ``Swapper``); None: the patient in notes of MIMIC, else everyone.
+        spouses: ``swap`` or ``keep``, where it is the patient.
+        gender: column of the patient's gender; None: a column ``gender`` where there is one, else the text tells.
     """
 
     source: str
@@ -287,6 +314,9 @@ class Job:
     resolver: str | None = None
     split: str | None = None
     credentialed: bool = False
+    whose: str | None = None
+    spouses: str = "swap"
+    gender: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,19 +377,42 @@ def swap_files(
     """
     if processes < 1 or batch_rows < 1:
         raise UsageError(f"processes {processes} and batch rows {batch_rows}: expected 1 or more. Give larger ones.")
-    swapper = Swapper(job.table, resolver=job.resolver)
     source = open_source(job.source, job.column, split=job.split)
+    whose = job.whose or ("patient" if is_mimic(source) else "everyone")
+    swapper = Swapper(job.table, resolver=job.resolver, whose=whose, spouses=job.spouses)
+    gender = _gender_column(job, source, whose)
     why = "--credentialed was given" if job.credentialed else _why_credentialed(job, source)
-    layout = layout_of(source.schema, column=job.column, mode=job.mode, groups=swapper.groups, credentialed=bool(why))
+    layout = layout_of(
+        source.schema, column=job.column, mode=job.mode, groups=swapper.groups, credentialed=bool(why), whose=whose
+    )
     settings = _settings(job, source, swapper, why)
+    if whose == "patient":
+        settings |= {"whose": whose, "spouses": job.spouses, "gender": gender or "read from the text"}
     folder = SwapFolder.open(out, settings)
     teller = _Teller(source.size, sum(folder.parts(), Totals()), on_progress or (lambda step: None))
-    task = Task(job.table, job.resolver, job.column, "neutralise" if job.mode == "neutralise" else "swap")
+    mode = "neutralise" if job.mode == "neutralise" else "swap"
+    task = Task(job.table, job.resolver, job.column, mode, whose, job.spouses, gender)
     units = _units(source.read(batch_rows), job.column, folder.parts(), part_bytes, batch_rows)
     with closing(swapped_in_order(units, task, processes)) as results:
         parts = _write(folder, layout, results, teller)
     folder.finish(settings, teller.totals, parts, job.split or "train")
     return Done(out, teller.totals, why, teller.step)
+
+
+def _gender_column(job: Job, source: Source, whose: str) -> str | None:
+    """The column of the patient's gender, or None.
+
+    Raises:
+        UsageError: no such column, or one that nothing asks for.
+    """
+    if job.gender is not None and whose != "patient":
+        raise UsageError(f"--gender {job.gender}: all words are swapped, whoever's they are. Add --whose patient.")
+    if job.gender is not None and job.gender not in source.schema.names:
+        raise UsageError(
+            f"There is no column {job.gender!r}, there are {shown_names(source.schema.names)}. Choose with --gender."
+        )
+    own = next((name for name in source.schema.names if name.lower() == "gender"), None)
+    return (job.gender or own) if whose == "patient" else None
 
 
 def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str, Any]:

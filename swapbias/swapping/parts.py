@@ -47,6 +47,7 @@ class Totals:
         terms: replacement -> times.
         doubtful: reason of a doubtful decision -> times.
         specific_terms: gender-specific clinical term -> times.
+        left: reason why a gendered word is not the patient's and stays -> times.
     """
 
     rows_read: int = 0
@@ -59,6 +60,7 @@ class Totals:
     terms: Counter[str] = field(default_factory=Counter)
     doubtful: Counter[str] = field(default_factory=Counter)
     specific_terms: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: "Totals") -> "Totals":
         """Counts of both."""
@@ -79,8 +81,9 @@ class Totals:
         return cls(**values)
 
     def by_kind(self) -> Iterable[tuple[str, Counter[str]]]:
-        """The three counters with their names in ``report.csv``."""
-        return ("replaced", self.terms), ("ambiguous", self.doubtful), ("specific", self.specific_terms)
+        """The counters with their names in ``report.csv``."""
+        kinds = ("replaced", self.terms), ("ambiguous", self.doubtful), ("specific", self.specific_terms)
+        return (*kinds, ("left", self.left))
 
 
 @dataclass(frozen=True, slots=True)

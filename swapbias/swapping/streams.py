@@ -284,13 +284,20 @@ def open_source(name: str, column: str, *, split: str | None = None) -> Source:
     return _file_source(_files(path), column)
 
 
-def why_credentialed(source: Source) -> str:
-    """Why these rows may not be shared, or blank; a column ``credentialed`` is read until its first true value."""
+def is_mimic(source: Source) -> str:
+    """What tells that these are notes of MIMIC, or blank."""
     if any(file.lower().split(".")[0] in _MIMIC_FILES for file in source.files):
         return "the file is named like MIMIC's notes"
-    columns = {column.lower(): column for column in source.schema.names}
-    if columns.keys() >= _MIMIC_COLUMNS:
+    if {column.lower() for column in source.schema.names} >= _MIMIC_COLUMNS:
         return "the columns are those of MIMIC's notes"
+    return ""
+
+
+def why_credentialed(source: Source) -> str:
+    """Why these rows may not be shared, or blank; a column ``credentialed`` is read until its first true value."""
+    if named := is_mimic(source):
+        return named
+    columns = {column.lower(): column for column in source.schema.names}
     if CREDENTIALED in columns:
         for batch, _ in source.read(1000):
             if any(map(_is_true, batch.column(columns[CREDENTIALED]).to_pylist())):

@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError
 from swapbias.swapping.deciding import Decided, Decider
 from swapbias.swapping.matching import Ints, Matcher, Matches, padded
+from swapbias.swapping.nouns import CUES, REASONS
+from swapbias.swapping.persons import WHOSE, Persons
 from swapbias.swapping.resolving import Resolver, SecondedResolver, WordResolver
 from swapbias.swapping.table import DEMOGRAPHIC, GLUED, clinical_terms, load_table
 
@@ -78,10 +80,13 @@ class Swapped:
         replaced: replacements in each, (n,).
         ambiguous: doubtful decisions in each, (n,).
         specific: gender-specific clinical terms in each, (n,): such a text is an implausible counterfactual.
-        sides: 1 where most gendered words of the text were of the second group (female), -1 the first, 0: a tie.
+        sides: 1 where most gendered words of the text were of the second group (female), -1 the first, 0: a tie; of
+            the patient where ``whose`` is ``patient``.
         terms: "he -> she": times.
         specific_terms: the clinical terms and how often they stand.
         doubtful: why decisions were doubtful: times.
+        left: words of each that tell a gender and stay because it is not the patient's, by reason (n, ``REASONS``):
+            zero where ``whose`` is ``everyone``.
     """
 
     texts: pa.ChunkedArray
@@ -92,6 +97,7 @@ class Swapped:
     terms: Counter[str]
     specific_terms: Counter[str]
     doubtful: Counter[str]
+    left: NDArray[np.int32]
 
 
 class Swapper:
@@ -101,7 +107,14 @@ class Swapper:
     ["He's 45M and his leg hurts; we gave her his card."]
     """
 
-    def __init__(self, table: str | Path = "resolved", *, resolver: str | Resolver | None = None) -> None:
+    def __init__(
+        self,
+        table: str | Path = "resolved",
+        *,
+        resolver: str | Resolver | None = None,
+        whose: str = "everyone",
+        spouses: str = "swap",
+    ) -> None:
         """Prepare.
 
         Args:
@@ -110,9 +123,14 @@ class Swapper:
                 with a header of two groups and optionally ``neutral``.
             resolver: tells "his" from "him": the built-in one by default, or a model (Hub id or folder of a masked
                 language model or of a part-of-speech tagger), or an object with ``log_odds``.
+            whose: ``everyone``: all gendered words; ``patient``: those of the patient of a clinical note, so that
+                relatives, clinicians, newborns and others keep theirs.
+            spouses: with ``whose="patient"``, whether husbands and wives become each other (``swap``, so that the
+                couple stays of two genders or of one) or stay (``keep``, so that nothing but the patient changes).
 
         Raises:
-            UsageError: no such table or model. ValueError: a broken table.
+            UsageError: no such table, model, ``whose`` or ``spouses``; ``patient`` for a table of other groups than
+                male and female. ValueError: a broken table.
         """
         self.table = load_table(table)
         self.table_name = str(table)
@@ -121,9 +139,27 @@ class Swapper:
         self._clinical = list(clinical_terms())
         self._terms = list(self.table.terms)
         own = [term for term in self._clinical if term not in self.table.terms]
-        self._matcher = Matcher([*self._terms, *own], beside_digits=DEMOGRAPHIC | GLUED)
         self._names = [*self._terms, *own]
+        self.whose, self.spouses = whose, spouses
+        self._persons = self._prepared_persons()
+        self._matcher = Matcher(self._names, beside_digits=DEMOGRAPHIC | GLUED)
         self._deciders = {mode: Decider(self.table, self.resolver, mode) for mode in MODES}
+
+    def _prepared_persons(self) -> Persons | None:
+        """What tells the patient's words from others; words that name persons without a gender are found as well."""
+        if self.whose not in WHOSE:
+            raise UsageError(f"Unknown whose {self.whose!r}: expected {' or '.join(WHOSE)}.")
+        if self.whose == "everyone":
+            return None
+        if self.groups != ("male", "female"):
+            raise UsageError(
+                f"whose='patient' with {self.table.name}, whose groups are {' and '.join(self.groups)}: expected "
+                "male and female, as the patient's gender is. Use whose='everyone'."
+            )
+        self._names += [word for word in CUES if word not in self._names]
+        cues = {number: CUES[name] for number, name in enumerate(self._names) if name in CUES}
+        cues = {number: kind for number, kind in cues.items() if number >= len(self._terms)}
+        return Persons(self._terms, [self.table.terms[one].side for one in self._terms], cues, self.spouses)
 
     @property
     def groups(self) -> tuple[str, str]:
@@ -133,7 +169,8 @@ class Swapper:
     @cached_property
     def sha256(self) -> str:
         """Of everything that decides what a text becomes: table, rules, resolver."""
-        content = json.dumps([self.table.sha256, RULES, self.resolver.name, self._clinical])
+        whose = [] if self._persons is None else [self.whose, self.spouses]
+        content = json.dumps([self.table.sha256, RULES, self.resolver.name, self._clinical, *whose])
         return hashlib.sha256(content.encode()).hexdigest()
 
     def swap(self, texts: Iterable[str]) -> list[str]:
@@ -161,7 +198,8 @@ class Swapper:
             )
 
         def swapped(batch: Mapping[str, Any]) -> dict[str, Any]:
-            return {column: self.run(batch[column], "swap").texts.to_pylist()}
+            known = batch["gender"] if self.whose == "patient" and "gender" in data.column_names else None
+            return {column: self.run(batch[column], "swap", genders=known).texts.to_pylist()}
 
         both = [data, data.map(swapped, batched=True, keep_in_memory=True)]  # no copy in a cache
         names = ("original", "swapped")
@@ -169,11 +207,24 @@ class Swapper:
             [rows.add_column("version", [name] * len(rows)) for rows, name in zip(both, names, strict=True)]
         )
 
-    def run(self, texts: pa.Array | pa.ChunkedArray | Sequence[str | None], mode: str = "swap") -> Swapped:
+    def run(
+        self,
+        texts: pa.Array | pa.ChunkedArray | Sequence[str | None],
+        mode: str = "swap",
+        *,
+        genders: Sequence[str | None] | None = None,
+    ) -> Swapped:
         """All texts at once, with the report.
 
+        Args:
+            texts: the texts; null stays null.
+            mode: ``swap`` or ``neutralise``.
+            genders: the patient of each text is ``female``, ``male`` (or F, M), or anything else where that is not
+                known and is read from the text: the first demographic, else the first title, else most pronouns.
+                Without effect where ``whose`` is ``everyone``.
+
         Raises:
-            UsageError: an unknown mode. ValueError: texts that are no strings.
+            UsageError: an unknown mode. ValueError: texts that are no strings, or not as many genders as texts.
         """
         if mode not in MODES:
             raise UsageError(f"Unknown mode {mode!r}: expected {' or '.join(MODES)}.")
@@ -183,10 +234,13 @@ class Swapper:
             )
         given = _as_chunks(texts)
         _keep_what_is_freed()
-        parts = [self._block(block, mode) for block in _blocks(given)]
+        sides, parts, done = _sides(genders, len(given)), [], 0
+        for block in _blocks(given):
+            parts.append(self._block(block, mode, sides[done : done + len(block)]))
+            done += len(block)
         return _joined(parts, given.type)
 
-    def _block(self, texts: pa.Array, mode: str) -> Swapped:
+    def _block(self, texts: pa.Array, mode: str, patients: Ints) -> Swapped:
         buffer, offsets = _bytes_of(texts)
         found = self._matcher.find(buffer, offsets)
         size = len(texts)
@@ -194,19 +248,35 @@ class Swapper:
         own = found.term < len(self._terms)
         clinical = self._is_clinical[found.term]
         mine = Matches(found.start[own], found.end[own], found.term[own])
-        decided = self._deciders[mode].decide(buffer, offsets, mine, rows[own])
+        left = np.zeros((size, len(REASONS)), dtype=np.int32)
+
+        def others(persons: Persons, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+            cue = persons.is_cue(found.term)
+            named = Matches(found.start[cue], found.end[cue], found.term[cue])
+            why, sides = persons.left(buffer, offsets, mine, rows[own], kept, named, patients)
+            patients[:] = sides
+            np.add.at(left, (rows[own][why > 0], why[why > 0] - 1), 1)
+            return why > 0
+
+        stays = partial(others, self._persons) if self._persons else None
+        decided = self._deciders[mode].decide(buffer, offsets, mine, rows[own], stays)
         times = np.bincount(found.term[clinical])
         return Swapped(
             texts=pa.chunked_array([rebuilt(texts, buffer, offsets, decided)]),
             replaced=_counts(decided.rows, size),
             ambiguous=_counts(decided.doubtful_rows, size),
             specific=_counts(rows[clinical], size),
-            sides=np.sign(np.bincount(decided.rows, weights=decided.sides, minlength=size)).astype(np.int8),
+            sides=np.sign(
+                np.bincount(decided.rows, weights=decided.sides, minlength=size)
+                if self._persons is None
+                else np.array([-1, 1, 0])[patients]
+            ).astype(np.int8),
             terms=decided.terms,
             specific_terms=Counter(
                 {self._names[number]: int(times[number]) for number in np.flatnonzero(times).tolist()}
             ),
             doubtful=decided.doubtful,
+            left=left,
         )
 
     @cached_property
@@ -235,6 +305,18 @@ def _keep_what_is_freed() -> None:
 
 
 # --- Arrow in, Arrow out ------------------------------------------------------------------------------
+
+
+_SIDES = {"male": 0, "m": 0, "female": 1, "f": 1}
+
+
+def _sides(genders: Sequence[str | None] | None, rows: int) -> Ints:
+    """The side of each patient: 0 male, 1 female, -1 not known, (rows,)."""
+    if genders is None:
+        return np.full(rows, -1)
+    if isinstance(genders, str) or len(genders) != rows:
+        raise ValueError(f"{len(genders)} genders for {rows} texts, expected one for each. Give as many.")
+    return np.array([_SIDES.get(str(one or "").strip().lower(), -1) for one in genders], dtype=np.int64)
 
 
 def _listed(texts: Iterable[str]) -> Sequence[str]:
@@ -313,4 +395,5 @@ def _joined(parts: Sequence[Swapped], kind: pa.DataType) -> Swapped:
         terms=sum((part.terms for part in parts), Counter()),
         specific_terms=sum((part.specific_terms for part in parts), Counter()),
         doubtful=sum((part.doubtful for part in parts), Counter()),
+        left=np.concatenate([part.left for part in parts]),
     )

@@ -145,7 +145,7 @@ def test_small_chunks_are_worked_on_together(monkeypatch):
     blocks = []
     whole = Swapper._block
     monkeypatch.setattr(
-        Swapper, "_block", lambda self, texts, mode: blocks.append(len(texts)) or whole(self, texts, mode)
+        Swapper, "_block", lambda self, texts, *more: blocks.append(len(texts)) or whole(self, texts, *more)
     )
     chunked = pa.chunked_array([*([text] for text in texts), pa.array([], pa.string())])
     assert SWAPPER.run(chunked).texts.to_pylist() == SWAPPER.swap(texts)

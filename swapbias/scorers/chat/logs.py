@@ -194,7 +194,7 @@ class LoggedScorer(AnsweringScorer):
         """
         if not text:
             raise UsageError(
-                "A log holds the text of answers, and of credentialed notes none is kept. Ask the model."
+                "A log holds text of answers; of credentialed notes none is kept. Ask the model."
             )
         path = folder / ANSWERS
         if path not in self.logs and not path.exists():

@@ -1,0 +1,67 @@
+"""clinical_swaps: clinical notes and sentences with the one text in which only the patient is of the other gender."""
+
+import json
+import re
+from collections.abc import Iterator
+
+from swapbias.studies import Config, Corpus, corpus_dir, read_table
+
+NAME = "clinical_swaps"
+COLUMNS = ("note_id", "scene", "gender", "text", "counterfactual", "counterfactual_keep", "spans", "split")
+# {he|she}: a word of the patient's and what it becomes; <wife|husband>: a word of the spouse's, which may be kept.
+_MARK = re.compile(r"\{([^{}|]*)\|([^{}|]*)\}|<([^<>|]*)\|([^<>|]*)>")
+
+
+def marked(text: str) -> tuple[str, str, str, list[dict[str, object]]]:
+    """A marked text as it was, as its counterfactual with spouses swapped and with spouses kept, and its spans.
+
+    >>> marked("{He|She} saw his <wife|husband>.")[:3]
+    ('He saw his wife.', 'She saw his husband.', 'She saw his wife.')
+    """
+    was = new = kept = ""
+    spans: list[dict[str, object]] = []
+    at = 0
+    for found in _MARK.finditer(text):
+        between, at = text[at : found.start()], found.end()
+        mine, becomes, spouse, other = found.groups()
+        was, new, kept = was + between, new + between, kept + between
+        old, whose = (mine, "patient") if spouse is None else (spouse, "spouse")
+        target = becomes if spouse is None else other
+        spans.append({"start": len(was), "end": len(was) + len(old), "word": old, "becomes": target, "whose": whose})
+        was, new, kept = was + old, new + target, kept + (target if spouse is None else old)
+    rest = text[at:]
+    return was + rest, new + rest, kept + rest, spans
+
+
+def rows() -> Iterator[dict[str, str]]:
+    """One row per note, in the order of the table."""
+    for row in read_table(corpus_dir(NAME) / "notes.csv", ("note_id", "scene", "gender", "split", "marked")):
+        text, swapped, kept, spans = marked(row["marked"])
+        yield {
+            "note_id": row["note_id"],
+            "scene": row["scene"],
+            "gender": row["gender"],
+            "text": text,
+            "counterfactual": swapped,
+            "counterfactual_keep": kept,
+            "spans": json.dumps(spans),
+            "split": row["split"],
+        }
+
+
+CORPUS = Corpus(
+    name=NAME,
+    title="Clinical notes and sentences with the counterfactual that changes nobody's gender but the patient's",
+    licence="CC-BY-4.0",
+    version="1.0.0",
+    tags=("gender-bias", "counterfactual", "medical", "coreference"),
+    configs=(
+        Config(
+            name="notes",
+            description="Notes and sentences, and their counterfactual",
+            rows=rows,
+            columns=COLUMNS,
+            split_column="split",
+        ),
+    ),
+)

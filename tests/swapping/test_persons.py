@@ -1,0 +1,194 @@
+"""Whose gender: the patient's words are swapped, everybody else's stay, and it is told why."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.studies import config_rows
+from swapbias.swapping import REASONS, Job, Swapper, edited_spans, swap_accuracy, swap_files
+
+PATIENT = Swapper(whose="patient")
+KEEP = Swapper(whose="patient", spouses="keep")
+NOTE = (
+    "Mr. Roe is a 60-year-old man who lives with his wife. She says he fell. His sister called; she is worried. "
+    "Dr. Lee said he would see him. FAMILY HISTORY: Father died in his 50s."
+)
+SWAPPED = (
+    "Ms. Roe is a 60-year-old woman who lives with her husband. He says she fell. Her sister called; she is worried. "
+    "Dr. Lee said he would see her. FAMILY HISTORY: Father died in his 50s."
+)
+STAY = (
+    "Transferred from Brigham and Women's Hospital.",
+    "A male nurse and two women were present.",
+    "Dr. Smith said he would operate.",
+    "For women of childbearing age: pregnancy test.",
+    "The patient may call his/her doctor if he or she has fever.",
+)
+
+
+def test_only_the_patient_and_the_couple_change():
+    assert PATIENT.swap([NOTE]) == [SWAPPED]
+
+
+def test_a_spouse_stays_where_that_is_asked():
+    assert KEEP.swap(["He lives with his wife. She says he fell."]) == ["She lives with her wife. She says she fell."]
+
+
+def test_neutralising_takes_the_gender_of_the_patient_alone():
+    assert PATIENT.neutralise(["He saw his sister."]) == ["The patient saw the patient's sister."]
+
+
+@pytest.mark.parametrize("text", STAY)
+def test_words_of_nobody_and_of_others_stay(text):
+    assert PATIENT.run([text], genders=["male"]).texts.to_pylist() == [text]
+
+
+def test_what_stays_is_counted_by_its_reason():
+    # sister, and the "she" of hers: relative; Dr. Lee's "he": clinician; Father, his 50s: relative.
+    found = PATIENT.run([NOTE, "Women's Hospital. He left.", None])
+    counts = dict(zip(REASONS, found.left[0].tolist(), strict=True))
+    assert counts == {**dict.fromkeys(REASONS, 0), "relative": 4, "clinician": 1}
+    assert found.left[1].tolist() == [0, 0, 0, 0, 1, 0, 0]
+    assert found.left[2].sum() == 0
+    assert found.sides.tolist() == [-1, -1, 0]
+    assert Swapper().run([NOTE]).left.sum() == 0
+
+
+def test_the_column_says_the_gender_before_the_text_does():
+    texts = ["She saw her mother."] * 4
+    found = PATIENT.run(texts, genders=["female", "M", "", None])
+    assert found.texts.to_pylist() == ["He saw his mother.", texts[0], "He saw his mother.", "He saw his mother."]
+    assert found.sides.tolist() == [1, -1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "side"),
+    [
+        ("58M with pain. His wife and her sister and she and she and she", -1),  # the first demographic
+        ("Baby boy Roe, born to a 30-year-old woman. She is well, she and she.", -1),
+        ("Ms. Roe and her sons. He, he, he.", 1),  # the first title
+        ("His mother is 80. She smokes.", -1),  # most pronouns, a relative's left out
+        ("No word of it.", 0),
+    ],
+)
+def test_without_a_column_the_text_tells_the_gender(text, side):
+    assert PATIENT.run([text]).sides.tolist() == [side]
+
+
+def test_a_note_of_unknown_gender_is_left():
+    found = PATIENT.run(["Mother died of cancer."])
+    assert found.texts.to_pylist() == ["Mother died of cancer."]
+    assert dict(zip(REASONS, found.left[0].tolist(), strict=True))["unknown"] == 1
+
+
+def test_rows_of_a_batch_are_apart():
+    texts = [NOTE, "he", "Dr. Lee", "he said", "", "sister", "She left.", "45F", "her own", "Mr. Roe", "Mr. Poe"]
+    assert PATIENT.swap(texts) == [PATIENT.swap([text])[0] for text in texts]
+
+
+def test_wrong_requests_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="Unknown whose 'doctor': expected everyone or patient"):
+        Swapper(whose="doctor")
+    with pytest.raises(UsageError, match="Unknown spouses 'drop': expected swap or keep"):
+        Swapper(whose="patient", spouses="drop")
+    with pytest.raises(UsageError, match="she-they, whose groups are she and they: expected male and female"):
+        Swapper("she-they", whose="patient")
+    with pytest.raises(ValueError, match="1 genders for 2 texts"):
+        PATIENT.run(["a", "b"], genders=["F"])
+    path = tmp_path / "notes.csv"
+    path.write_text("text,sex\nHe fell.,M\n")
+    with pytest.raises(UsageError, match="There is no column 'gender'"):
+        swap_files(Job(str(path), whose="patient", gender="gender"), tmp_path / "out")
+    with pytest.raises(UsageError, match="Add --whose patient"):
+        swap_files(Job(str(path), gender="sex"), tmp_path / "out")
+
+
+@pytest.fixture
+def notes(tmp_path):
+    path = tmp_path / "notes.csv"
+    pa_csv = "text,Gender\n" + "".join(f'"{NOTE} {number}",{"M" if number % 2 else ""}\n' for number in range(60))
+    path.write_text(pa_csv)
+    return path
+
+
+def test_files_carry_the_reasons_and_do_not_depend_on_processes(notes, tmp_path):
+    job = Job(str(notes), whose="patient", mode="augment")
+    done = [swap_files(job, tmp_path / str(processes), processes=processes, batch_rows=7) for processes in (1, 2)]
+    one, two = (pq.read_table(each.folder / "data" / "part-00000.parquet") for each in done)
+    assert one.equals(two)
+    assert one.column("swapbias_left_relative").to_pylist() == [4] * 120
+    assert one.column("text")[1].as_py() == f"{SWAPPED} 0"
+    assert done[0].totals.left == {"relative": 240, "clinician": 60}
+    assert "relative,left,240" in (tmp_path / "1" / "report.csv").read_text()
+
+
+def test_notes_of_mimic_are_swapped_for_the_patient_without_asking(notes, tmp_path):
+    named = notes.rename(tmp_path / "NOTEEVENTS.csv")
+    assert swap_files(Job(str(named)), tmp_path / "out").totals.left["relative"] == 240
+    everyone = swap_files(Job(str(named), whose="everyone"), tmp_path / "all")
+    assert not everyone.totals.left
+
+
+# --- how well: the published texts --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gold():
+    return config_rows("clinical_swaps", "notes")
+
+
+def accuracy(gold, split, swapper, wanted):
+    rows = [row for row in gold if row["split"] == split]
+    texts = [row["text"] for row in rows]
+    swapped = swapper.run(texts, genders=[row["gender"] for row in rows]).texts.to_pylist()
+    return swap_accuracy(texts, [row[wanted] for row in rows], swapped)
+
+
+@pytest.mark.parametrize(("swapper", "wanted"), [(PATIENT, "counterfactual"), (KEEP, "counterfactual_keep")])
+@pytest.mark.parametrize(("split", "least"), [("development", 0.97), ("test", 0.955)])
+def test_the_gold_notes_are_swapped_as_they_should_be(gold, split, least, swapper, wanted):
+    found = accuracy(gold, split, swapper, wanted)
+    assert min(found.precision.value, found.recall.value) >= least
+    everyone = accuracy(gold, split, Swapper(), wanted)
+    assert everyone.precision.value < 0.65
+    assert everyone.recall.value >= 0.9
+
+
+def test_every_span_says_what_stands_there_and_what_becomes_of_it(gold):
+    import json
+
+    for row in gold:
+        text, kept, at = row["text"], "", 0
+        for span in json.loads(row["spans"]):
+            assert text[span["start"] : span["end"]] == span["word"]
+            kept += text[at : span["start"]] + span["becomes"]
+            at = span["end"]
+        assert kept + text[at:] == row["counterfactual"]
+    assert len({row["note_id"] for row in gold}) == len({row["text"] for row in gold}) == len(gold)
+
+
+def test_accuracy_by_hand():
+    # "He" and "mother" are changed, of which one should be; of "Mr", "man", "He" and "his" one is found.
+    text, wanted = "Mr Roe is a man. He saw his mother.", "Ms Roe is a woman. She saw her mother."
+    found = swap_accuracy([text], [wanted], ["Mr Roe is a man. She saw his father."])
+    assert found.precision.value == pytest.approx(1 / 2)
+    assert found.recall.value == pytest.approx(1 / 4)
+    perfect = swap_accuracy([text, "none"], [wanted, "none"], [wanted, "none"])
+    assert [one.value for one in (perfect.precision, perfect.recall, perfect.worded, perfect.exact)] == [1, 1, 1, 1]
+    nothing = swap_accuracy([text, "none"], [wanted, "none"], [text, "none"])
+    assert np.isnan(nothing.precision.value)
+    assert (nothing.recall.value, nothing.exact.value) == (0, 0.5)
+    assert edited_spans("her wife's son", "his husband's") == {(0, 1): "his", (2, 3): "husband", (5, 7): ""}
+    with pytest.raises(ValueError, match="1 texts, 0 counterfactuals and 1 swapped ones"):
+        swap_accuracy(["a"], [], ["a"])
+
+
+def test_whose_everyone_is_what_it_was():
+    texts = pa.array([NOTE, "She's 45F and her leg hurts; we gave him her card."])
+    plain = Swapper().run(texts, genders=["male", "female"])
+    assert plain.texts.to_pylist() == Swapper().run(texts).texts.to_pylist()
+    assert plain.texts.to_pylist()[1] == "He's 45M and his leg hurts; we gave her his card."
+    assert plain.texts.to_pylist()[0].startswith("Ms. Roe is a 60-year-old woman who lives with her husband. He says")
+    assert "Mother died in her 50s" in plain.texts.to_pylist()[0]
