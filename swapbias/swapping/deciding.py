@@ -16,8 +16,11 @@ from swapbias.swapping.resolving import (
     WINDOW,
     Resolver,
     WordResolver,
+    SURE,
     by_words,
+    in_context,
     is_pronoun,
+    second_word,
     stands_alone,
 )
 from swapbias.swapping.table import ALONE, DEMOGRAPHIC, GLUED, OBJECTS, UNITS, SwapTable, Term
@@ -132,6 +135,7 @@ _BLANK[list(b" \t\n\r")] = True
 _SIGN[list(b".,;:!?)")] = True  # no part of a word, and none that opens a quotation or names an alternative
 _JOINS[list(b"0123456789_")] = True  # what beside a word may make it another one
 _JOINS[128:] = True
+_JOINS_AFTER = _JOINS | (np.arange(256) == ord("-"))
 _OTHER = np.isin(np.arange(256), list(b"abcdefghijklnopqtuvwxyz"))  # letters that none of these pronouns ends with
 _APOSTROPHE = np.arange(256) == ord("'")
 _FURTHER = (b"or", b"and")
@@ -201,7 +205,7 @@ def _after(seen: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
     """The sign at the left end of each line, or the word after a space there; and whether there is one."""
     sign = _SIGN[seen[:, 0]]
     length = np.argmin(_letters(seen[:, 1:]), axis=1)
-    word = (length > 0) & _BLANK[seen[:, 0]] & ~_at(_JOINS, seen, length + 1)
+    word = (length > 0) & _BLANK[seen[:, 0]] & ~_at(_JOINS_AFTER, seen, length + 1)
     inside = (~sign[:, None] <= _COLUMNS) & (_few(np.where(sign, 0, length))[:, None] >= _COLUMNS)
     return seen * inside, sign | word
 
@@ -262,6 +266,9 @@ class _Verdict:
     swap: bool
     choice: int = 0
     doubt: str = ""
+
+
+_UNSURE = _Verdict(False, -1)  # what stands beside the word leaves doubt: the word behind the next is asked
 
 
 class Decider:
@@ -367,6 +374,8 @@ class Decider:
         self._learn({keys[at] for at in new})
         for at in new:
             found[at] = self._known.get(keys[at])
+        for at in [at for at, verdict in enumerate(found) if verdict is _UNSURE]:
+            found[at] = self._by_second(text, int(places[at]), keys[at])
         unknown = [at for at in new if found[at] is None]
         seen = [self._seen(text, place) for place in places[unknown].tolist()]
         for at, verdict in zip(unknown, self._verdicts(seen), strict=True):
@@ -378,15 +387,31 @@ class Decider:
         for key in keys:
             if words := words_of(key):
                 kind, before, after = words
-                self._known[key] = self._beside(self._near[kind], before, after)
+                if (verdict := self._beside(self._near[kind], before, after)) is not None:
+                    self._known[key] = verdict
 
-    def _beside(self, term: Term, before: str, after: str) -> _Verdict:
-        """``_resolved`` for "her" or "his" between two simple words or signs."""
+    def _beside(self, term: Term, before: str, after: str) -> _Verdict | None:
+        """``_resolved`` for "her" or "his" between two simple words or signs; None where it takes more."""
         if self._context and term.choices in OBJECTS:
-            return self._his_or_him(term, by_words(before, after.lower()), "")
+            odds = by_words(before, after.lower())
+            return self._his_or_him(term, odds, "") if abs(odds) >= SURE else _UNSURE
         if self._context and term.choices in ALONE:
-            return _Verdict(True, _alone(term, stands_alone(before, after.lower(), after)))
+            alone = stands_alone(before, after.lower())
+            return None if alone is None else _Verdict(True, _alone(term, alone))
         return _Verdict(True)
+
+    def _by_second(self, text: _Text, place: int, key: bytes) -> _Verdict:
+        """The verdict on "her" with the word behind the next one, which is added to the key."""
+        end, last = int(text.found.end[place]), int(text.offsets[text.rows[place] + 1])
+        after = text.buffer[end : min(last, end + WINDOW)].decode(errors="ignore")[:NEAR]
+        second = second_word(after)
+        longer = b"\2".join((key, b"\1" if second is None else second.encode()))
+        verdict = self._known.get(longer)
+        if verdict is None:
+            before = key[1 : 1 + _WIDE].strip(b"\0").decode()
+            verdict = self._his_or_him(self._near[key[0]], in_context(before, after), "")
+            self._known[longer] = verdict
+        return verdict
 
     def _his_or_him(self, term: Term, odds: float, doubt: str) -> _Verdict:
         own = _index(term, OBJECTS[term.choices])

@@ -139,7 +139,8 @@ def title(term: str, before: str, after: str) -> Judged:
 
 _HER2 = re.compile(r"[\s-]{0,2}(?:\d|neu\b|/neu\b|II\b)", _I)
 _HIS_BUNDLE = re.compile(r"[\s-]*(?:bundle|purkinje|electrogram|system)\b", _I)
-_BUNDLE_OF = re.compile(r"\b(?:bundle|branch)(?:es)?\s+of\s+$", _I)
+_BUNDLE_OF = re.compile(r"\b(?:(?:bundle|branch)(?:es)?|angle|fasciculus|fibers?)\s+of\s+(?:the\s+)?$", _I)
+_BRACKETED = re.compile(r"\[\w\]$")  # "[t]his" of a quotation
 _INCLUSIVE_HE = re.compile(r"(?:\bs\s?/\s?|\(s\)\s?)$", _I)
 # What follows a subject; an abbreviation (hepatic encephalopathy) has other neighbours.
 _SUBJECT = re.compile(
@@ -157,7 +158,7 @@ def pronoun(term: str, before: str, after: str) -> Judged:
     (False, False, False)
     """
     low = term.lower()
-    if low == "he" and _INCLUSIVE_HE.search(before):
+    if (low == "he" and _INCLUSIVE_HE.search(before)) or _BRACKETED.search(before):
         return _NO
     if low == "her" and term.isupper() and _HER2.match(after):
         return _NO

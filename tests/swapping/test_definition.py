@@ -223,10 +223,10 @@ def test_decisions_that_are_looked_up_are_few_and_forgotten_in_time(monkeypatch)
     texts = [f"gave her {word} and took her {word}" for word in ("books", "pills", "books")]
     first = swapper.swap(texts)
     known = swapper._deciders["swap"]._known
-    assert len(known) == 4  # gave/took x books/pills
-    monkeypatch.setattr("swapbias.swapping.deciding._KNOWN", 3)
+    assert len(known) == 8  # gave/took x books/pills, and each with the word behind
+    monkeypatch.setattr("swapbias.swapping.deciding._KNOWN", 7)
     assert swapper.swap([*texts, "said her name"]) == [*first, "said his name"]
-    assert len(known) == 5  # it was emptied before the five were learnt
+    assert len(known) == 9  # it was emptied before the nine were learnt
 
 
 def test_no_possessive_reaches_into_the_next_row():
