@@ -170,7 +170,7 @@ def words_of(key: bytes) -> tuple[int, str, str] | None:
     "her or his" needs more, and with a capital or in capitals "HER neu" and "bundle of His".
     """
     before, after = key[1 : 1 + _WIDE].strip(b"\0"), key[1 + _WIDE :].strip(b"\0")
-    if not key or after.lower() in _FURTHER:
+    if not key or after.lower() in (*_FURTHER, b"neu"):
         return None
     if key[0] in (HER + 1, HIS + 1) and (before == b"of" or after.lower() in _NOT_AFTER):
         return None

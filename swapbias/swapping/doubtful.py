@@ -55,6 +55,17 @@ _STORY = re.compile(
 )
 _STOP = re.compile(r"\s*(?:$|[,.;:)\n\"'|])")
 _PERSON = re.compile(r"\b(?:an?|is|pt|patient|this|aged?|age/sex:?|sex/age:?)\s+$", _I)
+_LEADS = re.compile(r"(?:^|[\n.;]\s*|\b(?:an?|is|pt|patient|this)\s+)$", _I)  # "F 45" begins a sentence or names a patient
+_AGE_BEHIND = re.compile(
+    r"(?:,\s?|\s)(\d{1,3})(?!\d|\.\d|[%°/:-])(?=\s?(?:[,;]|$|\n|y\b|y/?o\b|yrs?\b|years?\b)|\.(?:\s|$)|\s+(?:with|who|w/|s/p|h/o|p/w|"
+    r"c/o|presents?|presented|presenting|admitted|has|had|is|was|found|transferred|status|here|seen|complain\w*)\b)",
+    _I,
+)
+_GROWN = 12  # years; "BM 3" counts stools
+_WHO_IN_BRACKETS = re.compile(
+    r"(?:^|\n|\b(?:pt|patient|mother|father|brother|sister|son|daughter|wife|husband|sibling|child|parent|spouse|twin|baby|"
+    r"infant|driver|donor)(?:\s+[a-d1-3])?|\b[A-Z][a-z]+,\s?[A-Z][a-z]*\.?|\b[A-Z][a-z]*\.?\s[A-Z][a-z]+|\*\*\]|_{2,})\s?\($",
+)
 _FEVER = (90, 110)  # degrees Fahrenheit that may also be an age
 _OLDEST, _LARGEST_TUBE, _FEW = 109, 34, 12
 
@@ -72,16 +83,32 @@ def letter(term: str, before: str, after: str) -> Judged:
         return _NO
     if _BOTH[0].match(after) or _BOTH[1].search(before):
         return _NO
+    bracketed = before[-1:] == "(" and after[:1] == ")"
+    if bracketed and term.isupper():
+        return _YES if _in_brackets(before, f"{before[:-1].rstrip()} ", after) else _NO
     # Both patterns are slow where they fail, and without these words they do.
     unit = "y" in before.lower() and _AGE_UNIT.search(before)
     if unit or (_NAMED.search(before) and _HEADER.search(before)):
         return _YES if term.isupper() or ":" in before[-4:] or unit else _NO
+    if term.isupper() and not before[-1:].isalnum() and len(term) > 1:
+        aged = _AGE_BEHIND.match(after)
+        return _YES if aged and _GROWN <= int(aged[1]) <= _OLDEST else _NO
     if len(term) > 1 or term.islower():
         return _NO
+    if _AGE_BEHIND.match(after) and (_LEADS.search(before) or (after[0] == "," and before[-2:] == ", ")):
+        return _YES
     if _AGE_AFTER.match(after) and not before[-1:].isalnum() and before[-1:] != "/":
         return _YES
     age = _BARE_AGE.search(before)
     return _after_number(term, before[: age.start()], before[age.end(1) :], age.group(1), after) if age else _NO
+
+
+def _in_brackets(before: str, opened: str, after: str) -> bool:
+    """Whether "(M)" stands behind an age, a header or somebody, or before an age."""
+    aged = "y" in opened.lower() and _AGE_UNIT.search(opened)
+    headed = _NAMED.search(before) and _HEADER.search(before)
+    person = _WHO_IN_BRACKETS.search(before) or _WHO_IN_BRACKETS.search(before.lower())
+    return bool(aged or headed or person or re.match(r"\)[\s,]{1,2}\d{1,3}\s?(?:y\b|y/?o\b|yrs?\b|years?\b)", after, _I))
 
 
 def _after_number(term: str, earlier: str, gap: str, number: str | None, after: str) -> Judged:
@@ -138,6 +165,11 @@ def title(term: str, before: str, after: str) -> Judged:
 
 
 _HER2 = re.compile(r"[\s-]{0,2}(?:\d|neu\b|/neu\b|II\b)", _I)
+_HER2_IN_ANY_CASE = re.compile(
+    r"\s?-\s?2\b|[\s-]{0,2}2?\s?[/-]?\s?neu\b|\s2\s?(?:\+|(?:positiv|negativ|amplif|overexpr)\w*|pos\b|neg\b|receptors?\b|"
+    r"status\b|fish\b|ihc\b|gene\b)",
+    _I,
+)
 _HIS_BUNDLE = re.compile(r"[\s-]*(?:bundle|purkinje|electrogram|system)\b", _I)
 _BUNDLE_OF = re.compile(r"\b(?:(?:bundle|branch)(?:es)?|angle|fasciculus|fibers?)\s+of\s+(?:the\s+)?$", _I)
 _BRACKETED = re.compile(r"\[\w\]$")  # "[t]his" of a quotation
@@ -160,7 +192,7 @@ def pronoun(term: str, before: str, after: str) -> Judged:
     low = term.lower()
     if (low == "he" and _INCLUSIVE_HE.search(before)) or _BRACKETED.search(before):
         return _NO
-    if low == "her" and term.isupper() and _HER2.match(after):
+    if low == "her" and ((term.isupper() and _HER2.match(after)) or _HER2_IN_ANY_CASE.match(after)):
         return _NO
     if low == "his" and term != "his" and (_HIS_BUNDLE.match(after) or _BUNDLE_OF.search(before)):
         return _NO
@@ -205,13 +237,41 @@ def compound(term: str, before: str, after: str) -> Judged:
     return _NO if _INCLUSIVE_MAN.search(before) else _YES
 
 
+_PLACE = re.compile(
+    r"(?:['’]?[sS]['’]?)?(?:\s+(?:and|&|AND)\s+[A-Z][\w'’]*)?\s+(?:Hospital|HOSPITAL|Health|HEALTH|Medical|Clinic|CLINIC|Cent(?:er|re)|"
+    r"CENTER|College|Institute|Pavilion|Services|Correctional|Prison|Shelter|Home|Wellness|Imaging|Initiative)\b"
+)
+_INFANTS = re.compile(r"['’]?s?\s+(?:and|&|AND)\s+(?:Infants|Children|INFANTS|CHILDREN)")
+_BRIGHAM = re.compile(r"\bBrigham\s*(?:and|&|&amp;)\s*$", _I)
+_OUR = re.compile(r"\bOur\s+$", _I)
+_ORDER = re.compile(r"\s+of\s+(?:the\s+)?(?:[A-Z][a-z]+|St\.?|MERCY|CHARITY)\b")
+
+
+def institution(term: str, before: str, after: str) -> Judged:
+    """Names of places and orders: "Brigham and Women's Hospital", "Our Lady of Lourdes", "Sisters of Mercy".
+
+    >>> institution("Women", "Brigham and ", "'s Hospital").swap, institution("women", "pregnant ", " and men").swap
+    (False, True)
+    """
+    low = term.lower()
+    if low in ("women", "men") and (_PLACE.match(after) or _INFANTS.match(after) or _BRIGHAM.search(before)):
+        return _NO if not term.islower() else compound(term, before, after)
+    if low in ("lady", "gentleman"):
+        return _NO if not term.islower() and _OUR.search(before) else _YES
+    if low in _ORDERS and not term.islower() and _ORDER.match(after):
+        return _NO
+    return compound(term, before, after)
+
+
+_ORDERS = frozenset({"sisters", "brothers", "daughters", "sons", "fathers"})
 Judge = Callable[[str, str, str], Judged]
 JUDGES: Mapping[str, Judge] = {
     **dict.fromkeys(DEMOGRAPHIC | GLUED, letter),
     **dict.fromkeys(("mr", "ms", "mrs", "miss"), title),
     **dict.fromkeys(("her", "his", "he"), pronoun),
     "mom": abbreviation,
-    **dict.fromkeys(("man", "men"), compound),
+    "man": compound,
+    **dict.fromkeys(("women", "men", "lady", "gentleman", *_ORDERS), institution),
 }
 # Terms that must be looked at one by one in any case; "he" and "of" only where what stands beside them is odd.
 ALWAYS = frozenset(JUDGES) - {"he", "of"}

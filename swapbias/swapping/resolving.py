@@ -283,9 +283,21 @@ def _weights() -> Mapping[str, float]:
     return {row["feature"]: float(row["weight"]) for row in rows}
 
 
+# After them a noun is often a thing ("gave him tablets"), but hardly ever one of these: "asked his son".
+_SOMEBODY = frozenset(
+    """
+    aunt boyfriend brother brothers children cousin dad daughter daughters dentist doctor doctors family father
+    girlfriend granddaughter grandson husband mom mother nephew niece nurse oncologist parents partner pcp physician
+    providers psychiatrist roommate sister sisters son sons spouse surgeon therapist uncle wife
+    """.split()  # noqa: SIM905
+)
+
+
 @lru_cache(maxsize=1 << 16)
 def by_words(previous: str, following: str | None) -> float:
     """The built-in log-odds of "his" by the words beside "her" alone: ``last_word`` and ``first_word``."""
+    if following in _SOMEBODY and previous not in ("is", "was", "be", "been", "being"):
+        return SURE
     weights = _weights()
     return weights["bias"] + sum(weights.get(name, 0.0) for name in features(previous, following))
 

@@ -59,6 +59,17 @@ SWAPS = {
     "The coat is his": "The coat is hers",
     "made her sick, left her unable to walk, kept her NPO": "made him sick, left him unable to walk, kept him NPO",
     "the ladies' room, boys' names, women's": "the gentlemen's room, girls' names, men's",
+    "Brigham and Women's Hospital, Women & Infants, women's shoes": (
+        "Brigham and Women's Hospital, Women & Infants, men's shoes"
+    ),
+    "Our Lady of Lourdes; Sisters of Mercy; a lady": "Our Lady of Lourdes; Sisters of Mercy; a gentleman",
+    "Her2/neu, her-2, Her 2 positive, her 2 sons": "Her2/neu, her-2, Her 2 positive, his 2 daughters",
+    "We asked her son and told her doctor": "We asked his daughter and told his doctor",
+    "GENITOURINARY (FEMALE): normal": "GENITOURINARY (MALE): normal",
+    "F 45 with cough. WF 45 with pain. Pt M 60.": "M 45 with cough. WM 45 with pain. Pt F 60.",
+    "M, 54, with pain; Smith, J (M), a 45 yo (F)": "F, 54, with pain; Smith, J (F), a 45 yo (M)",
+    "BM 3 today, Type F 45, F32.9, Score (M) 45, T 38 F 101": "BM 3 today, Type F 45, F32.9, Score (M) 45, T 38 F 101",
+    "angle of His, fasciculus of His, “[t]his”": "angle of His, fasciculus of His, “[t]his”",
     "the gentlemen’s room, policewomen, ma'am": "the ladies’ room, policemen, sir",
 }
 NEUTRAL = {
@@ -185,10 +196,11 @@ def test_blocks_do_not_change_results(monkeypatch):
 # --- invariances ---------------------------------------------------------------------------------------
 
 # Terms whose way back needs no context: "him" becomes "her", which must be told from "his" by what stands beside it.
+PEOPLE = ("man", "men", "women", "lady", "gentleman", "sisters", "brothers", "daughters", "sons", "fathers")
 INVERTIBLE = sorted(
     text
     for text, term in SWAPPER.table.terms.items()
-    if SWAPPER.table.invertible(text) and not {text, *term.choices} & (ALWAYS - {"man", "men"})
+    if SWAPPER.table.invertible(text) and not {text, *term.choices} & (ALWAYS - {*PEOPLE})
 )
 FILLERS = ["pain", "the", "élève", "45", "(", ")", ",", ".", "—", "\n", "’s", "-", "über", "Mitral", "123", "日本"]
 WORDS = st.sampled_from([*INVERTIBLE, *FILLERS])
