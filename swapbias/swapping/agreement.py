@@ -63,7 +63,8 @@ _CLOSED = frozenset(
 # Verbs after "and" that are hardly ever nouns: "has a cough and takes pills".
 _JOINED = frozenset(
     """
-    is was has does isn't wasn't hasn't doesn't asks becomes begins believes brings comes continues denies describes
+    is was has does isn't wasn't hasn't doesn't appears asks becomes begins believes brings comes complains continues
+    denies describes
     enjoys feels finds gets gives goes keeps knows likes lives makes needs remains reports says seems sees shows
     speaks spends stays takes teaches tells thinks tries uses wants wears works writes
     """.split()  # noqa: SIM905
@@ -127,6 +128,8 @@ def agreeing(pronoun: str, before: str, after: str, *, plural: bool) -> tuple[li
         return [Verb(start, start + len(inverted[1]), inverted[1], told)], "" if asks else _DOUBT
     if verb is None:
         word = _WORD.match(after)
+        if plural and word and (_plain(word[1]) in _FIXED or word[1].lower().endswith("ed")):
+            return _joined(after, at, plural)  # "had a tube and was fed"
         return [], _DOUBT if word and not plural and word[1].lower() in _EITHER else ""
     joined, doubt = _joined(after, at, plural)
     return [verb, *joined], doubt

@@ -277,8 +277,10 @@ class Decider:
     def __init__(self, table: SwapTable, resolver: Resolver, mode: str) -> None:
         """Prepare what each term becomes in each case."""
         self._resolver, self._swaps, self._context = resolver, mode == "swap", table.context
-        self._plural = table.plural
         self._terms = list(table.terms.values())
+        singular_they = {term.text: True for term in self._terms if "they" in term.neutral}
+        self._plural = table.plural if self._swaps else singular_they
+        self._texts = table.terms.keys()
         self._sides = np.array([2 * term.side - 1 for term in self._terms])
         self._looked_at = np.array([_looked_at(term, table.context) for term in self._terms])  # by case
         self._is_title = np.array([term.text in _TITLES for term in self._terms])
@@ -359,6 +361,8 @@ class Decider:
             if term.text == "they" and not doubt:
                 doubt = "they: one person or several"
             for verb in found:
+                if verb.old.lower() in self._texts:  # "she mothers him"
+                    continue
                 at = int(end) + _bytes(seen, verb.start)
                 verbs.setdefault(at, (at + len(verb.old.encode()), verb.old, verb.new, int(decided.rows[place])))
             doubts += [(int(decided.rows[place]), doubt)] if doubt else []

@@ -55,7 +55,9 @@ _STORY = re.compile(
 )
 _STOP = re.compile(r"\s*(?:$|[,.;:)\n\"'|])")
 _PERSON = re.compile(r"\b(?:an?|is|pt|patient|this|aged?|age/sex:?|sex/age:?)\s+$", _I)
-_LEADS = re.compile(r"(?:^|[\n.;]\s*|\b(?:an?|is|pt|patient|this)\s+)$", _I)  # "F 45" begins a sentence or names a patient
+_LEADS = re.compile(
+    r"(?:^|[\n.;]\s*|\b(?:an?|is|pt|patient|this)\s+)$", _I
+)  # "F 45" begins a sentence or names a patient
 _AGE_BEHIND = re.compile(
     r"(?:,\s?|\s)(\d{1,3})(?!\d|\.\d|[%°/:-])(?=\s?(?:[,;]|$|\n|y\b|y/?o\b|yrs?\b|years?\b)|\.(?:\s|$)|\s+(?:with|who|w/|s/p|h/o|p/w|"
     r"c/o|presents?|presented|presenting|admitted|has|had|is|was|found|transferred|status|here|seen|complain\w*)\b)",
@@ -108,7 +110,9 @@ def _in_brackets(before: str, opened: str, after: str) -> bool:
     aged = "y" in opened.lower() and _AGE_UNIT.search(opened)
     headed = _NAMED.search(before) and _HEADER.search(before)
     person = _WHO_IN_BRACKETS.search(before) or _WHO_IN_BRACKETS.search(before.lower())
-    return bool(aged or headed or person or re.match(r"\)[\s,]{1,2}\d{1,3}\s?(?:y\b|y/?o\b|yrs?\b|years?\b)", after, _I))
+    return bool(
+        aged or headed or person or re.match(r"\)[\s,]{1,2}\d{1,3}\s?(?:y\b|y/?o\b|yrs?\b|years?\b)", after, _I)
+    )
 
 
 def _after_number(term: str, earlier: str, gap: str, number: str | None, after: str) -> Judged:

@@ -350,7 +350,9 @@ def stands_alone(previous: str, following: str) -> bool | None:
 
 _AND_HERS = re.compile(r"\s*(?:/|\b(?:or|and)\b)\s*hers\b", re.IGNORECASE)
 _ENDED = re.compile(r"\s?(?:\.(?!\s?\.|\w)|[;!?](?!\w)|\)(?!\w)|\s*$)")
-_PAUSED = re.compile(r"\s?(?:[,:](?!\s*(?:er|uh|um|ah|well|like|so)\b)|--|—|–|\s-\s|[\"”’'](?=[\s.,;!?)]|$))", re.IGNORECASE)
+_PAUSED = re.compile(
+    r"\s?(?:[,:](?!\s*(?:er|uh|um|ah|well|like|so)\b)|--|—|–|\s-\s|[\"”’'](?=[\s.,;!?)]|$))", re.IGNORECASE
+)
 _POSSESSED = ("of", "is", "was", "were", "are", "be", "been", "than", "as", "not", "like")
 _ASIDE = re.compile(r"\s?,[^,.;]{1,30},")  # "of his, as it were, adventure"
 _IS = re.compile(r"\s+(?:is|was|IS|WAS)(?![\w/-])")
@@ -366,4 +368,6 @@ _OWNED = re.compile(
     r"students?|clients?|hobby|hobbies|concerns?|ideas?)\s+of\s+$",
     re.IGNORECASE,
 )
-_PREPOSITION = re.compile(r"\s+(?:in|at|on|with|for|to|as|by|about|and|or|after|before|during)(?![\w-])", re.IGNORECASE)
+_PREPOSITION = re.compile(
+    r"\s+(?:in|at|on|with|for|to|as|by|about|and|or|after|before|during)(?![\w-])", re.IGNORECASE
+)

@@ -66,7 +66,7 @@ def _assembled(buffer: bytes, size: int, decided: Decided, lengths: Ints) -> pa.
 MODES = ("swap", "neutralise")
 _BLOCK = 1 << 21  # bytes of text worked on at once: what is made of them stays in the processor's cache
 _FREED = 31 << 20  # bytes; glibc heeds no more than 32 MB
-RULES = "2"  # raised with any change of rules that changes results
+RULES = "3"  # raised with any change of rules that changes results
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,13 @@ class Swapper:
         return found
 
     def neutralise(self, texts: Iterable[str]) -> list[str]:
-        """The texts with every gendered term replaced by a neutral one or removed."""
+        """The texts with every gendered term replaced by a neutral one or removed; idempotent.
+
+        "he" and "she" are "they", with the verbs beside them; with the table ``paper`` "patient", as published.
+
+        >>> Swapper().neutralise(["He denies pain. His teeth were removed by her."])
+        ['They deny pain. Their teeth were removed by them.']
+        """
         found: list[str] = self.run(_listed(texts), "neutralise").texts.to_pylist()
         return found
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from swapbias.swapping.agreement import agreeing
 from swapbias.swapping.deciding import as_written, in_case, is_phrase
 from swapbias.swapping.doubtful import JUDGES, Judged
 from swapbias.swapping.matching import fold, is_letter
@@ -69,7 +70,7 @@ def possessive(written, word, rest):
 
 def slow(text, name, mode):
     """(text, replaced, doubtful, specific, side, terms, doubts) of one text."""
-    table, done, at = SWAPPERS[name].table, "", 0
+    table, edits, at = SWAPPERS[name].table, {}, 0
     terms, doubts, specific, sides = Counter(), Counter(), 0, 0
     for found in PATTERNS[name].finditer(text):
         written, (start, end) = found.group(), found.span()
@@ -81,7 +82,8 @@ def slow(text, name, mode):
         term = table.terms.get(low)
         if term is None:
             continue
-        before, after = text[max(0, start - WINDOW) : start], text[end : end + WINDOW]
+        before = text[:start].encode()[-WINDOW:].decode(errors="ignore")
+        after = text[end:].encode()[:WINDOW].decode(errors="ignore")
         judge = JUDGES.get(low) if table.context else None
         judged = judge(written, before[-NEAR:], after[:NEAR]) if judge else Judged(True)
         choice, doubt = choice_of(term, before, after, table) if judged.swap else (0, "")
@@ -91,6 +93,12 @@ def slow(text, name, mode):
         target = (term.others if mode == "swap" else term.neutral)[choice]
         terms[f"{low} -> {target.lower() or '(removed)'}"] += 1
         sides += 2 * term.side - 1
+        verbs, doubt = agreeing(written, before, after, plural=True) if target == "they" else ((), "")
+        doubts.update([doubt] if doubt else [])
+        for verb in verbs:
+            if verb.old.lower() not in table.terms:
+                edits.setdefault(end + verb.start, (end + verb.end, verb.new))
+                terms[f"{verb.old.lower()} -> {verb.new.lower()}"] += 1
         word, taken = possessive(written, cased(term, written, target), text[end:])
         end += taken
         if not word:
@@ -99,8 +107,11 @@ def slow(text, name, mode):
                 start -= 1
             elif (start == at or text[start - 1] in "\n(") and text[end : end + 1] == " ":
                 end += 1
+        edits[start], at = (end, word), end
+    done, at = "", 0
+    for start, (end, word) in sorted(edits.items()):
         done, at = done + text[at:start] + word, end
-    return done + text[at:], terms.total(), doubts.total(), specific, int(np.sign(sides)), terms, doubts
+    return done + text[at:], len(edits), doubts.total(), specific, int(np.sign(sides)), terms, doubts
 
 
 def check(texts, name, mode):
@@ -155,6 +166,10 @@ FILLERS = [
     "[**Name**]",
     "___",
     "don't",
+    "is",
+    "has",
+    "walks",
+    "also",
     "\n",
     "\t",
     "\x0c",

@@ -73,7 +73,12 @@ SWAPS = {
     "the gentlemen’s room, policewomen, ma'am": "the ladies’ room, policemen, sir",
 }
 NEUTRAL = {
-    "He saw her leg; SHE left.": "The patient saw the patient's leg; THE PATIENT left.",
+    "He saw her leg; SHE left.": "They saw their leg; THEY left.",
+    "He denies pain, she has a cough and takes pills.": "They deny pain, they have a cough and take pills.",
+    "His teeth were removed by her.": "Their teeth were removed by them.",
+    "She's 45F; she's been ill, he hurt himself.": "They're 45; they've been ill, they hurt themself.",
+    "Is she here? The book is hers. HE DOES NOT SMOKE.": "Are they here? The book is theirs. THEY DO NOT SMOKE.",
+    "She said that the nurse comes. He also often walks.": "They said that the nurse comes. They also often walk.",
     "a 45 year old male, presents": "a 45 year old, presents",
     "a male patient": "a patient",
     "Male patient": "patient",
