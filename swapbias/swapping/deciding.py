@@ -13,10 +13,10 @@ from swapbias.swapping.matching import Bytes, Ints, Matches, signs_of
 from swapbias.swapping.resolving import (
     DOUBTFUL,
     NEAR,
+    SURE,
     WINDOW,
     Resolver,
     WordResolver,
-    SURE,
     by_words,
     in_context,
     is_pronoun,

@@ -28,6 +28,7 @@ from swapbias.privacy import is_credentialed
 from swapbias.swapping.parts import SwapFolder, Totals
 from swapbias.swapping.streams import CREDENTIALED, Batches, Source, open_source, why_credentialed
 from swapbias.swapping.swapper import MODES, Swapped, Swapper
+from swapbias.swapping.table import gender_columns, other_gender
 
 FILE_MODES = (*MODES, "augment", "pairs")
 COUNTED = ("swapbias_replaced", "swapbias_ambiguous", "swapbias_specific")
@@ -44,6 +45,8 @@ class Layout:
         mode: one of ``FILE_MODES``.
         groups: the swap table's two groups; the second is the one of side +1.
         credentialed: whether every row is marked as such.
+        plausible: whether rows with gender-specific clinical terms are left out.
+        genders: columns of the patient's gender, which become that of the swapped text.
     """
 
     schema: pa.Schema
@@ -51,9 +54,19 @@ class Layout:
     mode: str
     groups: tuple[str, str]
     credentialed: bool
+    plausible: bool = False
+    genders: tuple[str, ...] = ()
 
 
-def layout_of(given: pa.Schema, *, column: str, mode: str, groups: tuple[str, str], credentialed: bool) -> Layout:
+def layout_of(
+    given: pa.Schema,
+    *,
+    column: str,
+    mode: str,
+    groups: tuple[str, str],
+    credentialed: bool,
+    plausible: bool = False,
+) -> Layout:
     """The input's columns, then three counts per input row, then what the mode adds, then ``credentialed``.
 
     ``swapbias_replaced``, ``swapbias_ambiguous`` and ``swapbias_specific`` count in the input's text: both versions
@@ -79,7 +92,11 @@ def layout_of(given: pa.Schema, *, column: str, mode: str, groups: tuple[str, st
         if CREDENTIALED in schema.names:
             schema = schema.remove(schema.get_field_index(CREDENTIALED))
         schema = schema.append(pa.field(CREDENTIALED, pa.bool_()))
-    return Layout(schema, column, mode, groups, credentialed)
+    swaps = mode != "neutralise" and set(groups) == {"male", "female"}
+    genders = gender_columns(
+        one.name for one in given if pa.types.is_string(one.type) or pa.types.is_large_string(one.type)
+    )
+    return Layout(schema, column, mode, groups, credentialed, plausible, tuple(genders) if swaps else ())
 
 
 def versions(batch: pa.RecordBatch, first: int, swapped: Swapped, layout: Layout) -> tuple[pa.Table, Totals]:
@@ -100,8 +117,18 @@ def versions(batch: pa.RecordBatch, first: int, swapped: Swapped, layout: Layout
         table = table.append_column(CREDENTIALED, pa.repeat(pa.scalar(True), len(table)))
     texts = swapped.texts.cast(layout.schema.field(layout.column).type)
     other = table.set_column(table.schema.get_field_index(layout.column), layout.column, texts)
+    for name in layout.genders:
+        changed = zip(table.column(name).to_pylist(), swapped.replaced, strict=True)
+        values = pa.array(
+            [other_gender(one) if times else one for one, times in changed], table.schema.field(name).type
+        )
+        other = other.set_column(other.schema.get_field_index(name), name, values)
     if layout.mode not in MODES:
         other = _both(table, other, first, swapped.sides, layout)
+    if layout.plausible:
+        keep = pc.equal(other.column(COUNTED[2]), 0)
+        keep = pc.or_(keep, pc.equal(other.column(_VERSION), "original")) if layout.mode == "augment" else keep
+        other = other.filter(keep)
     return other.select(layout.schema.names).cast(layout.schema), _counted(batch, swapped, len(other), layout)
 
 
@@ -146,11 +173,20 @@ def _counted(batch: pa.RecordBatch, swapped: Swapped, written: int, layout: Layo
         rows_ambiguous=int(np.count_nonzero(swapped.ambiguous)),
         rows_specific=int(np.count_nonzero(swapped.specific)),
         rows_left_out=len(batch) - replaced if layout.mode == "pairs" else 0,
+        rows_implausible=_implausible(swapped, layout),
         text_bytes=int(text_lengths(batch, layout.column).sum()),
         terms=swapped.terms,
         doubtful=swapped.doubtful,
         specific_terms=swapped.specific_terms,
     )
+
+
+def _implausible(swapped: Swapped, layout: Layout) -> int:
+    """Rows left out for a gender-specific term alone: a row without a replacement makes no pair anyway."""
+    if not layout.plausible:
+        return 0
+    specific = swapped.specific > 0
+    return int(np.count_nonzero(specific & (swapped.replaced > 0) if layout.mode == "pairs" else specific))
 
 
 def text_lengths(batch: pa.RecordBatch, column: str) -> NDArray[np.int64]:
@@ -278,6 +314,8 @@ class Job:
         resolver: a model that tells "his" from "him", or None for the built-in one.
         split: of a Hub dataset.
         credentialed: these rows may not be shared.
+        plausible: leave out rows with gender-specific clinical terms, whose other version is implausible; in mode
+            ``augment`` that version alone.
     """
 
     source: str
@@ -287,6 +325,7 @@ class Job:
     resolver: str | None = None
     split: str | None = None
     credentialed: bool = False
+    plausible: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +389,14 @@ def swap_files(
     swapper = Swapper(job.table, resolver=job.resolver)
     source = open_source(job.source, job.column, split=job.split)
     why = "--credentialed was given" if job.credentialed else _why_credentialed(job, source)
-    layout = layout_of(source.schema, column=job.column, mode=job.mode, groups=swapper.groups, credentialed=bool(why))
+    layout = layout_of(
+        source.schema,
+        column=job.column,
+        mode=job.mode,
+        groups=swapper.groups,
+        credentialed=bool(why),
+        plausible=job.plausible,
+    )
     settings = _settings(job, source, swapper, why)
     folder = SwapFolder.open(out, settings)
     teller = _Teller(source.size, sum(folder.parts(), Totals()), on_progress or (lambda step: None))
@@ -371,6 +417,7 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
         "table": Path(swapper.table_name).name,
         "table_sha256": swapper.sha256,
         "resolver": job.resolver or "built-in",
+        "plausible": job.plausible,
         "credentialed": bool(why),
         "credentialed_because": why,
         "input": source.identity,

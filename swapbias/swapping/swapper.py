@@ -17,7 +17,15 @@ from swapbias.errors import UsageError
 from swapbias.swapping.deciding import Decided, Decider
 from swapbias.swapping.matching import Ints, Matcher, Matches, padded
 from swapbias.swapping.resolving import Resolver, SecondedResolver, WordResolver
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, clinical_terms, load_table
+from swapbias.swapping.table import (
+    COUNTED_BIRTHS,
+    DEMOGRAPHIC,
+    GLUED,
+    clinical_terms,
+    gender_columns,
+    load_table,
+    other_gender,
+)
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -120,9 +128,13 @@ class Swapper:
         self.resolver = _resolver(resolver)
         self._clinical = list(clinical_terms())
         self._terms = list(self.table.terms)
-        own = [term for term in self._clinical if term not in self.table.terms]
-        self._matcher = Matcher([*self._terms, *own], beside_digits=DEMOGRAPHIC | GLUED)
+        own = [term for term in self._clinical if term.lower() not in self.table.terms]
+        spelled = [COUNTED_BIRTHS[term][0] if term in COUNTED_BIRTHS else term for term in own]
+        self._matcher = Matcher([*self._terms, *spelled], beside_digits=DEMOGRAPHIC | GLUED | {"g"})
         self._names = [*self._terms, *own]
+        self._births = {
+            self._names.index(term): births for term, (_, births) in COUNTED_BIRTHS.items() if term in own
+        }
         self._deciders = {mode: Decider(self.table, self.resolver, mode) for mode in MODES}
 
     @property
@@ -155,6 +167,8 @@ class Swapper:
     def augment(self, data: "Dataset", *, column: str = "text") -> "Dataset":
         """The rows followed by their swapped versions, told apart by the column ``version``.
 
+        A column of genders (``gender``, ``sex``) holds that of the version where anything was swapped.
+
         Raises:
             UsageError: no such column, or a column ``version`` that is there already.
         """
@@ -167,7 +181,15 @@ class Swapper:
             )
 
         def swapped(batch: Mapping[str, Any]) -> dict[str, Any]:
-            return {column: self.run(batch[column], "swap").texts.to_pylist()}
+            done = self.run(batch[column], "swap")
+            genders = gender_columns(batch) if set(self.groups) == {"male", "female"} else []
+            other = {
+                name: [
+                    other_gender(one) if times else one for one, times in zip(batch[name], done.replaced, strict=True)
+                ]
+                for name in genders
+            }
+            return {column: done.texts.to_pylist(), **other}
 
         both = [data, data.map(swapped, batched=True, keep_in_memory=True)]  # no copy in a cache
         names = ("original", "swapped")
@@ -199,9 +221,14 @@ class Swapper:
         rows = np.repeat(np.arange(size), np.diff(np.searchsorted(found.start, offsets)))
         own = found.term < len(self._terms)
         clinical = self._is_clinical[found.term]
+        for place in np.flatnonzero(np.isin(found.term, list(self._births))).tolist():
+            row_end = int(offsets[rows[place] + 1])
+            clinical[place] = bool(
+                self._births[int(found.term[place])].match(buffer, int(found.start[place]), row_end)
+            )
         mine = Matches(found.start[own], found.end[own], found.term[own])
         decided = self._deciders[mode].decide(buffer, offsets, mine, rows[own])
-        times = np.bincount(found.term[clinical])
+        times = np.bincount(found.term[clinical], minlength=1)
         return Swapped(
             texts=pa.chunked_array([rebuilt(texts, buffer, offsets, decided)]),
             replaced=_counts(decided.rows, size),

@@ -1,9 +1,11 @@
 """Tables of terms to swap: what stands for what in the other group, and the neutral word for both."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from swapbias.errors import UsageError
 from swapbias.studies import corpus_dir, read_table, strict_rows
@@ -199,3 +201,32 @@ def clinical_terms() -> dict[str, str]:
     """Gender-specific clinical terms (pregnant, prostate) and their gender: reported, never swapped."""
     rows = read_table(corpus_dir("gender_lexicon") / "clinical_terms.csv", ("term", "group"))
     return {row["term"]: row["group"] for row in rows}
+
+
+# Clinical terms that count only where what follows their first letters says so: "G2P1", "para 2" and not "para-aortic".
+COUNTED_BIRTHS = {
+    "G#P#": ("g", re.compile(rb"g\s?\d{1,2}[\s,;-]{0,3}p\s?\d", re.IGNORECASE)),
+    "para": ("para", re.compile(rb"para\s{0,2}[:-]?\s{0,2}\d", re.IGNORECASE)),
+}
+
+_GENDER_COLUMN = re.compile(r"(?:(?:patient|subject|person|anchor)[ _]?)?(?:gender|sex)", re.IGNORECASE)
+_OTHER_GENDER = {"male": "female", "m": "f", "man": "woman", "boy": "girl"}
+_OTHER_GENDER |= {other: one for one, other in _OTHER_GENDER.items()}
+
+
+def gender_columns(names: Iterable[str]) -> list[str]:
+    """Those of the names that a column of patients' genders has: ``gender``, ``sex``, ``patient_sex``."""
+    return [name for name in names if _GENDER_COLUMN.fullmatch(name.strip())]
+
+
+def other_gender(value: Any) -> Any:
+    """The other gender, written alike; what names none is given back.
+
+    >>> other_gender("F"), other_gender("Male"), other_gender("unknown"), other_gender(None)
+    ('M', 'Female', 'unknown', None)
+    """
+    found = _OTHER_GENDER.get(value.strip().lower()) if isinstance(value, str) else None
+    if found is None:
+        return value
+    written = value.strip()
+    return found.upper() if written.isupper() else found.capitalize() if written[0].isupper() else found

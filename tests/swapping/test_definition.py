@@ -16,15 +16,20 @@ from swapbias.swapping.doubtful import JUDGES, Judged
 from swapbias.swapping.matching import fold, is_letter
 from swapbias.swapping.resolving import DOUBTFUL, NEAR, WINDOW, WordResolver, is_pronoun
 from swapbias.swapping.swapper import Swapper
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, clinical_terms
+from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms
 
 SWAPPERS = {name: Swapper(name) for name in ("resolved", "paper")}
 LETTER = r"[^\W\d_]"
+BIRTHS = re.compile(
+    rf"(?<!{LETTER})(?:g\s?\d{{1,2}}[\s,;-]{{0,3}}p\s?\d|(?<![0-9])para\s{{0,2}}[:-]?\s{{0,2}}(?<!para)\d)",
+    re.I | re.A,
+)
 TITLES = ("mr", "ms", "mrs", "miss")
 
 
 def pattern_of(table):
-    terms = sorted({*table.terms, *clinical_terms()}, key=len, reverse=True)
+    plain = clinical_terms().keys() - COUNTED_BIRTHS.keys()
+    terms = sorted({*table.terms, *plain}, key=len, reverse=True)
     spelled = "|".join(r"\s+".join(map(re.escape, term.split())) for term in terms)
     return re.compile(rf"(?<!{LETTER})(?:{spelled})(?!{LETTER})", re.IGNORECASE)
 
@@ -71,7 +76,8 @@ def possessive(written, word, rest):
 def slow(text, name, mode):
     """(text, replaced, doubtful, specific, side, terms, doubts) of one text."""
     table, edits, at = SWAPPERS[name].table, {}, 0
-    terms, doubts, specific, sides = Counter(), Counter(), 0, 0
+    specific = len(BIRTHS.findall(text))
+    terms, doubts, sides = Counter(), Counter(), 0
     for found in PATTERNS[name].finditer(text):
         written, (start, end) = found.group(), found.span()
         low = " ".join(written.lower().split())
@@ -166,6 +172,10 @@ FILLERS = [
     "[**Name**]",
     "___",
     "don't",
+    "G2P1",
+    "para 2",
+    "para2",
+    "para-aortic",
     "is",
     "has",
     "walks",
