@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.swapping.agreement import agreeing
-from swapbias.swapping.doubtful import ALWAYS, JUDGES, Judged
+from swapbias.swapping.agreement import agreeing, article_before
+from swapbias.swapping.doubtful import ALWAYS, JUDGES, Judged, given_name
 from swapbias.swapping.matching import Bytes, Ints, Matches, signs_of
 from swapbias.swapping.resolving import (
     DOUBTFUL,
@@ -343,11 +343,35 @@ class Decider:
             doubtful=Counter(doubt for _, doubt in doubts),
             doubtful_rows=rows[places[[at for at, _ in doubts]]] if doubts else rows[:0],
         )
-        return self._with_verbs(text, decided, found.term[kept]) if self._plural else decided
+        if not self._context:
+            return decided
+        articles = self._articles(text, decided)
+        if self._plural:
+            return self._with_verbs(text, decided, found.term[kept], articles)
+        return _merged(decided, articles, ()) if articles else decided
 
-    def _with_verbs(self, text: _Text, decided: Decided, terms: Ints) -> Decided:
-        """The decisions and the verbs that agree with the new pronouns."""
-        verbs: dict[int, tuple[int, str, str, int]] = {}
+    def _articles(self, text: _Text, decided: Decided) -> dict[int, tuple[int, str, str, int]]:
+        """ "a" and "an" before a new word, or before what follows one that is removed."""
+        found = {}
+        blank = _BLANK[text.signs[decided.start - 1]]
+        last = text.signs[decided.start - 1 - blank] | 32
+        for place in np.flatnonzero((last == ord("a")) | (last == ord("n"))).tolist():
+            start, end, row = (int(of[place]) for of in (decided.start, decided.end, decided.rows))
+            first, bound = int(text.offsets[row]), int(text.offsets[row + 1])
+            before = text.buffer[max(first, start - 8) : start].decode(errors="ignore")
+            old = text.buffer[start : min(bound, start + 20)].decode(errors="ignore")
+            new = decided.words[decided.word[place]].decode() or text.buffer[end : min(bound, end + 20)].decode(
+                errors="ignore"
+            )
+            if change := article_before(before, old, new):
+                at = start + change[0]
+                found[at] = at + len(change[1]), change[1], change[2], row
+        return found
+
+    def _with_verbs(
+        self, text: _Text, decided: Decided, terms: Ints, verbs: dict[int, tuple[int, str, str, int]]
+    ) -> Decided:
+        """The decisions and the verbs that agree with the new pronouns, beside what else changes."""
         doubts: list[tuple[int, str]] = []
         for place, number in enumerate(terms.tolist()):
             term = self._terms[number]
@@ -479,6 +503,7 @@ class Decider:
 
     def _judged(self, one: _Seen) -> Judged:
         judge = JUDGES.get(one.term.text) if self._context else None
+        judge = given_name if one.term.given_name else judge
         return judge(one.written, one.before[-NEAR:], one.after[:NEAR]) if judge else Judged(True)
 
     def _his_or_hers(self, one: _Seen) -> int:
@@ -492,7 +517,10 @@ class Decider:
         named: Counter[str] = Counter()
         for code in np.flatnonzero(times).tolist():
             term = self._terms[code // most]
-            named[f"{term.text} -> {self._targets(term)[code % most].lower() or '(removed)'}"] += int(times[code])
+            new = self._targets(term)[code % most].lower() or "(removed)"
+            # A report tells no names of patients.
+            told = "a given name -> another" if term.given_name else f"{term.text} -> {new}"
+            named[told] += int(times[code])
         return named
 
 
@@ -530,7 +558,7 @@ def _merged(
 def _looked_at(term: Term, context: bool) -> tuple[bool, bool, bool]:
     """Whether a term must be looked at where it stands, in each case: "MR" is no "Mr", and "MOM" no "mom"."""
     decided = term.choices in OBJECTS or term.choices in ALONE
-    always = is_phrase(term) or (context and (term.text in ALWAYS or decided))
+    always = is_phrase(term) or term.given_name or (context and (term.text in ALWAYS or decided))
     lower = always and term.text != "mom"
     return lower, lower and term.text not in ("mr", "ms", "mrs"), always or (context and term.text == "he")
 

@@ -268,6 +268,101 @@ def institution(term: str, before: str, after: str) -> Judged:
 
 
 _ORDERS = frozenset({"sisters", "brothers", "daughters", "sons", "fathers"})
+# --- given names -----------------------------------------------------------------------------------------
+
+_NO_PATIENT = re.compile(
+    r"\b(?:dr|drs|doctor|prof|professor|st|saint|mount|mt|lake|fort|port|new|san|santa|nurse|rn|np)\.?\s+(?:[A-Z]\.\s*)?$",
+    _I,
+)
+_ADDRESSED = re.compile(r"\b(?:mr|mrs|ms|miss|master|mister)\.?\s+$", _I)
+_OF_A_THING = re.compile(
+    r"(?:['’]s)?(?:\s+[A-Z][\w'’-]*){0,2}\s+(?:[Dd]isease|[Ss]yndrome|[Ss]ign|[Tt]est|[Pp]alsy|[Ss]core|[Ss]cale|[Cc]atheter|[Tt]ube|[Dd]rain|"
+    r"[Pp]rocedure|[Cc]lassification|[Cc]riteria|[Ss]tent|[Ss]plint|[Cc]lamp|[Rr]etractor|[Ff]racture|[Mm]aneuver|[Cc]olli(?:s|er)|et\s+al|"
+    r"Hospital|Medical|Clinic|Cent(?:er|re)|University|College|School|Street|St|Ave|Avenue|Road|Rd|Drive|County|City|Memorial|Church|"
+    r"House|Hall|Institute|Foundation|Rehab\w*|Nursing)\b"
+)
+_CLINICIAN = re.compile(
+    r"(?:\s+[A-Z][\w'’.-]*){0,3},?\s+(?:M\.?D|D\.?O|R\.?N|N\.?P|P\.?A|Ph\.?D|PharmD|LPN|CRNA|DPM|DDS)\b"
+)
+_CAPITAL_BEFORE = re.compile(r"(?:^|[^\w.'’-])([A-Z][\w'’-]*)\.?\s+$")
+_NO_FIRST_NAMES = frozenset(
+    {
+        "patient",
+        "pt",
+        "name",
+        "mother",
+        "father",
+        "brother",
+        "sister",
+        "son",
+        "daughter",
+        "wife",
+        "husband",
+        "baby",
+        "aunt",
+        "uncle",
+    }
+)
+_CAPITAL_AFTER = re.compile(r"\s+(?:[A-Z]\.\s+)?[A-Z][a-z'’-]")
+
+
+def given_name(term: str, before: str, after: str) -> Judged:
+    """Given names: of a patient or a relative, and no surname, clinician, place or test.
+
+    >>> given_name("John", "Mr. ", " Smith").swap, given_name("John", "St. ", "'s").swap
+    (True, False)
+    """
+    if not (term[0].isupper() and term[1:].islower()) or before[-1:] in ("-", "’", "'") or after[:1] == "-":
+        return _NO
+    if _NO_PATIENT.search(before) or _OF_A_THING.match(after) or _CLINICIAN.match(after):
+        return _NO
+    if _ADDRESSED.search(before):
+        return _YES if _CAPITAL_AFTER.match(after) else _NO
+    first = _CAPITAL_BEFORE.search(before)
+    if first and first[1].lower() not in _NO_FIRST_NAMES and not first[1].isupper():
+        return Judged(False, "a given name may be a surname")
+    return _YES
+
+
+# --- race and age: only where they are said of a person ---------------------------------------------------
+
+_PEOPLE = (
+    r"(?:males?|females?|man|men|woman|women|patients?|pt|gentlem[ae]n|lad(?:y|ies)|boys?|girls?|persons?|people|individuals?|"
+    r"adults?|child(?:ren)?|infants?|newborn|teenagers?|veterans?|smokers?|nonsmokers?|mother|father|mom|dad|parents?|couples?|"
+    r"husband|wife|spouse|widow(?:er)?|famil(?:y|ies)|american|race|descent|ethnicity|background|origin|heritage|population|"
+    r"communit(?:y|ies)|[MF]\b|G\d)"
+)
+_OF_PERSON = re.compile(
+    rf"[\s,/-]+(?:(?:non-?hispanic|right-handed|left-handed|married|single|divorced|widowed|retired|elderly|obese|"
+    rf"middle-aged|young|adult|pregnant|homeless|disabled|cachectic|thin|well-\w+|[\w-]*-year-old|\d+\s?y/?o)[\s,]+){{0,3}}{_PEOPLE}(?![\w-])",
+    _I,
+)
+_RACE_HEADER = re.compile(r"\b(?:race|ethnicity|ethnic group|racial identity)(?:\s*/\s*\w+)?\s*[:=|-]\s*\W{0,2}$", _I)
+_IDENTIFIES = re.compile(
+    r"\b(?:identif(?:y|ies|ied)\s+(?:\w+\s+)?as|(?:he|she|they|patient|pt|who|and)\s+(?:is|was|are))\s+$", _I
+)
+_ENDS = re.compile(r"\s*(?:$|[.,;)\n|/]|and\b|or\b)", _I)
+
+
+def of_person(term: str, before: str, after: str) -> Judged:
+    """A word for a race or an age that names other things as well: "white count", "black stool", "Dr. White".
+
+    >>> of_person("white", "a 45-year-old ", " male").swap, of_person("white", "elevated ", " count").swap
+    (True, False)
+    """
+    said = _OF_PERSON.match(after) or _RACE_HEADER.search(before)
+    if said and not _PRACTITIONER.search(before):
+        return _YES
+    return Judged(
+        bool(_IDENTIFIES.search(before) and _ENDS.match(after)), f"{term.lower()} may be no {_KIND_OF[term.lower()]}"
+    )
+
+
+_PRACTITIONER = re.compile(r"\b(?:dr|doctor|mr|mrs|ms|miss|prof)\.?\s+(?:[A-Z]\w*\.?\s+)?$", _I)
+_KIND_OF = {
+    **dict.fromkeys(("white", "whites", "black", "blacks", "brown", "native", "indian"), "race"),
+    **dict.fromkeys(("young", "younger", "older", "elderly"), "age"),
+}
 Judge = Callable[[str, str, str], Judged]
 JUDGES: Mapping[str, Judge] = {
     **dict.fromkeys(DEMOGRAPHIC | GLUED, letter),
@@ -275,6 +370,7 @@ JUDGES: Mapping[str, Judge] = {
     **dict.fromkeys(("her", "his", "he"), pronoun),
     "mom": abbreviation,
     "man": compound,
+    **dict.fromkeys(_KIND_OF, of_person),
     **dict.fromkeys(("women", "men", "lady", "gentleman", *_ORDERS), institution),
 }
 # Terms that must be looked at one by one in any case; "he" and "of" only where what stands beside them is odd.

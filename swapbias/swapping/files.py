@@ -221,6 +221,7 @@ class Task:
     resolver: str | None
     column: str
     mode: str
+    names: bool = False
 
 
 def swapped_in_order(
@@ -281,7 +282,7 @@ def _swap(task: Task, packed: pa.Buffer) -> Swapped:
 @cache
 def _swapper(task: Task) -> Swapper:
     """Made once in each process."""
-    return Swapper(task.table, resolver=task.resolver)
+    return Swapper(task.table, resolver=task.resolver, names=task.names)
 
 
 def _begin() -> None:
@@ -316,6 +317,7 @@ class Job:
         credentialed: these rows may not be shared.
         plausible: leave out rows with gender-specific clinical terms, whose other version is implausible; in mode
             ``augment`` that version alone.
+        names: swap given names as well.
     """
 
     source: str
@@ -326,6 +328,7 @@ class Job:
     split: str | None = None
     credentialed: bool = False
     plausible: bool = False
+    names: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +389,7 @@ def swap_files(
     """
     if processes < 1 or batch_rows < 1:
         raise UsageError(f"processes {processes} and batch rows {batch_rows}: expected 1 or more. Give larger ones.")
-    swapper = Swapper(job.table, resolver=job.resolver)
+    swapper = Swapper(job.table, resolver=job.resolver, names=job.names)
     source = open_source(job.source, job.column, split=job.split)
     why = "--credentialed was given" if job.credentialed else _why_credentialed(job, source)
     layout = layout_of(
@@ -400,7 +403,8 @@ def swap_files(
     settings = _settings(job, source, swapper, why)
     folder = SwapFolder.open(out, settings)
     teller = _Teller(source.size, sum(folder.parts(), Totals()), on_progress or (lambda step: None))
-    task = Task(job.table, job.resolver, job.column, "neutralise" if job.mode == "neutralise" else "swap")
+    mode = "neutralise" if job.mode == "neutralise" else "swap"
+    task = Task(job.table, job.resolver, job.column, mode, job.names)
     units = _units(source.read(batch_rows), job.column, folder.parts(), part_bytes, batch_rows)
     with closing(swapped_in_order(units, task, processes)) as results:
         parts = _write(folder, layout, results, teller)

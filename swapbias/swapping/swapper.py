@@ -25,6 +25,7 @@ from swapbias.swapping.table import (
     gender_columns,
     load_table,
     other_gender,
+    with_given_names,
 )
 
 if TYPE_CHECKING:
@@ -109,20 +110,24 @@ class Swapper:
     ["He's 45M and his leg hurts; we gave her his card."]
     """
 
-    def __init__(self, table: str | Path = "resolved", *, resolver: str | Resolver | None = None) -> None:
+    def __init__(
+        self, table: str | Path = "resolved", *, resolver: str | Resolver | None = None, names: bool = False
+    ) -> None:
         """Prepare.
 
         Args:
-            table: ``resolved`` (each word by its context), ``paper`` (as published: "her" always becomes "his"), two
-                of he, she, they, xe and ze as ``she-they`` (verbs agree; no other words are swapped) or a CSV file
+            table: ``resolved`` (each word by its context), ``paper`` (as published: "her" always becomes "his"),
+                ``race`` or ``age`` (of persons alone: "white count" stays), two of he, she, they, xe and ze as ``she-they`` (verbs agree; no other words are swapped) or a CSV file
                 with a header of two groups and optionally ``neutral``.
             resolver: tells "his" from "him": the built-in one by default, or a model (Hub id or folder of a masked
                 language model or of a part-of-speech tagger), or an object with ``log_odds``.
+            names: swap given names as well, each with one of the other gender that was as common at about the same
+                time, of the same origin (births in the United States).
 
         Raises:
             UsageError: no such table or model. ValueError: a broken table.
         """
-        self.table = load_table(table)
+        self.table = with_given_names(load_table(table)) if names else load_table(table)
         self.table_name = str(table)
         self.resolver_name = resolver if isinstance(resolver, str) else None
         self.resolver = _resolver(resolver)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from swapbias.swapping.agreement import agreeing
+from swapbias.swapping.agreement import agreeing, article_before
 from swapbias.swapping.deciding import as_written, in_case, is_phrase
 from swapbias.swapping.doubtful import JUDGES, Judged
 from swapbias.swapping.matching import fold, is_letter
@@ -114,6 +114,10 @@ def slow(text, name, mode):
             elif (start == at or text[start - 1] in "\n(") and text[end : end + 1] == " ":
                 end += 1
         edits[start], at = (end, word), end
+        change = article_before(text[:start], text[start : start + 20], word or text[end : end + 20])
+        if change and table.context:
+            edits[start + change[0]] = start + change[0] + len(change[1]), change[2]
+            terms[f"{change[1].lower()} -> {change[2].lower()}"] += 1
     done, at = "", 0
     for start, (end, word) in sorted(edits.items()):
         done, at = done + text[at:start] + word, end
@@ -175,6 +179,9 @@ FILLERS = [
     "G2P1",
     "para 2",
     "para2",
+    "a",
+    "an",
+    "infant",
     "para-aortic",
     "is",
     "has",

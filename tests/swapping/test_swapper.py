@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
+from swapbias.studies import corpus_dir
 from swapbias.swapping.doubtful import ALWAYS
 from swapbias.swapping.matching import Matcher, padded
 from swapbias.swapping.resolving import WordResolver, is_pronoun
@@ -99,6 +100,65 @@ def test_a_text_is_neutralised_without_gaps(text):
 def test_the_paper_table_does_what_the_paper_did():
     assert PAPER.swap(["She gave her his card. Sex: M"]) == ["He gave his her card. Sex: F"]
     assert PAPER.neutralise(["He told his wife, a male. Sex: F"]) == ["Patient told its wife, a. Sex:"]
+
+
+RACES = {
+    "A 45-year-old white male with a white count of 12 and black stool": (
+        "A 45-year-old black male with a white count of 12 and black stool"
+    ),
+    "Race: White. Dr. White saw a black, obese woman; white matter, Black's test": (
+        "Race: Black. Dr. White saw a white, obese woman; white matter, Black's test"
+    ),
+    "A Caucasian man, an African American woman; 45 yo WM, BM 3": (
+        "An African American man, a Caucasian woman; 45 yo BM, BM 3"
+    ),
+    "The patient is white. The urine is white. Mr. Black, black box": (
+        "The patient is black. The urine is white. Mr. Black, black box"
+    ),
+}
+
+
+def test_words_for_race_and_age_are_swapped_of_people_alone():
+    assert Swapper("race").swap(RACES) == list(RACES.values())
+    age = Swapper("age")
+    assert age.groups == ("younger", "older")
+    assert age.swap(["A young man with an older sister; elderly gait."]) == [
+        "An elderly man with an older sister; elderly gait."
+    ]
+
+
+def test_given_names_become_names_as_common_of_the_same_origin():
+    own = Swapper(names=True)
+    text = (
+        "Mr. Robert Smith was seen with Maria. Smith, Jennifer. Dr. James Miller, St. John's, Kevin Jones, MD, JOHN"
+    )
+    told = own.run([text])
+    (new,) = told.texts.to_pylist()
+    assert new.startswith(
+        "Ms. Mary Smith was seen with Jose. Smith, Daniel. Dr. James Miller, St. John's, Kevin Jones, MD"
+    )
+    assert own.swap([new]) == [text]
+    assert told.terms == {"a given name -> another": 3, "mr -> ms": 1}  # and no name of a patient
+    assert SWAPPER.swap(["Robert called."]) == ["Robert called."]
+    assert own.neutralise(["Robert called."]) == ["___ called."]
+    assert own.sha256 != SWAPPER.sha256
+    with pytest.raises(UsageError, match="black and white: given names are swapped with male and female"):
+        Swapper("race", names=True)
+    with (corpus_dir("gender_lexicon") / "given_names.csv").open(encoding="utf-8") as handle:
+        pairs = list(csv.DictReader(handle))
+    ratios = [int(pair["male_births"]) / int(pair["female_births"]) for pair in pairs]
+    assert np.median(np.abs(np.log(ratios))) < np.log(1.2)
+    assert np.median([abs(int(pair["male_year"]) - int(pair["female_year"])) for pair in pairs]) <= 2
+    names = [pair[side].lower() for pair in pairs for side in ("male", "female")]
+    assert len(set(names)) == len(names) > 600
+    assert not set(names) & set(SWAPPER.table.terms)
+
+
+def test_articles_fit_the_new_word():
+    text = "an uncle, a male infant, A MALE INFANT, a male 80-year-old, an heir, a he"
+    wanted = "a relative, an infant, AN INFANT, an 80-year-old, a beneficiary, a they"
+    assert SWAPPER.neutralise([text]) == [wanted]
+    assert PAPER.neutralise(["a male infant"]) == ["a infant"]  # as published
 
 
 def test_the_report_counts_by_hand():
@@ -277,7 +337,7 @@ def test_a_table_of_ones_own(tmp_path):
     )
     own = Swapper(path)
     assert own.groups == ("young", "old")
-    assert own.swap(["A Boy  King, a YOUTH; ♂ Él"]) == ["A Old king, a SENIOR; ♀ élla"]
+    assert own.swap(["A Boy  King, a YOUTH; ♂ Él"]) == ["An Old king, a SENIOR; ♀ élla"]
     assert own.run(["seniors senior"]).sides.tolist() == [1]
 
 
