@@ -172,7 +172,7 @@ def further_features(previous: str, following: str | None, second: str | None, o
 
 WINDOW = 100  # bytes on each side that a resolver is shown
 NEAR = 60  # characters of them that tell most
-SHARE = 0.5
+SHARE = 1.0
 SURE = 4.0  # log-odds of the two words beside a pronoun that the next but one is not asked about
 DOUBTFUL = 1.5  # log-odds within this of zero are counted as doubtful
 

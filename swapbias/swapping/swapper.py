@@ -73,6 +73,7 @@ def _assembled(buffer: bytes, size: int, decided: Decided, lengths: Ints) -> pa.
 
 
 MODES = ("swap", "neutralise")
+_GENDERED = frozenset({"he", "she", "they", "xe", "ze", "male", "female", "man", "woman", "men", "women", "mother"})
 _BLOCK = 1 << 21  # bytes of text worked on at once: what is made of them stays in the processor's cache
 _FREED = 31 << 20  # bytes; glibc heeds no more than 32 MB
 RULES = "3"  # raised with any change of rules that changes results
@@ -117,8 +118,9 @@ class Swapper:
 
         Args:
             table: ``resolved`` (each word by its context), ``paper`` (as published: "her" always becomes "his"),
-                ``race`` or ``age`` (of persons alone: "white count" stays), two of he, she, they, xe and ze as ``she-they`` (verbs agree; no other words are swapped) or a CSV file
-                with a header of two groups and optionally ``neutral``.
+                ``race`` or ``age`` (of persons alone: "white count" stays), two of he, she, they, xe and ze as
+                ``she-they`` (verbs agree; no other words are swapped) or a CSV file with a header of two groups and
+                optionally ``neutral``.
             resolver: tells "his" from "him": the built-in one by default, or a model (Hub id or folder of a masked
                 language model or of a part-of-speech tagger), or an object with ``log_odds``.
             names: swap given names as well, each with one of the other gender that was as common at about the same
@@ -131,7 +133,8 @@ class Swapper:
         self.table_name = str(table)
         self.resolver_name = resolver if isinstance(resolver, str) else None
         self.resolver = _resolver(resolver)
-        self._clinical = list(clinical_terms())
+        # Of race or age every note is plausible; any table of genders has one of these.
+        self._clinical = list(clinical_terms()) if _GENDERED & self.table.terms.keys() else []
         self._terms = list(self.table.terms)
         own = [term for term in self._clinical if term.lower() not in self.table.terms]
         spelled = [COUNTED_BIRTHS[term][0] if term in COUNTED_BIRTHS else term for term in own]

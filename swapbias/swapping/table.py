@@ -119,8 +119,10 @@ def with_given_names(table: SwapTable) -> SwapTable:
         UsageError: the table's groups are no genders, or it swaps as published.
     """
     if table.groups != ("male", "female") or not table.context:
-        raise UsageError(f"{table.name} has the groups {' and '.join(table.groups)}: given names are swapped with male "
-                         "and female in a table of contexts. Use the table resolved.")  # fmt: skip
+        raise UsageError(
+            f"{table.name} has the groups {' and '.join(table.groups)}: given names are swapped with male and "
+            "female, each word by its context. Use the table resolved."
+        )
     rows = read_table(corpus_dir("gender_lexicon") / "given_names.csv", _NAME_COLUMNS)
     named: dict[str, Term] = {}
     for row in rows:
@@ -157,8 +159,8 @@ def load_table(name: str | Path) -> SwapTable:
     path = corpus_dir("group_packs") / OF_GROUPS[str(name)] if str(name) in OF_GROUPS else Path(name)
     if not path.is_file():
         raise UsageError(
-            f"No swap table {str(name)!r}: expected {' or '.join((*BUILT_IN, *OF_GROUPS))}, two of {', '.join(PRONOUNS)} as "
-            "she-they, or a CSV file. Check the path."
+            f"No swap table {str(name)!r}: expected {' or '.join((*BUILT_IN, *OF_GROUPS))}, two of "
+            f"{', '.join(PRONOUNS)} as she-they, or a CSV file. Check the path."
         )
     header = _header(path)
     rows = read_table(path, header, optional=("neutral", "note", "table"))
@@ -231,7 +233,7 @@ def clinical_terms() -> dict[str, str]:
     return {row["term"]: row["group"] for row in rows}
 
 
-# Clinical terms that count only where what follows their first letters says so: "G2P1", "para 2" and not "para-aortic".
+# Clinical terms that count only with numbers behind their first letters: "G2P1", "para 2" and not "para-aortic".
 COUNTED_BIRTHS = {
     "G#P#": ("g", re.compile(rb"g\s?\d{1,2}[\s,;-]{0,3}p\s?\d", re.IGNORECASE)),
     "para": ("para", re.compile(rb"para\s{0,2}[:-]?\s{0,2}\d", re.IGNORECASE)),

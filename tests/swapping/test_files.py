@@ -200,7 +200,7 @@ def test_the_files_of_a_built_corpus_are_found_in_its_folders(tmp_path):
     for config in ("pairs", "original"):
         (tmp_path / "corpus" / config).mkdir(parents=True)
         write_parquet(tmp_path / "corpus" / config / "train.parquet", {"text": ["he"]})
-    with pytest.raises(UsageError, match="corpus/original.*corpus/pairs.*Give one of them"):
+    with pytest.raises(UsageError, match=r"corpus/original.*corpus/pairs.*Give one of them"):
         run(tmp_path / "corpus", tmp_path / "out")
     (tmp_path / "corpus/original/train.parquet").unlink()
     rows, _ = run(tmp_path / "corpus", tmp_path / "again")

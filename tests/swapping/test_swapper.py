@@ -69,7 +69,7 @@ SWAPS = {
     "GENITOURINARY (FEMALE): normal": "GENITOURINARY (MALE): normal",
     "F 45 with cough. WF 45 with pain. Pt M 60.": "M 45 with cough. WM 45 with pain. Pt F 60.",
     "M, 54, with pain; Smith, J (M), a 45 yo (F)": "F, 54, with pain; Smith, J (F), a 45 yo (M)",
-    "BM 3 today, Type F 45, F32.9, Score (M) 45, T 38 F 101": "BM 3 today, Type F 45, F32.9, Score (M) 45, T 38 F 101",
+    "BM 3 today, Type F 45, F32.9, Score (M) 45, T 38 F": "BM 3 today, Type F 45, F32.9, Score (M) 45, T 38 F",
     "angle of His, fasciculus of His, “[t]his”": "angle of His, fasciculus of His, “[t]his”",
     "the gentlemen’s room, policewomen, ma'am": "the ladies’ room, policemen, sir",
 }
@@ -129,9 +129,7 @@ def test_words_for_race_and_age_are_swapped_of_people_alone():
 
 def test_given_names_become_names_as_common_of_the_same_origin():
     own = Swapper(names=True)
-    text = (
-        "Mr. Robert Smith was seen with Maria. Smith, Jennifer. Dr. James Miller, St. John's, Kevin Jones, MD, JOHN"
-    )
+    text = "Mr. Robert Smith was seen with Maria. Smith, Jennifer. Dr. James Miller, St. John's, Amy Jones, MD, JOHN"
     told = own.run([text])
     (new,) = told.texts.to_pylist()
     assert new.startswith(
