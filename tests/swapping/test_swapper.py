@@ -132,9 +132,7 @@ def test_given_names_become_names_as_common_of_the_same_origin():
     text = "Mr. Robert Smith was seen with Maria. Smith, Jennifer. Dr. James Miller, St. John's, Amy Jones, MD, JOHN"
     told = own.run([text])
     (new,) = told.texts.to_pylist()
-    assert new.startswith(
-        "Ms. Mary Smith was seen with Jose. Smith, Daniel. Dr. James Miller, St. John's, Kevin Jones, MD"
-    )
+    assert new == text.replace("Mr. Robert", "Ms. Mary").replace("Maria", "Jose").replace("Jennifer", "Daniel")
     assert own.swap([new]) == [text]
     assert told.terms == {"a given name -> another": 3, "mr -> ms": 1}  # and no name of a patient
     assert SWAPPER.swap(["Robert called."]) == ["Robert called."]
