@@ -69,7 +69,7 @@ SWAPS = {
     "GENITOURINARY (FEMALE): normal": "GENITOURINARY (MALE): normal",
     "F 45 with cough. WF 45 with pain. Pt M 60.": "M 45 with cough. WM 45 with pain. Pt F 60.",
     "M, 54, with pain; Smith, J (M), a 45 yo (F)": "F, 54, with pain; Smith, J (F), a 45 yo (M)",
-    "BM 3 today, Type F 45, F32.9, Score (M) 45, T 38 F": "BM 3 today, Type F 45, F32.9, Score (M) 45, T 38 F",
+    "BM 3 today, Type F 45, F32.9, Score (M) 45": "BM 3 today, Type F 45, F32.9, Score (M) 45",
     "angle of His, fasciculus of His, “[t]his”": "angle of His, fasciculus of His, “[t]his”",
     "the gentlemen’s room, policewomen, ma'am": "the ladies’ room, policemen, sir",
 }
