@@ -28,7 +28,7 @@ def swap(
     column: Annotated[str, typer.Option(help="Column of texts.")] = "text",
     mode: Annotated[str, typer.Option(help="swap, neutralise, augment or pairs.")] = "swap",
     table: Annotated[
-        str, typer.Option(help="resolved, paper, two pronouns (she-they) or a CSV file of terms.")
+        str, typer.Option(help="resolved, paper, race, age, two pronouns (she-they) or a CSV file.")
     ] = "resolved",
     resolver: Annotated[
         str | None, typer.Option(show_default=False, help="Model that tells his from him; none: the built-in one.")
@@ -45,13 +45,20 @@ def swap(
     processes: Annotated[int, typer.Option(help="Processes that swap.")] = 1,
     split: Annotated[str | None, typer.Option(show_default=False, help="Split of a Hub dataset: train.")] = None,
     credentialed: Annotated[bool, typer.Option("--credentialed", help="Mark rows as not to be shared.")] = False,
+    plausible: Annotated[
+        bool, typer.Option("--plausible", help="Leave out rows with gender-specific clinical terms (pregnant).")
+    ] = False,
+    names: Annotated[bool, typer.Option("--names", help="Swap given names too, by how common they are.")] = False,
     batch_rows: Annotated[int, typer.Option(help="Most rows swapped at once.")] = 2000,
     as_json: AsJson = False,
 ) -> None:
     """Swap gendered words in a column of texts and write Parquet; the same command goes on after a stop."""
     from swapbias.swapping import Job, swap_files
 
-    job = Job(source, column, mode, table, resolver, split, credentialed, whose, spouses, gender)
+    job = Job(
+        source, column, mode, table, resolver, split, credentialed, whose=whose, spouses=spouses, gender=gender,
+        plausible=plausible, names=names,
+    )  # fmt: skip
     try:
         with _bar() as on_progress:
             done = swap_files(job, folder, processes=processes, batch_rows=batch_rows, on_progress=on_progress)
@@ -105,6 +112,7 @@ def _print_done(done: "Done") -> None:
         ("rows written", totals.rows_written),
         ("rows with a replacement", totals.rows_replaced),
         ("rows left out: nothing to replace", totals.rows_left_out),
+        ("rows left out: implausible in the other gender", totals.rows_implausible),
         ("rows with a doubtful decision", totals.rows_ambiguous),
         ("rows with a gender-specific term", totals.rows_specific),
     ):

@@ -52,13 +52,14 @@ def _run(notes: Sequence[Note], swapper: Swapper, mode: str = "swap") -> Swapped
 def counterfactual_pairs(notes: Sequence[Note], swapper: Swapper) -> list[dict[str, str]]:
     """Two prompts for each note with a gender, as it is and in the other one; columns ``PAIR_COLUMNS``.
 
-    ``specific`` counts gender-specific clinical terms: with one, the other version is implausible.
+    ``specific`` counts gender-specific clinical terms: with one, the other version is implausible. A note in which
+    nothing is swapped makes no pair: both versions would be the same text.
     """
     done = _run(notes, swapper)
     rows = []
     for note, text, specific in zip(notes, done.texts.to_pylist(), done.specific.tolist(), strict=True):
         gender = note["gender"]
-        if gender:
+        if gender and text != note["text"]:
             rows.append(_prompt(note, gender, note["text"], "original", specific))
             rows.append(_prompt(note, OTHER[gender], text, "swapped", specific))
     return rows
@@ -260,14 +261,21 @@ class Notes:
         """What became of test notes that cannot be told by their gender."""
         tests = [note for note in self.rows if note["split"] == "test"]
         unknown = sum(not note["gender"] for note in tests)
-        pairs = self.pairs()
-        same = sum(one["text"] == other["text"] for one, other in zip(pairs[::2], pairs[1::2], strict=True))
-        dropped = len(tests) - unknown - len(pairs) // 2
+        pairs = counterfactual_pairs(tests, self.swapper)[::2]
+        implausible = sum(pair["specific"] != "0" for pair in pairs)
+        dropped, kept = (implausible, 0) if self.plausible else (0, implausible)
         left = _run(tests, self.swapper).left.sum(axis=1)
         told = [
             (int((left > 0).sum()), "hold words of relatives, clinicians or others, which keep their gender"),
             (unknown, "left out: their gender is not known"),
+            (
+                len(tests) - unknown - len(pairs),
+                "left out: nothing in them tells the gender, so both versions are one",
+            ),
             (dropped, "left out: they hold gender-specific clinical terms"),
-            (same, "read the same in both versions: nothing in them tells the gender"),
+            (
+                kept,
+                "hold gender-specific clinical terms, and their other version is implausible (see --plausible)",
+            ),
         ]
         return [f"{count} of {len(tests)} test notes {what}" for count, what in told if count]

@@ -4,5 +4,14 @@ from .neutral import without_groups as without_groups
 from .nouns import REASONS as REASONS
 from .persons import SPOUSES as SPOUSES, WHOSE as WHOSE
 from .quotes import QuoteCheck as QuoteCheck, open_stream as open_stream
-from .resolving import features as features, verb_class as verb_class
+from .resolving import (
+    by_words as by_words,
+    features as features,
+    first_word as first_word,
+    further_features as further_features,
+    last_word as last_word,
+    second_word as second_word,
+    verb_class as verb_class,
+    word_class as word_class,
+)
 from .swapper import MODES as MODES, Swapped as Swapped, Swapper as Swapper

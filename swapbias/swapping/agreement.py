@@ -63,7 +63,8 @@ _CLOSED = frozenset(
 # Verbs after "and" that are hardly ever nouns: "has a cough and takes pills".
 _JOINED = frozenset(
     """
-    is was has does isn't wasn't hasn't doesn't asks becomes begins believes brings comes continues denies describes
+    is was has does isn't wasn't hasn't doesn't appears asks becomes begins believes brings comes complains continues
+    denies describes
     enjoys feels finds gets gives goes keeps knows likes lives makes needs remains reports says seems sees shows
     speaks spends stays takes teaches tells thinks tries uses wants wears works writes
     """.split()  # noqa: SIM905
@@ -127,6 +128,8 @@ def agreeing(pronoun: str, before: str, after: str, *, plural: bool) -> tuple[li
         return [Verb(start, start + len(inverted[1]), inverted[1], told)], "" if asks else _DOUBT
     if verb is None:
         word = _WORD.match(after)
+        if plural and word and (_plain(word[1]) in _FIXED or word[1].lower().endswith("ed")):
+            return _joined(after, at, plural)  # "had a tube and was fed"
         return [], _DOUBT if word and not plural and word[1].lower() in _EITHER else ""
     joined, doubt = _joined(after, at, plural)
     return [verb, *joined], doubt
@@ -206,6 +209,49 @@ def _third(word: str) -> str:
     if word.endswith("y") and word[-2] not in "aeiou":
         return word[:-1] + "ies"
     return word + ("es" if word.endswith(("s", "sh", "ch", "x", "z", "o")) and word != "ache" else "s")
+
+
+# A vowel that is spoken as a consonant ("a uniform"), and an h that is not spoken ("an heir").
+_CONSONANT = re.compile(r"(?:uni(?!n|d|m)|us(?:e|u)|eu|one(?![a-z])|once|ubi|ura|ute)", re.IGNORECASE)
+_SILENT = re.compile(r"h(?:eir|onest|our|onor)", re.IGNORECASE)
+_SPOKEN = re.compile(r"\W{0,2}([A-Za-z]+|\d+)")
+ARTICLE = re.compile(r"(?:^|[^\w'’-])(an?)(\s?)$", re.IGNORECASE)
+
+
+def begins_with_vowel(text: str) -> bool | None:
+    """Whether a text is spoken with a vowel at its start, as "an" wants it; None where no word is there.
+
+    >>> [begins_with_vowel(text) for text in ("uncle", "heir", "union", "80-year-old", "45", "WM", "…")]
+    [True, True, False, True, False, False, None]
+    """
+    found = _SPOKEN.match(text)
+    if found is None:
+        return None
+    word = found[1]
+    if word.isdigit():
+        return word[0] == "8" or word in ("11", "18")
+    if word.isupper() and len(word) < 3:
+        return word[0] in "AEFHILMNORSX"
+    return bool(_SILENT.match(word)) or (word[0].lower() in "aeiou" and not _CONSONANT.match(word))
+
+
+def article_before(before: str, old: str, new: str) -> tuple[int, str, str] | None:
+    """The article that no longer fits: where it begins (counted back from the end, below zero), and both forms.
+
+    An article that did not fit the old text either is left.
+
+    >>> article_before("This is a ", "white man", "African American man"), article_before("a ", "man", "woman")
+    ((-2, 'a', 'an'), None)
+    """
+    found = ARTICLE.search(before[-4:])
+    if found is None:
+        return None
+    vowels, written = (begins_with_vowel(old), begins_with_vowel(new)), found[1]
+    if None in vowels or vowels[0] == vowels[1] or vowels[0] != (len(written) == 2):
+        return None
+    capitals = new[:2].isupper() and len(new.split()[0]) > 2
+    told = written[0] + (("N" if capitals and written.isupper() else "n") if vowels[1] else "")
+    return -len(written) - len(found[2]), written, told
 
 
 def _plain(word: str) -> str:

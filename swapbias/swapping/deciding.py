@@ -7,17 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.swapping.agreement import agreeing
-from swapbias.swapping.doubtful import ALWAYS, JUDGES, Judged
+from swapbias.swapping.agreement import agreeing, article_before
+from swapbias.swapping.doubtful import ALWAYS, JUDGES, Judged, given_name
 from swapbias.swapping.matching import Bytes, Ints, Matches, signs_of
 from swapbias.swapping.resolving import (
     DOUBTFUL,
     NEAR,
+    SURE,
     WINDOW,
     Resolver,
     WordResolver,
     by_words,
+    in_context,
     is_pronoun,
+    second_word,
     stands_alone,
 )
 from swapbias.swapping.table import ALONE, DEMOGRAPHIC, GLUED, OBJECTS, UNITS, SwapTable, Term
@@ -132,6 +135,7 @@ _BLANK[list(b" \t\n\r")] = True
 _SIGN[list(b".,;:!?)")] = True  # no part of a word, and none that opens a quotation or names an alternative
 _JOINS[list(b"0123456789_")] = True  # what beside a word may make it another one
 _JOINS[128:] = True
+_JOINS_AFTER = _JOINS | (np.arange(256) == ord("-"))
 _OTHER = np.isin(np.arange(256), list(b"abcdefghijklnopqtuvwxyz"))  # letters that none of these pronouns ends with
 _APOSTROPHE = np.arange(256) == ord("'")
 _FURTHER = (b"or", b"and")
@@ -166,7 +170,7 @@ def words_of(key: bytes) -> tuple[int, str, str] | None:
     "her or his" needs more, and with a capital or in capitals "HER neu" and "bundle of His".
     """
     before, after = key[1 : 1 + _WIDE].strip(b"\0"), key[1 + _WIDE :].strip(b"\0")
-    if not key or after.lower() in _FURTHER:
+    if not key or after.lower() in (*_FURTHER, b"neu"):
         return None
     if key[0] in (HER + 1, HIS + 1) and (before == b"of" or after.lower() in _NOT_AFTER):
         return None
@@ -201,7 +205,7 @@ def _after(seen: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
     """The sign at the left end of each line, or the word after a space there; and whether there is one."""
     sign = _SIGN[seen[:, 0]]
     length = np.argmin(_letters(seen[:, 1:]), axis=1)
-    word = (length > 0) & _BLANK[seen[:, 0]] & ~_at(_JOINS, seen, length + 1)
+    word = (length > 0) & _BLANK[seen[:, 0]] & ~_at(_JOINS_AFTER, seen, length + 1)
     inside = (~sign[:, None] <= _COLUMNS) & (_few(np.where(sign, 0, length))[:, None] >= _COLUMNS)
     return seen * inside, sign | word
 
@@ -265,6 +269,7 @@ class _Verdict:
 
 
 Stays = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
+_UNSURE = _Verdict(False, -1)  # what stands beside the word leaves doubt: the word behind the next is asked
 
 
 class Decider:
@@ -273,8 +278,10 @@ class Decider:
     def __init__(self, table: SwapTable, resolver: Resolver, mode: str) -> None:
         """Prepare what each term becomes in each case."""
         self._resolver, self._swaps, self._context = resolver, mode == "swap", table.context
-        self._plural = table.plural
         self._terms = list(table.terms.values())
+        singular_they = {term.text: True for term in self._terms if "they" in term.neutral}
+        self._plural = table.plural if self._swaps else singular_they
+        self._texts = table.terms.keys()
         self._sides = np.array([2 * term.side - 1 for term in self._terms])
         self._looked_at = np.array([_looked_at(term, table.context) for term in self._terms])  # by case
         self._is_title = np.array([term.text in _TITLES for term in self._terms])
@@ -342,11 +349,35 @@ class Decider:
             doubtful=Counter(doubt for _, doubt in doubts),
             doubtful_rows=rows[places[[at for at, _ in doubts]]] if doubts else rows[:0],
         )
-        return self._with_verbs(text, decided, found.term[kept]) if self._plural else decided
+        if not self._context:
+            return decided
+        articles = self._articles(text, decided)
+        if self._plural:
+            return self._with_verbs(text, decided, found.term[kept], articles)
+        return _merged(decided, articles, ()) if articles else decided
 
-    def _with_verbs(self, text: _Text, decided: Decided, terms: Ints) -> Decided:
-        """The decisions and the verbs that agree with the new pronouns."""
-        verbs: dict[int, tuple[int, str, str, int]] = {}
+    def _articles(self, text: _Text, decided: Decided) -> dict[int, tuple[int, str, str, int]]:
+        """ "a" and "an" before a new word, or before what follows one that is removed."""
+        found = {}
+        blank = _BLANK[text.signs[decided.start - 1]]
+        last = text.signs[decided.start - 1 - blank] | 32
+        for place in np.flatnonzero((last == ord("a")) | (last == ord("n"))).tolist():
+            start, end, row = (int(of[place]) for of in (decided.start, decided.end, decided.rows))
+            first, bound = int(text.offsets[row]), int(text.offsets[row + 1])
+            before = text.buffer[max(first, start - 8) : start].decode(errors="ignore")
+            old = text.buffer[start : min(bound, start + 20)].decode(errors="ignore")
+            new = decided.words[decided.word[place]].decode() or text.buffer[end : min(bound, end + 20)].decode(
+                errors="ignore"
+            )
+            if change := article_before(before, old, new):
+                at = start + change[0]
+                found[at] = at + len(change[1]), change[1], change[2], row
+        return found
+
+    def _with_verbs(
+        self, text: _Text, decided: Decided, terms: Ints, verbs: dict[int, tuple[int, str, str, int]]
+    ) -> Decided:
+        """The decisions and the verbs that agree with the new pronouns, beside what else changes."""
         doubts: list[tuple[int, str]] = []
         for place, number in enumerate(terms.tolist()):
             term = self._terms[number]
@@ -360,6 +391,8 @@ class Decider:
             if term.text == "they" and not doubt:
                 doubt = "they: one person or several"
             for verb in found:
+                if verb.old.lower() in self._texts:  # "she mothers him"
+                    continue
                 at = int(end) + _bytes(seen, verb.start)
                 verbs.setdefault(at, (at + len(verb.old.encode()), verb.old, verb.new, int(decided.rows[place])))
             doubts += [(int(decided.rows[place]), doubt)] if doubt else []
@@ -375,6 +408,8 @@ class Decider:
         self._learn({keys[at] for at in new})
         for at in new:
             found[at] = self._known.get(keys[at])
+        for at in [at for at, verdict in enumerate(found) if verdict is _UNSURE]:
+            found[at] = self._by_second(text, int(places[at]), keys[at])
         unknown = [at for at in new if found[at] is None]
         seen = [self._seen(text, place) for place in places[unknown].tolist()]
         for at, verdict in zip(unknown, self._verdicts(seen), strict=True):
@@ -386,15 +421,31 @@ class Decider:
         for key in keys:
             if words := words_of(key):
                 kind, before, after = words
-                self._known[key] = self._beside(self._near[kind], before, after)
+                if (verdict := self._beside(self._near[kind], before, after)) is not None:
+                    self._known[key] = verdict
 
-    def _beside(self, term: Term, before: str, after: str) -> _Verdict:
-        """``_resolved`` for "her" or "his" between two simple words or signs."""
+    def _beside(self, term: Term, before: str, after: str) -> _Verdict | None:
+        """``_resolved`` for "her" or "his" between two simple words or signs; None where it takes more."""
         if self._context and term.choices in OBJECTS:
-            return self._his_or_him(term, by_words(before, after.lower()), "")
+            odds = by_words(before, after.lower())
+            return self._his_or_him(term, odds, "") if abs(odds) >= SURE else _UNSURE
         if self._context and term.choices in ALONE:
-            return _Verdict(True, _alone(term, stands_alone(before, after.lower(), after)))
+            alone = stands_alone(before, after.lower())
+            return None if alone is None else _Verdict(True, _alone(term, alone))
         return _Verdict(True)
+
+    def _by_second(self, text: _Text, place: int, key: bytes) -> _Verdict:
+        """The verdict on "her" with the word behind the next one, which is added to the key."""
+        end, last = int(text.found.end[place]), int(text.offsets[text.rows[place] + 1])
+        after = text.buffer[end : min(last, end + WINDOW)].decode(errors="ignore")[:NEAR]
+        second = second_word(after)
+        longer = b"\2".join((key, b"\1" if second is None else second.encode()))
+        verdict = self._known.get(longer)
+        if verdict is None:
+            before = key[1 : 1 + _WIDE].strip(b"\0").decode()
+            verdict = self._his_or_him(self._near[key[0]], in_context(before, after), "")
+            self._known[longer] = verdict
+        return verdict
 
     def _his_or_him(self, term: Term, odds: float, doubt: str) -> _Verdict:
         own = _index(term, OBJECTS[term.choices])
@@ -458,6 +509,7 @@ class Decider:
 
     def _judged(self, one: _Seen) -> Judged:
         judge = JUDGES.get(one.term.text) if self._context else None
+        judge = given_name if one.term.given_name else judge
         return judge(one.written, one.before[-NEAR:], one.after[:NEAR]) if judge else Judged(True)
 
     def _his_or_hers(self, one: _Seen) -> int:
@@ -471,7 +523,10 @@ class Decider:
         named: Counter[str] = Counter()
         for code in np.flatnonzero(times).tolist():
             term = self._terms[code // most]
-            named[f"{term.text} -> {self._targets(term)[code % most].lower() or '(removed)'}"] += int(times[code])
+            new = self._targets(term)[code % most].lower() or "(removed)"
+            # A report tells no names of patients.
+            told = "a given name -> another" if term.given_name else f"{term.text} -> {new}"
+            named[told] += int(times[code])
         return named
 
 
@@ -509,7 +564,7 @@ def _merged(
 def _looked_at(term: Term, context: bool) -> tuple[bool, bool, bool]:
     """Whether a term must be looked at where it stands, in each case: "MR" is no "Mr", and "MOM" no "mom"."""
     decided = term.choices in OBJECTS or term.choices in ALONE
-    always = is_phrase(term) or (context and (term.text in ALWAYS or decided))
+    always = is_phrase(term) or term.given_name or (context and (term.text in ALWAYS or decided))
     lower = always and term.text != "mom"
     return lower, lower and term.text not in ("mr", "ms", "mrs"), always or (context and term.text == "he")
 

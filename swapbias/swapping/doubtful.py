@@ -55,6 +55,19 @@ _STORY = re.compile(
 )
 _STOP = re.compile(r"\s*(?:$|[,.;:)\n\"'|])")
 _PERSON = re.compile(r"\b(?:an?|is|pt|patient|this|aged?|age/sex:?|sex/age:?)\s+$", _I)
+_LEADS = re.compile(
+    r"(?:^|[\n.;]\s*|\b(?:an?|is|pt|patient|this)\s+)$", _I
+)  # "F 45" begins a sentence or names a patient
+_AGE_BEHIND = re.compile(
+    r"(?:,\s?|\s)(\d{1,3})(?!\d|\.\d|[%°/:-])(?=\s?(?:[,;]|$|\n|y\b|y/?o\b|yrs?\b|years?\b)|\.(?:\s|$)|\s+(?:with|who|w/|s/p|h/o|p/w|"
+    r"c/o|presents?|presented|presenting|admitted|has|had|is|was|found|transferred|status|here|seen|complain\w*)\b)",
+    _I,
+)
+_GROWN = 12  # years; "BM 3" counts stools
+_WHO_IN_BRACKETS = re.compile(
+    r"(?:^|\n|\b(?:pt|patient|mother|father|brother|sister|son|daughter|wife|husband|sibling|child|parent|spouse|twin|baby|"
+    r"infant|driver|donor)(?:\s+[a-d1-3])?|\b[A-Z][a-z]+,\s?[A-Z][a-z]*\.?|\b[A-Z][a-z]*\.?\s[A-Z][a-z]+|\*\*\]|_{2,})\s?\($",
+)
 _FEVER = (90, 110)  # degrees Fahrenheit that may also be an age
 _OLDEST, _LARGEST_TUBE, _FEW = 109, 34, 12
 
@@ -72,16 +85,34 @@ def letter(term: str, before: str, after: str) -> Judged:
         return _NO
     if _BOTH[0].match(after) or _BOTH[1].search(before):
         return _NO
+    bracketed = before[-1:] == "(" and after[:1] == ")"
+    if bracketed and term.isupper():
+        return _YES if _in_brackets(before, f"{before[:-1].rstrip()} ", after) else _NO
     # Both patterns are slow where they fail, and without these words they do.
     unit = "y" in before.lower() and _AGE_UNIT.search(before)
     if unit or (_NAMED.search(before) and _HEADER.search(before)):
         return _YES if term.isupper() or ":" in before[-4:] or unit else _NO
+    if term.isupper() and not before[-1:].isalnum() and len(term) > 1:
+        aged = _AGE_BEHIND.match(after)
+        return _YES if aged and _GROWN <= int(aged[1]) <= _OLDEST else _NO
     if len(term) > 1 or term.islower():
         return _NO
+    if _AGE_BEHIND.match(after) and (_LEADS.search(before) or (after[0] == "," and before[-2:] == ", ")):
+        return _YES
     if _AGE_AFTER.match(after) and not before[-1:].isalnum() and before[-1:] != "/":
         return _YES
     age = _BARE_AGE.search(before)
     return _after_number(term, before[: age.start()], before[age.end(1) :], age.group(1), after) if age else _NO
+
+
+def _in_brackets(before: str, opened: str, after: str) -> bool:
+    """Whether "(M)" stands behind an age, a header or somebody, or before an age."""
+    aged = "y" in opened.lower() and _AGE_UNIT.search(opened)
+    headed = _NAMED.search(before) and _HEADER.search(before)
+    person = _WHO_IN_BRACKETS.search(before) or _WHO_IN_BRACKETS.search(before.lower())
+    return bool(
+        aged or headed or person or re.match(r"\)[\s,]{1,2}\d{1,3}\s?(?:y\b|y/?o\b|yrs?\b|years?\b)", after, _I)
+    )
 
 
 def _after_number(term: str, earlier: str, gap: str, number: str | None, after: str) -> Judged:
@@ -138,8 +169,14 @@ def title(term: str, before: str, after: str) -> Judged:
 
 
 _HER2 = re.compile(r"[\s-]{0,2}(?:\d|neu\b|/neu\b|II\b)", _I)
+_HER2_IN_ANY_CASE = re.compile(
+    r"\s?-\s?2\b|[\s-]{0,2}2?\s?[/-]?\s?neu\b|\s2\s?(?:\+|(?:positiv|negativ|amplif|overexpr)\w*|pos\b|neg\b|receptors?\b|"
+    r"status\b|fish\b|ihc\b|gene\b)",
+    _I,
+)
 _HIS_BUNDLE = re.compile(r"[\s-]*(?:bundle|purkinje|electrogram|system)\b", _I)
-_BUNDLE_OF = re.compile(r"\b(?:bundle|branch)(?:es)?\s+of\s+$", _I)
+_BUNDLE_OF = re.compile(r"\b(?:(?:bundle|branch)(?:es)?|angle|fasciculus|fibers?)\s+of\s+(?:the\s+)?$", _I)
+_BRACKETED = re.compile(r"\[\w\]$")  # "[t]his" of a quotation
 _INCLUSIVE_HE = re.compile(r"(?:\bs\s?/\s?|\(s\)\s?)$", _I)
 # What follows a subject; an abbreviation (hepatic encephalopathy) has other neighbours.
 _SUBJECT = re.compile(
@@ -157,9 +194,9 @@ def pronoun(term: str, before: str, after: str) -> Judged:
     (False, False, False)
     """
     low = term.lower()
-    if low == "he" and _INCLUSIVE_HE.search(before):
+    if (low == "he" and _INCLUSIVE_HE.search(before)) or _BRACKETED.search(before):
         return _NO
-    if low == "her" and term.isupper() and _HER2.match(after):
+    if low == "her" and ((term.isupper() and _HER2.match(after)) or _HER2_IN_ANY_CASE.match(after)):
         return _NO
     if low == "his" and term != "his" and (_HIS_BUNDLE.match(after) or _BUNDLE_OF.search(before)):
         return _NO
@@ -204,13 +241,137 @@ def compound(term: str, before: str, after: str) -> Judged:
     return _NO if _INCLUSIVE_MAN.search(before) else _YES
 
 
+_PLACE = re.compile(
+    r"(?:['’]?[sS]['’]?)?(?:\s+(?:and|&|AND)\s+[A-Z][\w'’]*)?\s+(?:Hospital|HOSPITAL|Health|HEALTH|Medical|Clinic|CLINIC|Cent(?:er|re)|"
+    r"CENTER|College|Institute|Pavilion|Services|Correctional|Prison|Shelter|Home|Wellness|Imaging|Initiative)\b"
+)
+_INFANTS = re.compile(r"['’]?s?\s+(?:and|&|AND)\s+(?:Infants|Children|INFANTS|CHILDREN)")
+_BRIGHAM = re.compile(r"\bBrigham\s*(?:and|&|&amp;)\s*$", _I)
+_OUR = re.compile(r"\bOur\s+$", _I)
+_ORDER = re.compile(r"\s+of\s+(?:the\s+)?(?:[A-Z][a-z]+|St\.?|MERCY|CHARITY)\b")
+
+
+def institution(term: str, before: str, after: str) -> Judged:
+    """Names of places and orders: "Brigham and Women's Hospital", "Our Lady of Lourdes", "Sisters of Mercy".
+
+    >>> institution("Women", "Brigham and ", "'s Hospital").swap, institution("women", "pregnant ", " and men").swap
+    (False, True)
+    """
+    low = term.lower()
+    if low in ("women", "men") and (_PLACE.match(after) or _INFANTS.match(after) or _BRIGHAM.search(before)):
+        return _NO if not term.islower() else compound(term, before, after)
+    if low in ("lady", "gentleman"):
+        return _NO if not term.islower() and _OUR.search(before) else _YES
+    if low in _ORDERS and not term.islower() and _ORDER.match(after):
+        return _NO
+    return compound(term, before, after)
+
+
+_ORDERS = frozenset({"sisters", "brothers", "daughters", "sons", "fathers"})
+# --- given names -----------------------------------------------------------------------------------------
+
+_NO_PATIENT = re.compile(
+    r"\b(?:dr|drs|doctor|prof|professor|st|saint|mount|mt|lake|fort|port|new|san|santa|nurse|rn|np)\.?\s+(?:[A-Z]\.\s*)?$",
+    _I,
+)
+_ADDRESSED = re.compile(r"\b(?:mr|mrs|ms|miss|master|mister)\.?\s+$", _I)
+_OF_A_THING = re.compile(
+    r"(?:['’]s)?(?:\s+[A-Z][\w'’-]*){0,2}\s+(?:[Dd]isease|[Ss]yndrome|[Ss]ign|[Tt]est|[Pp]alsy|[Ss]core|[Ss]cale|[Cc]atheter|[Tt]ube|[Dd]rain|"
+    r"[Pp]rocedure|[Cc]lassification|[Cc]riteria|[Ss]tent|[Ss]plint|[Cc]lamp|[Rr]etractor|[Ff]racture|[Mm]aneuver|[Cc]olli(?:s|er)|et\s+al|"
+    r"Hospital|Medical|Clinic|Cent(?:er|re)|University|College|School|Street|St|Ave|Avenue|Road|Rd|Drive|County|City|Memorial|Church|"
+    r"House|Hall|Institute|Foundation|Rehab\w*|Nursing)\b"
+)
+_CLINICIAN = re.compile(
+    r"(?:\s+[A-Z][\w'’.-]*){0,3},?\s+(?:M\.?D|D\.?O|R\.?N|N\.?P|P\.?A|Ph\.?D|PharmD|LPN|CRNA|DPM|DDS)\b"
+)
+_CAPITAL_BEFORE = re.compile(r"(?:^|[^\w.'’-])([A-Z][\w'’-]*)\.?\s+$")
+_NO_FIRST_NAMES = frozenset(
+    {
+        "patient",
+        "pt",
+        "name",
+        "mother",
+        "father",
+        "brother",
+        "sister",
+        "son",
+        "daughter",
+        "wife",
+        "husband",
+        "baby",
+        "aunt",
+        "uncle",
+    }
+)
+_CAPITAL_AFTER = re.compile(r"\s+(?:[A-Z]\.\s+)?[A-Z][a-z'’-]")
+
+
+def given_name(term: str, before: str, after: str) -> Judged:
+    """Given names: of a patient or a relative, and no surname, clinician, place or test.
+
+    >>> given_name("John", "Mr. ", " Smith").swap, given_name("John", "St. ", "'s").swap
+    (True, False)
+    """
+    if not (term[0].isupper() and term[1:].islower()) or before[-1:] in ("-", "’", "'") or after[:1] == "-":
+        return _NO
+    if _NO_PATIENT.search(before) or _OF_A_THING.match(after) or _CLINICIAN.match(after):
+        return _NO
+    if _ADDRESSED.search(before):
+        return _YES if _CAPITAL_AFTER.match(after) else _NO
+    first = _CAPITAL_BEFORE.search(before)
+    if first and first[1].lower() not in _NO_FIRST_NAMES and not first[1].isupper():
+        return Judged(False, "a given name may be a surname")
+    return _YES
+
+
+# --- race and age: only where they are said of a person ---------------------------------------------------
+
+_PEOPLE = (
+    r"(?:males?|females?|man|men|woman|women|patients?|pt|gentlem[ae]n|lad(?:y|ies)|boys?|girls?|persons?|people|individuals?|"
+    r"adults?|child(?:ren)?|infants?|newborn|teenagers?|veterans?|smokers?|nonsmokers?|mother|father|mom|dad|parents?|couples?|"
+    r"husband|wife|spouse|widow(?:er)?|famil(?:y|ies)|american|race|descent|ethnicity|background|origin|heritage|population|"
+    r"communit(?:y|ies)|[MF]\b|G\d)"
+)
+_OF_PERSON = re.compile(
+    rf"[\s,/-]+(?:(?:non-?hispanic|right-handed|left-handed|married|single|divorced|widowed|retired|elderly|obese|"
+    rf"middle-aged|young|adult|pregnant|homeless|disabled|cachectic|thin|well-\w+|[\w-]*-year-old|\d+\s?y/?o)[\s,]+){{0,3}}{_PEOPLE}(?![\w-])",
+    _I,
+)
+_RACE_HEADER = re.compile(r"\b(?:race|ethnicity|ethnic group|racial identity)(?:\s*/\s*\w+)?\s*[:=|-]\s*\W{0,2}$", _I)
+_IDENTIFIES = re.compile(
+    r"\b(?:identif(?:y|ies|ied)\s+(?:\w+\s+)?as|(?:he|she|they|patient|pt|who|and)\s+(?:is|was|are))\s+$", _I
+)
+_ENDS = re.compile(r"\s*(?:$|[.,;)\n|/]|and\b|or\b)", _I)
+
+
+def of_person(term: str, before: str, after: str) -> Judged:
+    """A word for a race or an age that names other things as well: "white count", "black stool", "Dr. White".
+
+    >>> of_person("white", "a 45-year-old ", " male").swap, of_person("white", "elevated ", " count").swap
+    (True, False)
+    """
+    said = _OF_PERSON.match(after) or _RACE_HEADER.search(before)
+    if said and not _PRACTITIONER.search(before):
+        return _YES
+    return Judged(
+        bool(_IDENTIFIES.search(before) and _ENDS.match(after)), f"{term.lower()} may be no {_KIND_OF[term.lower()]}"
+    )
+
+
+_PRACTITIONER = re.compile(r"\b(?:dr|doctor|mr|mrs|ms|miss|prof)\.?\s+(?:[A-Z]\w*\.?\s+)?$", _I)
+_KIND_OF = {
+    **dict.fromkeys(("white", "whites", "black", "blacks", "brown", "native", "indian"), "race"),
+    **dict.fromkeys(("young", "younger", "older", "elderly"), "age"),
+}
 Judge = Callable[[str, str, str], Judged]
 JUDGES: Mapping[str, Judge] = {
     **dict.fromkeys(DEMOGRAPHIC | GLUED, letter),
     **dict.fromkeys(("mr", "ms", "mrs", "miss"), title),
     **dict.fromkeys(("her", "his", "he"), pronoun),
     "mom": abbreviation,
-    **dict.fromkeys(("man", "men"), compound),
+    "man": compound,
+    **dict.fromkeys(_KIND_OF, of_person),
+    **dict.fromkeys(("women", "men", "lady", "gentleman", *_ORDERS), institution),
 }
 # Terms that must be looked at one by one in any case; "he" and "of" only where what stands beside them is odd.
 ALWAYS = frozenset(JUDGES) - {"he", "of"}

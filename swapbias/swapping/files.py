@@ -30,6 +30,7 @@ from swapbias.swapping.nouns import REASONS
 from swapbias.swapping.parts import SwapFolder, Totals
 from swapbias.swapping.streams import CREDENTIALED, Batches, Source, is_mimic, open_source, why_credentialed
 from swapbias.swapping.swapper import MODES, Swapped, Swapper
+from swapbias.swapping.table import gender_columns, other_gender
 
 FILE_MODES = (*MODES, "augment", "pairs")
 COUNTED = ("swapbias_replaced", "swapbias_ambiguous", "swapbias_specific")
@@ -48,6 +49,8 @@ class Layout:
         groups: the swap table's two groups; the second is the one of side +1.
         credentialed: whether every row is marked as such.
         counted: columns of counts.
+        plausible: whether rows with gender-specific clinical terms are left out.
+        genders: columns of the patient's gender, which become that of the swapped text.
     """
 
     schema: pa.Schema
@@ -56,6 +59,8 @@ class Layout:
     groups: tuple[str, str]
     credentialed: bool
     counted: tuple[str, ...] = COUNTED
+    plausible: bool = False
+    genders: tuple[str, ...] = ()
 
 
 def layout_of(
@@ -66,6 +71,7 @@ def layout_of(
     groups: tuple[str, str],
     credentialed: bool,
     whose: str = "everyone",
+    plausible: bool = False,
 ) -> Layout:
     """The input's columns, then counts per input row, then what the mode adds, then ``credentialed``.
 
@@ -94,7 +100,12 @@ def layout_of(
         if CREDENTIALED in schema.names:
             schema = schema.remove(schema.get_field_index(CREDENTIALED))
         schema = schema.append(pa.field(CREDENTIALED, pa.bool_()))
-    return Layout(schema, column, mode, groups, credentialed, counted)
+    swaps = mode != "neutralise" and set(groups) == {"male", "female"}
+    genders = gender_columns(
+        one.name for one in given if pa.types.is_string(one.type) or pa.types.is_large_string(one.type)
+    )
+    genders = genders if swaps else []
+    return Layout(schema, column, mode, groups, credentialed, counted, plausible, tuple(genders))
 
 
 def versions(batch: pa.RecordBatch, first: int, swapped: Swapped, layout: Layout) -> tuple[pa.Table, Totals]:
@@ -116,8 +127,18 @@ def versions(batch: pa.RecordBatch, first: int, swapped: Swapped, layout: Layout
         table = table.append_column(CREDENTIALED, pa.repeat(pa.scalar(True), len(table)))
     texts = swapped.texts.cast(layout.schema.field(layout.column).type)
     other = table.set_column(table.schema.get_field_index(layout.column), layout.column, texts)
+    for name in layout.genders:
+        changed = zip(table.column(name).to_pylist(), swapped.replaced, strict=True)
+        values = pa.array(
+            [other_gender(one) if times else one for one, times in changed], table.schema.field(name).type
+        )
+        other = other.set_column(other.schema.get_field_index(name), name, values)
     if layout.mode not in MODES:
         other = _both(table, other, first, swapped.sides, layout)
+    if layout.plausible:
+        keep = pc.equal(other.column(COUNTED[2]), 0)
+        keep = pc.or_(keep, pc.equal(other.column(_VERSION), "original")) if layout.mode == "augment" else keep
+        other = other.filter(keep)
     return other.select(layout.schema.names).cast(layout.schema), _counted(batch, swapped, len(other), layout)
 
 
@@ -162,12 +183,21 @@ def _counted(batch: pa.RecordBatch, swapped: Swapped, written: int, layout: Layo
         rows_ambiguous=int(np.count_nonzero(swapped.ambiguous)),
         rows_specific=int(np.count_nonzero(swapped.specific)),
         rows_left_out=len(batch) - replaced if layout.mode == "pairs" else 0,
+        rows_implausible=_implausible(swapped, layout),
         text_bytes=int(text_lengths(batch, layout.column).sum()),
         terms=swapped.terms,
         doubtful=swapped.doubtful,
         specific_terms=swapped.specific_terms,
         left=Counter({name: int(count) for name, count in zip(REASONS, swapped.left.sum(0), strict=True) if count}),
     )
+
+
+def _implausible(swapped: Swapped, layout: Layout) -> int:
+    """Rows left out for a gender-specific term alone: a row without a replacement makes no pair anyway."""
+    if not layout.plausible:
+        return 0
+    specific = swapped.specific > 0
+    return int(np.count_nonzero(specific & (swapped.replaced > 0) if layout.mode == "pairs" else specific))
 
 
 def text_lengths(batch: pa.RecordBatch, column: str) -> NDArray[np.int64]:
@@ -205,6 +235,7 @@ class Task:
     whose: str = "everyone"
     spouses: str = "swap"
     gender: str | None = None
+    names: bool = False
 
 
 def swapped_in_order(
@@ -269,7 +300,9 @@ def _swapped(task: Task, batch: pa.RecordBatch) -> Swapped:
 @cache
 def _swapper(task: Task) -> Swapper:
     """Made once in each process."""
-    return Swapper(task.table, resolver=task.resolver, whose=task.whose, spouses=task.spouses)
+    return Swapper(
+        task.table, resolver=task.resolver, whose=task.whose, spouses=task.spouses, names=task.names
+    )  # fmt: skip
 
 
 def _begin() -> None:
@@ -305,6 +338,9 @@ class Job:
         whose: ``everyone`` or ``patient`` (see ``Swapper``); None: the patient in notes of MIMIC, else everyone.
         spouses: ``swap`` or ``keep``, where it is the patient.
         gender: column of the patient's gender; None: a column ``gender`` where there is one, else the text tells.
+        plausible: leave out rows with gender-specific clinical terms, whose other version is implausible; in mode
+            ``augment`` that version alone.
+        names: swap given names as well.
     """
 
     source: str
@@ -317,6 +353,8 @@ class Job:
     whose: str | None = None
     spouses: str = "swap"
     gender: str | None = None
+    plausible: bool = False
+    names: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,11 +417,17 @@ def swap_files(
         raise UsageError(f"processes {processes} and batch rows {batch_rows}: expected 1 or more. Give larger ones.")
     source = open_source(job.source, job.column, split=job.split)
     whose = job.whose or ("patient" if is_mimic(source) else "everyone")
-    swapper = Swapper(job.table, resolver=job.resolver, whose=whose, spouses=job.spouses)
+    swapper = Swapper(job.table, resolver=job.resolver, whose=whose, spouses=job.spouses, names=job.names)
     gender = _gender_column(job, source, whose)
     why = "--credentialed was given" if job.credentialed else _why_credentialed(job, source)
     layout = layout_of(
-        source.schema, column=job.column, mode=job.mode, groups=swapper.groups, credentialed=bool(why), whose=whose
+        source.schema,
+        column=job.column,
+        mode=job.mode,
+        groups=swapper.groups,
+        credentialed=bool(why),
+        whose=whose,
+        plausible=job.plausible,
     )
     settings = _settings(job, source, swapper, why)
     if whose == "patient":
@@ -391,7 +435,7 @@ def swap_files(
     folder = SwapFolder.open(out, settings)
     teller = _Teller(source.size, sum(folder.parts(), Totals()), on_progress or (lambda step: None))
     mode = "neutralise" if job.mode == "neutralise" else "swap"
-    task = Task(job.table, job.resolver, job.column, mode, whose, job.spouses, gender)
+    task = Task(job.table, job.resolver, job.column, mode, whose, job.spouses, gender, job.names)
     units = _units(source.read(batch_rows), job.column, folder.parts(), part_bytes, batch_rows)
     with closing(swapped_in_order(units, task, processes)) as results:
         parts = _write(folder, layout, results, teller)
@@ -424,6 +468,7 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
         "table": Path(swapper.table_name).name,
         "table_sha256": swapper.sha256,
         "resolver": job.resolver or "built-in",
+        "plausible": job.plausible,
         "credentialed": bool(why),
         "credentialed_because": why,
         "input": source.identity,

@@ -43,6 +43,8 @@ class Totals:
         rows_ambiguous: input rows with at least one doubtful decision.
         rows_specific: input rows with a gender-specific clinical term.
         rows_left_out: input rows without a replacement, which make no pair (mode ``pairs`` only).
+        rows_implausible: input rows with a gender-specific clinical term that were left out (``plausible`` only);
+            of mode ``augment`` only their swapped version.
         text_bytes: UTF-8 bytes of the input texts.
         terms: replacement -> times.
         doubtful: reason of a doubtful decision -> times.
@@ -56,6 +58,7 @@ class Totals:
     rows_ambiguous: int = 0
     rows_specific: int = 0
     rows_left_out: int = 0
+    rows_implausible: int = 0
     text_bytes: int = 0
     terms: Counter[str] = field(default_factory=Counter)
     doubtful: Counter[str] = field(default_factory=Counter)

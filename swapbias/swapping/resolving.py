@@ -19,7 +19,8 @@ _CLOSED = frozenset(
     some someone something sometimes soon still such than that the their them then there these they this
     those though through throughout thus till to today together tomorrow tonight too toward towards
     twice under unless until up upon us very via was we were what when whenever where whether which
-    while who whom whose why will with within without would yesterday yet you your
+    while who whom whose why will with within without would yesterday yet you your himself herself myself
+    itself yourself themselves ourselves somewhere anywhere everywhere nowhere aloud sometime indoors outdoors
     """.split()  # noqa: SIM905 - a list of words reads best as words
 )
 # Verbs that take a person and a thing ("gave her solace"), and verbs that take a person who does something
@@ -110,16 +111,78 @@ def features(previous: str | None, following: str | None) -> Iterator[str]:
         yield f"vt={verb_class(previous)} {following[-2:]}"
 
 
+@cache
+def _kinds() -> Mapping[str, str]:
+    rows = read_table(corpus_dir("gender_lexicon") / "word_kinds.csv", ("word", "kind"))
+    return {row["word"]: row["kind"] for row in rows}
+
+
+_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("s", ""))
+
+
+def word_kind(word: str) -> str:
+    """``word_class``, and of an open word which of noun, verb, adjective and adverb (n, v, a, r) it may be.
+
+    >>> word_kind("several"), word_kind("says"), word_kind("liver"), word_kind("with")
+    ('a', 'nvs', 'n', 'closed')
+    """
+    kind = word_class(word)
+    if kind != "open":
+        return kind
+    known = _kinds()
+    if word in known:
+        return known[word]
+    found = (known.get(word[: -len(end)] + base) for end, base in _ENDINGS if word.endswith(end))
+    return next((f"{one}s" for one in found if one), "n")
+
+
+def further_features(previous: str, following: str | None, second: str | None, opens: bool) -> Iterator[str]:
+    """Names of what the word after the next one adds, and a sign that ``opens`` a quotation or a bracket.
+
+    >>> list(further_features("had", "see", "the", False))[4:6]
+    ['m=the', 'mc=nv closed']
+    """
+    if following is None:
+        return
+    one, two = word_kind(following), "unknown" if second is None else word_kind(second)
+    second = second or ""
+    if opens:
+        yield f"o={one}"
+        yield f"o={one} {two}"
+    if one in ("punctuation", "none"):
+        if not opens:
+            yield f"x={following}"
+        return
+    verb = verb_class(previous)
+    yield f"k={one}"
+    yield f"kc={word_class(previous)} {one}"
+    yield f"kv={verb} {one}"
+    yield f"kp={previous} {one}"
+    yield f"m={second}"
+    yield f"mc={one} {two}"
+    yield f"vm={verb} {one} {two}"
+    yield f"nm={following} {two}"
+    yield f"nw={following} {second}"
+    if word_class(following) == "open":
+        yield f"tm={following[-2:]} {two}"
+        yield f"sm={following[-3:]} {two}"
+        yield f"tw={following[-2:]} {second[-2:] if word_class(second) == 'open' else second}"
+        yield f"pm={previous} {two}"
+
+
 WINDOW = 100  # bytes on each side that a resolver is shown
 NEAR = 60  # characters of them that tell most
-SHARE = 0.5
+SHARE = 1.0
+SURE = 4.0  # log-odds of the two words beside a pronoun that the next but one is not asked about
 DOUBTFUL = 1.5  # log-odds within this of zero are counted as doubtful
 
 _LAST = re.compile(r"([^\W\d_]+(?:['’][^\W\d_]+)?|\d+|[^\w\s])\s*$")
-_FIRST = re.compile(r"\s*([^\W\d_]+|\d+|[^\w\s])")
+# A word whole ("so-called"), a number or a sign; two or more dashes are one.
+_FIRST = re.compile(r"\s*([^\W\d_]+(?:-[^\W\d_]+)*|\d+|-{2,}|[^\w\s])")
+_OPENING = re.compile(r"\s+[\"'“‘(\[*]+\w")
 _PLACEHOLDER = re.compile(r"\s*(?:\[\*\*|_{2,})")  # a de-identified name: some noun
-_PARTNER_AFTER = re.compile(r"\s*(?:/|\b(?:or|and)\b)\s*(his|him|hers|her)\b", re.IGNORECASE)
-_PARTNER_BEFORE = re.compile(r"\b(his|him|hers|her)\s*(?:/|\b(?:or|and)\b)\s*$", re.IGNORECASE)
+_PARTNER_AFTER = re.compile(r"\s*(?:/|\bor\b)\s*[(\[]?(his|him|hers|her)\b", re.IGNORECASE)
+_PARTNER_BEFORE = re.compile(r"\b(his|him|hers|her)\s*(?:/|\bor\b)\s*$", re.IGNORECASE)
 _CERTAIN = 20.0
 
 
@@ -159,6 +222,16 @@ def first_word(after: str) -> str | None:
     return found.group(1).lower() if found else ""
 
 
+def second_word(after: str) -> str | None:
+    """The word or sign behind ``first_word``.
+
+    >>> second_word(" see the house."), second_word(" house."), second_word(" house")
+    ('the', '.', '')
+    """
+    found = _FIRST.match(after)
+    return first_word(after[found.end() :]) if found else ""
+
+
 def partner(before: str, after: str) -> str:
     """The pronoun that stands beside this one as its alternative ("her/his", "him or her"), or blank.
 
@@ -184,7 +257,7 @@ class WordResolver:
         beside = partner(left[-NEAR:], right[:NEAR])
         if beside in ("his", "him"):
             return _CERTAIN if beside == "his" else -_CERTAIN
-        return by_words(last_word(left[-NEAR:]), first_word(right[:NEAR]))
+        return in_context(last_word(left[-NEAR:]), right[:NEAR])
 
 
 class SecondedResolver:
@@ -210,30 +283,91 @@ def _weights() -> Mapping[str, float]:
     return {row["feature"]: float(row["weight"]) for row in rows}
 
 
+# After them a noun is often a thing ("gave him tablets"), but hardly ever one of these: "asked his son".
+_SOMEBODY = frozenset(
+    """
+    aunt boyfriend brother brothers children cousin dad daughter daughters dentist doctor doctors family father
+    girlfriend granddaughter grandson husband mom mother nephew niece nurse oncologist parents partner pcp physician
+    providers psychiatrist roommate sister sisters son sons spouse surgeon therapist uncle wife
+    """.split()  # noqa: SIM905
+)
+
+
 @lru_cache(maxsize=1 << 16)
 def by_words(previous: str, following: str | None) -> float:
     """The built-in log-odds of "his" by the words beside "her" alone: ``last_word`` and ``first_word``."""
+    if following in _SOMEBODY and previous not in ("is", "was", "be", "been", "being"):
+        return SURE
     weights = _weights()
     return weights["bias"] + sum(weights.get(name, 0.0) for name in features(previous, following))
+
+
+def in_context(previous: str, after: str) -> float:
+    """The built-in log-odds of "his": ``by_words``, and where these leave doubt the word behind the next as well."""
+    following = first_word(after)
+    odds = by_words(previous, following)
+    if abs(odds) >= SURE:
+        return odds
+    return odds + _by_second(previous, following, second_word(after), bool(_OPENING.match(after)))
+
+
+@lru_cache(maxsize=1 << 16)
+def _by_second(previous: str, following: str | None, second: str | None, opens: bool) -> float:
+    weights = _weights()
+    return sum(weights.get(name, 0.0) for name in further_features(previous, following, second, opens))
 
 
 def is_pronoun(before: str, after: str) -> bool:
     """Whether "his" stands for a noun ("a friend of his.") and so is "hers", not "her".
 
+    Only where hardly a noun can follow: a wrong "hers" makes no sentence, and "her" for "hers" is still understood.
+
     >>> is_pronoun("a friend of ", "."), is_pronoun("the size of ", " liver")
     (True, False)
     """
-    if partner(before, after) == "hers":
+    if _AND_HERS.match(after):
         return True
-    following = first_word(after)
-    return following is not None and stands_alone(last_word(before), following, after)
+    if partner(before, after):  # "her/his"
+        return False
+    if _ENDED.match(after):
+        return bool(before.strip())
+    previous, owned = last_word(before), bool(_OWNED.search(before[-NEAR:]))
+    if previous == "of" and not owned and (_IS.match(after) or _ASIDE.match(after)):
+        return False
+    if _IS.match(after):
+        return before[-1:].isspace() or not before
+    if previous in _POSSESSED and (_PAUSED.match(after) or _TO_KEEP.match(after)):
+        return True
+    return previous == "of" and bool(_CLAUSE.match(after) or (owned and _PREPOSITION.match(after)))
 
 
-def stands_alone(previous: str, following: str, after: str) -> bool:
-    """``is_pronoun`` by the words before and after, and by how the text after begins."""
-    closed = previous in _POSSESSED and word_class(following) in ("none", "punctuation", "closed")
-    return closed and not _OPENS.match(after)
+def stands_alone(previous: str, following: str) -> bool | None:
+    """``is_pronoun`` by the words before and after alone; None where it takes more of the text."""
+    if not following.isalpha() or following in ("is", "was") or previous in _POSSESSED:
+        return None
+    return False
 
 
-_POSSESSED = ("of", "is", "was", "were", "are", "be", "been", "than", "as", "not")
-_OPENS = re.compile(r"\s*(?:[\"'“‘(\[]|(?:all|own|many|much|few|most|two|only|then|now|once|not)\b)")
+_AND_HERS = re.compile(r"\s*(?:/|\b(?:or|and)\b)\s*hers\b", re.IGNORECASE)
+_ENDED = re.compile(r"\s?(?:\.(?!\s?\.|\w)|[;!?](?!\w)|\)(?!\w)|\s*$)")
+_PAUSED = re.compile(
+    r"\s?(?:[,:](?!\s*(?:er|uh|um|ah|well|like|so)\b)|--|—|–|\s-\s|[\"”’'](?=[\s.,;!?)]|$))", re.IGNORECASE
+)
+_POSSESSED = ("of", "is", "was", "were", "are", "be", "been", "than", "as", "not", "like")
+_ASIDE = re.compile(r"\s?,[^,.;]{1,30},")  # "of his, as it were, adventure"
+_IS = re.compile(r"\s+(?:is|was|IS|WAS)(?![\w/-])")
+_TO_KEEP = re.compile(r"\s+(?:alone\b|to\s+(?:make|keep|decide|have|give|take|use|choose|lose)\b)", re.IGNORECASE)
+_CLAUSE = re.compile(
+    r"\s+(?:(?:that|who|whom|whose|which|from|has|had|were|are|will|would|when|while|because|but|since|said|came|"
+    r"called|brought|gave|told|found|noticed)(?![\w-])|and\s+(?:he|she|they|i|we|was|is|had|has)\b)",
+    re.IGNORECASE,
+)
+_OWNED = re.compile(
+    r"\b(?:friends?|cousins?|colleagues?|co-?workers?|neighbou?rs?|relatives?|acquaintances?|classmates?|roommates?|"
+    r"favou?rites?|habits?|brothers?|sisters?|aunts?|uncles?|buddy|buddies|pals?|partners?|companions?|mates?|"
+    r"students?|clients?|hobby|hobbies|concerns?|ideas?)\s+of\s+$",
+    re.IGNORECASE,
+)
+_PREPOSITION = re.compile(
+    r"\s+(?:in|at|on|with|for|to|as|by|about|and|or|after|before|during)(?![\w-])", re.IGNORECASE
+)

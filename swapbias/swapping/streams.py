@@ -318,10 +318,28 @@ def _files(path: Path) -> list[Path]:
     if path.is_file():
         _format(path)  # refused if unknown
         return [path]
-    found = sorted(file for file in path.iterdir() if not file.name.startswith(".") and format_of(file))
-    if not found:
+    found = _within(path)
+    # A built corpus has a folder for each config, and a swapped one its parts in "data".
+    inner = {file.parent for file in path.rglob("*") if file.is_file()} if not found else set()
+    folders = sorted(one for one in inner if not _hidden(one.relative_to(path)) and _within(one))
+    if len(folders) > 1:
+        raise UsageError(f"{path} holds files in {_shown(folders)}. Give one of them.")
+    if not found and not folders:
         raise UsageError(f"{path} holds no files to swap, expected some of {known}. Give another folder.")
-    return found
+    return found or _within(folders[0])
+
+
+def _shown(folders: Sequence[Path]) -> str:
+    more = f" and {len(folders) - 8} more" if len(folders) > 8 else ""
+    return ", ".join(map(str, folders[:8])) + more
+
+
+def _within(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if not file.name.startswith(".") and format_of(file))
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _file_source(files: Sequence[Path], column: str) -> Source:

@@ -19,7 +19,16 @@ from swapbias.swapping.matching import Ints, Matcher, Matches, padded
 from swapbias.swapping.nouns import CUES, REASONS
 from swapbias.swapping.persons import WHOSE, Persons
 from swapbias.swapping.resolving import Resolver, SecondedResolver, WordResolver
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, clinical_terms, load_table
+from swapbias.swapping.table import (
+    COUNTED_BIRTHS,
+    DEMOGRAPHIC,
+    GLUED,
+    clinical_terms,
+    gender_columns,
+    load_table,
+    other_gender,
+    with_given_names,
+)
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -66,9 +75,10 @@ def _assembled(buffer: bytes, size: int, decided: Decided, lengths: Ints) -> pa.
 
 
 MODES = ("swap", "neutralise")
+_GENDERED = frozenset({"he", "she", "they", "xe", "ze", "male", "female", "man", "woman", "men", "women", "mother"})
 _BLOCK = 1 << 21  # bytes of text worked on at once: what is made of them stays in the processor's cache
 _FREED = 31 << 20  # bytes; glibc heeds no more than 32 MB
-RULES = "2"  # raised with any change of rules that changes results
+RULES = "3"  # raised with any change of rules that changes results
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,35 +124,43 @@ class Swapper:
         resolver: str | Resolver | None = None,
         whose: str = "everyone",
         spouses: str = "swap",
+        names: bool = False,
     ) -> None:
         """Prepare.
 
         Args:
-            table: ``resolved`` (each word by its context), ``paper`` (as published: "her" always becomes "his"), two
-                of he, she, they, xe and ze as ``she-they`` (verbs agree; no other words are swapped) or a CSV file
-                with a header of two groups and optionally ``neutral``.
+            table: ``resolved`` (each word by its context), ``paper`` (as published: "her" always becomes "his"),
+                ``race`` or ``age`` (of persons alone: "white count" stays), two of he, she, they, xe and ze as
+                ``she-they`` (verbs agree; no other words are swapped) or a CSV file with a header of two groups and
+                optionally ``neutral``.
             resolver: tells "his" from "him": the built-in one by default, or a model (Hub id or folder of a masked
                 language model or of a part-of-speech tagger), or an object with ``log_odds``.
             whose: ``everyone``: all gendered words; ``patient``: those of the patient of a clinical note, so that
                 relatives, clinicians, newborns and others keep theirs.
             spouses: with ``whose="patient"``, whether husbands and wives become each other (``swap``, so that the
                 couple stays of two genders or of one) or stay (``keep``, so that nothing but the patient changes).
+            names: swap given names as well, each with one of the other gender that was as common at about the same
+                time, of the same origin (births in the United States).
 
         Raises:
             UsageError: no such table, model, ``whose`` or ``spouses``; ``patient`` for a table of other groups than
                 male and female. ValueError: a broken table.
         """
-        self.table = load_table(table)
+        self.table = with_given_names(load_table(table)) if names else load_table(table)
         self.table_name = str(table)
         self.resolver_name = resolver if isinstance(resolver, str) else None
         self.resolver = _resolver(resolver)
-        self._clinical = list(clinical_terms())
+        # Of race or age every note is plausible; any table of genders has one of these.
+        self._clinical = list(clinical_terms()) if _GENDERED & self.table.terms.keys() else []
         self._terms = list(self.table.terms)
-        own = [term for term in self._clinical if term not in self.table.terms]
-        self._names = [*self._terms, *own]
+        self._names = [*self._terms, *(term for term in self._clinical if term.lower() not in self.table.terms)]
         self.whose, self.spouses = whose, spouses
         self._persons = self._prepared_persons()
-        self._matcher = Matcher(self._names, beside_digits=DEMOGRAPHIC | GLUED)
+        counted = {at: term for at, term in enumerate(self._names) if term in COUNTED_BIRTHS}
+        counted = {at: term for at, term in counted.items() if at >= len(self._terms)}
+        self._births = {at: COUNTED_BIRTHS[term][1] for at, term in counted.items()}
+        spelled = [COUNTED_BIRTHS[term][0] if at in counted else term for at, term in enumerate(self._names)]
+        self._matcher = Matcher(spelled, beside_digits=DEMOGRAPHIC | GLUED | {"g"})
         self._deciders = {mode: Decider(self.table, self.resolver, mode) for mode in MODES}
 
     def _prepared_persons(self) -> Persons | None:
@@ -179,12 +197,20 @@ class Swapper:
         return found
 
     def neutralise(self, texts: Iterable[str]) -> list[str]:
-        """The texts with every gendered term replaced by a neutral one or removed."""
+        """The texts with every gendered term replaced by a neutral one or removed; idempotent.
+
+        "he" and "she" are "they", with the verbs beside them; with the table ``paper`` "patient", as published.
+
+        >>> Swapper().neutralise(["He denies pain. His teeth were removed by her."])
+        ['They deny pain. Their teeth were removed by them.']
+        """
         found: list[str] = self.run(_listed(texts), "neutralise").texts.to_pylist()
         return found
 
     def augment(self, data: "Dataset", *, column: str = "text") -> "Dataset":
         """The rows followed by their swapped versions, told apart by the column ``version``.
+
+        A column of genders (``gender``, ``sex``) holds that of the version where anything was swapped.
 
         Raises:
             UsageError: no such column, or a column ``version`` that is there already.
@@ -199,7 +225,15 @@ class Swapper:
 
         def swapped(batch: Mapping[str, Any]) -> dict[str, Any]:
             known = batch["gender"] if self.whose == "patient" and "gender" in data.column_names else None
-            return {column: self.run(batch[column], "swap", genders=known).texts.to_pylist()}
+            done = self.run(batch[column], "swap", genders=known)
+            genders = gender_columns(batch) if set(self.groups) == {"male", "female"} else []
+            other = {
+                name: [
+                    other_gender(one) if times else one for one, times in zip(batch[name], done.replaced, strict=True)
+                ]
+                for name in genders
+            }
+            return {column: done.texts.to_pylist(), **other}
 
         both = [data, data.map(swapped, batched=True, keep_in_memory=True)]  # no copy in a cache
         names = ("original", "swapped")
@@ -247,6 +281,11 @@ class Swapper:
         rows = np.repeat(np.arange(size), np.diff(np.searchsorted(found.start, offsets)))
         own = found.term < len(self._terms)
         clinical = self._is_clinical[found.term]
+        for place in np.flatnonzero(np.isin(found.term, list(self._births))).tolist():
+            row_end = int(offsets[rows[place] + 1])
+            clinical[place] = bool(
+                self._births[int(found.term[place])].match(buffer, int(found.start[place]), row_end)
+            )
         mine = Matches(found.start[own], found.end[own], found.term[own])
         left = np.zeros((size, len(REASONS)), dtype=np.int32)
 
@@ -260,7 +299,7 @@ class Swapper:
 
         stays = partial(others, self._persons) if self._persons else None
         decided = self._deciders[mode].decide(buffer, offsets, mine, rows[own], stays)
-        times = np.bincount(found.term[clinical])
+        times = np.bincount(found.term[clinical], minlength=1)
         return Swapped(
             texts=pa.chunked_array([rebuilt(texts, buffer, offsets, decided)]),
             replaced=_counts(decided.rows, size),

@@ -1,14 +1,17 @@
 """Tables of terms to swap: what stands for what in the other group, and the neutral word for both."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from swapbias.errors import UsageError
 from swapbias.studies import corpus_dir, read_table, strict_rows
 
 BUILT_IN = ("resolved", "paper")
+OF_GROUPS = {"race": "swap_race.csv", "age": "swap_age.csv"}  # tables of other groups than genders, in group_packs
 PRONOUNS = ("he", "she", "they", "xe", "ze")  # any two make a table: "she-they"
 _ROLES = ("subject", "object", "possessive", "possessive_pronoun", "reflexive")
 _COLUMNS = ("male", "female", "neutral", "table", "note")
@@ -28,6 +31,7 @@ class Term:
         side: 0 for the first group of the table, 1 for the second.
         others: what it may become, as the table spells it; the first is taken where nothing decides.
         neutral: the word for both, aligned with ``others``; blank: it is removed.
+        given_name: whether it is a person's name, which a surname, a place or a test may have as well.
     """
 
     text: str
@@ -35,6 +39,7 @@ class Term:
     others: tuple[str, ...]
     neutral: tuple[str, ...]
     choices: frozenset[str] = frozenset()  # the others in lower case
+    given_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +112,35 @@ def _pronoun_table(name: str) -> SwapTable:
     return replace(table, neutral=False, plural=plural)
 
 
+def with_given_names(table: SwapTable) -> SwapTable:
+    """The table and pairs of given names as common as each other, at about the same time and of the same origin.
+
+    Raises:
+        UsageError: the table's groups are no genders, or it swaps as published.
+    """
+    if table.groups != ("male", "female") or not table.context:
+        raise UsageError(
+            f"{table.name} has the groups {' and '.join(table.groups)}: given names are swapped with male and "
+            "female, each word by its context. Use the table resolved."
+        )
+    rows = read_table(corpus_dir("gender_lexicon") / "given_names.csv", _NAME_COLUMNS)
+    named: dict[str, Term] = {}
+    for row in rows:
+        pair = row["male"], row["female"]
+        for side, (text, other) in enumerate((pair, pair[::-1])):
+            choices = frozenset({other.lower()})
+            named[text.lower()] = Term(text.lower(), side, (other,), (_NO_NAME,), choices, given_name=True)
+    terms = {**named, **table.terms}
+    digest = hashlib.sha256(f"{table.sha256} {sorted(terms)} {rows}".encode()).hexdigest()
+    return replace(table, terms=terms, sha256=digest)
+
+
+_NAME_COLUMNS = ("male", "female", "origin", "male_births", "female_births", "male_year", "female_year")
+_NO_NAME = "___"  # as MIMIC-IV writes a removed name
+
+
 def load_table(name: str | Path) -> SwapTable:
-    """A table by name (``resolved``, ``paper``, two pronouns as ``she-they``) or from a CSV file.
+    """A table by name (``resolved``, ``paper``, ``race``, ``age``, two pronouns as ``she-they``) or from a CSV file.
 
     Two of he, she, they, xe and ze become each other, and the verbs beside "they" agree with what stands there.
 
@@ -124,11 +156,11 @@ def load_table(name: str | Path) -> SwapTable:
         return _table(str(name), ("male", "female"), mine, context=name == "resolved")
     if _is_pronouns(str(name)):
         return _pronoun_table(str(name))
-    path = Path(name)
+    path = corpus_dir("group_packs") / OF_GROUPS[str(name)] if str(name) in OF_GROUPS else Path(name)
     if not path.is_file():
         raise UsageError(
-            f"No swap table {str(name)!r}: expected {' or '.join(BUILT_IN)}, two of {', '.join(PRONOUNS)} as "
-            "she-they, or a CSV file. Check the path."
+            f"No swap table {str(name)!r}: expected {' or '.join((*BUILT_IN, *OF_GROUPS))}, two of "
+            f"{', '.join(PRONOUNS)} as she-they, or a CSV file. Check the path."
         )
     header = _header(path)
     rows = read_table(path, header, optional=("neutral", "note", "table"))
@@ -173,7 +205,7 @@ def _table(name: str, groups: tuple[str, str], rows: Sequence[Mapping[str, str]]
             if other not in others:
                 others.append(other)
                 neutral.append(row.get("neutral", ""))
-    if {"m", "f"} <= found.keys():
+    if DEMOGRAPHIC & found.keys():
         _add_glued(found)
     terms = {
         text: Term(text, side, tuple(o), tuple(n), frozenset(map(str.lower, o)))
@@ -199,3 +231,32 @@ def clinical_terms() -> dict[str, str]:
     """Gender-specific clinical terms (pregnant, prostate) and their gender: reported, never swapped."""
     rows = read_table(corpus_dir("gender_lexicon") / "clinical_terms.csv", ("term", "group"))
     return {row["term"]: row["group"] for row in rows}
+
+
+# Clinical terms that count only with numbers behind their first letters: "G2P1", "para 2" and not "para-aortic".
+COUNTED_BIRTHS = {
+    "G#P#": ("g", re.compile(rb"g\s?\d{1,2}[\s,;-]{0,3}p\s?\d", re.IGNORECASE)),
+    "para": ("para", re.compile(rb"para\s{0,2}[:-]?\s{0,2}\d", re.IGNORECASE)),
+}
+
+_GENDER_COLUMN = re.compile(r"(?:(?:patient|subject|person|anchor)[ _]?)?(?:gender|sex)", re.IGNORECASE)
+_OTHER_GENDER = {"male": "female", "m": "f", "man": "woman", "boy": "girl"}
+_OTHER_GENDER |= {other: one for one, other in _OTHER_GENDER.items()}
+
+
+def gender_columns(names: Iterable[str]) -> list[str]:
+    """Those of the names that a column of patients' genders has: ``gender``, ``sex``, ``patient_sex``."""
+    return [name for name in names if _GENDER_COLUMN.fullmatch(name.strip())]
+
+
+def other_gender(value: Any) -> Any:
+    """The other gender, written alike; what names none is given back.
+
+    >>> other_gender("F"), other_gender("Male"), other_gender("unknown"), other_gender(None)
+    ('M', 'Female', 'unknown', None)
+    """
+    found = _OTHER_GENDER.get(value.strip().lower()) if isinstance(value, str) else None
+    if found is None:
+        return value
+    written = value.strip()
+    return found.upper() if written.isupper() else found.capitalize() if written[0].isupper() else found

@@ -146,7 +146,7 @@ def test_regimes_keep_ids_and_change_texts():
     texts = {name: [row["text"] for row in in_regime(notes, name, SWAPPER)] for name in RULES}
     assert texts["original"] == ["He saw his 45M son."]
     assert texts["swapped"] == ["She saw her 45F daughter."]
-    assert texts["neutralised"] == ["The patient saw the patient's 45 child."]
+    assert texts["neutralised"] == ["They saw their 45 child."]
     assert texts["augmented"] == [*texts["original"], *texts["swapped"]]
     both = in_regime(notes, "augmented", SWAPPER)
     assert [(row["note_id"], row["gender"]) for row in both] == [("1", "male"), ("1", "female")]

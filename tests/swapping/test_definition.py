@@ -10,20 +10,26 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from swapbias.swapping.agreement import agreeing, article_before
 from swapbias.swapping.deciding import as_written, in_case, is_phrase
 from swapbias.swapping.doubtful import JUDGES, Judged
 from swapbias.swapping.matching import fold, is_letter
 from swapbias.swapping.resolving import DOUBTFUL, NEAR, WINDOW, WordResolver, is_pronoun
 from swapbias.swapping.swapper import Swapper
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, clinical_terms
+from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms
 
 SWAPPERS = {name: Swapper(name) for name in ("resolved", "paper")}
 LETTER = r"[^\W\d_]"
+BIRTHS = re.compile(
+    rf"(?<!{LETTER})(?:g\s?\d{{1,2}}[\s,;-]{{0,3}}p\s?\d|(?<![0-9])para\s{{0,2}}[:-]?\s{{0,2}}(?<!para)\d)",
+    re.I | re.A,
+)
 TITLES = ("mr", "ms", "mrs", "miss")
 
 
 def pattern_of(table):
-    terms = sorted({*table.terms, *clinical_terms()}, key=len, reverse=True)
+    plain = clinical_terms().keys() - COUNTED_BIRTHS.keys()
+    terms = sorted({*table.terms, *plain}, key=len, reverse=True)
     spelled = "|".join(r"\s+".join(map(re.escape, term.split())) for term in terms)
     return re.compile(rf"(?<!{LETTER})(?:{spelled})(?!{LETTER})", re.IGNORECASE)
 
@@ -69,8 +75,9 @@ def possessive(written, word, rest):
 
 def slow(text, name, mode):
     """(text, replaced, doubtful, specific, side, terms, doubts) of one text."""
-    table, done, at = SWAPPERS[name].table, "", 0
-    terms, doubts, specific, sides = Counter(), Counter(), 0, 0
+    table, edits, at = SWAPPERS[name].table, {}, 0
+    specific = len(BIRTHS.findall(text))
+    terms, doubts, sides = Counter(), Counter(), 0
     for found in PATTERNS[name].finditer(text):
         written, (start, end) = found.group(), found.span()
         low = " ".join(written.lower().split())
@@ -81,7 +88,8 @@ def slow(text, name, mode):
         term = table.terms.get(low)
         if term is None:
             continue
-        before, after = text[max(0, start - WINDOW) : start], text[end : end + WINDOW]
+        before = text[:start].encode()[-WINDOW:].decode(errors="ignore")
+        after = text[end:].encode()[:WINDOW].decode(errors="ignore")
         judge = JUDGES.get(low) if table.context else None
         judged = judge(written, before[-NEAR:], after[:NEAR]) if judge else Judged(True)
         choice, doubt = choice_of(term, before, after, table) if judged.swap else (0, "")
@@ -91,6 +99,12 @@ def slow(text, name, mode):
         target = (term.others if mode == "swap" else term.neutral)[choice]
         terms[f"{low} -> {target.lower() or '(removed)'}"] += 1
         sides += 2 * term.side - 1
+        verbs, doubt = agreeing(written, before, after, plural=True) if target == "they" else ((), "")
+        doubts.update([doubt] if doubt else [])
+        for verb in verbs:
+            if verb.old.lower() not in table.terms:
+                edits.setdefault(end + verb.start, (end + verb.end, verb.new))
+                terms[f"{verb.old.lower()} -> {verb.new.lower()}"] += 1
         word, taken = possessive(written, cased(term, written, target), text[end:])
         end += taken
         if not word:
@@ -99,8 +113,15 @@ def slow(text, name, mode):
                 start -= 1
             elif (start == at or text[start - 1] in "\n(") and text[end : end + 1] == " ":
                 end += 1
+        edits[start], at = (end, word), end
+        change = article_before(text[:start], text[start : start + 20], word or text[end : end + 20])
+        if change and table.context:
+            edits[start + change[0]] = start + change[0] + len(change[1]), change[2]
+            terms[f"{change[1].lower()} -> {change[2].lower()}"] += 1
+    done, at = "", 0
+    for start, (end, word) in sorted(edits.items()):
         done, at = done + text[at:start] + word, end
-    return done + text[at:], terms.total(), doubts.total(), specific, int(np.sign(sides)), terms, doubts
+    return done + text[at:], len(edits), doubts.total(), specific, int(np.sign(sides)), terms, doubts
 
 
 def check(texts, name, mode):
@@ -155,6 +176,17 @@ FILLERS = [
     "[**Name**]",
     "___",
     "don't",
+    "G2P1",
+    "para 2",
+    "para2",
+    "a",
+    "an",
+    "infant",
+    "para-aortic",
+    "is",
+    "has",
+    "walks",
+    "also",
     "\n",
     "\t",
     "\x0c",
@@ -223,10 +255,10 @@ def test_decisions_that_are_looked_up_are_few_and_forgotten_in_time(monkeypatch)
     texts = [f"gave her {word} and took her {word}" for word in ("books", "pills", "books")]
     first = swapper.swap(texts)
     known = swapper._deciders["swap"]._known
-    assert len(known) == 4  # gave/took x books/pills
-    monkeypatch.setattr("swapbias.swapping.deciding._KNOWN", 3)
+    assert len(known) == 8  # gave/took x books/pills, and each with the word behind
+    monkeypatch.setattr("swapbias.swapping.deciding._KNOWN", 7)
     assert swapper.swap([*texts, "said her name"]) == [*first, "said his name"]
-    assert len(known) == 5  # it was emptied before the five were learnt
+    assert len(known) == 9  # it was emptied before the nine were learnt
 
 
 def test_no_possessive_reaches_into_the_next_row():

@@ -196,6 +196,46 @@ def test_pairs_take_the_notes_own_ids(tmp_path):
     assert done.totals.rows_left_out == 1
 
 
+def test_the_files_of_a_built_corpus_are_found_in_its_folders(tmp_path):
+    for config in ("pairs", "original"):
+        (tmp_path / "corpus" / config).mkdir(parents=True)
+        write_parquet(tmp_path / "corpus" / config / "train.parquet", {"text": ["he"]})
+    with pytest.raises(UsageError, match=r"corpus/original.*corpus/pairs.*Give one of them"):
+        run(tmp_path / "corpus", tmp_path / "out")
+    (tmp_path / "corpus/original/train.parquet").unlink()
+    rows, _ = run(tmp_path / "corpus", tmp_path / "again")
+    assert [row["text"] for row in rows] == ["she"]
+
+
+def test_a_column_of_genders_tells_that_of_the_swapped_text(tmp_path):
+    columns = {
+        "sex": ["F", "M", "U", "F"],
+        "text": ["she", "he", "her leg", "no one"],
+        "patient_gender": ["Female", "male", "", None],
+    }
+    source = write_parquet(tmp_path / "a.parquet", columns)
+    rows, _ = run(source, tmp_path / "augmented", mode="augment")
+    assert [row["sex"] for row in rows] == ["F", "M", "M", "F", "U", "U", "F", "F"]  # nothing is swapped in the last
+    assert [row["patient_gender"] for row in rows] == ["Female", "Male", "male", "female", "", "", None, None]
+    rows, done = run(source, tmp_path / "pairs", mode="pairs")
+    assert [row["sex"] for row in rows] == ["F", "M", "M", "F", "U", "U"]
+    assert done.totals.rows_left_out == 1
+    rows, _ = run(source, tmp_path / "neutral", mode="neutralise")
+    assert [row["sex"] for row in rows] == ["F", "M", "U", "F"]
+
+
+def test_implausible_rows_are_left_out_on_request(tmp_path):
+    texts = ["She had a mammogram.", "He is G2P1.", "She has para-aortic nodes.", "Tamsulosin.", "He left."]
+    source = write_csv(tmp_path / "a.csv", {"text": texts})
+    for mode, kept, left in (("swap", [2, 4], 3), ("pairs", [2, 2, 4, 4], 2), ("augment", [0, 1, 2, 2, 3, 4, 4], 3)):
+        done = swap_files(Job(str(source), mode=mode, plausible=True), tmp_path / mode)
+        rows = pq.read_table(tmp_path / mode / "data").to_pylist()
+        assert [row["swapbias_specific"] for row in rows] == [int(at in (0, 1, 3)) for at in kept]
+        assert done.totals.rows_implausible == left
+    assert done.totals.rows_specific == 3
+    assert done.totals.specific_terms == {"mammogram": 1, "G#P#": 1, "tamsulosin": 1}
+
+
 def test_a_text_with_as_many_words_of_both_sides_has_no_group(tmp_path):
     rows, _ = run(write_csv(tmp_path / "a.csv", {"text": ["he and she"]}), tmp_path / "out", mode="pairs")
     assert [row["group"] for row in rows] == ["", ""]

@@ -4,6 +4,7 @@ import csv
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
+from swapbias.studies import corpus_dir
 from swapbias.swapping.doubtful import ALWAYS
 from swapbias.swapping.matching import Matcher, padded
-from swapbias.swapping.resolving import WordResolver
+from swapbias.swapping.resolving import WordResolver, is_pronoun
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import GLUED, clinical_terms, load_table
 
@@ -58,10 +60,26 @@ SWAPS = {
     "The coat is his": "The coat is hers",
     "made her sick, left her unable to walk, kept her NPO": "made him sick, left him unable to walk, kept him NPO",
     "the ladies' room, boys' names, women's": "the gentlemen's room, girls' names, men's",
+    "Brigham and Women's Hospital, Women & Infants, women's shoes": (
+        "Brigham and Women's Hospital, Women & Infants, men's shoes"
+    ),
+    "Our Lady of Lourdes; Sisters of Mercy; a lady": "Our Lady of Lourdes; Sisters of Mercy; a gentleman",
+    "Her2/neu, her-2, Her 2 positive, her 2 sons": "Her2/neu, her-2, Her 2 positive, his 2 daughters",
+    "We asked her son and told her doctor": "We asked his daughter and told his doctor",
+    "GENITOURINARY (FEMALE): normal": "GENITOURINARY (MALE): normal",
+    "F 45 with cough. WF 45 with pain. Pt M 60.": "M 45 with cough. WM 45 with pain. Pt F 60.",
+    "M, 54, with pain; Smith, J (M), a 45 yo (F)": "F, 54, with pain; Smith, J (F), a 45 yo (M)",
+    "BM 3 today, Type F 45, F32.9, Score (M) 45": "BM 3 today, Type F 45, F32.9, Score (M) 45",
+    "angle of His, fasciculus of His, “[t]his”": "angle of His, fasciculus of His, “[t]his”",
     "the gentlemen’s room, policewomen, ma'am": "the ladies’ room, policemen, sir",
 }
 NEUTRAL = {
-    "He saw her leg; SHE left.": "The patient saw the patient's leg; THE PATIENT left.",
+    "He saw her leg; SHE left.": "They saw their leg; THEY left.",
+    "He denies pain, she has a cough and takes pills.": "They deny pain, they have a cough and take pills.",
+    "His teeth were removed by her.": "Their teeth were removed by them.",
+    "She's 45F; she's been ill, he hurt himself.": "They're 45; they've been ill, they hurt themself.",
+    "Is she here? The book is hers. HE DOES NOT SMOKE.": "Are they here? The book is theirs. THEY DO NOT SMOKE.",
+    "She said that the nurse comes. He also often walks.": "They said that the nurse comes. They also often walk.",
     "a 45 year old male, presents": "a 45 year old, presents",
     "a male patient": "a patient",
     "Male patient": "patient",
@@ -82,6 +100,61 @@ def test_a_text_is_neutralised_without_gaps(text):
 def test_the_paper_table_does_what_the_paper_did():
     assert PAPER.swap(["She gave her his card. Sex: M"]) == ["He gave his her card. Sex: F"]
     assert PAPER.neutralise(["He told his wife, a male. Sex: F"]) == ["Patient told its wife, a. Sex:"]
+
+
+RACES = {
+    "A 45-year-old white male with a white count of 12 and black stool": (
+        "A 45-year-old black male with a white count of 12 and black stool"
+    ),
+    "Race: White. Dr. White saw a black, obese woman; white matter, Black's test": (
+        "Race: Black. Dr. White saw a white, obese woman; white matter, Black's test"
+    ),
+    "A Caucasian man, an African American woman; 45 yo WM, BM 3": (
+        "An African American man, a Caucasian woman; 45 yo BM, BM 3"
+    ),
+    "The patient is white. The urine is white. Mr. Black, black box": (
+        "The patient is black. The urine is white. Mr. Black, black box"
+    ),
+}
+
+
+def test_words_for_race_and_age_are_swapped_of_people_alone():
+    assert Swapper("race").swap(RACES) == list(RACES.values())
+    age = Swapper("age")
+    assert age.groups == ("younger", "older")
+    assert age.swap(["A young man with an older sister; elderly gait."]) == [
+        "An elderly man with an older sister; elderly gait."
+    ]
+
+
+def test_given_names_become_names_as_common_of_the_same_origin():
+    own = Swapper(names=True)
+    text = "Mr. Robert Smith was seen with Maria. Smith, Jennifer. Dr. James Miller, St. John's, Amy Jones, MD, JOHN"
+    told = own.run([text])
+    (new,) = told.texts.to_pylist()
+    assert new == text.replace("Mr. Robert", "Ms. Mary").replace("Maria", "Jose").replace("Jennifer", "Daniel")
+    assert own.swap([new]) == [text]
+    assert told.terms == {"a given name -> another": 3, "mr -> ms": 1}  # and no name of a patient
+    assert SWAPPER.swap(["Robert called."]) == ["Robert called."]
+    assert own.neutralise(["Robert called."]) == ["___ called."]
+    assert own.sha256 != SWAPPER.sha256
+    with pytest.raises(UsageError, match="black and white: given names are swapped with male and female"):
+        Swapper("race", names=True)
+    with (corpus_dir("gender_lexicon") / "given_names.csv").open(encoding="utf-8") as handle:
+        pairs = list(csv.DictReader(handle))
+    ratios = [int(pair["male_births"]) / int(pair["female_births"]) for pair in pairs]
+    assert np.median(np.abs(np.log(ratios))) < np.log(1.2)
+    assert np.median([abs(int(pair["male_year"]) - int(pair["female_year"])) for pair in pairs]) <= 2
+    names = [pair[side].lower() for pair in pairs for side in ("male", "female")]
+    assert len(set(names)) == len(names) > 600
+    assert not set(names) & set(SWAPPER.table.terms)
+
+
+def test_articles_fit_the_new_word():
+    text = "an uncle, a male infant, A MALE INFANT, a male 80-year-old, an heir, a he"
+    wanted = "a relative, an infant, AN INFANT, an 80-year-old, a beneficiary, a they"
+    assert SWAPPER.neutralise([text]) == [wanted]
+    assert PAPER.neutralise(["a male infant"]) == ["a infant"]  # as published
 
 
 def test_the_report_counts_by_hand():
@@ -120,6 +193,25 @@ def test_rows_of_a_batch_are_apart():
     ]
     assert SWAPPER.swap(texts) == [SWAPPER.swap([text])[0] for text in texts]
     assert SWAPPER.neutralise(texts) == [SWAPPER.neutralise([text])[0] for text in texts]
+
+
+def test_his_is_hers_only_where_no_noun_can_follow():
+    found = Counter()
+    for line in (Path(__file__).parent / "his_or_hers.txt").read_text(encoding="utf-8").splitlines():
+        marked = re.findall(r"\[(hers?)\]", line, re.IGNORECASE)
+        given = re.sub(r"\[(h)ers?\]", lambda one: "His" if one[1] == "H" else "his", line, flags=re.IGNORECASE)
+        told = re.findall(r"\bhers?\b", SWAPPER.swap([given])[0], re.IGNORECASE)
+        found.update((word.lower(), new.lower()) for word, new in zip(marked, told, strict=True))
+    assert found.total() == 145
+    assert found["her", "hers"] == 0
+    assert found["hers", "hers"] >= 0.65 * (found["hers", "hers"] + found["hers", "her"])
+
+
+def test_no_his_of_real_reports_becomes_hers(reports):
+    told = [is_pronoun(text[max(0, one.start() - 100) : one.start()], text[one.end() : one.end() + 100])
+            for text in reports for one in re.finditer(r"\bhis\b", text, re.IGNORECASE)]  # fmt: skip
+    assert len(told) > 240
+    assert not any(told)  # read one by one: none stands for a noun
 
 
 def test_arrow_types_slices_and_chunks_are_kept():
@@ -165,10 +257,11 @@ def test_blocks_do_not_change_results(monkeypatch):
 # --- invariances ---------------------------------------------------------------------------------------
 
 # Terms whose way back needs no context: "him" becomes "her", which must be told from "his" by what stands beside it.
+PEOPLE = ("man", "men", "women", "lady", "gentleman", "sisters", "brothers", "daughters", "sons", "fathers")
 INVERTIBLE = sorted(
     text
     for text, term in SWAPPER.table.terms.items()
-    if SWAPPER.table.invertible(text) and not {text, *term.choices} & (ALWAYS - {"man", "men"})
+    if SWAPPER.table.invertible(text) and not {text, *term.choices} & (ALWAYS - {*PEOPLE})
 )
 FILLERS = ["pain", "the", "élève", "45", "(", ")", ",", ".", "—", "\n", "’s", "-", "über", "Mitral", "123", "日本"]
 WORDS = st.sampled_from([*INVERTIBLE, *FILLERS])
@@ -240,7 +333,7 @@ def test_a_table_of_ones_own(tmp_path):
     )
     own = Swapper(path)
     assert own.groups == ("young", "old")
-    assert own.swap(["A Boy  King, a YOUTH; ♂ Él"]) == ["A Old king, a SENIOR; ♀ élla"]
+    assert own.swap(["A Boy  King, a YOUTH; ♂ Él"]) == ["An Old king, a SENIOR; ♀ élla"]
     assert own.run(["seniors senior"]).sides.tolist() == [1]
 
 

@@ -193,9 +193,7 @@ class LoggedScorer(AnsweringScorer):
             UsageError: answers whose text must not be kept: a log holds it.
         """
         if not text:
-            raise UsageError(
-                "A log holds text of answers; of credentialed notes none is kept. Ask the model."
-            )
+            raise UsageError("A log holds text of answers; of credentialed notes none is kept. Ask the model.")
         path = folder / ANSWERS
         if path not in self.logs and not path.exists():
             lines = (json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in self.answers.values())
