@@ -11,13 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from swapbias.builders._clinical_notes_text import Template, draw_open_text, note_tables, pick, written_for
+from swapbias.builders._clinical_notes_text import (
+    Evidence,
+    Template,
+    draw_evidence,
+    draw_open_text,
+    note_tables,
+    written_for,
+)
 from swapbias.errors import UsageError
 from swapbias.notes import CELLS, NAME, NOTE_COLUMNS, SPLITS, Cell, check_phenotype, named_sizes, published_sizes
 from swapbias.studies import corpus_dir, read_table
 
 LEAK = "leak"
-SENTENCES = 2  # evidence sentences in a note
+SENTENCES = 2  # of evidence in each of its two places
 OTHER = {"female": "male", "male": "female"}
 UNINFORMATIVE = ("any", "uninformative")
 T = TypeVar("T")
@@ -145,23 +152,19 @@ def _cell(
     order = _shuffled(tables.templates, random.Random(f"{key}/templates"))
     for index in range(count):
         planted = LEAK if index < leaks else ""
-        pool = tables.sentences[UNINFORMATIVE if planted else (phenotype, label)]
+        pool = tables.evidence[UNINFORMATIVE if planted else (phenotype, label)]
         note = f"{key}/{gender}/{label}/{index}"
-        evidence = _evidence(pool, f"{key}/{LEAK}/{index}" if planted else note)
+        rng = random.Random(f"{key}/{LEAK}/{index}/evidence" if planted else f"{note}/evidence")
+        evidence = draw_evidence(pool, SENTENCES, rng)
         template = order[index % len(order)]
-        yield _Draw(split, gender, label, planted, template, _unseen(template, evidence, note, seen))
+        yield _Draw(split, gender, label, planted, template, _unseen(template, evidence, gender, note, seen))
 
 
-def _evidence(pool: Sequence[str], key: str) -> list[str]:
-    left, rng = list(pool), random.Random(f"{key}/evidence")
-    return [pick(left, rng) for _ in range(SENTENCES)]
-
-
-def _unseen(template: Template, evidence: Sequence[str], key: str, seen: set[str]) -> str:
+def _unseen(template: Template, evidence: Sequence[Evidence], gender: str, key: str, seen: set[str]) -> str:
     """An open text that no note has yet; equal ones are as good as impossible, and drawn again."""
     text, attempt = "", 0
     while not text or text in seen:
-        text = draw_open_text(template, evidence, note_tables(), random.Random(f"{key}/{attempt}/fills"))
+        text = draw_open_text(template, evidence, gender, note_tables(), random.Random(f"{key}/{attempt}/patient"))
         attempt += 1
     seen.add(text)
     return text

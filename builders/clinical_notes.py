@@ -7,8 +7,6 @@ from pathlib import Path
 from swapbias.builders._clinical_notes_synthetic import synthetic_notes
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.notes import (
-    MIMIC3,
-    MIMIC4,
     NAME,
     NOTE_COLUMNS,
     OWN,
@@ -105,14 +103,14 @@ def _labelled(kind: str, folder: Path) -> Notes:
     return Notes(kind, tuple(with_genders(local_notes(folder), swapper)), swapper)
 
 
-def _annotated(folder: Path) -> Notes:
-    """The labelled notes of MIMIC-III.
+def _of_mimic(kind: str, folder: Path) -> Notes:
+    """The notes of MIMIC-III by their annotations, those of MIMIC-IV by the codes of their admission.
 
     Raises:
-        UpstreamMissingError: there are no annotations in the folder; all notes can still be built.
+        UpstreamMissingError: neither lies in the folder; all notes can still be built.
     """
     try:
-        return _labelled(MIMIC3, folder)
+        return _labelled(kind, folder)
     except UsageError as error:
         raise UpstreamMissingError(str(error)) from error
 
@@ -132,9 +130,7 @@ def _local(folder: Path) -> tuple[Config, ...]:
         split="train",
         stream=True,
     )
-    if kind == MIMIC4:  # carries no phenotype labels
-        return (every,)
-    return (every, *_configs(kind, PHENOTYPES, cache(partial(_annotated, folder))))
+    return (every, *_configs(kind, PHENOTYPES, cache(partial(_of_mimic, kind, folder))))
 
 
 CORPUS = Corpus(

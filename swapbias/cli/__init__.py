@@ -161,9 +161,14 @@ def build(
     for name in names:
         load_corpus(name)  # an unknown name is refused before anything is written
     for name in names:
+        left_out: dict[str, list[str]] = {}
         for built in building.build(name, folder, data=data):
-            what = f"left out: {built.left_out}" if built.left_out else f"{built.rows} rows"
-            out.print(f"{built.corpus} {built.config}: {what}", soft_wrap=True, markup=False)
+            if built.left_out:
+                left_out.setdefault(built.left_out, []).append(built.config)
+            else:
+                out.print(f"{name} {built.config}: {built.rows} rows", soft_wrap=True, markup=False)
+        for reason, configs in left_out.items():
+            out.print(f"{name} {', '.join(configs)}: left out: {reason}", soft_wrap=True, markup=False)
     out.print(f"Built in {folder}", soft_wrap=True, markup=False)
 
 

@@ -1,8 +1,6 @@
-from .annotated import (
-    MIMIC3 as MIMIC3,
-    MIMIC4 as MIMIC4,
+from .annotated import STREAM_COLUMNS as STREAM_COLUMNS
+from .folder import (
     OWN as OWN,
-    STREAM_COLUMNS as STREAM_COLUMNS,
     kind_of_folder as kind_of_folder,
     local_notes as local_notes,
     stream_notes as stream_notes,

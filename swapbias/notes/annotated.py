@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swapbias.errors import UsageError
-from swapbias.files import SUFFIXES
-from swapbias.notes.own import own_files, own_notes
 from swapbias.notes.rows import GENDERS, NOTE_COLUMNS, SPLITS, Cell, csv_header, csv_rows, published_sizes
 
 STREAM_COLUMNS = (
@@ -303,86 +301,3 @@ def _of_phenotype(
             row = {**note, "phenotype": phenotype, "label": labels[key][phenotype]}
             rows.append({name: row.get(name, "") for name in NOTE_COLUMNS})
     return rows
-
-
-MIMIC3, MIMIC4, OWN = "mimic3", "mimic4", "own"
-_MIMIC_FILES = ("noteevents", "discharge", "patients")
-
-
-def kind_of_folder(folder: Path) -> str:
-    """``mimic3``, ``mimic4`` or ``own``, by the names of the files.
-
-    Raises:
-        UsageError: none of them, saying what was looked for.
-    """
-    if folder.is_dir():
-        patients = find_table(folder, "patients")
-        if find_table(folder, "noteevents") and patients:
-            return MIMIC3
-        if find_table(folder, "discharge"):
-            return MIMIC4
-    elif folder.name.lower().split(".")[0] in _MIMIC_FILES:
-        raise UsageError(f"{folder} is one file of MIMIC, expected its folder. Give the folder that holds it.")
-    if own_files(folder):
-        return OWN
-    raise UsageError(
-        f"{folder}: no clinical notes. Looked for NOTEEVENTS.csv and PATIENTS.csv (MIMIC-III), discharge.csv "
-        f"(MIMIC-IV-Note), a file ending in {', '.join(SUFFIXES)}, or train and test files of that kind. "
-        "Give a folder or file like that."
-    )
-
-
-def stream_notes(folder: Path) -> Iterator[dict[str, str]]:
-    """Every note of a MIMIC folder, one at a time: memory does not grow with the files.
-
-    Keys: note_id, subject_id, hadm_id, note_type, charttime, gender (blank where the patient is not known),
-    credentialed (``True``), text. Notes of MIMIC-III that are marked as an error are left out.
-
-    Raises:
-        UsageError: no MIMIC folder. ValueError: a missing column, or a file that is no readable CSV.
-    """
-    kind = kind_of_folder(folder)
-    if kind == MIMIC3:
-        return (note for note, _ in mimic3_notes(*_mimic3_files(folder)))
-    if kind == MIMIC4:
-        return mimic4_notes(_table(folder, "discharge"), find_table(folder, "patients"))
-    raise UsageError(f"{folder} holds own notes, not MIMIC. Use own_notes.")
-
-
-def annotated_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
-    """Note rows of the annotated notes of MIMIC-III, for the four phenotypes, split by subject.
-
-    Raises:
-        UsageError: no MIMIC-III folder, or no annotation file in it. ValueError: a broken file.
-    """
-    kind = kind_of_folder(folder)
-    if kind == MIMIC4:
-        raise UsageError(
-            f"{folder} holds MIMIC-IV notes, which can be swapped and built but carry no phenotype labels. "
-            "Give a file of your own with the columns text and label."
-        )
-    if kind != MIMIC3:
-        raise UsageError(f"{folder} holds own notes, not MIMIC-III. Use own_notes.")
-    return labelled_notes(folder, *_mimic3_files(folder), seed=seed)
-
-
-def local_notes(folder: Path, *, seed: int = 0, labelled: bool = True) -> list[dict[str, str]]:
-    """Labelled note rows of whatever the folder or file holds: annotated MIMIC-III notes, or own ones.
-
-    Raises:
-        UsageError: nothing of the kind there, or notes without labels. ValueError: a broken file.
-    """
-    if kind_of_folder(folder) == OWN:
-        return own_notes(folder, labelled=labelled)
-    return annotated_notes(folder, seed=seed)
-
-
-def _mimic3_files(folder: Path) -> tuple[Path, Path]:
-    return _table(folder, "noteevents"), _table(folder, "patients")
-
-
-def _table(folder: Path, name: str) -> Path:
-    path = find_table(folder, name)
-    if path is None:  # removed since the folder was looked at
-        raise UsageError(f"{folder}: {name}.csv is gone. Put it back.")
-    return path

@@ -18,7 +18,7 @@ from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.predictions import RANDOM_DIRECT
 from swapbias.hub import corpora as building
 from swapbias.measures.measure import MEASURES
-from swapbias.notes.annotated import stream_notes
+from swapbias.notes.folder import stream_notes
 from swapbias.notes.regimes import Notes, counterfactual_pairs, in_regime, with_genders
 from swapbias.notes.rows import NOTE_COLUMNS
 from swapbias.privacy import credentialed

@@ -329,10 +329,10 @@ def test_carrier_phrases_have_five_alternatives_and_hold_no_gendered_word():
 
 def test_no_carrier_phrase_stands_in_an_evidence_sentence():
     tables = note_tables()
-    for found in tables.sentences.values():
-        for sentence in found:
+    for found in tables.evidence.values():
+        for one in found:
             for gender in ("female", "male"):
-                text = written_for(gender, sentence, tables)
+                text = written_for(gender, one.sentence, tables)
                 assert reworded(text, 1) == text
 
 
@@ -341,10 +341,10 @@ def test_every_synthetic_note_changes_in_three_places_and_keeps_its_evidence(pai
     assert min(len(_carriers().findall(row["text"])) for row in pairs) >= 3
     tables = note_tables()
     evidence = [
-        written_for(gender, sentence, tables)
+        written_for(gender, one.sentence, tables)
         for gender in ("female", "male")
-        for found in tables.sentences.values()
-        for sentence in found
+        for found in tables.evidence.values()
+        for one in found
     ]
     for row in pairs[::40]:
         text = reworded(row["text"], wording)

@@ -5,6 +5,8 @@ import gzip
 import random
 from dataclasses import dataclass
 
+from swapbias.notes.rows import PHENOTYPES
+
 NOTE_COLUMNS = (
     "ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME", "CATEGORY", "DESCRIPTION", "CGID",
     "ISERROR", "TEXT",
@@ -127,8 +129,13 @@ def _write_annotations(folder, annotated, by_row):
         writer.writerows(annotated)
 
 
+# Of one admission in five each: its codes, and the phenotypes that they stand for, by hand from Quan et al. (2005).
+CODES = ((("F329", 10), ("I10", 10)), (("30390", 9),), (("4019", 9), ("E119", 10)), (("F1120", 10), ("29570", 9)), ())
+CODED = (("depression",), ("alcohol_abuse",), (), ("substance_abuse", "psychiatric_disorders"), ())
+
+
 def write_mimic4(folder, *, notes=200, seed=0, megabytes=None, gz=False):
-    """discharge.csv in ``note/`` and patients.csv in ``hosp/``."""
+    """discharge.csv in ``note/``, patients and diagnoses_icd in ``hosp/``; every fifth admission has no code."""
     rng = random.Random(f"mimic4/{seed}")
     for part in ("note", "hosp"):
         (folder / part).mkdir(parents=True, exist_ok=True)
@@ -151,4 +158,14 @@ def write_mimic4(folder, *, notes=200, seed=0, megabytes=None, gz=False):
         writer.writerows(
             (subject, _gender(subject), 60, 2180, "2008 - 2010", "") for subject in range(number // 2 + 1)
         )
-    return Written(rows=number, labels={})
+    labels = {}
+    with _opened(folder / "hosp" / "diagnoses_icd.csv", gz) as handle:
+        writer = csv.writer(handle)
+        writer.writerow(("subject_id", "hadm_id", "seq_num", "icd_code", "icd_version"))
+        for one in range(1, number + 1):
+            for place, (code, version) in enumerate(CODES[one % len(CODES)], start=1):
+                writer.writerow((one // 2, 200 + one, place, code, version))
+            for phenotype in CODED[one % len(CODES)] or (PHENOTYPES if CODES[one % len(CODES)] else ()):
+                label = "positive" if CODED[one % len(CODES)] else "negative"
+                labels[phenotype, f"{one // 2}-DS-{one}"] = label
+    return Written(rows=number, labels=labels)

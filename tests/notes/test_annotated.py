@@ -10,12 +10,11 @@ from swapbias.errors import UsageError
 from swapbias.notes.annotated import (
     Vote,
     affordable,
-    annotated_notes,
     decided,
-    kind_of_folder,
     split_notes,
-    stream_notes,
 )
+from swapbias.notes.codes import coded, coded_notes
+from swapbias.notes.folder import kind_of_folder, local_notes, stream_notes
 from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES
 from tests.notes.mimic import write_mimic3, write_mimic4
 
@@ -55,8 +54,6 @@ def test_mimic4_notes_come_back_with_the_patients_gender(tmp_path, gz):
     assert [row["gender"] for row in found[:3]] == ["female", "male", "male"]
     assert {row["credentialed"] for row in found} == {"True"}
     assert {row["note_type"] for row in found} == {"DS"}
-    with pytest.raises(UsageError, match="can be swapped and built but carry no phenotype labels"):
-        annotated_notes(tmp_path)
     for path in (tmp_path / "hosp").iterdir():
         path.unlink()
     assert {row["gender"] for row in stream_notes(tmp_path)} == {""}
@@ -124,7 +121,7 @@ def test_an_unknown_folder_says_what_was_looked_for(tmp_path):
 def test_annotated_notes_have_the_labels_that_were_planted(tmp_path, by_row):
     planted = write_mimic3(tmp_path, notes=120, by_row=by_row).labels
     texts = {row["note_id"]: row["text"] for row in stream_notes(tmp_path)}
-    rows = annotated_notes(tmp_path)
+    rows = local_notes(tmp_path)
     assert all(tuple(row) == NOTE_COLUMNS for row in rows)
     assert {row["credentialed"] for row in rows} == {"True"}
     for row in rows:
@@ -153,27 +150,27 @@ def test_votes_are_counted_by_majority_with_ties_positive():
 def test_without_a_none_column_a_note_with_only_zeros_is_negative(mimic3):
     folder, _ = mimic3
     path = folder / "annotations.csv"
-    before = annotated_notes(folder)
+    before = local_notes(folder)
     with path.open(newline="") as handle:
         rows = list(csv.DictReader(handle))
     with path.open("w", newline="") as handle:
         writer = csv.DictWriter(handle, [name for name in rows[0] if name != "None"], extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)
-    assert annotated_notes(folder) == before
+    assert local_notes(folder) == before
 
 
 def test_splits_share_no_subject_and_the_seed_decides_them(mimic3):
     folder, _ = mimic3
-    rows = annotated_notes(folder)
+    rows = local_notes(folder)
     for phenotype in PHENOTYPES:
         train, test = (
             {row["subject_id"] for row in rows if (row["phenotype"], row["split"]) == (phenotype, split)}
             for split in ("train", "test")
         )
         assert not train & test
-    assert annotated_notes(folder) == rows
-    assert annotated_notes(folder, seed=1) != rows
+    assert local_notes(folder) == rows
+    assert local_notes(folder, seed=1) != rows
 
 
 def test_a_split_with_too_few_notes_shrinks_in_proportion():
@@ -200,7 +197,7 @@ def test_the_first_report_of_an_admission_stands_for_its_discharge_summaries(tmp
         writer = csv.DictWriter(handle, rows[0])
         writer.writeheader()
         writer.writerows([addendum, *rows, second])
-    ids = {row["note_id"] for row in annotated_notes(tmp_path)}
+    ids = {row["note_id"] for row in local_notes(tmp_path)}
     assert third["ROW_ID"] in ids
     assert not ids & {"900", "901"}
 
@@ -211,14 +208,71 @@ def test_annotations_that_cannot_be_used_say_why(mimic3):
     text = path.read_text()
     path.write_text(text.replace(",0,0", ",0,maybe", 1))
     with pytest.raises(ValueError, match=r"annotations.csv: row \d+, column .* 'maybe', expected 0 or 1"):
-        annotated_notes(folder)
+        local_notes(folder)
     path.write_text(text.splitlines()[0] + "\n1,2,,Nursing Notes,0,0,1,0,0,0,0,0\n")
     with pytest.raises(ValueError, match="none of its 1 notes stands in NOTEEVENTS"):
-        annotated_notes(folder)
+        local_notes(folder)
     (folder / "again.csv").write_text(text)
     with pytest.raises(UsageError, match=r"annotation files found: again.csv, annotations.csv, expected one CSV"):
-        annotated_notes(folder)
+        local_notes(folder)
     for name in ("again.csv", "annotations.csv"):
         (folder / name).unlink()
     with pytest.raises(UsageError, match="annotation files found: none"):
-        annotated_notes(folder)
+        local_notes(folder)
+
+
+# --- diagnosis codes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "version", "wanted"),
+    [
+        ("F32.9", "10", {"depression"}),
+        ("F329", "10", {"depression"}),
+        ("F315", "10", {"depression", "psychiatric_disorders"}),  # a depressive episode with psychotic symptoms
+        ("F10", "9", set()),  # a code of the other version
+        ("2910", "9", set()),  # Quan et al. leave delirium tremens out
+        ("29181", "9", {"alcohol_abuse"}),
+        ("30500", "9", {"alcohol_abuse"}),
+        ("3051", "9", set()),  # tobacco
+        ("F17210", "10", set()),  # tobacco
+        ("F1120", "10", {"substance_abuse"}),
+        ("29570", "9", {"psychiatric_disorders"}),
+        ("", "10", set()),
+    ],
+)
+def test_codes_stand_for_phenotypes_as_published(code, version, wanted):
+    assert coded(code, version) == wanted
+
+
+@pytest.mark.parametrize("gz", [False, True])
+def test_notes_of_mimic4_have_the_labels_of_their_admission(tmp_path, gz):
+    planted = write_mimic4(tmp_path, notes=240, gz=gz).labels
+    texts = {row["note_id"]: row["text"] for row in stream_notes(tmp_path)}
+    rows = local_notes(tmp_path)
+    assert {row["phenotype"] for row in rows} == set(PHENOTYPES)
+    assert {row["label"] for row in rows} == {"positive", "negative"}
+    for row in rows:
+        assert tuple(row) == NOTE_COLUMNS
+        assert planted[row["phenotype"], row["note_id"]] == row["label"]
+        assert row["text"] == texts[row["note_id"]]
+        assert row["gender"] == ("female" if int(row["subject_id"]) % 2 == 0 else "male")
+        assert row["credentialed"] == "True"
+    for phenotype in PHENOTYPES:  # no subject on both sides of a split
+        sides = {side: {row["subject_id"] for row in rows if (row["phenotype"], row["split"]) == (phenotype, side)}
+                 for side in ("train", "test")}  # fmt: skip
+        assert sides["train"]
+        assert not sides["train"] & sides["test"]
+    assert local_notes(tmp_path) == rows
+
+
+def test_mimic4_without_codes_can_be_swapped_and_says_what_labels_need(tmp_path):
+    write_mimic4(tmp_path, notes=20)
+    codes = tmp_path / "hosp" / "diagnoses_icd.csv"
+    codes.write_text("subject_id,hadm_id,seq_num,icd_code,icd_version\n1,999999,1,F329,10\n")
+    with pytest.raises(ValueError, match=r"none of the admissions of discharge.csv stands in it"):
+        coded_notes(tmp_path)
+    codes.unlink()
+    with pytest.raises(UsageError, match=r"no diagnoses_icd.csv, which the labels of MIMIC-IV notes"):
+        local_notes(tmp_path)
+    assert sum(1 for _ in stream_notes(tmp_path)) == 20

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from swapbias.cli import app
 from swapbias.errors import UsageError
-from swapbias.notes.annotated import VOTES, read_votes, stream_notes
+from swapbias.notes.annotated import VOTES, read_votes
+from swapbias.notes.folder import stream_notes
 from swapbias.notes.own import own_notes
 from swapbias.privacy import gate as outgoing
 from swapbias.scorers.sentiment import sst2
