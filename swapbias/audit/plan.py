@@ -483,7 +483,7 @@ def load_notes(
         rows: list[dict[str, str]] = [
             row for phenotype in PHENOTYPES for row in config_rows(corpus, f"{phenotype}-original")
         ]
-        return Notes("synthetic", tuple(rows), swapper, settings.plausible)
+        return Notes("synthetic", tuple(rows), swapper, settings.plausible, _known_versions(corpus))
     folder = Path(settings.data)
     rows = with_genders(local_notes(folder, seed=seed, labelled=labelled), swapper)
     if is_credentialed(folder):
@@ -491,6 +491,19 @@ def load_notes(
     if (settings.trains if trains is None else trains) and not any(row["split"] == "train" for row in rows):
         rows = _split(rows, seed)
     return Notes(kind_of_folder(folder), tuple(rows), swapper, settings.plausible)
+
+
+def _known_versions(corpus: str) -> dict[str, str]:
+    """The texts of a corpus of notes and what they are in the other gender."""
+    configs = [(f"{phenotype}-original", f"{phenotype}-swapped") for phenotype in PHENOTYPES]
+    found = {
+        one["text"]: other["text"]
+        for names in configs
+        for one, other in zip(*(config_rows(corpus, name) for name in names), strict=True)
+        if one["split"] == "train"
+    }
+    pairs = config_rows(corpus, "pairs")
+    return found | {one["text"]: other["text"] for one, other in zip(pairs[::2], pairs[1::2], strict=True)}
 
 
 def _split(rows: Sequence[dict[str, str]], seed: int) -> list[dict[str, str]]:

@@ -22,10 +22,13 @@ WORDINGS = 5
 Note = Mapping[str, str]
 
 
-def in_regime(notes: Sequence[Note], regime: str, swapper: Swapper) -> list[dict[str, str]]:
+def in_regime(
+    notes: Sequence[Note], regime: str, swapper: Swapper, known: Mapping[str, str] | None = None
+) -> list[dict[str, str]]:
     """The notes as a regime has them: as they are, in the other gender, without gender, or as they are and swapped.
 
-    Both versions of an augmented note keep its ``note_id``, so that they stay in one fold of a cross-validation.
+    ``known`` are texts whose other version is known, and not left to the swapper. Both versions of an augmented note
+    keep its ``note_id``, so that they stay in one fold of a cross-validation.
 
     Raises:
         UsageError: an unknown regime.
@@ -36,7 +39,7 @@ def in_regime(notes: Sequence[Note], regime: str, swapper: Swapper) -> list[dict
     if regime == "original":
         return original
     mode = "neutralise" if regime == "neutralised" else "swap"
-    texts = _run(notes, swapper, mode).texts.to_pylist()
+    texts = _texts(notes, _run(notes, swapper, mode), known if mode == "swap" else None)
     if regime == "neutralised":
         return [{**note, "text": text} for note, text in zip(original, texts, strict=True)]
     swapped = [
@@ -49,15 +52,22 @@ def _run(notes: Sequence[Note], swapper: Swapper, mode: str = "swap") -> Swapped
     return swapper.run([note["text"] for note in notes], mode, genders=[note["gender"] for note in notes])
 
 
-def counterfactual_pairs(notes: Sequence[Note], swapper: Swapper) -> list[dict[str, str]]:
+def _texts(notes: Sequence[Note], done: Swapped, known: Mapping[str, str] | None) -> list[str]:
+    found: list[str] = done.texts.to_pylist()
+    return [(known or {}).get(note["text"], text) for note, text in zip(notes, found, strict=True)]
+
+
+def counterfactual_pairs(
+    notes: Sequence[Note], swapper: Swapper, known: Mapping[str, str] | None = None
+) -> list[dict[str, str]]:
     """Two prompts for each note with a gender, as it is and in the other one; columns ``PAIR_COLUMNS``.
 
     ``specific`` counts gender-specific clinical terms: with one, the other version is implausible. A note in which
-    nothing is swapped makes no pair: both versions would be the same text.
+    nothing is swapped makes no pair: both versions would be the same text. ``known``: as of ``in_regime``.
     """
     done = _run(notes, swapper)
     rows = []
-    for note, text, specific in zip(notes, done.texts.to_pylist(), done.specific.tolist(), strict=True):
+    for note, text, specific in zip(notes, _texts(notes, done, known), done.specific.tolist(), strict=True):
         gender = note["gender"]
         if gender and text != note["text"]:
             rows.append(_prompt(note, gender, note["text"], "original", specific))
@@ -174,12 +184,14 @@ class Notes:
         rows: note rows (``NOTE_COLUMNS``) of training and test.
         swapper: makes the other versions.
         plausible: leave test notes with gender-specific clinical terms out.
+        known: texts whose other version is known (made-up notes), and not left to a swapper.
     """
 
     name: str
     rows: tuple[Note, ...]
     swapper: Swapper = field(default_factory=partial(Swapper, whose="patient"))
     plausible: bool = False
+    known: Mapping[str, str] = field(default_factory=dict)
     _kept: dict[tuple[str, str], list[dict[str, str]]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -226,12 +238,14 @@ class Notes:
             if phenotype == "all":
                 tested = {note["subject_id"] for note in self.rows if note["split"] == "test"}
                 mine = _once(note for note in mine if note["subject_id"] not in tested)
-            self._kept[key] = in_regime(mine, regime, self.swapper)
+            self._kept[key] = in_regime(mine, regime, self.swapper, self.known)
         return self._kept[key]
 
     def pairs(self) -> list[dict[str, str]]:
         """The test notes in both genders."""
-        found = counterfactual_pairs([note for note in self.rows if note["split"] == "test"], self.swapper)
+        found = counterfactual_pairs(
+            [note for note in self.rows if note["split"] == "test"], self.swapper, self.known
+        )
         return [row for row in found if row["specific"] == "0"] if self.plausible else found
 
     def reworded_pairs(self) -> Iterator[dict[str, str]]:
@@ -254,14 +268,14 @@ class Notes:
                 "construct": version,
             }
             for version in VERSIONS
-            for note in in_regime(mine, version, self.swapper)
+            for note in in_regime(mine, version, self.swapper, self.known)
         ]
 
     def remarks(self) -> list[str]:
         """What became of test notes that cannot be told by their gender."""
         tests = [note for note in self.rows if note["split"] == "test"]
         unknown = sum(not note["gender"] for note in tests)
-        pairs = counterfactual_pairs(tests, self.swapper)[::2]
+        pairs = counterfactual_pairs(tests, self.swapper, self.known)[::2]
         implausible = sum(pair["specific"] != "0" for pair in pairs)
         dropped, kept = (implausible, 0) if self.plausible else (0, implausible)
         left = _run(tests, self.swapper).left.sum(axis=1)

@@ -28,6 +28,7 @@ from swapbias.builders._clinical_notes_text import (
 from swapbias.errors import UsageError
 from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES, published_sizes
 from swapbias.studies.tables import corpus_dir, read_table
+from swapbias.swapping import Swapper, swap_accuracy
 from tests.conftest import ROOT
 
 KINDS = {"Discharge summary", "Nursing", "Radiology", "Social Work", "Emergency", "Physician"}
@@ -165,6 +166,18 @@ def test_terms_of_one_gender_and_other_people_stand_in_notes_as_often_as_measure
     # Of 248 transcribed reports .28 hold such a term; of the 62 with a history .37 name a relative, .45 a clinician.
     for pattern, low, high in ((of_one_gender, 0.18, 0.35), (kin, 0.3, 0.55), (re.compile(r"\bdr\."), 0.15, 0.45)):
         assert low < sum(bool(pattern.search(text)) for text in texts) / len(texts) < high
+
+
+def test_the_patients_words_are_told_from_those_of_relatives_and_clinicians(notes):
+    rows = notes["alcohol_abuse"]
+    wanted = [row["text"] for row in counterfactual_notes(phenotype="alcohol_abuse")]
+    texts, genders = [row["text"] for row in rows], [row["gender"] for row in rows]
+    patient, everyone = (
+        swap_accuracy(texts, wanted, Swapper(whose=one).run(texts, genders=genders).texts.to_pylist())
+        for one in ("patient", "everyone")
+    )
+    assert patient.precision.value > 0.97 > 0.95 > everyone.precision.value
+    assert patient.recall.value > 0.97
 
 
 def test_the_same_seed_gives_the_same_notes_whatever_the_hash_seed():
