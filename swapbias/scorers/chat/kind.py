@@ -79,9 +79,7 @@ class Chat(Kind):
             why = why or "log-odds are averaged over the orders that it compares; ask it with --scoring sampled"
         short = experiment.reading in _FREE_TEXT and asked.max_tokens < _FEWEST
         if short:
-            why = (
-                why or f"its answers are free text that {asked.max_tokens} tokens would cut; give --max-tokens 200"
-            )
+            why = why or f"its answers are free text that {asked.max_tokens} tokens would cut; give --max-tokens 200"
         yield "" if short else asked.model or "", why
 
     def asked(self, rows: list[dict[str, str]], request: Request) -> list[dict[str, str]]:
