@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.audit import audit as auditing
+from swapbias.audit import rounds
 from swapbias.audit.audit import refuse_sending, resume, start
 from swapbias.audit.plan import Settings, load_notes, note_rows
 from swapbias.audit.run import Run, score_rows
@@ -242,7 +242,7 @@ def test_a_killed_run_goes_on_to_the_same_findings(depression_file, tmp_path, qu
             raise KeyboardInterrupt
         return score_rows(*arguments, **more)
 
-    monkeypatch.setattr(auditing, "score_rows", killed)
+    monkeypatch.setattr(rounds, "score_rows", killed)
     with pytest.raises(KeyboardInterrupt):
         start(settings, tmp_path / "killed", **quiet)
     again, _ = resume(tmp_path / "killed", **quiet)
