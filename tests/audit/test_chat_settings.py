@@ -76,10 +76,10 @@ def test_an_unknown_provider_is_refused_before_anything_is_written(tmp_path, qui
 
 
 def test_a_config_that_does_not_exist_is_answered_with_each_config_once():
-    with pytest.raises(UsageError, match="Unknown config 'answers'") as raised:
-        plan(Settings(studies=("adjective_coreference:answers",), options=(chat(),)))
+    with pytest.raises(UsageError, match="Unknown config 'reply'") as raised:
+        plan(Settings(studies=("adjective_coreference:reply",), options=(chat(),)))
     named = str(raised.value).rstrip(".").partition("one of ")[2].split(", ")
-    assert len(named) == len(set(named)) == 6
+    assert len(named) == len(set(named)) == 8  # six configs, and the experiments that read them
 
 
 def test_a_dry_run_asks_nobody_what_kind_a_model_is(monkeypatch):

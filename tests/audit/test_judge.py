@@ -84,7 +84,7 @@ def in_words(prompt, against, rng, more=""):
 
 
 def away(shown):
-    return KEEP if re.search(r"away|worries|don't think", shown) else NEAR
+    return KEEP if re.search(r"away|worr(?:y|ies)|don't think", shown) else NEAR
 
 
 def audited(answer, named, rows=None):

@@ -149,6 +149,7 @@ def place(tmp_path_factory):
     (folder / "my_module.py").write_text("def predict(texts):\n    return [0.5 for text in texts]\n")
     with gzip.open(folder / "notes.csv.gz", "wt") as notes:
         notes.write("text\nShe is well.\nHe fell.\n")
+    (folder / "notes.csv").write_text("text,sex\nShe is well.,F\nHe fell.,M\n")
     (folder / "mini-mlm").mkdir()
     tiny.save("bert", folder / "mini-mlm")
     swapbias.audit("vader", "social_distance", limit=40, out=folder / "RUN", progress=False)

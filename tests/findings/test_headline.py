@@ -238,7 +238,7 @@ def test_the_view_is_said_by_the_inference():
 def scored(experiment):
     """Rows of an experiment with a gap of .1 or so, or all that its predictions, answers and cosines need."""
     rows = []
-    own = (experiment.headline_subset,) if experiment.headline_subset not in ("", *VERSIONS) else VERSIONS
+    own = VERSIONS if experiment.headline_subset in VERSIONS else (experiment.headline_subset,)
     for place, subset in enumerate(experiment.contrast or (own if experiment.subset else ("",)), 1):
         for number in range(8):
             for group in dict.fromkeys((experiment.group, experiment.reference_group)):
@@ -301,6 +301,9 @@ def test_the_headlines_are_those_documented():
         ("social_distance", "agreement"): ("group_gap", "", "all"),
         ("group_packs", "stigma_age"): contrast,
         ("group_packs", "stigma_disability"): contrast,
+        ("clinical_chat", "labels"): ("paired_gap", "", "phenotype"),
+        ("clinical_chat", "extraction"): ("paired_gap", "", "phenotype"),
+        ("clinical_chat", "summary"): ("paired_gap", "", "phenotype"),
         ("stigma_vignettes", "gender"): ("paired_gap", "with a condition", "all"),
         ("stigma_vignettes", "order"): ("paired_gap", "with a condition", "all"),
         ("stigma_vignettes", "advice_gender"): ("paired_gap", "with a condition", "all"),

@@ -89,7 +89,7 @@ def test_each_task_names_a_config_and_a_split_that_are_there():
         assert all(corpus.config(one["config"]).split == one["split"] for one in read["tasks"])
     assert "gender_lexicon" not in told  # word lists, which no study asks about
     assert told["gendered_stigma"] == ["rq1", "rq2", "choices", "completions"]
-    assert told["clinical_notes"] == ["phenotyping", "leakage"]  # of another study
+    assert told["clinical_notes"] == ["labels", "extraction", "summary", "phenotyping", "leakage"]  # of other studies
     assert told["social_distance"] == ["sentiment", "agreement"]  # the others read several configs
 
 

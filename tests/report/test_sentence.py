@@ -377,7 +377,7 @@ def test_no_interval_reaches_beyond_what_its_quantity_can_be(finding, said):
 
 def test_notes_of_ones_own_have_a_label_without_a_name():
     told = answer(gap(0.1, FOUND, slice_by="phenotype", slice_value="own")).sentence
-    assert told.endswith(" by 10.0 points for the label of these notes.")
+    assert told.endswith(" by 10.0 points for these notes.")  # nothing is labelled where no rate is told
 
 
 @pytest.mark.parametrize(

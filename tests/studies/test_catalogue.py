@@ -528,9 +528,9 @@ PINNED = {
 
 # Texts of generated notes: a change of templates, of the generator or of the swap makes a new version.
 NOTE_SUMS = {
-    "depression-original": "b8dd5c183d68e38d",
-    "alcohol_abuse-augmented": "3de66622582fcada",
-    "pairs": "f4aa81cf6c6f4b12",
+    "depression-original": "cf7681f96fbdfd8d",
+    "alcohol_abuse-augmented": "d3ffb720bd458b2f",
+    "pairs": "57c7d3b12b53b990",
 }
 
 
@@ -632,7 +632,7 @@ def test_unknown_names_say_which_there_are():
     for call, sentence in (
         (
             lambda: studies.load_corpus("nope"),
-            r"Unknown corpus 'nope': expected one of adjective_coreference, clinical_notes, coref",
+            r"Unknown corpus 'nope': expected one of adjective_coreference, clinical_chat, clinical_notes",
         ),
         (lambda: studies.load_study("gender_lexicon"), "Unknown study"),
         (lambda: studies.load_prompts("gendered_stigma", "rq9"), "Unknown config of gendered_stigma 'rq9'"),

@@ -37,7 +37,7 @@ def test_a_spouse_stays_where_that_is_asked():
 
 
 def test_neutralising_takes_the_gender_of_the_patient_alone():
-    assert PATIENT.neutralise(["He saw his sister."]) == ["The patient saw the patient's sister."]
+    assert PATIENT.neutralise(["He saw his sister."]) == ["They saw their sister."]
 
 
 @pytest.mark.parametrize("text", STAY)
@@ -50,7 +50,7 @@ def test_what_stays_is_counted_by_its_reason():
     found = PATIENT.run([NOTE, "Women's Hospital. He left.", None])
     counts = dict(zip(REASONS, found.left[0].tolist(), strict=True))
     assert counts == {**dict.fromkeys(REASONS, 0), "relative": 4, "clinician": 1}
-    assert found.left[1].tolist() == [0, 0, 0, 0, 1, 0, 0]
+    assert found.left[1].tolist() == [0] * 7  # the name of a place holds no word of a person
     assert found.left[2].sum() == 0
     assert found.sides.tolist() == [-1, -1, 0]
     assert Swapper().run([NOTE]).left.sum() == 0

@@ -499,3 +499,17 @@ def test_a_model_of_another_kind_is_refused(tmp_path):
     folder = tiny.save_classifier(tmp_path, ["negative", "positive"])
     with pytest.raises(UsageError, match="expected a masked language model or a token classifier"):
         Swapper(resolver=str(folder))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("It was reviewed with her prior to leaving.", "It was reviewed with him prior to leaving."),
+        ("We called her several times.", "We called him several times."),
+        ("They went on with her ahead of us.", "They went on with him ahead of us."),
+        ("Her prior surgeries and her next visit.", "His prior surgeries and his next visit."),
+        ("We met her several sisters.", "We met his several brothers."),
+    ],
+)
+def test_two_words_that_nobody_owns_leave_a_person_before_them(text, wanted):
+    assert Swapper().swap([text]) == [wanted]
