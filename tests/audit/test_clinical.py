@@ -160,7 +160,7 @@ def test_regimes_keep_ids_and_change_texts():
 @pytest.fixture(scope="module")
 def synthetic_run(tmp_path_factory):
     quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
-    settings = Settings(studies=("phenotype_fairness",))
+    settings = Settings(studies=("phenotype_fairness",), options=(NoteOptions(explain=1),))
     return start(settings, tmp_path_factory.mktemp("runs") / "synthetic", **quiet)
 
 
@@ -231,7 +231,7 @@ def depression_file(tmp_path):
 
 
 def test_a_killed_run_goes_on_to_the_same_findings(depression_file, tmp_path, quiet, monkeypatch):
-    settings = Settings(options=(NoteOptions(data=str(depression_file)),))
+    settings = Settings(options=(NoteOptions(data=str(depression_file), explain=0),))
     run, found = start(settings, tmp_path / "unbroken", **quiet)
     assert numbers(found, "augmented")["flip_rate"].estimate.value < 0.02
     calls = []
@@ -359,8 +359,9 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
         start(Settings(options=(settings,)), tmp_path / "other", **quiet)
 
 
-def test_leakage_reads_the_notes_of_the_limited_pairs(tmp_path, quiet):
-    run, _ = start(Settings(studies=("phenotype_fairness",), limit=40), tmp_path / "run", **quiet)
+def test_leakage_reads_the_notes_of_the_limited_pairs(depression_file, tmp_path, quiet):
+    settings = Settings(limit=40, options=(NoteOptions(data=str(depression_file), explain=0),))
+    run, _ = start(settings, tmp_path / "run", **quiet)
     items = run.items("phenotype_fairness")
     counts = items["experiment"].value_counts()
     assert counts["phenotyping"] == 4 * counts["leakage"]  # 20 notes: 2 genders x 4 regimes, and 2 versions

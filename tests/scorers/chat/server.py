@@ -89,6 +89,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # a body waits for no acknowledgement of its head
     chat = None
 
     def log_message(self, format, *args):
