@@ -52,6 +52,9 @@ _MOST_CALLS = 8_000  # of a model, for an experiment that is slow and was not as
 _TEST_SHARE = 3  # one subject in so many, where own notes name no split
 
 
+PART = "part of "  # an experiment: what is told of some of its rows
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(Request):
     """What to audit and how; stands in the manifest, so that a run can be resumed or repeated.
@@ -368,10 +371,10 @@ def _tasks(
             untrained = ((f"{experiment.name}, {one}", left) for one, left in task.notes.untrainable().items())
             reasons += [one for one in untrained if one not in reasons]
     if tasks and tasks[0].notes:
-        reasons += [(f"part of {experiment.name}", one) for one in tasks[0].notes.remarks()]
+        reasons += [(f"{PART}{experiment.name}", one) for one in tasks[0].notes.remarks()]
         if tasks[0].factless:
             left = f"{tasks[0].factless} test notes left out: they state no fact of the checklist"
-            reasons.append((f"part of {experiment.name}", left))
+            reasons.append((f"{PART}{experiment.name}", left))
     return tasks, [Skipped(study.name, name, why) for name, why in reasons]
 
 
@@ -602,14 +605,19 @@ def told_part(tasks: Sequence[Task]) -> str:
 
 
 def told_skipped(skipped: Sequence[Skipped], ran: Iterable[str]) -> str:
-    """What was not run, in one sentence: what needs another kind of model is counted; blank for nothing.
+    """What was not run, and what is to be known of the rest; what needs another kind of model is counted.
+
+    Blank for nothing. What is told of a part of an experiment's rows is told once for all experiments.
 
     Args:
         skipped: what and why.
         ran: the kinds of the experiments that were run.
     """
     kinds_run, others, reasons = set(ran), Counter[str](), dict[str, list[str]]()
+    told = dict.fromkeys(one.reason for one in skipped if one.experiment.startswith(PART))
     for one in skipped:
+        if one.experiment.startswith(PART):
+            continue
         known = (each.kind for each in load_study(one.study).experiments if each.name == one.experiment)
         kind = next(known, "")
         if kind and kind not in kinds_run:
@@ -620,7 +628,8 @@ def told_skipped(skipped: Sequence[Skipped], ran: Iterable[str]) -> str:
     if others:
         counted = ", ".join(f"{count} for {name} models" for name, count in others.items())
         parts.append(f"experiments for other kinds of models: {counted} (swapbias list)")
-    return f"Not run: {'; '.join(parts)}." if parts else ""
+    not_run = f"Not run: {'; '.join(parts)}." if parts else ""
+    return " ".join(filter(None, (not_run, f"Of what was read: {'; '.join(told)}." if told else "")))
 
 
 def told_plan(settings: Settings) -> Iterator[str]:

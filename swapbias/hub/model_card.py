@@ -209,7 +209,11 @@ def audited(
                 figure=(figures or {}).get(study.name),
                 results_url=results_url,
                 results_private=results_private,
-                not_run=tuple(str(o["experiment"]) for o in manifest["skipped"] if o["study"] == study.name),
+                not_run=tuple(
+                    str(one["experiment"])
+                    for one in manifest["skipped"]
+                    if one["study"] == study.name and not one["experiment"].startswith("part of ")
+                ),
                 limits=study.limits,
             )
         )

@@ -122,6 +122,8 @@ def render(page: Page) -> str:
         original=all("original" in one["config"] for one in manifest["corpora"]),
         compared=_published(page.found),
         leaks=[(one, _untold(one, page.items)) for one in _planted(page.found, "planted leak")],
+        not_run=[one for one in manifest["skipped"] if not _of_a_part(one)],
+        remarks=dict.fromkeys(one["reason"] for one in manifest["skipped"] if _of_a_part(one)),
         told_in_paper=_leakage_in_paper(page.found),
         planted=_planted(page.found, "planted"),
         studies=[_section(page, name, packed) for name in dict.fromkeys(one.study for one in page.found)],
@@ -130,6 +132,11 @@ def render(page: Page) -> str:
         too_large=bool(page.items) and packed is None,
         coverage=_coverage(page.coverage),
     )
+
+
+def _of_a_part(skipped: Mapping[str, str]) -> bool:
+    """Whether an experiment was run, and this is told of some of its rows alone."""
+    return skipped["experiment"].startswith("part of ")
 
 
 def render_summary(found: Sequence[Finding]) -> str:

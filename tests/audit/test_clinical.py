@@ -214,6 +214,8 @@ def test_a_run_of_notes_has_its_table_figures_and_reasons(synthetic_run):
     assert re.search('rowgroup"[^>]*>psychiatric disorders</th>.*>augmented</th><td class="rate"', rates, re.DOTALL)
     assert "positive in the female version alone: " in rates
     assert "Words of the most mismatched note" in page
+    assert page.count("hold words of relatives, clinicians or others") == 1  # though two experiments read them
+    assert page.index("Of what was read") > page.index("Not run")
     assert "Credentialed" not in page
     reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
     assert "no vectors of words" in reasons["direct_bias"]
