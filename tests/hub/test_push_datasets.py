@@ -95,17 +95,18 @@ LOAD = """
 import json, sys
 from datasets import load_dataset
 found = {}
-for name, config, split in json.loads(sys.argv[1]):
-    loaded = load_dataset(name, config, split=split, revision="v2.0.0")
-    streamed = load_dataset(name, config, split=split, revision="v2.0.0", streaming=True)
+for name, config, split, version in json.loads(sys.argv[1]):
+    loaded = load_dataset(name, config, split=split, revision=version)
+    streamed = load_dataset(name, config, split=split, revision=version, streaming=True)
     found[f"{name} {config}"] = [loaded.to_list(), list(streamed), str(loaded.features)]
 print(json.dumps(found))
 """
 
 
 def load_elsewhere(hub, home, wanted, token):
+    pinned = [(*one, f"v{studies.load_corpus(one[0].split('/')[1]).version}") for one in wanted]
     return subprocess.run(
-        [sys.executable, "-c", LOAD, json.dumps(wanted)],
+        [sys.executable, "-c", LOAD, json.dumps(pinned)],
         env=environment(hub, home=home, token=token), capture_output=True, text=True, check=False, cwd=home.parent,
     )  # fmt: skip
 

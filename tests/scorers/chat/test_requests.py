@@ -1,5 +1,6 @@
 """Services in trouble: errors within answers, limited rates, answers cut off before they say anything."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -29,6 +30,8 @@ def clock(monkeypatch):
     now = SimpleNamespace(seconds=1_000.0)
 
     async def rest(self, until):
+        if max(until, self.not_before) > now.seconds:
+            await asyncio.sleep(0.05)  # others of the wave learn of their limit at the same time
         now.seconds = max(now.seconds, until, self.not_before) + 0.001
         return self.stopped.is_set()
 
@@ -168,7 +171,8 @@ def test_a_rate_limited_by_the_minute_is_outlasted(clock, inside):
 
 
 def test_the_backoff_from_a_limited_rate_is_one_for_all_requests(clock):
-    with ChatServer(upper, fault=lambda prompt, n: "429" if clock.seconds < 1_060 else None) as server:
+    # All of a wave are under way at once, as they are where time passes for all of them alike.
+    with ChatServer(upper, fault=lambda prompt, n: "429" if clock.seconds < 1_060 else None, meet=8) as server:
         scorer_of(server, backoff=1.0, concurrency=8).score(rows(8))
     # Waits of 1, 2, 4, 8, 16 and 32 seconds: six waves that fail, of eight requests at most, and one that does not.
     assert len(server.requests) <= 7 * 8
