@@ -46,9 +46,9 @@ test-oldest:
 	$(VENV)-oldest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(CORE)
 
 # Tasks and logs of inspect_ai, whose libraries lie apart and before the others on the path: it takes older versions of two
-# of them than the rest is tested with.
+# of them than the rest is tested with. The checkout comes last: its egg-info would hide that swapbias is installed.
 test-inspect: $(INSPECT)/.ready
-	PYTHONPATH=$(INSPECT) $(VENV)/bin/python -m pytest tests/scorers/chat/test_logs.py
+	PYTHONPATH=$(INSPECT) $(VENV)/bin/python -P -m pytest -o pythonpath= --import-mode=append tests/scorers/chat/test_logs.py
 
 $(INSPECT)/.ready: constraints-inspect.txt $(READY)
 	$(VENV)/bin/python -m pip install --quiet --upgrade --constraint constraints-inspect.txt --target $(INSPECT) inspect_ai
