@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -12,6 +13,10 @@ ROOT = Path(__file__).resolve().parent.parent
 def pytest_configure(config):
     # Set before transformers and datasets are imported, and inherited by subprocesses.
     # Not below .pytest_cache: evaluate takes a path apart at ".py".
+    # One commit, one verdict: the same examples each time. SWAPBIAS_SEARCH=N looks for new ones, N times as many.
+    settings.register_profile("repeated", derandomize=True)
+    settings.register_profile("search", derandomize=False, print_blob=True)
+    settings.load_profile("search" if "SWAPBIAS_SEARCH" in os.environ else "repeated")
     base = Path(tempfile.gettempdir()) / f"swapbias-tests-{os.getuid()}"
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["HF_HOME"] = str(base / "hf")
@@ -20,6 +25,14 @@ def pytest_configure(config):
     os.environ.setdefault("SWAPBIAS_UPSTREAM", str(_beside("upstream")))
     if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):  # so that they do not fight for the cores
         os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // workers))
+
+
+def pytest_collection_modifyitems(items):
+    times = int(os.environ.get("SWAPBIAS_SEARCH", "1"))
+    for item in items if times > 1 else ():
+        if chosen := getattr(item.obj, "_hypothesis_internal_use_settings", None):
+            chosen = settings(chosen, max_examples=times * chosen.max_examples, derandomize=False, deadline=None)
+            item.obj._hypothesis_internal_use_settings = chosen
 
 
 def _beside(name):

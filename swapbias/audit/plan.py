@@ -40,7 +40,9 @@ from swapbias.studies import (
     load_lexicon,
     load_study,
     meant,
+    of_a_part,
     own_studies,
+    part_of,
     studies,
     unknown,
 )
@@ -50,9 +52,6 @@ AS_TRAINED = "as trained"  # the regime of a classifier that was trained elsewhe
 _MOST_PLACEBO = 5_000  # rows in other wordings that are read for an experiment
 _MOST_CALLS = 8_000  # of a model, for an experiment that is slow and was not asked for by name
 _TEST_SHARE = 3  # one subject in so many, where own notes name no split
-
-
-PART = "part of "  # an experiment: what is told of some of its rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,10 +370,10 @@ def _tasks(
             untrained = ((f"{experiment.name}, {one}", left) for one, left in task.notes.untrainable().items())
             reasons += [one for one in untrained if one not in reasons]
     if tasks and tasks[0].notes:
-        reasons += [(f"{PART}{experiment.name}", one) for one in tasks[0].notes.remarks()]
+        reasons += [(part_of(experiment.name), one) for one in tasks[0].notes.remarks()]
         if tasks[0].factless:
             left = f"{tasks[0].factless} test notes left out: they state no fact of the checklist"
-            reasons.append((f"{PART}{experiment.name}", left))
+            reasons.append((part_of(experiment.name), left))
     return tasks, [Skipped(study.name, name, why) for name, why in reasons]
 
 
@@ -614,9 +613,9 @@ def told_skipped(skipped: Sequence[Skipped], ran: Iterable[str]) -> str:
         ran: the kinds of the experiments that were run.
     """
     kinds_run, others, reasons = set(ran), Counter[str](), dict[str, list[str]]()
-    told = dict.fromkeys(one.reason for one in skipped if one.experiment.startswith(PART))
+    told = dict.fromkeys(one.reason for one in skipped if of_a_part(one.experiment))
     for one in skipped:
-        if one.experiment.startswith(PART):
+        if of_a_part(one.experiment):
             continue
         known = (each.kind for each in load_study(one.study).experiments if each.name == one.experiment)
         kind = next(known, "")

@@ -10,7 +10,7 @@ from swapbias.hub import markdown as marked
 from swapbias.hub.markdown import markdown, url
 from swapbias.report import words
 from swapbias.scorers.chat import LOG_ODDS
-from swapbias.studies import Experiment, load_corpus, load_study
+from swapbias.studies import Experiment, load_corpus, load_study, of_a_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ def audited(
                 not_run=tuple(
                     str(one["experiment"])
                     for one in manifest["skipped"]
-                    if one["study"] == study.name and not one["experiment"].startswith("part of ")
+                    if one["study"] == study.name and not of_a_part(one["experiment"])
                 ),
                 limits=study.limits,
             )

@@ -77,20 +77,6 @@ _REFUSAL = re.compile(
 )
 
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-_REFUSES = re.compile(
-    r"\b(?:i|we) (?:can't|cannot|can not|won't|will not|am unable to|am not able to|couldn't|must decline to"
-    r"|(?:would |'d )?prefer not to|(?:would|'d) rather not|am not (?:comfortable|willing)|don't feel comfortable)"
-    r"(?: \w+ly)? (?:help(?! (?:him|her|them)\b)|assist|answer|answering|respond|provide|providing"
-    r"|fulfil|fulfill|comply|give|giving|offer|say (?:who|which|how|whether)|engage|participate|comment"
-    r"|make (?:\w+ ){0,3}(?:judg|decision|assumption|determination)|judge|speculate"
-    r"|discuss|express|share|form|complete|choose|continue|generate|support)"
-    r"|\bi(?:'m| am) (?:sorry|afraid|unable|not able)\b.{0,40}\b(?:can't|cannot|unable|not able|won't|help with that)"
-    r"|\bi must decline\b|\bi decline to\b|\b(?:against|violates?) my (?:guidelines|policy|policies|principles)"
-    r"|\b(?:not |in)appropriate for me to\b|\bas an? (?:ai|artificial|large|language)\b.{0,60}"
-    r"\bi (?:don't|do not|can't|cannot|am not|lack|am unable)"
-    r"|\bi (?:don't|do not) have (?:any )?(?:personal|real|human|subjective)\b"
-)
 _ANSWERS_YET = re.compile(
     r"\b(?:but|however|that said|still|nevertheless|nonetheless|hypothetically|if i were|if i had|if i could"
     r"|speaking as|in general|generally|based on)\b"
@@ -104,8 +90,8 @@ def is_refusal(text: str) -> bool:
 
     It says that it cannot, will not or may not answer, help or judge, or that it has no opinion, as assistants do.
     "I cannot tell" and "there is not enough information" are doubts. Reasoning between tags is left out; a blank
-    answer refuses nothing. It goes by the words alone: who answers as well ("I have no opinion, but B") is asked
-    about the answer first.
+    answer refuses nothing, and neither does one that goes on to say yes or no ("but if I were, I would"). An option
+    that is named beside a refusal ("I have no opinion, but B") is for the caller to look for first.
 
     Args:
         text: the raw answer, in English.
@@ -115,8 +101,7 @@ def is_refusal(text: str) -> bool:
     """
     said = unicodedata.normalize("NFKC", unreasoned(text)).replace("’", "'").lower()
     plain = re.sub(r"[*_`#>]+", "", said).strip()
-    opening = " ".join(_SENTENCE_END.split(plain, maxsplit=2)[:2])
-    found = _REFUSAL.search(" ".join(plain.split())) or _REFUSES.search(re.sub(r"\bi'm\b", "i am", opening))
+    found = _REFUSAL.search(" ".join(plain.split()))
     return found is not None and not _ANSWERS_YET.search(plain)
 
 

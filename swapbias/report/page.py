@@ -40,7 +40,7 @@ from swapbias.report.charts import Axis, Chart, Dot, Row, bounds_key, interval_k
 from swapbias.report.figures import ALIKE, Drawn, categories, headline_figure
 from swapbias.scorers.chat import told_way
 from swapbias.scorers.notes import Explained
-from swapbias.studies import PLACEBO, Experiment, Slice, load_study, published_rows
+from swapbias.studies import PLACEBO, Experiment, Slice, load_study, of_a_part, published_rows
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -122,8 +122,8 @@ def render(page: Page) -> str:
         original=all("original" in one["config"] for one in manifest["corpora"]),
         compared=_published(page.found),
         leaks=[(one, _untold(one, page.items)) for one in _planted(page.found, "planted leak")],
-        not_run=[one for one in manifest["skipped"] if not _of_a_part(one)],
-        remarks=dict.fromkeys(one["reason"] for one in manifest["skipped"] if _of_a_part(one)),
+        not_run=[one for one in manifest["skipped"] if not of_a_part(one["experiment"])],
+        remarks=dict.fromkeys(one["reason"] for one in manifest["skipped"] if of_a_part(one["experiment"])),
         told_in_paper=_leakage_in_paper(page.found),
         planted=_planted(page.found, "planted"),
         studies=[_section(page, name, packed) for name in dict.fromkeys(one.study for one in page.found)],
@@ -132,11 +132,6 @@ def render(page: Page) -> str:
         too_large=bool(page.items) and packed is None,
         coverage=_coverage(page.coverage),
     )
-
-
-def _of_a_part(skipped: Mapping[str, str]) -> bool:
-    """Whether an experiment was run, and this is told of some of its rows alone."""
-    return skipped["experiment"].startswith("part of ")
 
 
 def render_summary(found: Sequence[Finding]) -> str:

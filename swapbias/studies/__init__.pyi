@@ -71,6 +71,8 @@ from .study import (
     Slice as Slice,
     Study as Study,
     meant as meant,
+    of_a_part as of_a_part,
+    part_of as part_of,
     unknown as unknown,
 )
 from .tables import (

@@ -350,3 +350,20 @@ class Corpus:
             if config.name == name:
                 return config
         raise unknown(f"config of {self.name}", name, [config.name for config in self.configs])
+
+
+_PART = "part of "
+
+
+def part_of(experiment: str) -> str:
+    """How a manifest names some rows of an experiment, of which it tells something.
+
+    >>> of_a_part(part_of("leakage")), of_a_part("leakage")
+    (True, False)
+    """
+    return f"{_PART}{experiment}"
+
+
+def of_a_part(name: str) -> bool:
+    """Whether the experiment was run, and what is told is of some of its rows alone (``part_of``)."""
+    return name.startswith(_PART)

@@ -12,7 +12,7 @@ from statsmodels.stats.multitest import multipletests
 from swapbias.measures.estimate import Estimate
 from swapbias.measures.gaps import group_gap, paired_gap
 from swapbias.measures.intervals import bootstrap_interval
-from swapbias.measures.levels import adjust, correlation, mean_score, share_above
+from swapbias.measures.levels import adjust, correlation, mean_score, share_above, share_right
 
 NAN = math.nan
 
@@ -525,3 +525,15 @@ def test_estimates_of_the_same_numbers_are_equal_where_a_number_is_not_known():
     assert one != replace(other, ci_low=0.0)
     assert Estimate(float("nan")) != Estimate(0.0)
     assert one != 0.1
+
+
+def test_a_share_of_dependent_units_holds_the_truth_in_its_interval():
+    # Notes of one to seven words, right with a chance of their own: .9 on average, so that words are no units.
+    rng, held, runs = np.random.default_rng(0), 0, 150
+    for _ in range(runs):
+        words = rng.integers(1, 8, size=60)
+        chances = np.repeat(rng.beta(18, 2, size=60), words)
+        notes = np.repeat(np.arange(60), words).astype(str)
+        found = share_right((rng.random(len(chances)) < chances).tolist(), notes.tolist())
+        held += found.ci_low <= 0.9 <= found.ci_high
+    assert held / runs > 0.9  # of .95: three standard errors
