@@ -14,8 +14,8 @@ from swapbias.audit.plan import Settings, Task, fingerprints, plan, told_part
 from swapbias.audit.rounds import Scoring, check_whole
 from swapbias.audit.run import Run, now
 from swapbias.errors import UsageError, need_audit_extra
-from swapbias.files import as_json, locked
-from swapbias.privacy import credentialed
+from swapbias.files import as_json
+from swapbias.privacy import writing
 from swapbias.scorers import Bar, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
 from swapbias.scorers.notes import NoteOptions
 
@@ -71,8 +71,7 @@ def start(
         "credentialed": held(tasks),
         **({"in_memory": True} if scorer else {}),
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder):
+    with writing(folder, held=held(tasks), then=_then(folder)):
         run = Run.create(folder, manifest)
         if own := run.keep_studies(list(dict.fromkeys(task.study.name for task in tasks))):
             run.write_manifest({**manifest, "own_studies": own})
@@ -110,11 +109,15 @@ def resume(
     run = Run.open(folder)
     if given is not None and given != run.manifest()["corpora"]:
         raise UsageError(f"{folder} was begun with other prompts or another swapbias. Choose another --out.")
-    with locked(folder):
+    with writing(folder, held=bool(run.manifest().get("credentialed")), then=_then(folder)):
         allowed = trust or allow_pickle
         return _go_on(
             run, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allowed, scorer=scorer, conclude=conclude
         )
+
+
+def _then(folder: Path) -> str:
+    return f"Wait until it ends, or stop it and go on with swapbias audit --resume {folder}."
 
 
 def _check_same(run: Run, asked: Settings) -> None:
@@ -188,7 +191,6 @@ def _work(
         raise UsageError(f"{run.folder} was begun with another version of the model. Start a new run.")
     run.write_manifest(manifest)
     if manifest.get("credentialed"):
-        credentialed.mark(run.folder)
         say(f"These notes are credentialed: {run.folder} must not be published, shared or sent anywhere.")
     for task, reader in zip(tasks, readers, strict=True):
         reader.keep_answers(run.folder, text=task.notes is None or not task.notes.credentialed)
@@ -301,7 +303,7 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
     Raises:
         UsageError: the scorer says that it sends texts to a service (``sends_text``).
     """
-    if task.notes is not None and task.notes.credentialed and reader.sends_text:
+    if held([task]) and reader.sends_text:
         raise UsageError(
             f"{reader.model_id} sends texts to a service, and these notes are credentialed: they must not leave this "
             "machine, but for a service that is your own and hands nothing on, which --own-address ADDRESS declares."
@@ -317,8 +319,10 @@ def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
 
 
 def held(tasks: Sequence[Task]) -> bool:
-    """Whether any task reads credentialed notes."""
-    return any(task.notes is not None and task.notes.credentialed for task in tasks)
+    """Whether any task reads credentialed notes, or rows that say so."""
+    rows = (row for task in tasks for row in task.rows)
+    notes = any(task.notes is not None and task.notes.credentialed for task in tasks)
+    return notes or any(str(row.get("credentialed")) == "True" for row in rows)
 
 
 def _versions() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from swapbias.audit.compare import compare_runs, read_run, write_comparison
 from swapbias.audit.plan import Settings
 from swapbias.audit.run import MANIFEST, Run
 from swapbias.errors import UsageError
-from swapbias.files import locked
+from swapbias.privacy import is_credentialed, told, writing
 from swapbias.scorers import Bar, Say, short_name
+from swapbias.scorers.notes import NoteOptions
 
 MODELS = "models.json"  # names the models and their folders, with the settings of all
 COMPARISON = "comparison"
@@ -52,8 +54,9 @@ def audit_several(
     if len(set(models)) < max(2, len(models)):
         raise UsageError(f"Models {', '.join(models)}: expected two or more, each once. Name others, or drop some.")
     Run.check_new(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    Run(folder).write_json(MODELS, {"models": _folders(models), "settings": settings.saved()})
+    with _alone(folder, settings):
+        Run.check_new(folder)  # another process may have been first
+        Run(folder).write_json(MODELS, {"models": _folders(models), "settings": settings.saved()})
     return _work(folder, say=say, bar=bar, cache=cache, trust=True, allow_pickle=settings.load.allow_pickle)
 
 
@@ -66,6 +69,14 @@ def resume_several(
         UsageError, ValueError: the folder holds no such audit.
     """
     return _work(folder, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allow_pickle)
+
+
+def _alone(folder: Path, settings: Settings) -> AbstractContextManager[None]:
+    """The folder for this process alone, marked where the notes that all models read are credentialed."""
+    data = settings.of(NoteOptions).data
+    held = is_credentialed(folder) or (data is not None and is_credentialed(Path(data)))
+    then = f"Wait until it ends, or stop it and go on with swapbias audit --resume {folder}."
+    return writing(folder, held=held, then=then)
 
 
 def is_several(folder: Path) -> bool:
@@ -95,7 +106,7 @@ def _work(
     settings = replace(settings, load=replace(settings.load, allow_pickle=allow_pickle))
     runs: dict[str, Run] = {}
     failed: dict[str, str] = {}
-    with locked(folder):
+    with _alone(folder, settings):
         for model, name in models.items():
             place = folder / name
             try:
@@ -109,7 +120,7 @@ def _work(
                     check_code(str(folder), mine, None, trust=trust)  # the list of models may be anybody's
                     runs[model] = start(mine, place, say=say, bar=bar, cache=cache)[0]
             except (ValueError, OSError) as error:
-                failed[model] = " ".join(str(error).split())
+                failed[model] = " ".join(told(error).split())
                 say(f"{short_name(model)} failed: {failed[model]}")
         if len(runs) > 1:
             _compare(folder, list(runs.values()), say)

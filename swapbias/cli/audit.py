@@ -4,11 +4,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
 import typer
 
-from swapbias.cli.terminal import AsJson, out, print_json, progress, say, split_commas
+from swapbias.cli.terminal import AsJson, out, print_json, progress, say, split_commas, stoppable
 from swapbias.errors import UsageError
 from swapbias.scorers import LoadOptions, kinds, model_kinds, settable
 
@@ -244,7 +245,7 @@ def _audit_one(
     if repeated is not None:
         check_code("The manifest", settings, repeated.get("models"), trust=trust)
     place = folder or default_folder(settings)
-    with progress() as bar:
+    with stoppable(lambda: _stopped(place)), progress() as bar:
         run, found = start(settings, place, say=say, bar=bar, cache=cache, expected=repeated)
     _show(run, found, as_json)
 
@@ -255,7 +256,7 @@ def _audit_several(
     from swapbias.audit import audit_several, default_folder
 
     place = folder or default_folder(replace(settings, model=f"{len(models)}-models"))
-    with progress() as bar:
+    with stoppable(lambda: _stopped(place)), progress() as bar:
         done = audit_several(models, settings, place, say=say, bar=bar, cache=cache)
     _show_several(done, as_json)
 
@@ -266,7 +267,7 @@ def _go_on(folder: Path, as_json: bool, *, conclude: bool, cache: bool, trust: b
     allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle}
     if conclude and is_several(folder):
         raise UsageError(f"{folder} holds runs of several models, and --conclude ends one. Name the folder of a run.")
-    with progress() as bar:
+    with stoppable(lambda: _stopped(folder)), progress() as bar:
         if is_several(folder):
             done = resume_several(folder, say=say, bar=bar, **allowed)
         else:
@@ -275,6 +276,17 @@ def _go_on(folder: Path, as_json: bool, *, conclude: bool, cache: bool, trust: b
         _show_several(done, as_json)
     else:
         _show(run, found, as_json)
+
+
+def _stopped(folder: Path) -> str:
+    """What a stopped audit says: what is kept, where, and how to go on."""
+    from swapbias.audit import MANIFEST, Run, is_several
+
+    if not is_several(folder) and not (folder / MANIFEST).is_file():
+        return f"Stopped before anything was scored: nothing is kept in {folder}. The same command begins anew."
+    told = f"Stopped. What was scored is kept in {folder}: go on with swapbias audit --resume {quote(str(folder))}"
+    chat = not is_several(folder) and Run(folder).manifest()["settings"].get("chat")
+    return f"{told}{', or end with the trials that are there: add --conclude' if chat else ''}."
 
 
 def _show(run: "Run", found: "Sequence[Finding]", as_json: bool) -> None:
@@ -358,15 +370,14 @@ def _asked(
     study: list[str] | None, prompts: Path | None, reference: str, group: str, lexicon: Path | None
 ) -> list[str]:
     """The names of the studies that are asked for; those of the user's own are opened."""
-    from swapbias.hub import study_name
-    from swapbias.studies import open_study
+    from swapbias.hub import own_study, study_name
 
     named = [study_name(one) for one in split_commas(study)]
     if prompts is None:
         if reference or group or lexicon:
             raise UsageError("--reference, --group and --lexicon are about own prompts. Add --prompts.")
         return named
-    return [*named, open_study(prompts, reference=reference, group=group, lexicon=lexicon).name]
+    return [*named, own_study(prompts, reference=reference, group=group, lexicon=lexicon).name]
 
 
 def _tell(settings: "Settings") -> None:

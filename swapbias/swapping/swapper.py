@@ -369,7 +369,9 @@ def _as_chunks(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.C
         try:
             texts = pa.array(texts, type=pa.large_string())
         except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as error:
-            raise ValueError(f"texts: {str(error).rstrip('.')}. Give strings.") from error
+            strange = {type(one).__name__ for one in texts} - {"str", "NoneType"}
+            told = ", ".join(sorted(strange)) or "what is no Unicode"
+            raise ValueError(f"texts: some are {told}, expected strings. Give strings.") from error
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type) or pa.types.is_null(texts.type)):
         raise ValueError(f"texts of type {texts.type}, expected strings. Choose another column.")
     return texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
