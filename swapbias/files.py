@@ -3,6 +3,8 @@
 import hashlib
 import math
 import os
+import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -52,13 +54,16 @@ def locked_place(target: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(file: Path, told: str) -> Iterator[None]:
-    file.touch()
+    with tempfile.TemporaryFile(dir=file.parent):
+        pass  # known before: the lock would take a place that cannot be written for one that is locked
     lock = FileLock(file, timeout=_PATIENCE, is_singleton=False)
     try:
-        lock.acquire()
+        with warnings.catch_warnings():  # where there is no flock, filelock says that a file alone stands for it
+            warnings.simplefilter("ignore")
+            lock.acquire()
     except Timeout:
         raise UsageError(told) from None
-    except (OSError, NotImplementedError):  # no locks on this file system: the file itself could be made
+    except (OSError, NotImplementedError):  # no locks on this file system
         pass
     try:
         yield

@@ -24,7 +24,5 @@ def view(
             import webbrowser
 
             webbrowser.open(server.address)
-        with stoppable(
-            lambda: f"Stopped: the runs in {folder} are shown no more."
-        ):
+        with stoppable(lambda: f"Stopped: the runs in {folder} are shown no more."):
             server.serve_forever()

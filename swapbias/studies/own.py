@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.files import locked, write_whole
+from swapbias.files import LOCK, locked, write_whole
 from swapbias.studies.catalogue import corpora, load_study, register
 from swapbias.studies.prompt import MASK, PLACEBO_COLUMNS, PROMPT_COLUMNS, fill, placebo, slots
 from swapbias.studies.study import Config, Corpus, Experiment, Rubric, Slice, Study
@@ -277,7 +277,7 @@ def new_study(folder: Path) -> list[Path]:
     Raises:
         UsageError: the folder holds something.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(one.name != LOCK for one in folder.iterdir())):
         raise UsageError(f"{folder} is not empty, expected a new folder. Choose another.")
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):

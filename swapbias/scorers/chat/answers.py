@@ -23,11 +23,12 @@ from swapbias.measures import (
     unreasoned,
     words_said,
 )
-from swapbias.scorers.scorer import Scored
+from swapbias.scorers.scorer import Scored, not_finite
 from swapbias.studies import Prompt, facts_read, load_lexicon, stated
 
 Read = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]  # prompt and raw answer -> score and its parts
 
+NON_FINITE = "non_finite"  # why an answer ended whose tokens had probabilities that are NaN or infinite
 CUT_OFF = "length"  # why an answer ended that reached the most tokens
 FIRST_ANSWERS = 10  # are enough to see that the others would be cut off as well
 
@@ -297,6 +298,8 @@ def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
     ``truncated`` at the most tokens (1 or 0; NaN where the service does not say why it ended).
     """
     score, parts = _read_again(answer) if answer.reading else read(prompt, answer.answer)
+    if answer.finish_reason == NON_FINITE:
+        return not_finite(["tokens", "truncated", *parts])
     tokens = float(answer.usage.get("total_tokens", math.nan))
     truncated = float(answer.truncated) if answer.finish_reason else math.nan
     if truncated == 1 and "length" in parts:
