@@ -82,7 +82,7 @@ def _session() -> Any:
 def _session_class() -> Any:
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
-    class Session(httpx.Client):  # type: ignore[misc]
+    class Session(httpx.Client):
         """A client whose every request is bounded, whoever sends it."""
 
         def send(self, request: Any, **how: Any) -> Any:
@@ -93,7 +93,7 @@ def _session_class() -> Any:
 
 
 def _send(send: Callable[..., Any], request: Any, how: Mapping[str, Any]) -> Any:
-    from huggingface_hub.utils import hf_raise_for_status
+    from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined]
 
     patience, first = Patience.chosen(), None
     _watch(request, patience)
@@ -152,7 +152,7 @@ def _repeatable(request: Any, status: int) -> bool:
 
 def _asked_wait(response: Any) -> float:
     """Seconds that the Hub asks to wait; 0 where it does not say."""
-    from huggingface_hub.utils import parse_ratelimit_headers
+    from huggingface_hub.utils import parse_ratelimit_headers  # type: ignore[attr-defined]
 
     value = response.headers.get("retry-after", "").strip()
     if value.isdigit() and len(value) < 10:
@@ -181,7 +181,7 @@ def _look(response: Any) -> None:
 def _paced_class() -> Any:
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
-    class Paced(httpx.SyncByteStream):  # type: ignore[misc]
+    class Paced(httpx.SyncByteStream):
         """A body that must come at a pace; only waiting for it counts, not what is done with it."""
 
         def __init__(self, inner: Any, patience: Patience) -> None:
