@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from swapbias import __version__
 from swapbias.audit.cache import ScoreCache
 from swapbias.audit.judge import with_judge
-from swapbias.audit.plan import Settings, Task, fingerprints, plan, told_part
+from swapbias.audit.plan import Settings, Task, access_of, fingerprints, plan, told_part, with_access
 from swapbias.audit.rounds import Scoring, check_whole
 from swapbias.audit.run import Run, now
 from swapbias.errors import UsageError, need_audit_extra
@@ -89,13 +89,14 @@ def resume(
     asked: Settings | None = None,
     scorer: Scorer | None = None,
     conclude: bool = False,
+    access: Mapping[str, Any] | None = None,
 ) -> "tuple[Run, list[Finding]]":
     """Go on with a run that was killed; what is on disk is not scored again.
 
     A manifest runs nothing by itself: ``trust`` lets it import the Python function and read the pickles that it
-    names, ``allow_pickle`` the pickles alone. ``conclude`` ends it with the trials of every prompt that are there,
-    and asks nothing more. ``asked`` are settings that the run must have been begun with, and
-    ``scorer`` reads its model, where that is in memory.
+    names, ``allow_pickle`` the pickles alone. ``access`` is what it does not say (``with_access``). ``conclude`` ends
+    it with the trials of every prompt that are there, and asks nothing more. ``asked`` are settings that the run must
+    have been begun with, and ``scorer`` reads its model, where that is in memory.
 
     Raises:
         UsageError: the folder holds no run, another process works on it, the corpora, the settings or the model are
@@ -112,8 +113,9 @@ def resume(
     with writing(folder, held=bool(run.manifest().get("credentialed")), then=_then(folder)):
         allowed = trust or allow_pickle
         return _go_on(
-            run, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allowed, scorer=scorer, conclude=conclude
-        )
+            run, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allowed, scorer=scorer, conclude=conclude,
+            access=access or access_of(asked),
+        )  # fmt: skip
 
 
 def _then(folder: Path) -> str:
@@ -145,11 +147,12 @@ def _go_on(
     allow_pickle: bool,
     scorer: Scorer | None,
     conclude: bool,
+    access: Mapping[str, Any],
 ) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
     run.sweep()
     settings = Settings.from_manifest(manifest["settings"])
-    settings = replace(settings, load=replace(settings.load, allow_pickle=allow_pickle))
+    settings = with_access(replace(settings, load=replace(settings.load, allow_pickle=allow_pickle)), access)
     if manifest.get("in_memory") and scorer is None:
         raise UsageError(
             f"{run.folder} was begun in Python with a model in memory. Go on there: swapbias.audit with the "
@@ -274,7 +277,7 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
             runs = "a pickle, and reading" if code.pickle else "a Python function, and importing"
             raise UsageError(
                 f"{run} names {code.name}, {runs} it runs what its maker wrote. Repeat with --trust if you trust who "
-                "made this run and that code."
+                "made it and that code."
             )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from swapbias.audit.audit import check_code, resume, start
 from swapbias.audit.compare import compare_runs, read_run, write_comparison
-from swapbias.audit.plan import Settings
+from swapbias.audit.plan import Settings, access_of, with_access
 from swapbias.audit.run import MANIFEST, Run
 from swapbias.errors import UsageError
 from swapbias.privacy import is_credentialed, told, writing
@@ -57,18 +57,27 @@ def audit_several(
     with _alone(folder, settings):
         Run.check_new(folder)  # another process may have been first
         Run(folder).write_json(MODELS, {"models": _folders(models), "settings": settings.saved()})
-    return _work(folder, say=say, bar=bar, cache=cache, trust=True, allow_pickle=settings.load.allow_pickle)
+    more: Any = {"allow_pickle": settings.load.allow_pickle, "access": access_of(settings)}
+    return _work(folder, say=say, bar=bar, cache=cache, trust=True, **more)
 
 
 def resume_several(
-    folder: Path, *, say: Say, bar: Bar, cache: bool = False, trust: bool = False, allow_pickle: bool = False
+    folder: Path,
+    *,
+    say: Say,
+    bar: Bar,
+    cache: bool = False,
+    trust: bool = False,
+    allow_pickle: bool = False,
+    access: Mapping[str, Any] | None = None,
 ) -> Several:
     """Go on with an audit of several models: finished runs stay, others go on, failed models are tried again.
 
     Raises:
         UsageError, ValueError: the folder holds no such audit.
     """
-    return _work(folder, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allow_pickle)
+    more: Any = {"allow_pickle": allow_pickle, "access": access or {}}
+    return _work(folder, say=say, bar=bar, cache=cache, trust=trust, **more)
 
 
 def _alone(folder: Path, settings: Settings) -> AbstractContextManager[None]:
@@ -100,10 +109,17 @@ def _folders(models: Sequence[str]) -> dict[str, str]:
 
 
 def _work(
-    folder: Path, *, say: Say, bar: Bar, cache: bool, trust: bool = False, allow_pickle: bool = False
+    folder: Path,
+    *,
+    say: Say,
+    bar: Bar,
+    cache: bool,
+    trust: bool,
+    allow_pickle: bool,
+    access: Mapping[str, Any],
 ) -> Several:
     models, settings = _read(folder)
-    settings = replace(settings, load=replace(settings.load, allow_pickle=allow_pickle))
+    settings = with_access(replace(settings, load=replace(settings.load, allow_pickle=allow_pickle)), access)
     runs: dict[str, Run] = {}
     failed: dict[str, str] = {}
     with _alone(folder, settings):
@@ -113,7 +129,7 @@ def _work(
                 if (place / MANIFEST).is_file() and Run(place).manifest()["status"] == "complete":
                     runs[model] = Run(place)
                 elif (place / MANIFEST).is_file():
-                    allowed: Any = {"trust": trust, "allow_pickle": allow_pickle}
+                    allowed: Any = {"trust": trust, "allow_pickle": allow_pickle, "access": access}
                     runs[model] = resume(place, say=say, bar=bar, cache=cache, **allowed)[0]
                 else:
                     mine = replace(settings, model=model)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from swapbias.findings import Finding
 
 # Anything else is taken from the run.
-_WITH_RESUME = ("resume", "conclude", "no_cache", "allow_pickle", "trust", "as_json")
+_ACCESS = ("api_key_env", "plain_http")  # what no manifest says
+_WITH_RESUME = ("resume", "conclude", "no_cache", "allow_pickle", "trust", "as_json", *_ACCESS)
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")  # anything else is taken from the file
 _MODEL, _STUDIES, _OUTPUT = "Model", "Studies", "Output"  # panels of the help
 _PANELS = {"load": _MODEL, "chat": "Chat models", "notes": "Clinical notes"}
@@ -176,7 +177,7 @@ def audit(
         bool,
         typer.Option(
             "--trust",
-            help="With --resume or a manifest: run the Python function or pickle that it names.",
+            help="With --resume, a manifest or audit.toml: run the Python function or pickle that it names.",
             rich_help_panel=_OUTPUT,
         ),
     ] = False,
@@ -191,9 +192,10 @@ def audit(
     from swapbias.audit import settings_of
 
     given = [name for name in context.params if _was_given(context, name)]
+    access = {name: options[name] for name in _ACCESS if name in given}
     if resume:
         _check_alone(given, _WITH_RESUME, "--resume takes everything from the run")
-        may = {"trust": trust, "allow_pickle": options["allow_pickle"]}
+        may = {"trust": trust, "allow_pickle": options["allow_pickle"], "access": access}
         _go_on(resume, as_json, conclude=conclude, cache=not no_cache, **may)
         return
     if conclude:
@@ -201,14 +203,20 @@ def audit(
     named: list[str] = []
     settings, repeated = None, None
     if models and len(models) == 1 and Path(models[0]).suffix in (".toml", ".json") and Path(models[0]).is_file():
-        from swapbias.audit import read_request
+        from swapbias.audit import read_request, with_access
 
         _check_alone(given, _WITH_FILE, f"{models[0]} says what is audited and how")
         named, settings, repeated = read_request(Path(models[0]))
-        allowed = replace(settings.load, allow_pickle=settings.load.allow_pickle or options["allow_pickle"])
-        settings = replace(settings, load=allowed)
-    if trust and repeated is None:
-        raise UsageError("--trust is for the code that a run names, and no --resume or manifest is given. Drop it.")
+        allowed = replace(settings.load, allow_pickle=options["allow_pickle"])
+        settings = with_access(replace(settings, load=allowed), access)
+        if repeated is None and not dry_run:
+            _check_named(models[0], named, settings, trust=trust)
+        settings = replace(settings, load=replace(allowed, allow_pickle=trust or allowed.allow_pickle))
+    elif trust:
+        raise UsageError(
+            "--trust is for the code that a run or a file names, and no --resume, manifest or audit.toml is given. "
+            "Drop it."
+        )
     if settings is None:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
         asked = _asked(study, prompts, reference, group, lexicon)
@@ -222,6 +230,14 @@ def audit(
         _audit_several(named, settings, folder, as_json, cache=not no_cache)
     else:
         _audit_one(settings, folder, as_json, cache=not no_cache, repeated=repeated, trust=trust)
+
+
+def _check_named(file: str, models: Sequence[str], settings: "Settings", *, trust: bool) -> None:
+    """A file of settings may be anybody's: code that it names runs only where the user says so."""
+    from swapbias.audit import check_code
+
+    for one in models or (None,):
+        check_code(file, replace(settings, model=one), None, trust=trust)
 
 
 def _check_alone(given: Sequence[str], allowed: Sequence[str], why: str) -> None:
@@ -261,10 +277,11 @@ def _audit_several(
     _show_several(done, as_json)
 
 
-def _go_on(folder: Path, as_json: bool, *, conclude: bool, cache: bool, trust: bool, allow_pickle: bool) -> None:
+def _go_on(folder: Path, as_json: bool, *, conclude: bool, cache: bool, **may: Any) -> None:
+    """Go on with a run, or the runs of several models; ``may`` is what the user lets it do."""
     from swapbias.audit import is_several, resume as go_on, resume_several
 
-    allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle}
+    allowed: dict[str, Any] = {"cache": cache, **may}
     if conclude and is_several(folder):
         raise UsageError(f"{folder} holds runs of several models, and --conclude ends one. Name the folder of a run.")
     with stoppable(lambda: _stopped(folder)), progress() as bar:

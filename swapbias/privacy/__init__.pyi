@@ -19,3 +19,4 @@ from .redact import (
     public_manifest as public_manifest,
     public_model as public_model,
 )
+from .shapes import left_out as left_out, shaped as shaped

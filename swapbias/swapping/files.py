@@ -1,5 +1,6 @@
 """Swap whole files: rows in, Parquet parts out, in bounded memory; a killed job goes on after its last whole part."""
 
+import hashlib
 import multiprocessing
 import os
 import signal
@@ -471,12 +472,22 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
         "column": job.column,
         "table": Path(swapper.table_name).name,
         "table_sha256": swapper.sha256,
-        "resolver": job.resolver or "built-in",
+        **_resolver(job.resolver),
         "plausible": job.plausible,
         "credentialed": bool(why),
         "credentialed_because": why,
         "input": source.identity,
     }
+
+
+def _resolver(given: str | None) -> dict[str, str]:
+    """The resolver's name, and where it is a folder a hash that tells it from another: card and manifest are meant to
+    be uploaded, and name no place of a machine.
+    """
+    if given is None or not Path(given).exists():
+        return {"resolver": given or "built-in"}
+    place = Path(given).resolve()
+    return {"resolver": place.name, "resolver_place": hashlib.sha256(str(place).encode()).hexdigest()[:16]}
 
 
 def _units(batches: Batches, column: str, kept: Sequence[Totals], part_bytes: int, batch_rows: int) -> Iterator[Unit]:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
 from swapbias.errors import UsageError
+from swapbias.network import bound
 from swapbias.privacy import is_mimic_columns, is_mimic_name, notes_read
 from swapbias.studies import shown_names
 from swapbias.swapping.quotes import QuoteCheck, open_stream
@@ -422,6 +423,7 @@ def _hub_source(name: str, column: str, split: str) -> Source:
     """A Hub dataset at the commit it has now, streamed; its own code is never run."""
     from huggingface_hub import HfApi
 
+    bound()
     dataset, _, config = name.partition(":")
     try:
         revision = HfApi().dataset_info(dataset).sha
