@@ -164,12 +164,12 @@ def audit_one(
     Raises:
         OSError: the disk is full or cannot be written: no other model would fare better.
     """
-    place, allowed = Path(folder), {"trust": trust, "allow_pickle": allow_pickle}
+    place = Path(folder)
     how: dict[str, Any] = {"say": say or (lambda sentence: None), "bar": bar or _no_bar, "cache": cache}
     try:
         if (place / MANIFEST).is_file():
             if not _finished(place):
-                resume(place, **how, **allowed)
+                resume(place, **how, trust=trust, allow_pickle=allow_pickle)
             return ""
         _open_studies(place.parent)
         mine = Settings.from_manifest(settings)

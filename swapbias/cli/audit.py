@@ -229,7 +229,8 @@ def audit(
         _one_revision(every, revision)
         each = [settings_of(one, asked, options, revision=revision, **more) for one in every or (None,)]
         named = _each_once([one.model for one in each if one.model])
-        named |= {one.model: listed[told] for one, told in zip(each, every, strict=False) if listed.get(told)}
+        for chosen, told in zip(each, every, strict=False):
+            named |= {chosen.model: listed[told]} if chosen.model and listed.get(told) else {}
         settings = each[0]
     if dry_run:
         for one in named or (None,):
@@ -255,9 +256,12 @@ def _each_once(models: Sequence[str]) -> dict[str, str]:
     Raises:
         UsageError: one is named twice.
     """
-    if len(set(models)) < len(models):
-        raise UsageError(f"Models {', '.join(models)}: expected each once. Drop what is named twice.")
-    return dict.fromkeys(models, "")
+    found: dict[str, str] = {}
+    for one in models:
+        if one in found:
+            raise UsageError(f"{one} is named twice, expected each model once. Drop one of them.")
+        found[one] = ""
+    return found
 
 
 def _check_alone(given: Sequence[str], allowed: Sequence[str], why: str) -> None:
@@ -341,8 +345,8 @@ def _show_several(done: "Several", as_json: bool) -> None:
     compared = done.compared
     reports = {model: str(run.folder / "report.html") for model, run in done.runs.items()}
     if as_json:
-        told = comparison_record(compared) if compared else {}
-        print_json({"folder": str(done.folder), "reports": reports, "failed": done.failed, "comparison": told})
+        record = comparison_record(compared) if compared else {}
+        print_json({"folder": str(done.folder), "reports": reports, "failed": done.failed, "comparison": record})
     else:
         if compared and len(reports) <= _MOST_SHOWN:
             print_comparison(out, compared.comparison, compared.differences, compared.left_out, said(compared))
