@@ -243,7 +243,7 @@ def load_readers(
         if key not in loaded:
             if task.notes and task.notes.credentialed and is_callable(task.model):
                 say(f"These notes are credentialed: make sure that {task.model} sends nothing of them to a service.")
-            say(f"Model: {short_name(task.model)}.")
+            say(told_model(task.model))
             rows = [row for one in tasks if (one.model, one.kind.name) == key for row in one.rows]
             loaded[key] = task.kind.load(as_pinned(task.model, pinned), settings, rows, say=say, bar=bar)
         training = task.notes.training if task.notes else lambda phenotype, regime: []
@@ -252,6 +252,11 @@ def load_readers(
         refuse_sending(task, reader)
     _check_names(tasks, readers)
     return with_judge(tasks, readers, settings, say=say, bar=bar)
+
+
+def told_model(model: str) -> str:
+    """The sentence that says which model is loaded."""
+    return f"Model: {short_name(model)}."
 
 
 def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:

@@ -248,7 +248,7 @@ def comparison_page(compared: Compared) -> ComparisonPage:
                 names[one.label],
                 one.run.place if one.run.commit else one.run.name,
                 one.run.manifest,
-                [replace(each, model_id=names[one.label]) for each in one.run.found if each.model_id == one.model_id],
+                [_called(each, names[one.label]) for each in one.run.found if each.model_id == one.model_id],
             )
             for one in columns
         ],
@@ -352,7 +352,8 @@ def scored_rows(
             left_out.append(f"Left out of the differences: {error}")
             continue
         for column, (study, scored) in product(by_run.get(run.key, ()), items.items()):
-            rows = scored[scored["model_id"] == column.model_id]
+            mine = scored["model_id"] == column.model_id
+            rows = scored if mine.all() else scored[mine]
             if not len(rows):
                 continue
             first = next(iter(found.get(study, {}).values()), None)
@@ -361,11 +362,19 @@ def scored_rows(
                 told = f"{column.title}: its scored prompts of {shown(study)} are not what an audit writes"
                 left_out.append(f"Left out of the differences: {told} ({trouble}).")
             else:
-                if first is not None and asked:  # of a hundred models each prompt is held once
-                    rows = first[asked].assign(**{name: rows[name].array for name in rows if name not in asked})
-                kept = rows.drop(columns=[one for one in _HEAVY if first is not None and one in rows])
-                found.setdefault(study, {})[column.label] = kept.assign(model_id=column.label)
+                if first is not None:
+                    rows = _without_texts(first, rows, asked)
+                found.setdefault(study, {})[column.label] = rows.assign(model_id=column.label)
     return found, left_out
+
+
+def _without_texts(first: pd.DataFrame, rows: pd.DataFrame, asked: Sequence[str]) -> pd.DataFrame:
+    """Rows of a further model; what it was asked like the first is held once for all, in their own columns' order."""
+    own = rows.drop(columns=[one for one in rows if one in _HEAVY or one in asked])
+    if not asked:
+        return own
+    kept = first[[one for one in asked if one not in _HEAVY]]
+    return pd.concat([kept, own.set_axis(kept.index)], axis=1)
 
 
 def _asked_alike(first: pd.DataFrame | None, rows: pd.DataFrame) -> list[str]:
@@ -443,6 +452,11 @@ def _page_names(columns: Sequence[Column]) -> dict[str, str]:
     return told
 
 
+def _called(finding: Finding, name: str) -> Finding:
+    """The finding with its model called so; the finding itself where it is: a hundred models have many."""
+    return finding if finding.model_id == name else replace(finding, model_id=name)
+
+
 def _shown_row(
     row: Row,
     columns: Sequence[Column],
@@ -450,7 +464,7 @@ def _shown_row(
     away: Mapping[tuple[str, ...], Mapping[str, Finding]],
 ) -> Quantity:
     found = tuple(
-        replace(one, model_id=names[column.label]) if one is not None else None
+        _called(one, names[column.label]) if one is not None else None
         for column, one in zip(columns, row.found, strict=True)
     )
     first, experiment = row.first, experiment_of(row.first)

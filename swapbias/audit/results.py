@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -33,7 +34,8 @@ _TEXTS = tuple(name for name, kind in _OF_FINDING.items() if kind is str)
 _NUMBERS = tuple(name for name, kind in _OF_FINDING.items() if kind is float)
 _PUBLISHED = tuple(one.name for one in fields(Published))
 _ESTIMATE = {one.name: one.type for one in fields(Estimate)}
-_KEYS = frozenset((*_OF_FINDING, *_ESTIMATE, *(f"published_{name}" for name in _PUBLISHED)))
+_PRINTED = tuple(f"published_{name}" for name in _PUBLISHED)
+_KEYS = frozenset((*_OF_FINDING, *_ESTIMATE, *_PRINTED))
 _SHARES = ("p_value", "p_adjusted")
 _OWN = "slice_value"  # the one text of a finding that a user's own notes give
 # Control characters, line and paragraph separators, what turns the direction of writing, halves of characters.
@@ -132,22 +134,23 @@ def _refuse_constant(name: str) -> Any:
 def _finding(row: Any, where: str, known_studies: frozenset[str], own_names: bool) -> Finding:
     if not isinstance(row, dict):
         raise ValueError(f"{where}: it is no object. {_FAULTY}")
-    for key in (*_OF_FINDING, *_ESTIMATE, *(f"published_{name}" for name in _PUBLISHED)):
-        if key not in row:
-            raise ValueError(f"{where}: {key!r} is missing. {_FAULTY}")
-    if len(row) != len(_KEYS):
+    if row.keys() != _KEYS:
+        for key in (*_OF_FINDING, *_ESTIMATE, *_PRINTED):
+            if key not in row:
+                raise ValueError(f"{where}: {key!r} is missing. {_FAULTY}")
         raise ValueError(f"{where}: it has {len(row)} keys, expected {len(_KEYS)}. {_FAULTY}")
     free = _OWN if own_names and isinstance(row[_OWN], str) else ""
-    texts = {name: row[name] if name == free else _text(row[name], f"{where}: {name!r}") for name in _TEXTS}
+    texts = _texts(row, _TEXTS, where, free)
     if texts["study"] not in known_studies:
         raise ValueError(f"{where}: 'study' is none that this version knows. Install the version that wrote it.")
     if texts["measure"] not in MEASURES:
         raise ValueError(f"{where}: 'measure' is none that this version knows. Install the version that wrote it.")
     if not isinstance(row["headline"], bool):
         raise ValueError(f"{where}: 'headline' is neither true nor false. {_FAULTY}")
-    printed = {name: _text(row[f"published_{name}"], f"{where}: 'published_{name}'") for name in _PUBLISHED}
+    told = _texts(row, _PRINTED, where)
+    printed = dict(zip(_PUBLISHED, told.values(), strict=True))
     published = Published(**printed) if any(printed.values()) else None
-    numbers = {name: _number(row[name], f"{where}: {name!r}") for name in _NUMBERS}
+    numbers = {name: _number(row[name], where, name) for name in _NUMBERS}
     more: dict[str, Any] = {**texts, **numbers, "headline": row["headline"]}
     return Finding(**more, estimate=_estimate(row, where), published=published)
 
@@ -155,17 +158,35 @@ def _finding(row: Any, where: str, known_studies: frozenset[str], own_names: boo
 def _estimate(row: Mapping[str, Any], where: str) -> Estimate:
     read: dict[str, Any] = {}
     for name, kind in _ESTIMATE.items():
-        place = f"{where}: {name!r}"
         if kind is str:
-            read[name] = _text(row[name], place)
+            read[name] = sys.intern(_text(row[name], f"{where}: {name!r}"))
         elif kind is int:
-            read[name] = _count(row[name], place)
+            read[name] = _count(row[name], f"{where}: {name!r}")
         else:
-            read[name] = _number(row[name], place)
+            read[name] = _number(row[name], where, name)
     for name in _SHARES:
         if not math.isnan(read[name]) and not 0 <= read[name] <= 1:
             raise ValueError(f"{where}: {name!r} is outside 0 to 1. {_FAULTY}")
     return Estimate(**read)
+
+
+def _texts(row: Mapping[str, Any], names: Sequence[str], where: str, free: str = "") -> dict[str, str]:
+    """The texts of a finding by name, each held once however many findings have it; ``free`` may be any text.
+
+    All are looked at together: a hundred runs have a million of them, and none of a run that is as it was written is
+    refused.
+    """
+    values = [row[name] for name in names]
+    looked = [value for name, value in zip(names, values, strict=True) if name != free]
+    try:
+        fine = not _UNSHOWN.search("".join(looked)) and max(map(len, looked)) <= MOST_CHARACTERS
+    except TypeError:  # one is no text
+        fine = False
+    if not fine:
+        for name in names:
+            if name != free:
+                _text(row[name], f"{where}: {name!r}")
+    return {name: sys.intern(value) for name, value in zip(names, values, strict=True)}
 
 
 def _text(value: Any, where: str, *, lines: bool = False) -> str:
@@ -185,10 +206,13 @@ def _count(value: Any, where: str) -> int:
     return value
 
 
-def _number(value: Any, where: str) -> float:
+def _number(value: Any, where: str, name: str = "") -> float:
     """A finite number as it is; null as NaN, which is how it was written."""
     if value is None:
         return math.nan
+    if type(value) is float and -1e300 <= value <= 1e300:
+        return value
+    where = f"{where}: {name!r}" if name else where
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300:
         raise ValueError(f"{where} is no finite number. {_FAULTY}")
     return float(value)

@@ -50,7 +50,8 @@ _SAYING = (
     r"mentioned|remembers?|recalls?|suspects?|suspected|found|finds|reviewed|recommends?|recommended|suggests?|suggested"
 )
 _SAID = re.compile(
-    rf"\b(?:{_SAYING})\b(?:\s+(?:him|her|us|me|mom|dad|EMS|police|(?:the\s+)?(?:family|patient|parents|staff|nurse)))?(?:\s+that|\s+if|\s+whether)?\s*$".encode(), _I
+    rf"\b(?:{_SAYING})\b(?:\s+(?:him|her|us|me|mom|dad|EMS|police|(?:the\s+)?(?:family|patient|parents|staff|nurse)))?(?:\s+that|\s+if|\s+whether)?\s*$".encode(),
+    _I,
 )
 _THOUGHT = re.compile(
     rb"\b(?:feels?|felt|thinks?|thought|think|believes?|believed|found|notes?|noted|noticed?|notices|concerned|"
@@ -478,7 +479,8 @@ _FIRST_PERSON = re.compile(
 _WISHES = re.compile(rb"\s+would\s+(?:not\s+)?want\b")
 _OPERATES = re.compile(rb"\b(?:operate|intervene)\b", _I)
 _HIMSELF = re.compile(
-    rb"\s+(?:also\s+)?(?:has|had|is|was|takes|took|uses)\s[^.;,]{1,32}\b(?:him|her)self\b(?!\s+(?:to|of|in|on|at|from|with))", _I
+    rb"\s+(?:also\s+)?(?:has|had|is|was|takes|took|uses)\s[^.;,]{1,32}\b(?:him|her)self\b(?!\s+(?:to|of|in|on|at|from|with))",
+    _I,
 )
 _PAREN = re.compile(rb"\s*\([^)]{1,40}$")
 _PER = re.compile(rb"(?:^|[.;:\n,])\s*(?:per|according to|via|as per)\s+(?:\w+\s+){0,3}$", _I)
@@ -530,7 +532,9 @@ def _staff_said(after: bytes, between: bytes, verb: bytes) -> bool:
     return bool(_MODAL.match(after)) or verb in _STAFFS
 
 
-_ASKED = re.compile(rb"\b(?:asks?|asked|wonders?|wondered)\b[^.]{0,20}\b(?:if|whether)\s*$|\b(?:concerned|worried)\s+that\s*$", _I)
+_ASKED = re.compile(
+    rb"\b(?:asks?|asked|wonders?|wondered)\b[^.]{0,20}\b(?:if|whether)\s*$|\b(?:concerned|worried)\s+that\s*$", _I
+)
 
 
 def _others_said(after: bytes, between: bytes, verb: bytes) -> bool:
@@ -622,9 +626,7 @@ def _next_sentence(one: Pronoun, person: Mention, here: int, verb: bytes) -> boo
     return verb in _WITNESSES - {b"did", b"hit"} or (_stative(between) and not mine and not only_there)
 
 
-def _staff_next(
-    one: Pronoun, person: Mention, verb: bytes, *, topic: bool, chained: bool, only_there: bool
-) -> bool:
+def _staff_next(one: Pronoun, person: Mention, verb: bytes, *, topic: bool, chained: bool, only_there: bool) -> bool:
     """Whether a clinician is the subject of the next sentence too: what clinicians do, plan and think."""
     if only_there and verb not in _PATIENTS and _DID_TO.match(one.after):
         return True
@@ -743,7 +745,9 @@ _TAKES_ALONG = re.compile(
 )
 
 
-_OF_PATIENT = re.compile(rb"\s+(?:(?:is|was|remains|serves as|acts as)\s+(?:also\s+|still\s+)?|(?:at|from|in)\s+)", _I)
+_OF_PATIENT = re.compile(
+    rb"\s+(?:(?:is|was|remains|serves as|acts as)\s+(?:also\s+|still\s+)?|(?:at|from|in)\s+)", _I
+)
 
 
 def _own(one: Pronoun, person: Mention, here: int) -> bool:
