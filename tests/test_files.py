@@ -1,16 +1,20 @@
-"""One process at a time works on a run."""
+"""One process at a time works on a run; no cell of a CSV file is a formula, and all come back as they were."""
 
 import errno
 import fcntl
+import io
+import math
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
+from hypothesis import given, strategies as st
 
 from swapbias.audit.audit import resume, start
 from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, locked
+from swapbias.files import LOCK, as_csv, as_meant, inert, locked
 from swapbias.scorers.chat.options import ChatOptions
 from tests.conftest import ROOT
 from tests.scorers.chat.server import ChatServer
@@ -124,3 +128,30 @@ def test_a_new_run_is_not_begun_where_another_begins(tmp_path, quiet, holder):
             Settings(studies=STUDY, limit=8, options=(chat,)), tmp_path, **quiet
         )  # the file hinders nobody
     assert run.manifest()["status"] == "complete"
+
+
+@pytest.mark.parametrize("text", ["=1", "+1", "-x", "-1+1", "@x", " =1", "\t=1", "\rx", "\tx", "＝1", "'=1", "''@x"])
+def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe(text):
+    assert inert(text) == f"'{text}"
+    assert as_meant(inert(text)) == text
+
+
+@given(st.text(alphabet="'=+-@\t\r\n 1.e x＝", max_size=6))
+def test_every_cell_comes_back_as_it_was_and_only_numbers_begin_with_a_minus(text):
+    cell = inert(text)
+    assert as_meant(cell) == text
+    if cell.lstrip().startswith(("=", "+", "-", "@")) or cell.startswith(("\t", "\r")):
+        assert float(cell) < 0 or float(cell) == 0
+
+
+def test_numbers_stay_numbers_and_headers_are_cells_too():
+    counts = pd.array([-1, None, 3], "Int64")
+    table = pd.DataFrame({"=a": ["-0.12", "-x", None], "n": [-1.5, math.nan, 2.0], "k": counts})
+    assert as_csv(table).decode() == "'=a,n,k\n-0.12,-1.5,-1\n'-x,,\n,2.0,3\n"
+    assert table["=a"][1] == "-x"  # the table itself is as it was
+
+
+def test_a_cell_with_the_end_of_a_line_in_it_comes_back_whole():
+    cells = ["x\ry", "\r", "=1\n2", 'a"b', "-1"]
+    read = pd.read_csv(io.BytesIO(as_csv(pd.DataFrame({"a": cells}))), dtype=str, keep_default_na=False)
+    assert read["a"].map(as_meant).tolist() == cells

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
-from swapbias.files import TEMPORARY, write_whole
+from swapbias.files import TEMPORARY, inert, write_whole
 
 MANIFEST = "swap.json"
 _COUNTS = b"swapbias"  # key of a part's own counts in its Parquet metadata
@@ -192,7 +192,7 @@ class SwapFolder:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(("term", "kind", "count"))
         for kind, counts in totals.by_kind():
-            writer.writerows((term, kind, count) for term, count in _by_count(counts))
+            writer.writerows((inert(term), kind, count) for term, count in _by_count(counts))
         write_whole(self.path / "report.csv", handle.getvalue().encode())
         warning = _WARNING if settings["credentialed"] else ""
         shown = {name: settings[name] for name in ("column", "mode", "table", "resolver")}
