@@ -1,19 +1,24 @@
 """Files of this machine: written whole or not at all, one process at a time, and the cache folder."""
 
+import csv
 import hashlib
 import math
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from swapbias.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LOCK = ".lock"  # an empty file of the folder, gone once the work is done
 TEMPORARY = ".tmp"
@@ -79,6 +84,16 @@ def cache_dir() -> Path:
     return Path(chosen) if chosen else user_cache_path("swapbias")
 
 
+def check_regular(path: Path) -> None:
+    """Nothing, once it is known that this is no pipe, socket or device: those cannot be read twice, or never end.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UsageError(f"{path} is a pipe, a socket or a device, expected a file. Write it to a file first.")
+
+
 def file_sha256(path: Path) -> str:
     """sha256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as handle:
@@ -108,6 +123,49 @@ def as_json(value: Any) -> Any:
         return [as_json(inner) for inner in value]
     number = value.item() if hasattr(value, "item") else value  # of NumPy, which this room does without
     return None if isinstance(number, float) and not math.isfinite(number) else number
+
+
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet takes for the start of a formula
+_NEGATIVE = re.compile(r"-\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+
+
+def _runs(text: str) -> bool:
+    """Whether a spreadsheet would run it, once its apostrophes are gone; a negative number is none to run."""
+    bare = text.lstrip("'")
+    formula = bare[:1] in ("\t", "\r", "\n") or bare.lstrip().startswith(_FORMULA)
+    return formula and bool(bare) and not _NEGATIVE.fullmatch(bare)
+
+
+def inert(text: str) -> str:
+    """A cell of a CSV file that no spreadsheet takes for a formula; ``as_meant`` reads it back.
+
+    >>> inert("=1+1"), inert("gap"), inert("-0.12"), inert("'=1")
+    ("'=1+1", 'gap', '-0.12', "''=1")
+    """
+    return f"'{text}" if _runs(text) else text
+
+
+def as_meant(cell: str) -> str:
+    """The text that ``inert`` made this cell of.
+
+    >>> as_meant("'=1+1"), as_meant("gap"), as_meant("'t")
+    ('=1+1', 'gap', "'t")
+    """
+    return cell[1:] if cell.startswith("'") and _runs(cell) else cell
+
+
+def as_csv(table: "pd.DataFrame") -> bytes:
+    """A table as a CSV file with a header: NaN is an empty cell, numbers stay numbers, no text is a formula."""
+    safe = table.rename(columns=lambda name: inert(name) if isinstance(name, str) else name)
+    quoting = csv.QUOTE_MINIMAL
+    for place in range(len(safe.columns)):
+        column = safe.iloc[:, place]
+        if column.dtype.kind == "O":
+            safe.isetitem(place, column.map(lambda cell: inert(cell) if isinstance(cell, str) else cell))
+            if any("\r" in cell for cell in column if isinstance(cell, str)):
+                quoting = csv.QUOTE_NONNUMERIC  # else it is not quoted, and ends a row for a reader
+    content: str = safe.to_csv(index=False, lineterminator="\n", quoting=quoting)
+    return content.encode()
 
 
 SUFFIXES = (".csv", ".csv.gz", ".jsonl", ".parquet")

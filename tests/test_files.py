@@ -1,13 +1,17 @@
-"""One process at a time works on a run."""
+"""One process at a time works on a run; no cell of a CSV file is a formula, and all come back as they were."""
 
 import errno
 import fcntl
+import io
+import math
 import subprocess
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
 
+import pandas as pd
 import pytest
+from hypothesis import given, strategies as st
 
 from swapbias.audit import (
     audit_several,
@@ -21,7 +25,7 @@ from swapbias.audit import (
 from swapbias.audit.audit import resume, start
 from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, locked, locked_place
+from swapbias.files import LOCK, as_csv, as_meant, inert, locked, locked_place
 from swapbias.hub import Wanted, export_study
 from swapbias.hub.client import Change, Repo
 from swapbias.hub.corpora import build
@@ -251,3 +255,28 @@ def test_a_file_system_without_locks_keeps_nobody_out(tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_written_is_not_told_as_locked(tmp_path):
     with pytest.raises(OSError, match=r"No such file|Not a directory"), locked(tmp_path / "gone"):
         raise AssertionError("nothing is there")
+@pytest.mark.parametrize("text", ["=1", "+1", "-x", "-1+1", "@x", " =1", "\t=1", "\rx", "\tx", "＝1", "'=1", "''@x"])
+def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe(text):
+    assert inert(text) == f"'{text}"
+    assert as_meant(inert(text)) == text
+
+
+@given(st.text(alphabet="'=+-@\t\r\n 1.e x＝", max_size=6))
+def test_every_cell_comes_back_as_it_was_and_only_numbers_begin_with_a_minus(text):
+    cell = inert(text)
+    assert as_meant(cell) == text
+    if cell.lstrip().startswith(("=", "+", "-", "@")) or cell.startswith(("\t", "\r")):
+        assert float(cell) < 0 or float(cell) == 0
+
+
+def test_numbers_stay_numbers_and_headers_are_cells_too():
+    counts = pd.array([-1, None, 3], "Int64")
+    table = pd.DataFrame({"=a": ["-0.12", "-x", None], "n": [-1.5, math.nan, 2.0], "k": counts})
+    assert as_csv(table).decode() == "'=a,n,k\n-0.12,-1.5,-1\n'-x,,\n,2.0,3\n"
+    assert table["=a"][1] == "-x"  # the table itself is as it was
+
+
+def test_a_cell_with_the_end_of_a_line_in_it_comes_back_whole():
+    cells = ["x\ry", "\r", "=1\n2", 'a"b', "-1"]
+    read = pd.read_csv(io.BytesIO(as_csv(pd.DataFrame({"a": cells}))), dtype=str, keep_default_na=False)
+    assert read["a"].map(as_meant).tolist() == cells

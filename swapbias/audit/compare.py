@@ -33,7 +33,6 @@ from swapbias.report import (
     ComparisonPage,
     Quantity,
     comparison_figures,
-    inert,
     render_comparison,
     shown,
 )
@@ -223,8 +222,7 @@ def _write(result: Run, compared: Compared) -> None:
     if compared.comparison.rows:
         result.write_csv("side_by_side.csv", comparison_table(compared.comparison))
     if compared.differences:
-        table = findings_table(compared.differences)
-        result.write_csv("comparison.csv", table.map(lambda cell: inert(cell) if isinstance(cell, str) else cell))
+        result.write_csv("comparison.csv", findings_table(compared.differences))
     columns = compared.comparison.columns if len(compared.comparison.columns) <= MOST_DRAWN else ()
     found = [replace(one, model_id=column.label) for column in columns for one in column.found]
     for figure in comparison_figures(found, compared.rows if columns else {}):
@@ -310,23 +308,20 @@ def side_by_side(runs: Sequence[ComparedRun]) -> Comparison:
 
 
 def comparison_table(comparison: Comparison) -> pd.DataFrame:
-    """The comparison for a CSV file: numbers in full, blank where there is none.
-
-    Cells and headers that a spreadsheet would run as a formula begin with an apostrophe.
-    """
+    """The comparison as a table: numbers in full, blank where there is none."""
     return pd.DataFrame([dict(_record(comparison.columns, row)) for row in comparison.rows]).astype(
-        {inert(f"{column.title}: n"): "Int64" for column in comparison.columns}
+        {f"{column.title}: n": "Int64" for column in comparison.columns}
     )
 
 
 def _record(columns: Sequence[Column], row: Row) -> Iterator[tuple[str, Any]]:
     for name in ("study", "experiment", "subset", "measure", "contrast", "unit"):
-        yield name, inert(getattr(row.first, name))
-    yield "note", inert(row.note)
+        yield name, getattr(row.first, name)
+    yield "note", row.note
     for column, found in zip(columns, row.found, strict=True):
         for name in ("value", "ci_low", "ci_high"):
-            yield inert(f"{column.title}: {name}"), getattr(found.estimate, name) if found else math.nan
-        yield inert(f"{column.title}: n"), found.estimate.n if found else None
+            yield f"{column.title}: {name}", getattr(found.estimate, name) if found else math.nan
+        yield f"{column.title}: n", found.estimate.n if found else None
 
 
 def scored_rows(

@@ -16,10 +16,10 @@ import pandas as pd
 from swapbias.audit.results import Results, as_public, read_results
 from swapbias.audit.run import Run
 from swapbias.errors import UsageError
-from swapbias.files import as_json
+from swapbias.files import as_csv, as_json
 from swapbias.findings import Finding, Oriented, comparisons, experiment_of, findings_table, oriented
 from swapbias.privacy import gate, is_credentialed, private_strings, texts_stay, writing
-from swapbias.report import inert, words
+from swapbias.report import words
 from swapbias.scorers import Say
 from swapbias.scorers.chat import LOG_ODDS
 from swapbias.studies import PROMPT_COLUMNS, load_corpus, meant
@@ -356,14 +356,7 @@ def _csv(results: Results, by: str) -> Files:
     if items:
         every = pd.concat(items, ignore_index=True)
         tables["items.csv"] = every[["study", *(name for name in every if name != "study")]]
-    return {name: _table(table) for name, table in tables.items()}
-
-
-def _table(table: pd.DataFrame) -> bytes:
-    """NaN is an empty cell, and no text is one that a spreadsheet would run."""
-    safe = table.map(lambda cell: inert(cell) if isinstance(cell, str) else cell)
-    text: str = safe.to_csv(index=False, lineterminator="\n")
-    return text.encode()
+    return {name: as_csv(table) for name, table in tables.items()}
 
 
 # --- lm-evaluation-harness --------------------------------------------------------------------------------

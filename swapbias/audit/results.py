@@ -13,7 +13,7 @@ import pandas as pd
 
 from swapbias.audit.run import REQUIRED, Run
 from swapbias.errors import UsageError, need_audit_extra
-from swapbias.files import write_whole
+from swapbias.files import as_meant, write_whole
 from swapbias.findings import Finding, findings_table
 from swapbias.measures import MEASURES, Estimate
 from swapbias.privacy import is_credentialed, notes_read, own_data, public_manifest, public_model, writing
@@ -447,7 +447,7 @@ def _coverage(run: Run) -> pd.DataFrame:
     path = run.folder / COVERAGE
     if not path.is_file():
         return pd.DataFrame()
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table = pd.read_csv(path, dtype=str, keep_default_na=False).map(as_meant)
     if "in_vocabulary" not in table or not set(table["in_vocabulary"]) <= {"True", "False"}:
         raise ValueError(f"{path} has no column in_vocabulary of True and False. Write it again with --resume.")
     matched = table["matched"] == "True" if "matched" in table else False

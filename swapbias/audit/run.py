@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, TEMPORARY, as_json, write_whole
+from swapbias.files import LOCK, TEMPORARY, as_csv, as_json, write_whole
 from swapbias.privacy import FILE as MARK
 from swapbias.scorers import Progress, Scorer
 from swapbias.studies import as_prompts, load_corpus, open_study, own_studies
@@ -142,8 +142,8 @@ class Run:
         self.write(name, (text + "\n").encode())
 
     def write_csv(self, name: str, table: "pd.DataFrame") -> None:
-        """A CSV file; NaN becomes an empty cell."""
-        self.write(name, table.to_csv(index=False, lineterminator="\n").encode())
+        """A CSV file (see ``as_csv``)."""
+        self.write(name, as_csv(table))
 
     def write_parquet(self, name: str, table: "pd.DataFrame") -> None:
         """A Parquet file."""

@@ -17,8 +17,9 @@ from swapbias.files import as_json as plain_json
 if TYPE_CHECKING:
     from swapbias.findings import Finding, NotAtHand, Reproduced
 
-out = Console()
-err = Console(stderr=True, highlight=False)
+# Names and places are told as they are: ":x:" in one is no picture.
+out = Console(emoji=False)
+err = Console(stderr=True, highlight=False, emoji=False)
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]

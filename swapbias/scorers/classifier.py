@@ -299,7 +299,8 @@ class CallableScorer(Scorer):
             raise UsageError(f"{name}: {what}. Give an importable module and a function in it.") from error
         if not callable(function):
             raise UsageError(f"{name} is a {type(function).__name__}, expected a function of a list of texts.")
-        source = inspect.getsourcefile(function) if inspect.isroutine(function) else None
+        written = inspect.isfunction(function) or inspect.ismethod(function)  # what is built in has no file
+        source = inspect.getsourcefile(function) if written else None
         pin = {"sha256": file_sha256(Path(source))} if source and Path(source).exists() else {}
         named = module_file(module_name)  # may only import the function from elsewhere
         if named and str(named) != source and file_sha256(named) != pin.get("sha256"):

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, TEMPORARY, write_whole
+from swapbias.files import LOCK, TEMPORARY, inert, write_whole
 from swapbias.privacy import FILE as MARK
 
 MANIFEST = "swap.json"
@@ -195,7 +195,7 @@ class SwapFolder:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(("term", "kind", "count"))
         for kind, counts in totals.by_kind():
-            writer.writerows((term, kind, count) for term, count in _by_count(counts))
+            writer.writerows((inert(term), kind, count) for term, count in _by_count(counts))
         write_whole(self.path / "report.csv", handle.getvalue().encode())
         warning = _WARNING if settings["credentialed"] else ""
         shown = {name: settings[name] for name in ("column", "mode", "table", "resolver")}

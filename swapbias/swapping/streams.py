@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
 from swapbias.errors import UsageError
+from swapbias.files import check_regular
 from swapbias.network import bound
 from swapbias.privacy import is_mimic_columns, is_mimic_name, notes_read
 from swapbias.studies import shown_names
@@ -31,6 +33,7 @@ Batches = Iterator[tuple[pa.RecordBatch, int]]  # rows, and how many bytes of th
 BLOCK = 8 << 20  # Arrow reads up to 32 blocks ahead: about 300 MB
 LONGEST_LINE = 64 << 20
 _CHUNK = 4 << 20
+_FEW = 32  # rows that are read at once where a dictionary may hold long texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def _csv_schema(path: Path, *, delimiter: str) -> pa.Schema:
 def _csv_batches(path: Path, schema: pa.Schema, rows: int, *, delimiter: str) -> Batches:
     raw, stream = open_stream(path)
     quotes = QuoteCheck(path, delimiter)
-    done = 1  # Arrow counts the header as row 1
+    done, blocks = 1, 0  # Arrow counts the header as row 1
     try:
         reader = arrow_csv.open_csv(
             stream,
@@ -84,8 +87,9 @@ def _csv_batches(path: Path, schema: pa.Schema, rows: int, *, delimiter: str) ->
         )
         for batch in reader:
             quotes.advance(raw.tell())  # Arrow has read more than it gives
-            done += batch.num_rows
-            yield batch, raw.tell()
+            done, blocks = done + batch.num_rows, blocks + 1
+            # Of a file that is not packed it has read up to 32 blocks ahead: not all of it is done.
+            yield batch, raw.tell() if stream is not raw else min(raw.tell(), blocks * BLOCK)
         quotes.advance()
     except (pa.ArrowInvalid, OSError) as error:
         message = str(error)
@@ -208,7 +212,7 @@ def _parquet_batches(path: Path, schema: pa.Schema, rows: int) -> Batches:
     file = _parquet(path)
     size, done = path.stat().st_size, 0
     try:
-        for batch in file.iter_batches(batch_size=_fitting(file, rows)):
+        for batch in _merged(file.iter_batches(batch_size=_fitting(file, rows)), schema, rows, path.name):
             done += batch.num_rows
             yield batch, size * done // file.metadata.num_rows
     except (pa.ArrowInvalid, OSError) as error:
@@ -222,11 +226,33 @@ def _parquet(path: Path) -> pq.ParquetFile:
         raise ValueError(f"{path.name} is no whole Parquet file. Fetch it again.") from error
 
 
+def _merged(batches: Iterator[pa.RecordBatch], schema: pa.Schema, rows: int, name: str) -> Iterator[pa.RecordBatch]:
+    """The same rows in the types of the schema, in batches of so many rows or of about one block."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(_shaped(batch, schema, name))
+        if sum(one.num_rows for one in held) >= rows or sum(one.nbytes for one in held) >= BLOCK:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held = []
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
 def _fitting(file: pq.ParquetFile, rows: int) -> int:
-    """Rows that make about one block: texts may be of any length."""
+    """Rows that make about one block: texts may be of any length.
+
+    What stands once in a dictionary may be a long text in every row, and the file's size does not tell: few rows.
+    """
+    if file.metadata.num_row_groups and _has_dictionary(file.metadata.row_group(0)):
+        rows = min(rows, _FEW)
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     widest = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
     return max(1, min(rows, int(BLOCK / max(widest, 1.0))))
+
+
+def _has_dictionary(group: pq.RowGroupMetaData) -> bool:
+    columns = map(group.column, range(group.num_columns))
+    return any(one.physical_type == "BYTE_ARRAY" and one.has_dictionary_page for one in columns)
 
 
 def _text_format(delimiter: str) -> Format:
@@ -313,6 +339,7 @@ def _files(path: Path) -> list[Path]:
         raise UsageError(
             f"{path} does not exist. Give a file ({known}), a folder of them or a Hub id like owner/name."
         )
+    check_regular(path)
     if path.is_file():
         _format(path)  # refused if unknown
         return [path]
@@ -333,7 +360,10 @@ def _shown(folders: Sequence[Path]) -> str:
 
 
 def _within(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.iterdir() if not file.name.startswith(".") and format_of(file))
+    found = sorted(file for file in folder.iterdir() if not file.name.startswith(".") and format_of(file))
+    for file in found:
+        check_regular(file)
+    return found
 
 
 def _hidden(path: Path) -> bool:
@@ -372,9 +402,13 @@ def _format(file: Path) -> Format:
     return known
 
 
+# Those that become plain texts; views are there from pyarrow 16 on.
+_TEXTS = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_null)
+
+
 def _with_text(schema: pa.Schema, column: str) -> pa.Schema:
     """The schema, checked, with the text column as plain text; a column that holds only nulls is text too."""
-    twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
+    twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
     if twice is not None:
         raise ValueError(f"A column stands twice in the input ({shown_names([twice])}), expected once. Rename one.")
     if column not in schema.names:
@@ -384,7 +418,7 @@ def _with_text(schema: pa.Schema, column: str) -> pa.Schema:
     if kinds.is_string(field.type) or kinds.is_large_string(field.type):
         return schema
     inner = field.type.value_type if kinds.is_dictionary(field.type) else field.type
-    if not (kinds.is_string(inner) or kinds.is_large_string(inner) or kinds.is_null(inner)):
+    if not any(is_kind(inner) for is_kind in _TEXTS):
         raise UsageError(f"Column {column!r} holds {field.type}, expected texts. Choose another with --column.")
     return schema.set(schema.get_field_index(column), pa.field(column, pa.string()))
 

@@ -102,32 +102,32 @@ def test_a_space_of_somebody_else_of_the_same_name_is_left_alone(hub):
     assert sorted(hub.files("space", REPO)) == ["README.md", "app.py"]
 
 
-def script(hub, tmp_path, *arguments):
-    return subprocess.run(
-        [sys.executable, "scripts/push_metrics.py", *arguments],
-        env=environment(hub, home=tmp_path / "hf", token="hf_alice"),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def script(hub, monkeypatch, capsys):
+    """The script in this process: exit code, what it prints, what it complains of."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["push_metrics.py", *arguments])
+        return push_metrics.main(), *capsys.readouterr()
+
+    return run
 
 
-def test_the_script_pushes_all_metrics_and_says_so(hub, tmp_path):
-    done = script(hub, tmp_path, "--namespace", "lab", "--private", "--untagged")
-    assert (done.returncode, done.stderr) == (0, "")
+def test_the_script_pushes_all_metrics_and_says_so(hub, script):
+    code, out, err = script("--namespace", "lab", "--private", "--untagged")
+    assert (code, err) == (0, "")
     assert sorted(name for _, name in hub.repositories) == [f"lab/{name}" for name in metrics()]
     assert all(hub.tags("space", f"lab/{name}") for name in metrics())
-    assert done.stdout.startswith(f"{TAG} is not checked: the pages name a release that may not be there.")
-    assert len(re.findall(rf"^lab/\w+: created \(private\), {TAG}", done.stdout, flags=re.MULTILINE)) == 10
+    assert out.startswith(f"{TAG} is not checked: the pages name a release that may not be there.")
+    assert len(re.findall(rf"^lab/\w+: created \(private\), {TAG}", out, flags=re.MULTILINE)) == 10
 
 
 @pytest.mark.parametrize("wrong", [["no_such", "--namespace", "lab"], [NAME, "--namespace", "bob"]])
-def test_the_script_refuses_what_cannot_be_meant_before_it_pushes(hub, tmp_path, wrong):
-    done = script(hub, tmp_path, *wrong)
-    assert done.returncode == 2
-    assert done.stderr.startswith("push_metrics: ")
-    assert "Traceback" not in done.stderr
+def test_the_script_refuses_what_cannot_be_meant_before_it_pushes(hub, script, wrong):
+    code, _, err = script(*wrong)
+    assert code == 2
+    assert err.startswith("push_metrics: ")
+    assert "Traceback" not in err
     assert writes(hub) == []
 
 
@@ -160,14 +160,12 @@ def test_metrics_are_pinned_to_a_release_that_is_there(tmp_path):
         check_release(tmp_path / "metrics", "1.0.0")
 
 
-def test_the_script_asks_for_the_release_before_it_pushes(hub, monkeypatch, capsys):
+def test_the_script_asks_for_the_release_before_it_pushes(hub, script, monkeypatch):
     def untagged(folder, version):
         raise UsageError(f"{version} is not tagged.")
 
     monkeypatch.setattr("swapbias.hub.jobs.check_release", untagged)
-    monkeypatch.setattr(sys, "argv", ["push_metrics.py", NAME, "--namespace", "lab"])
-    assert push_metrics.main() == 2
-    assert capsys.readouterr().err == f"push_metrics: {__version__} is not tagged.\n"
+    assert script(NAME, "--namespace", "lab") == (2, "", f"push_metrics: {__version__} is not tagged.\n")
     assert writes(hub) == []
 
 

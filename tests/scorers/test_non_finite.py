@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +31,7 @@ from swapbias.scorers.sentiment.models import SentimentScorer, fit_bow, load_sen
 from swapbias.studies.catalogue import as_prompts, config_rows
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from tests import tiny
+from tests.cli.test_cli import swapbias
 from tests.scorers.engine import encoders
 
 ROWS = config_rows("gendered_stigma", "rq1")[::40]
@@ -426,9 +425,7 @@ def test_an_audit_of_a_model_of_nan_weights_ends_with_a_sentence_and_keeps_its_r
 def test_the_command_ends_with_one(tmp_path):
     folder = broken(tiny.save("bert", tmp_path / "model"))
     out = ["--study", "gendered_stigma:rq1", "--limit", "60", "--out", str(tmp_path / "run")]
-    done = subprocess.run(
-        [sys.executable, "-m", "swapbias", "audit", str(folder), *out], capture_output=True, text=True, check=False
-    )
+    done = swapbias("audit", folder, *out)
     assert done.returncode == 1
     assert SENTENCE.format(60, 60, "rq1") in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
