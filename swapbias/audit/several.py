@@ -13,6 +13,7 @@ from swapbias.audit.run import MANIFEST, Run
 from swapbias.errors import UsageError
 from swapbias.files import locked
 from swapbias.scorers import Bar, Say, short_name
+from swapbias.workers import LOCAL, Engine
 
 MODELS = "models.json"  # names the models and their folders, with the settings of all
 COMPARISON = "comparison"
@@ -34,7 +35,14 @@ class Several:
 
 
 def audit_several(
-    models: Sequence[str], settings: Settings, folder: Path, *, say: Say, bar: Bar, cache: bool = False
+    models: Sequence[str],
+    settings: Settings,
+    folder: Path,
+    *,
+    say: Say,
+    bar: Bar,
+    cache: bool = False,
+    engine: Engine = LOCAL,
 ) -> Several:
     """Audit each model into a run of its own below the folder, and compare them there.
 
@@ -44,7 +52,7 @@ def audit_several(
         models: two or more, as ``Settings.model`` names one; each once.
         settings: of all; its own model is not read.
         folder: new or empty.
-        say, bar, cache: as of ``start``.
+        say, bar, cache, engine: as of ``start``.
 
     Raises:
         UsageError, OSError: fewer than two different models, or a folder that cannot be written.
@@ -54,18 +62,26 @@ def audit_several(
     Run.check_new(folder)
     folder.mkdir(parents=True, exist_ok=True)
     Run(folder).write_json(MODELS, {"models": _folders(models), "settings": settings.saved()})
-    return _work(folder, say=say, bar=bar, cache=cache, trust=True, allow_pickle=settings.load.allow_pickle)
+    allowed = settings.load.allow_pickle
+    return _work(folder, say=say, bar=bar, cache=cache, trust=True, allow_pickle=allowed, engine=engine)
 
 
 def resume_several(
-    folder: Path, *, say: Say, bar: Bar, cache: bool = False, trust: bool = False, allow_pickle: bool = False
+    folder: Path,
+    *,
+    say: Say,
+    bar: Bar,
+    cache: bool = False,
+    trust: bool = False,
+    allow_pickle: bool = False,
+    engine: Engine = LOCAL,
 ) -> Several:
     """Go on with an audit of several models: finished runs stay, others go on, failed models are tried again.
 
     Raises:
         UsageError, ValueError: the folder holds no such audit.
     """
-    return _work(folder, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allow_pickle)
+    return _work(folder, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allow_pickle, engine=engine)
 
 
 def is_several(folder: Path) -> bool:
@@ -89,7 +105,7 @@ def _folders(models: Sequence[str]) -> dict[str, str]:
 
 
 def _work(
-    folder: Path, *, say: Say, bar: Bar, cache: bool, trust: bool = False, allow_pickle: bool = False
+    folder: Path, *, say: Say, bar: Bar, cache: bool, trust: bool, allow_pickle: bool, engine: Engine
 ) -> Several:
     models, settings = _read(folder)
     settings = replace(settings, load=replace(settings.load, allow_pickle=allow_pickle))
@@ -103,11 +119,11 @@ def _work(
                     runs[model] = Run(place)
                 elif (place / MANIFEST).is_file():
                     allowed: Any = {"trust": trust, "allow_pickle": allow_pickle}
-                    runs[model] = resume(place, say=say, bar=bar, cache=cache, **allowed)[0]
+                    runs[model] = resume(place, say=say, bar=bar, cache=cache, engine=engine, **allowed)[0]
                 else:
                     mine = replace(settings, model=model)
                     check_code(str(folder), mine, None, trust=trust)  # the list of models may be anybody's
-                    runs[model] = start(mine, place, say=say, bar=bar, cache=cache)[0]
+                    runs[model] = start(mine, place, say=say, bar=bar, cache=cache, engine=engine)[0]
             except (ValueError, OSError) as error:
                 failed[model] = " ".join(str(error).split())
                 say(f"{short_name(model)} failed: {failed[model]}")

@@ -8,16 +8,30 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
 import typer
 
-from swapbias.cli.terminal import AsJson, out, print_json, progress, say, split_commas
+from swapbias.cli.terminal import (
+    ENGINE_OPTIONS,
+    Address,
+    AsJson,
+    EngineName,
+    Gpus,
+    Spill,
+    Workers,
+    out,
+    print_json,
+    progress,
+    say,
+    split_commas,
+)
 from swapbias.errors import UsageError
 from swapbias.scorers import LoadOptions, kinds, model_kinds, settable
+from swapbias.workers import Engine
 
 if TYPE_CHECKING:
     from swapbias.audit import Run, Settings, Several
     from swapbias.findings import Finding
 
 # Anything else is taken from the run.
-_WITH_RESUME = ("resume", "conclude", "no_cache", "allow_pickle", "trust", "as_json")
+_WITH_RESUME = ("resume", "conclude", "no_cache", "allow_pickle", "trust", "as_json", *ENGINE_OPTIONS)
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")  # anything else is taken from the file
 _MODEL, _STUDIES, _OUTPUT = "Model", "Studies", "Output"  # panels of the help
 _PANELS = {"load": _MODEL, "chat": "Chat models", "notes": "Clinical notes"}
@@ -179,6 +193,11 @@ def audit(
             rich_help_panel=_OUTPUT,
         ),
     ] = False,
+    engine: EngineName = "local",
+    address: Address = None,
+    workers: Workers = None,
+    gpus_per_worker: Gpus = 0.0,
+    spill: Spill = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
@@ -190,10 +209,12 @@ def audit(
     from swapbias.audit import settings_of
 
     given = [name for name in context.params if _was_given(context, name)]
+    where = Engine(name=engine, address=address, workers=workers, gpus=gpus_per_worker, spill=spill)
+    where.check()
     if resume:
         _check_alone(given, _WITH_RESUME, "--resume takes everything from the run")
         may = {"trust": trust, "allow_pickle": options["allow_pickle"]}
-        _go_on(resume, as_json, conclude=conclude, cache=not no_cache, **may)
+        _go_on(resume, as_json, conclude=conclude, cache=not no_cache, engine=where, **may)
         return
     if conclude:
         raise UsageError("--conclude ends a run that was stopped, and none is given. Add --resume RUN.")
@@ -218,9 +239,9 @@ def audit(
         for one in named or (None,):
             _tell(replace(settings, model=one))
     elif len(named) > 1:
-        _audit_several(named, settings, folder, as_json, cache=not no_cache)
+        _audit_several(named, settings, folder, as_json, cache=not no_cache, engine=where)
     else:
-        _audit_one(settings, folder, as_json, cache=not no_cache, repeated=repeated, trust=trust)
+        _audit_one(settings, folder, as_json, cache=not no_cache, repeated=repeated, trust=trust, engine=where)
 
 
 def _check_alone(given: Sequence[str], allowed: Sequence[str], why: str) -> None:
@@ -238,6 +259,7 @@ def _audit_one(
     cache: bool,
     repeated: Mapping[str, Any] | None,
     trust: bool,
+    engine: Engine,
 ) -> None:
     from swapbias.audit import check_code, default_folder, start
 
@@ -245,25 +267,27 @@ def _audit_one(
         check_code("The manifest", settings, repeated.get("models"), trust=trust)
     place = folder or default_folder(settings)
     with progress() as bar:
-        run, found = start(settings, place, say=say, bar=bar, cache=cache, expected=repeated)
+        run, found = start(settings, place, say=say, bar=bar, cache=cache, expected=repeated, engine=engine)
     _show(run, found, as_json)
 
 
 def _audit_several(
-    models: Sequence[str], settings: "Settings", folder: Path | None, as_json: bool, *, cache: bool
+    models: Sequence[str], settings: "Settings", folder: Path | None, as_json: bool, *, cache: bool, engine: Engine
 ) -> None:
     from swapbias.audit import audit_several, default_folder
 
     place = folder or default_folder(replace(settings, model=f"{len(models)}-models"))
     with progress() as bar:
-        done = audit_several(models, settings, place, say=say, bar=bar, cache=cache)
+        done = audit_several(models, settings, place, say=say, bar=bar, cache=cache, engine=engine)
     _show_several(done, as_json)
 
 
-def _go_on(folder: Path, as_json: bool, *, conclude: bool, cache: bool, trust: bool, allow_pickle: bool) -> None:
+def _go_on(
+    folder: Path, as_json: bool, *, conclude: bool, cache: bool, trust: bool, allow_pickle: bool, engine: Engine
+) -> None:
     from swapbias.audit import is_several, resume as go_on, resume_several
 
-    allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle}
+    allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle, "engine": engine}
     if conclude and is_several(folder):
         raise UsageError(f"{folder} holds runs of several models, and --conclude ends one. Name the folder of a run.")
     with progress() as bar:

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swapbias.cli.terminal import AsJson, err, out, print_json, say
+from swapbias.cli.terminal import (
+    Address,
+    AsJson,
+    EngineName,
+    Gpus,
+    Spill,
+    Workers,
+    err,
+    out,
+    print_json,
+    say,
+)
+from swapbias.workers import Engine
 
 if TYPE_CHECKING:
     from swapbias.swapping import Done, Step
@@ -50,6 +62,11 @@ def swap(
     ] = False,
     names: Annotated[bool, typer.Option("--names", help="Swap given names too, by how common they are.")] = False,
     batch_rows: Annotated[int, typer.Option(help="Most rows swapped at once.")] = 2000,
+    engine: EngineName = "local",
+    address: Address = None,
+    workers: Workers = None,
+    gpus_per_worker: Gpus = 0.0,
+    spill: Spill = None,
     as_json: AsJson = False,
 ) -> None:
     """Swap gendered words in a column of texts and write Parquet; the same command goes on after a stop."""
@@ -59,9 +76,18 @@ def swap(
         source, column, mode, table, resolver, split, credentialed, whose=whose, spouses=spouses, gender=gender,
         plausible=plausible, names=names,
     )  # fmt: skip
+    where = Engine(name=engine, address=address, workers=workers, gpus=gpus_per_worker, spill=spill)
     try:
         with _bar() as on_progress:
-            done = swap_files(job, folder, processes=processes, batch_rows=batch_rows, on_progress=on_progress)
+            done = swap_files(
+                job,
+                folder,
+                processes=processes,
+                batch_rows=batch_rows,
+                on_progress=on_progress,
+                engine=where,
+                say=say,
+            )
     except KeyboardInterrupt:
         say(f"Stopped. Whole parts are kept in {folder}: the same command goes on.")
         raise typer.Exit(130) from None
