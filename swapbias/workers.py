@@ -174,7 +174,8 @@ def _cluster(engine: Engine) -> Iterator[Any]:
     import ray
 
     if ray.is_initialized():  # by whoever called
-        yield ray
+        with _hushed():
+            yield ray
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if engine.address is None:
@@ -192,9 +193,25 @@ def _cluster(engine: Engine) -> Iterator[Any]:
             f"No Ray cluster could be used {where} ({told[0].rstrip('.')}). Check the address and ray status."
         ) from None
     try:
-        yield ray
+        with _hushed():
+            yield ray
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Ray prints what its machines say of deaths to stdout, whatever it was told of logs: among results."""
+    private = import_module("ray._private.worker")
+    printing = getattr(private, "print_to_stdstream", None)
+    if printing is None:
+        yield
+        return
+    private.__dict__["print_to_stdstream"] = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        private.__dict__["print_to_stdstream"] = printing
 
 
 class Hand:

@@ -143,7 +143,7 @@ def test_what_one_engine_began_the_other_one_finishes(cluster, tmp_path):
 
 
 @needs_ray
-def test_parts_of_workers_that_are_killed_go_to_others(cluster, tmp_path):
+def test_parts_of_workers_that_are_killed_go_to_others(cluster, tmp_path, capsys):
     killed = set()
     for part, done in squares(tmp_path, RAY, 24):
         assert done["threads"] == "1"
@@ -151,6 +151,7 @@ def test_parts_of_workers_that_are_killed_go_to_others(cluster, tmp_path):
             os.kill(done["pid"], signal.SIGKILL)
             killed.add(done["pid"])
     assert len(killed) > 1
+    assert capsys.readouterr() == ("", "")  # not a word of Ray's
     assert written(tmp_path) == {f"{number:03d}.txt": str(number**2) for number in range(24)}
 
 
