@@ -5,7 +5,7 @@ READY  := $(VENV)/.ready
 NODE   := build/node
 INSPECT := build/inspect
 
-.PHONY: setup audit test test-pythons test-oldest test-inspect docs bench lint types release-check clean
+.PHONY: setup audit test test-pythons test-oldest test-inspect test-ray docs bench lint types release-check clean
 
 setup: $(READY)
 
@@ -68,6 +68,11 @@ test-inspect: $(INSPECT)/.ready
 $(INSPECT)/.ready: constraints-inspect.txt $(READY)
 	$(VENV)/bin/python -m pip install --quiet --upgrade --constraint constraints-inspect.txt --target $(INSPECT) inspect_ai
 	touch $@
+
+# Workers of a Ray cluster: two nodes on this machine. ray is no part of what `make test` needs.
+test-ray: $(READY)
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[ray]'
+	$(VENV)/bin/python -m pytest tests/test_workers.py
 
 # The site of README.md and docs/, without the network; a broken link or reference is an error.
 docs: $(READY)

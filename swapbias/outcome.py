@@ -37,6 +37,7 @@ from swapbias.privacy import for_owner_alone, is_credentialed
 from swapbias.report import headline_tables, render_summary, words
 from swapbias.scorers import Progress, Scorer, load_scorer, short_name
 from swapbias.studies import PLACEBO, Experiment, load_study
+from swapbias.workers import Engine
 
 _log = logging.getLogger("swapbias")
 
@@ -70,6 +71,7 @@ def audit(
     lexicon: "str | PathLike[str] | None" = None,
     progress: bool = True,
     resume: bool = False,
+    engine: "str | Engine" = "local",
     **options: Any,
 ) -> "Audit": ...
 
@@ -94,6 +96,7 @@ def audit(
     lexicon: "str | PathLike[str] | None" = None,
     progress: bool = True,
     resume: bool = False,
+    engine: "str | Engine" = "local",
     **options: Any,
 ) -> "Audit | list[Audit]":
     """Audit a model: score the prompts, compare the groups, say how sure the findings are.
@@ -132,6 +135,8 @@ def audit(
         resume: go on with the run in ``out`` that was stopped, with the same model and arguments: what was scored is
             not scored again. A transformers model is known again by its class and the sha256 of its weights; of a
             function nothing tells whether it is the same. Where ``out`` holds no run, one is begun.
+        engine: who scores: ``local`` (this process), ``ray`` (a cluster that is started on this machine), or an
+            ``Engine`` that says how many workers and which cluster. A model in memory is read by this process alone.
         options: further ones of the command line by name: ``batch_size=16``, ``positive_label="LABEL_1"``,
             ``chat="NAME"``, ...
 
@@ -145,7 +150,7 @@ def audit(
         more = {
             "kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings, "prompts": prompts,
             "reference": reference, "group": group, "lexicon": lexicon, "progress": progress, "tokenizer": tokenizer,
-            "resume": resume,
+            "resume": resume, "engine": engine,
         }  # fmt: skip
         return _each(model, studies, name, out, {**more, **options})
     if name is not None and not isinstance(name, str):
@@ -176,6 +181,7 @@ def audit(
         raise UsageError("resume goes on with a run in a folder, and none is given. Add out=.")
     how: dict[str, Any] = {
         "say": _log.info, "bar": _bar if progress else _no_bar, "cache": kept and scorer is None, "scorer": scorer,
+        "engine": Engine(name=engine) if isinstance(engine, str) else engine,
     }  # fmt: skip
     try:
         if resume and (folder / MANIFEST).is_file():

@@ -255,6 +255,8 @@ def test_a_file_system_without_locks_keeps_nobody_out(tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_written_is_not_told_as_locked(tmp_path):
     with pytest.raises(OSError, match=r"No such file|Not a directory"), locked(tmp_path / "gone"):
         raise AssertionError("nothing is there")
+
+
 @pytest.mark.parametrize("text", ["=1", "+1", "-x", "-1+1", "@x", " =1", "\t=1", "\rx", "\tx", "＝1", "'=1", "''@x"])
 def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe(text):
     assert inert(text) == f"'{text}"

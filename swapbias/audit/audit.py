@@ -11,13 +11,14 @@ from swapbias import __version__
 from swapbias.audit.cache import ScoreCache
 from swapbias.audit.judge import with_judge
 from swapbias.audit.plan import Settings, Task, access_of, fingerprints, plan, told_part, with_access
-from swapbias.audit.rounds import Scoring, check_whole
-from swapbias.audit.run import Run, now
+from swapbias.audit.rounds import PartScorer, Scoring, check_whole
+from swapbias.audit.run import MANIFEST, Run, now
 from swapbias.errors import UsageError, need_audit_extra
-from swapbias.files import as_json
+from swapbias.files import SHA256, as_json
 from swapbias.privacy import writing
 from swapbias.scorers import Bar, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
 from swapbias.scorers.notes import NoteOptions
+from swapbias.workers import LOCAL, Engine, crew
 
 if TYPE_CHECKING:
     from swapbias.findings import Finding
@@ -35,17 +36,19 @@ def start(
     expected: Mapping[str, Any] | None = None,
     scorer: Scorer | None = None,
     draw: bool = True,
+    engine: Engine = LOCAL,
 ) -> "tuple[Run, list[Finding]]":
     """Run an audit into a new folder; with ``cache``, what an earlier one scored is not scored again.
 
     ``expected`` is the manifest of a run that is to be repeated, with the same prompts and models. ``scorer`` reads
     the model that the settings name, which is then not loaded. Without ``draw`` figures and report are left to
-    ``rebuild_report``.
+    ``rebuild_report``. ``engine``: who scores; the run is the same.
 
     Raises:
         UsageError, ValueError, OSError: each with one sentence; nothing half is left.
     """
     need_audit_extra("An audit")
+    _check_engine(engine, scorer)
     tasks, skipped = plan(settings, kind=scorer.kind if scorer else None)
     Run.check_new(folder)
     if expected is not None and expected["corpora"] != fingerprints(tasks):
@@ -70,12 +73,13 @@ def start(
         "skipped": [asdict(one) for one in skipped],
         "credentialed": held(tasks),
         **({"in_memory": True} if scorer else {}),
+        SHA256: {},
     }
     with writing(folder, held=held(tasks), then=_then(folder)):
         run = Run.create(folder, manifest)
         if own := run.keep_studies(list(dict.fromkeys(task.study.name for task in tasks))):
             run.write_manifest({**manifest, "own_studies": own})
-        return _work(run, settings, tasks, readers, say, bar, kept, draw=draw)
+        return _work(run, settings, tasks, readers, say, bar, kept, draw=draw, engine=engine)
 
 
 def resume(
@@ -90,19 +94,22 @@ def resume(
     scorer: Scorer | None = None,
     conclude: bool = False,
     access: Mapping[str, Any] | None = None,
+    engine: Engine = LOCAL,
 ) -> "tuple[Run, list[Finding]]":
     """Go on with a run that was killed; what is on disk is not scored again.
 
     A manifest runs nothing by itself: ``trust`` lets it import the Python function and read the pickles that it
     names, ``allow_pickle`` the pickles alone. ``access`` is what it does not say (``with_access``). ``conclude`` ends
     it with the trials of every prompt that are there, and asks nothing more. ``asked`` are settings that the run must
-    have been begun with, and ``scorer`` reads its model, where that is in memory.
+    have been begun with, and ``scorer`` reads its model, where that is in memory. ``engine``: who scores the rest,
+    whoever began.
 
     Raises:
         UsageError: the folder holds no run, another process works on it, the corpora, the settings or the model are
             not what the run began with, or code that is not trusted would run.
     """
     need_audit_extra("An audit")
+    _check_engine(engine, scorer)
     if asked is not None:
         _check_same(Run(folder), asked)
     # Of prompts that were given again: opening the run takes its own copies of them.
@@ -114,7 +121,7 @@ def resume(
         allowed = trust or allow_pickle
         return _go_on(
             run, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allowed, scorer=scorer, conclude=conclude,
-            access=access or access_of(asked),
+            access=access or access_of(asked), engine=engine,
         )  # fmt: skip
 
 
@@ -148,6 +155,7 @@ def _go_on(
     scorer: Scorer | None,
     conclude: bool,
     access: Mapping[str, Any],
+    engine: Engine,
 ) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
     run.sweep()
@@ -173,7 +181,7 @@ def _go_on(
     kept = ScoreCache(settings.load) if cache else None
     pinned = manifest.get("models", ())
     readers = load_readers(settings, tasks, say=say, bar=bar, pinned=pinned, scorer=scorer)
-    return _work(run, settings, tasks, readers, say, bar, kept, conclude=conclude)
+    return _work(run, settings, tasks, readers, say, bar, kept, conclude=conclude, engine=engine)
 
 
 def _work(
@@ -187,6 +195,7 @@ def _work(
     *,
     draw: bool = True,
     conclude: bool = False,
+    engine: Engine = LOCAL,
 ) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
     pinned = as_json(identities(readers))
@@ -195,16 +204,24 @@ def _work(
     run.write_manifest(manifest)
     if manifest.get("credentialed"):
         say(f"These notes are credentialed: {run.folder} must not be published, shared or sent anywhere.")
+        if engine.address:
+            say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
     for task, reader in zip(tasks, readers, strict=True):
         reader.keep_answers(run.folder, text=task.notes is None or not task.notes.credentialed)
+    scoring = Scoring(run, manifest, say, settings.margin, conclude)
+    spec = {
+        "run": str(run.folder.resolve()), "started": manifest.get("started"), "cache": cache is not None,
+        "allow_pickle": settings.load.allow_pickle,
+    }  # fmt: skip
+    own = PartScorer(run, tasks, readers, cache)
     try:
-        scoring = Scoring(run, manifest, cache, say, settings.margin, conclude)
-        items = scoring.score(tasks, readers, bar)
+        with crew(engine, WORKER, spec, own=lambda: own, say=say, advance=scoring.advance) as hands:
+            items = scoring.score(tasks, readers, bar, hands)
     finally:  # a run that is stopped says it too
         if cache is not None:
-            manifest["from_cache"] = manifest.get("from_cache", 0) + cache.rows
+            manifest["from_cache"] = manifest.get("from_cache", 0) + scoring.cached
             run.write_manifest(manifest)
-    if notes := list(dict.fromkeys(one.error_note for one in readers if one.error_note)):
+    if notes := list(scoring.notes):
         manifest["dtype_error"] = notes
     if cut := list(dict.fromkeys(one.cut_note for one in readers if one.cut_note)):
         manifest["truncated"] = cut
@@ -215,6 +232,54 @@ def _work(
     more: dict[str, Any] = {"seed": settings.seed, "margin": settings.margin, "say": say, "draw": draw}
     most = settings.of(NoteOptions).explain
     return run, conclusion.conclude(run, manifest, tasks, readers, items, explained=most, **more)
+
+
+WORKER = "swapbias.audit.audit:part_scorer"
+
+
+def part_scorer(spec: Mapping[str, Any]) -> PartScorer:
+    """The worker of an audit on a machine of a cluster: plans the run of a folder again, and loads its models.
+
+    Args:
+        spec: ``run`` (its folder, on a file system that all machines share), when it was ``started``, whether scores
+            are kept in this machine's ``cache``, and ``allow_pickle``.
+
+    Raises:
+        UsageError: this machine does not see the run, its prompts or its models as the one that began it does.
+    """
+    folder, machine = Path(spec["run"]), platform.node()
+    if not (folder / MANIFEST).is_file() or Run(folder).manifest().get("started") != spec["started"]:
+        raise UsageError(
+            f"The worker on {machine} does not see the run in {folder}. Choose an --out on a file system that all "
+            "machines share."
+        )
+    run = Run.open(folder)
+    manifest = run.manifest()
+    settings = Settings.from_manifest(manifest["settings"])
+    settings = replace(settings, load=replace(settings.load, allow_pickle=bool(spec["allow_pickle"])))
+    tasks, _ = plan(settings)
+    if fingerprints(tasks) != manifest["corpora"]:
+        raise UsageError(f"The worker on {machine} has other prompts or word lists. Install the same everywhere.")
+    quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+    readers = load_readers(settings, tasks, pinned=manifest["models"], **quiet)
+    if _wherever(as_json(identities(readers))) != _wherever(manifest["models"]):
+        raise UsageError(f"The worker on {machine} has another version of the model. Put the same one everywhere.")
+    return PartScorer(run, tasks, readers, ScoreCache(settings.load) if spec["cache"] else None)
+
+
+def _wherever(models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What pins models down, on whatever device they are read."""
+    return [{name: value for name, value in one.items() if name != "device"} for one in models]
+
+
+def _check_engine(engine: Engine, scorer: Scorer | None) -> None:
+    """Refuse an engine whose workers could not load the model, before anything is planned."""
+    engine.check()
+    if scorer is not None and not engine.local:
+        raise UsageError(
+            f"{scorer.model_id} is in the memory of this process, where workers of {engine.name} cannot read it. "
+            "Save it and name its folder, name a function as module:function, or leave the engine local."
+        )
 
 
 def load_readers(

@@ -122,7 +122,9 @@ def conclude(
             say(note)
     manifest |= {"status": "complete", "finished": now()}
     write_results(run, Results(manifest, found, items, _coverage(tasks, readers), told), draw=draw)
+    manifest |= run.with_sha256(manifest)
     run.write_manifest(manifest)  # last: a run that says complete has all its files
+    run.drop_checksums()
     return found
 
 

@@ -416,11 +416,12 @@ def needed(run: Run, name: str) -> Path:
     """The path of a file that every complete run has.
 
     Raises:
-        ValueError: it is not there.
+        ValueError: it is not there, or damaged.
     """
     path = run.folder / name
     if not path.is_file():
         raise ValueError(f"{path} is missing, and a complete run has it. Write it again with --resume {run.folder}.")
+    run.check(name)
     return path
 
 
@@ -447,6 +448,7 @@ def _coverage(run: Run) -> pd.DataFrame:
     path = run.folder / COVERAGE
     if not path.is_file():
         return pd.DataFrame()
+    run.check(COVERAGE)
     table = pd.read_csv(path, dtype=str, keep_default_na=False).map(as_meant)
     if "in_vocabulary" not in table or not set(table["in_vocabulary"]) <= {"True", "False"}:
         raise ValueError(f"{path} has no column in_vocabulary of True and False. Write it again with --resume.")
@@ -458,6 +460,7 @@ def _explained(run: Run) -> list[Explained]:
     path = run.folder / EXPLAINED
     if not path.is_file():
         return []
+    run.check(EXPLAINED)
     try:
         return [Explained(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
     except (ValueError, TypeError) as error:

@@ -1,15 +1,16 @@
 """Scoring in rounds, every prompt once before any twice: what is known is a whole run whenever asking ends."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from swapbias.audit.cache import ScoreCache
 from swapbias.audit.plan import Task
-from swapbias.audit.run import Parts, Run, chunks, refuse_non_finite, score_rows
+from swapbias.audit.run import Parts, Run, chunks, refuse_non_finite, score_rows, write_part
 from swapbias.errors import UsageError
 from swapbias.scorers import Bar, Progress, Say, Scorer
 from swapbias.studies import as_prompts
+from swapbias.workers import Crew, Done, Part
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +34,16 @@ class Asked:
         """Study and experiment, as a manifest names them."""
         return f"{self.task.study.name} {self.task.experiment.name}"
 
+    def parts(self, place: int, number: int) -> Iterator[Part]:
+        """What a round of it is written down in: which rows each part has hangs on the plan alone."""
+        rows = self.rounds.get(number, []) if self.live else []
+        for piece, some in enumerate(chunks(rows, self.reader.chunk_rows)):
+            name = f"{place:03d}-{number:05d}-{piece:05d}"
+            yield {
+                "name": f"{self.task.study.name}/{name}", "place": place, "round": number, "rows": len(some),
+                "here": self.reader.kind == "chat",  # its answers have one log, and its service one limit
+            }  # fmt: skip
+
     def left(self, after: int) -> Rows:
         """Its rows of later rounds."""
         return [row for number, rows in self.rounds.items() if number > after and self.live for row in rows]
@@ -40,10 +51,10 @@ class Asked:
 
 @dataclass(slots=True)
 class Scoring:
-    """Scores all tasks of a run, round by round; a task whose rows tell no trial has one.
+    """Has all tasks of a run scored, round by round; a task whose rows tell no trial has one.
 
     Attributes:
-        run: where each chunk is written down at once; what is there is not scored again.
+        run: where each part is written down at once; what is there is not scored again.
         manifest: told after each look how many rounds were asked, and why no more.
         margin: what counts as no gap when results are looked at.
         conclude: ask for no further round than those that are whole on disk.
@@ -51,15 +62,23 @@ class Scoring:
 
     run: Run
     manifest: dict[str, Any]
-    cache: ScoreCache | None
     say: Say
     margin: float | None = None
     conclude: bool = False
     looks: list[dict[str, Any]] = field(default_factory=list)
     stopped: str = ""
+    notes: dict[str, None] = field(default_factory=dict)  # what workers say of their models
+    cached: int = 0  # rows that were taken from the cache
+    advances: dict[str, Progress] = field(default_factory=dict)
 
-    def score(self, tasks: Sequence[Task], readers: Sequence[Scorer], bar: Bar) -> "dict[str, pd.DataFrame]":
-        """The scored rows of each study.
+    def advance(self, part: Part, more: float) -> None:
+        """So many more rows of a part are done."""
+        self.advances[study_of(part)](more)
+
+    def score(
+        self, tasks: Sequence[Task], readers: Sequence[Scorer], bar: Bar, crew: Crew
+    ) -> "dict[str, pd.DataFrame]":
+        """The scored rows of each study, of which the crew scores and writes down what is not on disk.
 
         Raises:
             UsageError: as scorers, and where not one whole round is there to conclude.
@@ -67,22 +86,17 @@ class Scoring:
         """
         every = [Asked(task, reader, _rounds(task)) for task, reader in zip(tasks, readers, strict=True)]
         planned = max(max(one.rounds, default=1) for one in every)
-        parts = {name: Parts(self.run, name) for name in dict.fromkeys(task.study.name for task in tasks)}
-        advances = {
+        parts = {name: Parts(self.run, name, self.say) for name in dict.fromkeys(task.study.name for task in tasks)}
+        self.advances = {
             name: bar(name, sum(len(one.task.rows) for one in every if one.task.study.name == name)) for name in parts
         }
         for name, part in parts.items():
             if part.done is not None:
-                advances[name](len(part.done))
+                self.advances[name](len(part.done))
         for number in range(1, planned + 1):
             if number > 1 and not self._goes_on(number, every, parts):
                 break
-            for name, part in parts.items():
-                mine = [(place, one) for place, one in enumerate(every) if one.task.study.name == name]
-                if part.done is None:
-                    self._score_round(number, mine, part, advances[name])
-                if number == max(max(one.rounds, default=1) for _, one in mine):
-                    refuse_non_finite(part.close(), str(self.run.folder))
+            self._score_round(number, every, parts, crew)
             self._tell_costs(number, planned, every)
             self._look(number, planned, every, parts)
         items = {name: part.close() for name, part in parts.items()}
@@ -91,13 +105,36 @@ class Scoring:
         self._note(planned, items)
         return items
 
-    def _score_round(self, number: int, mine: Sequence[tuple[int, Asked]], part: Parts, advance: Progress) -> None:
-        for place, one in mine:
-            rows = one.rounds.get(number, []) if one.live else []
-            kept = None if one.task.notes else self.cache  # notes are never kept: they may be private
-            for piece, some in enumerate(chunks(rows, one.reader.chunk_rows)):
-                known = part.add(f"{place:03d}-{number:05d}-{piece:05d}", _chunk(one.reader, some, advance, kept))
-                advance(known)
+    def _score_round(self, number: int, every: Sequence[Asked], parts: Mapping[str, Parts], crew: Crew) -> None:
+        """A study whose last round this is is closed as soon as its parts are there: a broken model stops then."""
+        left = {name: self._missing(number, every, part) for name, part in parts.items()}
+        last = {
+            name for name in parts if number == max(max(one.rounds, default=1) for one in every if _is_of(one, name))
+        }
+        for name in last - {name for name, missing in left.items() if missing}:
+            refuse_non_finite(parts[name].close(), str(self.run.folder))
+        open_ = {name: len(missing) for name, missing in left.items()}
+        for part, done in crew(part for missing in left.values() for part in missing):
+            name = study_of(part)
+            self.notes |= dict.fromkeys(done["notes"])
+            self.cached += done["cached"]
+            open_[name] -= 1
+            if not open_[name] and name in last:
+                refuse_non_finite(parts[name].close(), str(self.run.folder))
+
+    def _missing(self, number: int, every: Sequence[Asked], parts: Parts) -> list[Part]:
+        """The parts of a round that are not on disk."""
+        if parts.done is not None:
+            return []
+        missing = []
+        for place, one in enumerate(every):
+            for part in one.parts(place, number) if _is_of(one, parts.study) else ():
+                known = parts.known(part["name"].rpartition("/")[2])
+                if known is None:
+                    missing.append(part)
+                else:
+                    self.advance(part, known)
+        return missing
 
     def _goes_on(self, number: int, every: Sequence[Asked], parts: Mapping[str, Parts]) -> bool:
         """Whether this round is asked: something is left to ask, is wanted, and within what asking may cost."""
@@ -198,10 +235,39 @@ def _by_model(asked: Sequence[tuple[Scorer, Rows]]) -> Iterator[tuple[Scorer, Ro
     return ((readers[name], rows[name]) for name in readers)
 
 
-def _chunk(
-    reader: Scorer, rows: Sequence[Mapping[str, Any]], advance: Progress, cache: ScoreCache | None
-) -> Callable[[], list[dict[str, Any]]]:
-    return lambda: _without_held_text(score_rows(rows, reader, advance, cache=cache), reader)
+def study_of(part: Part) -> str:
+    """The study that a part is of."""
+    return str(part["name"].partition("/")[0])
+
+
+def _is_of(one: Asked, study: str) -> bool:
+    return one.task.study.name == study
+
+
+class PartScorer:
+    """The worker of an audit: scores the rows that a part has by the plan, and writes it down."""
+
+    def __init__(self, run: Run, tasks: Sequence[Task], readers: Sequence[Scorer], cache: ScoreCache | None) -> None:
+        """With loaded models, which is all that takes long."""
+        self.run, self.cache = run, cache
+        self.every = [Asked(task, reader, _rounds(task)) for task, reader in zip(tasks, readers, strict=True)]
+        self.chunks: tuple[tuple[int, int], list[list[Mapping[str, Any]]]] = ((-1, -1), [])  # of the round read last
+
+    def __call__(self, part: Part, advance: Progress) -> Done:
+        """How many rows came from the cache, and notes on the model."""
+        one, before = self.every[part["place"]], self.cache.rows if self.cache else 0
+        kept = None if one.task.notes else self.cache  # notes are never kept: they may be private
+        rows = score_rows(self._rows(part), one.reader, advance, cache=kept)
+        write_part(self.run, part["name"], _without_held_text(rows, one.reader))
+        note = one.reader.error_note
+        return {"cached": (self.cache.rows if self.cache else 0) - before, "notes": [note] if note else []}
+
+    def _rows(self, part: Part) -> list[Mapping[str, Any]]:
+        key = part["place"], part["round"]
+        if self.chunks[0] != key:
+            one = self.every[part["place"]]
+            self.chunks = key, list(chunks(one.rounds[part["round"]], one.reader.chunk_rows))
+        return self.chunks[1][int(part["name"].rpartition("-")[2])]
 
 
 def _without_held_text(rows: list[dict[str, Any]], reader: Scorer) -> list[dict[str, Any]]:

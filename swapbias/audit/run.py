@@ -5,7 +5,7 @@ import json
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,9 +15,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, TEMPORARY, as_csv, as_json, write_whole
+from swapbias.files import (
+    LOCK,
+    SHA256,
+    TEMPORARY,
+    as_csv,
+    as_json,
+    checksum,
+    checksum_file,
+    file_sha256,
+    is_sealed,
+    sealed,
+    write_checked,
+    write_whole,
+)
 from swapbias.privacy import FILE as MARK
-from swapbias.scorers import Progress, Scorer
+from swapbias.scorers import Progress, Say, Scorer
 from swapbias.studies import as_prompts, load_corpus, open_study, own_studies
 
 if TYPE_CHECKING:
@@ -27,7 +40,9 @@ if TYPE_CHECKING:
     from swapbias.audit.cache import ScoreCache
 
 MANIFEST = "manifest.json"
+ITEMS = "items"  # folder of the scored rows
 STUDIES = "studies"  # folder of a run that holds the files of the user's own studies
+_RECORDED = (f"{ITEMS}/*.parquet", "phrases/*.parquet", "*.csv", "results.json", "explanations.json")
 REQUIRED = ("swapbias", "status", "settings", "corpora", "skipped", "versions")
 
 
@@ -113,8 +128,9 @@ class Run:
         for path in self.folder.rglob(f".*{TEMPORARY}"):
             path.unlink(missing_ok=True)
         for parts in (self.folder / "items").glob(".*.parts"):
-            if (self.folder / "items" / f"{parts.name[1:].removesuffix('.parts')}.parquet").exists():
-                shutil.rmtree(parts)
+            name = f"{ITEMS}/{parts.name[1:].removesuffix('.parts')}.parquet"
+            if (self.folder / name).exists() and self.is_whole(name):
+                shutil.rmtree(parts, ignore_errors=True)
 
     def manifest(self) -> dict[str, Any]:
         """The manifest as written last.
@@ -130,11 +146,53 @@ class Run:
         if missing:
             raise ValueError(f"{self.folder / MANIFEST} lacks {missing[0]!r}. Start a new run.")
         found: dict[str, Any] = read
+        if not is_sealed(found, MANIFEST):
+            raise ValueError(
+                f"{self.folder / MANIFEST} is damaged, or was edited: it is not what its sha256 says. Start a new "
+                f"run, or take out its {SHA256!r} if the edit is meant."
+            )
         return found
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Replace the manifest."""
-        self.write_json(MANIFEST, manifest)
+        """Replace the manifest; one that records the sha256 of files records its own too."""
+        self.write_json(MANIFEST, sealed(manifest, MANIFEST))
+
+    def is_whole(self, name: str) -> bool:
+        """Whether a file is what was written, by the sha256 beside it or in the manifest; older runs have none."""
+        known = checksum(self.folder / name)
+        if known is None:
+            recorded = self._recorded()
+            known = None if recorded is None else str(recorded.get(name))
+        return known is None or file_sha256(self.folder / name) == known
+
+    def check(self, name: str) -> None:
+        """Refuse a damaged file of a finished run.
+
+        Raises:
+            ValueError: it is not what was written.
+        """
+        if not self.is_whole(name):
+            raise ValueError(
+                f"{self.folder / name} is damaged: its sha256 is not the one that was recorded when it was written. "
+                f"Take it from a copy, or make it again with swapbias audit --resume {self.folder}."
+            )
+
+    def _recorded(self) -> dict[str, str] | None:
+        """The sha256 by name that the manifest has; None where it has none at all."""
+        return self.manifest().get(SHA256) if (self.folder / MANIFEST).exists() else None
+
+    def with_sha256(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """The manifest of a run that is complete, with the sha256 of every file that results are read from."""
+        if SHA256 not in manifest:  # begun by an older version
+            return dict(manifest)
+        names = [path for pattern in _RECORDED for path in sorted(self.folder.glob(pattern))]
+        files = {path.relative_to(self.folder).as_posix(): checksum(path) or file_sha256(path) for path in names}
+        return {**manifest, SHA256: files}
+
+    def drop_checksums(self) -> None:
+        """Remove the sha256 beside files, once the manifest has them."""
+        for path in (self.folder / ITEMS).glob("*.parquet"):
+            checksum_file(path).unlink(missing_ok=True)
 
     def write_json(self, name: str, content: Any) -> None:
         """A JSON file; NaN becomes null."""
@@ -153,12 +211,19 @@ class Run:
         """Any file, by its path within the run."""
         target = self.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target, content)
+        (write_checked if target.match(f"{ITEMS}/*.parquet") else write_whole)(target, content)
 
     def items(self, study: str) -> "pd.DataFrame | None":
-        """The scored rows of a study, or None while they are not complete."""
-        path = self.folder / "items" / f"{study}.parquet"
-        return pq.read_table(path).to_pandas() if path.exists() else None
+        """The scored rows of a study, or None while they are not complete.
+
+        Raises:
+            ValueError: they are damaged.
+        """
+        path = self.folder / ITEMS / f"{study}.parquet"
+        if not path.exists():
+            return None
+        self.check(f"{ITEMS}/{study}.parquet")
+        return pq.read_table(path).to_pandas()
 
 
 def _is_left_over(path: Path) -> bool:
@@ -171,29 +236,52 @@ def _is_left_over(path: Path) -> bool:
 class Parts:
     """The scored rows of a study as they come: each chunk is written down at once, and scored once.
 
+    A part on disk counts where its sha256 is the one that was recorded when it was written; a damaged one is named
+    and scored again.
+
     Attributes:
         done: all rows, where the study is complete already.
     """
 
-    def __init__(self, run: Run, study: str) -> None:
+    def __init__(self, run: Run, study: str, say: Say = lambda sentence: None) -> None:
         """Of a run on disk, which may have been stopped."""
-        self.run, self.study, self.done = run, study, run.items(study)
-        self.folder = run.folder / "items" / f".{study}.parts"
+        self.run, self.study, self.say = run, study, say
+        self.folder = _folder_of(run, study)
         self.names: list[str] = []
+        self.hashed = SHA256 in run.manifest()
+        self.whole: set[str] = set()  # looked into already
+        self.done: pd.DataFrame | None = None
+        name = f"{ITEMS}/{study}.parquet"
+        if (run.folder / name).exists():
+            if run.is_whole(name):
+                self.done = run.items(study)
+            else:
+                say(f"{run.folder / name} is damaged: it is scored again.")
 
     def has(self, beginning: str) -> bool:
         """Whether a chunk whose name begins so is on disk."""
-        return any(_rows_of(path) is not None for path in self.folder.glob(f"{beginning}*.parquet"))
+        return any(self._rows(path) is not None for path in sorted(self.folder.glob(f"{beginning}*.parquet")))
 
-    def add(self, name: str, score: Callable[[], list[dict[str, Any]]]) -> int:
-        """Score a chunk, or take it from disk; how many rows were there. Chunks lie in the order of their names."""
+    def known(self, name: str) -> int | None:
+        """Rows of a chunk that is on disk; None: it must be scored. Chunks lie in the order of their names."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.names.append(name)
-        path = self.folder / f"{name}.parquet"
-        known = _rows_of(path)
-        if known is None:
-            write_whole(path, _parquet(_table(score())))
-        return known or 0
+        return self._rows(self.folder / f"{name}.parquet")
+
+    def _rows(self, path: Path) -> int | None:
+        """Rows of a part on disk, or None where there is none that can be read: it is scored again."""
+        if not path.exists():
+            return None
+        try:
+            known = checksum(path)
+            if path.name not in self.whole and (self.hashed if known is None else known != file_sha256(path)):
+                self.say(f"{path} is damaged: it is scored again.")
+                path.unlink()
+                return None
+            self.whole.add(path.name)
+            return int(pq.read_metadata(path).num_rows)
+        except (OSError, pa.ArrowInvalid):
+            return None
 
     def until(self, trial: int) -> "pd.DataFrame":
         """The rows so far, of this trial and those before it."""
@@ -210,23 +298,25 @@ class Parts:
         """All rows, from now on in one file."""
         if self.done is None:
             table = self._table()
-            self.run.write(f"items/{self.study}.parquet", _parquet(table))
-            shutil.rmtree(self.folder)
+            self.run.write(f"{ITEMS}/{self.study}.parquet", _parquet(table))
+            shutil.rmtree(self.folder, ignore_errors=True)  # a worker that was given up may write there yet
             self.done = table.to_pandas()
         return self.done
+
+
+def write_part(run: Run, name: str, rows: "Sequence[Mapping[str, Any]]") -> None:
+    """Write a part (study/name) down, whole or not at all; the same rows are the same bytes, whoever writes them."""
+    study, _, own = name.partition("/")
+    write_checked(_folder_of(run, study) / f"{own}.parquet", _parquet(_table(rows)))
+
+
+def _folder_of(run: Run, study: str) -> Path:
+    return run.folder / ITEMS / f".{study}.parts"
 
 
 def now() -> str:
     """The time of day as manifests have it: UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _rows_of(path: Path) -> int | None:
-    """Rows of a part on disk, or None where there is none that can be read: it is scored again."""
-    try:
-        return int(pq.read_metadata(path).num_rows)
-    except (OSError, pa.ArrowInvalid):
-        return None
 
 
 def _table(rows: "Sequence[Mapping[str, Any]]") -> pa.Table:

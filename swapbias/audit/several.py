@@ -18,6 +18,7 @@ from swapbias.privacy import is_credentialed, told, writing
 from swapbias.scorers import Bar, Progress, Say, short_name
 from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import open_study, own_studies
+from swapbias.workers import LOCAL, Engine
 
 MODELS = "models.json"  # names the models and their folders, with the settings of all
 FAILED = "failed.json"  # why, by model, of those that failed last
@@ -91,6 +92,7 @@ def audit_several(
     say: Say,
     bar: Bar,
     cache: bool = False,
+    engine: Engine = LOCAL,
 ) -> Several:
     """Audit each model into a run of its own below the folder, and compare them there.
 
@@ -102,7 +104,7 @@ def audit_several(
             names.
         settings: of all; its own model is not read.
         folder: new or empty.
-        say, bar, cache: as of ``start``.
+        say, bar, cache, engine: as of ``start``.
 
     Raises:
         UsageError, OSError: fewer than two different models, or a folder that cannot be written, also while it runs.
@@ -118,7 +120,7 @@ def audit_several(
         kept = {"own_studies": own} if own else {}
         run.write_json(MODELS, {"models": _folders(named), "settings": settings.saved(), **kept})
     more: Any = {"allow_pickle": settings.load.allow_pickle, "access": access_of(settings)}
-    return _work(folder, say=say, bar=bar, cache=cache, trust=True, **more)
+    return _work(folder, say=say, bar=bar, cache=cache, trust=True, engine=engine, **more)
 
 
 def resume_several(
@@ -130,6 +132,7 @@ def resume_several(
     trust: bool = False,
     allow_pickle: bool = False,
     access: Mapping[str, Any] | None = None,
+    engine: Engine = LOCAL,
 ) -> Several:
     """Go on with an audit of several models: finished runs stay, others go on, failed models are tried again.
 
@@ -137,7 +140,7 @@ def resume_several(
         UsageError, ValueError: the folder holds no such audit. OSError: as ``audit_several``.
     """
     more: Any = {"allow_pickle": allow_pickle, "access": access or {}}
-    return _work(folder, say=say, bar=bar, cache=cache, trust=trust, **more)
+    return _work(folder, say=say, bar=bar, cache=cache, trust=trust, engine=engine, **more)
 
 
 def _alone(folder: Path, settings: Settings) -> AbstractContextManager[None]:
@@ -162,6 +165,7 @@ def audit_one(
     trust: bool = False,
     allow_pickle: bool = False,
     access: Mapping[str, Any] | None = None,
+    engine: Engine = LOCAL,
     say: Say | None = None,
     bar: Bar | None = None,
 ) -> str:
@@ -175,7 +179,7 @@ def audit_one(
         settings: of all models, as ``Settings.saved`` writes them.
         folder: of this model's run; own studies lie beside it.
         cache: take from and add to the scores that other audits keep.
-        trust, allow_pickle, access: as of ``resume``.
+        trust, allow_pickle, access, engine: as of ``resume``.
         say, bar: as of ``start``; None: nothing is shown.
 
     Returns:
@@ -185,7 +189,12 @@ def audit_one(
         OSError: the disk is full or cannot be written: no other model would fare better.
     """
     place = Path(folder)
-    how: dict[str, Any] = {"say": say or (lambda sentence: None), "bar": bar or _no_bar, "cache": cache}
+    how: dict[str, Any] = {
+        "say": say or (lambda sentence: None),
+        "bar": bar or _no_bar,
+        "cache": cache,
+        "engine": engine,
+    }
     try:
         if (place / MANIFEST).is_file():
             if not _finished(place):
@@ -263,6 +272,7 @@ def _work(
     trust: bool,
     allow_pickle: bool,
     access: Mapping[str, Any],
+    engine: Engine,
 ) -> Several:
     models, settings, _ = _read(folder)
     failed: dict[str, str] = {}
@@ -279,6 +289,7 @@ def _work(
             if overall:
                 shown["bar"] = _no_bar
             allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle, "access": access}
+            allowed["engine"] = engine
             if why := audit_one(model, settings, place, **allowed, **shown):
                 failed[model] = why
                 say(f"{short_name(model)} failed: {why}")

@@ -9,9 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
 import typer
 
-from swapbias.cli.terminal import AsJson, out, print_json, progress, say, split_commas, stoppable
+from swapbias.cli.terminal import (
+    ENGINE_OPTIONS,
+    Address,
+    AsJson,
+    EngineName,
+    Gpus,
+    Spill,
+    Workers,
+    out,
+    print_json,
+    progress,
+    say,
+    split_commas,
+    stoppable,
+)
 from swapbias.errors import UsageError
 from swapbias.scorers import LoadOptions, kinds, model_kinds, settable
+from swapbias.workers import Engine
 
 if TYPE_CHECKING:
     from swapbias.audit import Run, Settings, Several
@@ -19,7 +34,7 @@ if TYPE_CHECKING:
 
 # Anything else is taken from the run.
 _ACCESS = ("api_key_env", "plain_http")  # what no manifest says
-_WITH_RESUME = ("resume", "conclude", "no_cache", "allow_pickle", "trust", "as_json", *_ACCESS)
+_WITH_RESUME = ("resume", "conclude", "no_cache", "allow_pickle", "trust", "as_json", *_ACCESS, *ENGINE_OPTIONS)
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")  # anything else is taken from the file
 _MOST_SHOWN = 20  # models whose numbers and reports a terminal lists; of more it names the folder
 _MODEL, _STUDIES, _OUTPUT = "Model", "Studies", "Output"  # panels of the help
@@ -193,6 +208,11 @@ def audit(
             rich_help_panel=_OUTPUT,
         ),
     ] = False,
+    engine: EngineName = "local",
+    address: Address = None,
+    workers: Workers = None,
+    gpus_per_worker: Gpus = 0.0,
+    spill: Spill = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
@@ -205,9 +225,11 @@ def audit(
 
     given = [name for name in context.params if _was_given(context, name)]
     access = {name: options[name] for name in _ACCESS if name in given}
+    where = Engine(name=engine, address=address, workers=workers, gpus=gpus_per_worker, spill=spill)
+    where.check()
     if resume:
         _check_alone(given, _WITH_RESUME, "--resume takes everything from the run")
-        may = {"trust": trust, "allow_pickle": options["allow_pickle"], "access": access}
+        may = {"trust": trust, "allow_pickle": options["allow_pickle"], "access": access, "engine": where}
         _go_on(resume, as_json, conclude=conclude, cache=not no_cache, **may)
         return
     if conclude:
@@ -251,9 +273,9 @@ def audit(
         for one in named or (None,):
             _tell(replace(settings, model=one))
     elif len(named) > 1:
-        _audit_several(named, settings, folder, as_json, cache=not no_cache)
+        _audit_several(named, settings, folder, as_json, cache=not no_cache, engine=where)
     else:
-        _audit_one(settings, folder, as_json, cache=not no_cache, repeated=repeated, trust=trust)
+        _audit_one(settings, folder, as_json, cache=not no_cache, repeated=repeated, trust=trust, engine=where)
 
 
 def _check_named(file: str, models: Iterable[str], settings: "Settings", *, trust: bool) -> None:
@@ -303,6 +325,7 @@ def _audit_one(
     cache: bool,
     repeated: Mapping[str, Any] | None,
     trust: bool,
+    engine: Engine,
 ) -> None:
     from swapbias.audit import check_code, default_folder, start
 
@@ -310,23 +333,29 @@ def _audit_one(
         check_code("The manifest", settings, repeated.get("models"), trust=trust)
     place = folder or default_folder(settings)
     with stoppable(lambda: _stopped(place)), progress() as bar:
-        run, found = start(settings, place, say=say, bar=bar, cache=cache, expected=repeated)
+        run, found = start(settings, place, say=say, bar=bar, cache=cache, expected=repeated, engine=engine)
     _show(run, found, as_json)
 
 
 def _audit_several(
-    models: Mapping[str, str], settings: "Settings", folder: Path | None, as_json: bool, *, cache: bool
+    models: Mapping[str, str],
+    settings: "Settings",
+    folder: Path | None,
+    as_json: bool,
+    *,
+    cache: bool,
+    engine: Engine,
 ) -> None:
     from swapbias.audit import audit_several, default_folder
 
     place = folder or default_folder(replace(settings, model=f"{len(models)}-models"))
     with stoppable(lambda: _stopped(place)), progress() as bar:
-        done = audit_several(models, settings, place, say=say, bar=bar, cache=cache)
+        done = audit_several(models, settings, place, say=say, bar=bar, cache=cache, engine=engine)
     _show_several(done, as_json)
 
 
 def _go_on(folder: Path, as_json: bool, *, conclude: bool, cache: bool, **may: Any) -> None:
-    """Go on with a run, or the runs of several models; ``may`` is what the user lets it do."""
+    """Go on with a run, or the runs of several models; ``may`` is what the user lets it do, and where."""
     from swapbias.audit import is_several, resume as go_on, resume_several
 
     allowed: dict[str, Any] = {"cache": cache, **may}

@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swapbias.cli.terminal import AsJson, err, out, print_json, say, stoppable
+from swapbias.cli.terminal import (
+    Address,
+    AsJson,
+    EngineName,
+    Gpus,
+    Spill,
+    Workers,
+    err,
+    out,
+    print_json,
+    say,
+    stoppable,
+)
+from swapbias.workers import Engine
 
 if TYPE_CHECKING:
     from swapbias.swapping import Done, Step
@@ -50,6 +63,11 @@ def swap(
     ] = False,
     names: Annotated[bool, typer.Option("--names", help="Swap given names too, by how common they are.")] = False,
     batch_rows: Annotated[int, typer.Option(help="Most rows swapped at once.")] = 2000,
+    engine: EngineName = "local",
+    address: Address = None,
+    workers: Workers = None,
+    gpus_per_worker: Gpus = 0.0,
+    spill: Spill = None,
     as_json: AsJson = False,
 ) -> None:
     """Swap gendered words in a column of texts and write Parquet; the same command goes on after a stop."""
@@ -59,9 +77,11 @@ def swap(
         source, column, mode, table, resolver, split, credentialed, whose=whose, spouses=spouses, gender=gender,
         plausible=plausible, names=names,
     )  # fmt: skip
+    where = Engine(name=engine, address=address, workers=workers, gpus=gpus_per_worker, spill=spill)
     stopped = f"Stopped. Whole parts are kept in {folder}: the same command goes on."
     with stoppable(lambda: stopped), _bar() as on_progress:
-        done = swap_files(job, folder, processes=processes, batch_rows=batch_rows, on_progress=on_progress)
+        more: dict[str, Any] = {"processes": processes, "batch_rows": batch_rows, "on_progress": on_progress}
+        done = swap_files(job, folder, **more, engine=where, say=say)
     if as_json:
         print_json({"folder": str(done.folder), "credentialed": done.credentialed, **asdict(done.totals)})
     else:

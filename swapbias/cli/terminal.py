@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,34 @@ if TYPE_CHECKING:
 # Names and places are told as they are: ":x:" in one is no picture.
 out = Console(emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
+
+
+_WORKERS = "Workers"  # panel of the help
+EngineName = Annotated[
+    str, typer.Option("--engine", help="local, or ray: workers on machines of a cluster.", rich_help_panel=_WORKERS)
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="Of your Ray cluster, as HOST:PORT or auto; none: one on this machine alone.", rich_help_panel=_WORKERS
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1, show_default=False, help="How many; none: as the cluster has room for.", rich_help_panel=_WORKERS
+    ),
+]
+Gpus = Annotated[
+    float, typer.Option("--gpus-per-worker", min=0, help="May be a part of one.", rich_help_panel=_WORKERS)
+]
+Spill = Annotated[
+    Path | None,
+    typer.Option(
+        "--spill", show_default=False, help="Folder for what Ray's memory cannot hold.", rich_help_panel=_WORKERS
+    ),
+]
+ENGINE_OPTIONS = ("engine", "address", "workers", "gpus_per_worker", "spill")  # as parameters of a command
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]

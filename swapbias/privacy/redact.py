@@ -45,6 +45,7 @@ def public_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
     settings, models = manifest["settings"], manifest.get("models", [])
     endpoint = _endpoint(_part(settings, "chat").get("base_url"))
     public = {**manifest, "settings": _settings(settings, models, endpoint)}
+    public.pop("sha256", None)  # of the run's own files, which are written anew where they leave
     if models:
         public["models"] = [_model(one, endpoint) for one in models]
     taken = list(_telling(manifest))

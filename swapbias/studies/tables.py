@@ -54,7 +54,9 @@ def _parsed(
         lines = strict_rows(name, handle, delimiter=delimiter)
         _, header = next(lines, (1, []))
         if header != list(columns):
-            raise ValueError(f"{name}:1: columns {shown_names(header)}, expected {shown_names(columns)}. Fix the header.")
+            raise ValueError(
+                f"{name}:1: columns {shown_names(header)}, expected {shown_names(columns)}. Fix the header."
+            )
         rows = []
         for line, cells in lines:
             where = f"{name}:{line}"

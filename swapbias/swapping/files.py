@@ -3,15 +3,17 @@
 import hashlib
 import multiprocessing
 import os
+import platform
+import shutil
 import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
 from itertools import groupby
@@ -32,6 +34,7 @@ from swapbias.swapping.parts import SwapFolder, Totals
 from swapbias.swapping.streams import CREDENTIALED, Batches, Source, is_mimic, open_source, why_held
 from swapbias.swapping.swapper import MODES, Swapped, Swapper
 from swapbias.swapping.table import gender_columns, other_gender
+from swapbias.workers import LOCAL, Crew, Engine, Part, Worker, crew
 
 FILE_MODES = (*MODES, "augment", "pairs")
 COUNTED = ("swapbias_replaced", "swapbias_ambiguous", "swapbias_specific")
@@ -395,11 +398,13 @@ def swap_files(
     batch_rows: int = BATCH_ROWS,
     part_bytes: int = PART_BYTES,
     on_progress: Callable[[Step], None] | None = None,
+    engine: Engine = LOCAL,
+    say: Callable[[str], None] = lambda sentence: None,
 ) -> Done:
     """Swap the texts of ``job.source`` into Parquet parts in ``out``.
 
-    Rows keep their order; the rows written do not depend on ``processes`` or ``batch_rows``. Called again with the
-    same job after a kill, it goes on after the last whole part.
+    Rows keep their order; the rows written do not depend on ``processes``, ``batch_rows`` or ``engine``. Called again
+    with the same job after a kill, it writes the parts that are not there, and those that are damaged.
 
     Args:
         job: what and how.
@@ -407,7 +412,9 @@ def swap_files(
         processes: 1 swaps in this process.
         batch_rows: most rows that are swapped at once.
         part_bytes: a part ends with the row that brings its texts to so many bytes.
-        on_progress: told after each batch.
+        on_progress: told after each batch; by a cluster after each part.
+        engine: who swaps; the parts are the same to the byte.
+        say: told which parts are damaged and written again.
 
     Raises:
         UsageError: a wrong request: no such input, column, table or mode; ``out`` complete or begun otherwise.
@@ -416,20 +423,18 @@ def swap_files(
     """
     if processes < 1 or batch_rows < 1:
         raise UsageError(f"processes {processes} and batch rows {batch_rows}: expected 1 or more. Give larger ones.")
+    engine.check()
+    if processes > 1 and not engine.local:
+        raise UsageError(f"processes is {processes}, and workers of {engine.name} swap. Give --workers instead.")
     source = open_source(job.source, job.column, split=job.split)
     whose = job.whose or ("patient" if is_mimic(source) else "everyone")
     swapper = Swapper(job.table, resolver=job.resolver, whose=whose, spouses=job.spouses, names=job.names)
     gender = _gender_column(job, source, whose)
     why = "--credentialed was given" if job.credentialed else _why_credentialed(job, source)
-    layout = layout_of(
-        source.schema,
-        column=job.column,
-        mode=job.mode,
-        groups=swapper.groups,
-        credentialed=bool(why),
-        whose=whose,
-        plausible=job.plausible,
-    )
+    shape: dict[str, Any] = {
+        "column": job.column, "mode": job.mode, "credentialed": bool(why), "whose": whose, "plausible": job.plausible,
+    }  # fmt: skip
+    layout = layout_of(source.schema, groups=swapper.groups, **shape)
     settings = _settings(job, source, swapper, why)
     if whose == "patient":
         settings |= {"whose": whose, "spouses": job.spouses, "gender": gender or "read from the text"}
@@ -439,12 +444,24 @@ def swap_files(
     task = Task(job.table, job.resolver, job.column, mode, whose, job.spouses, gender, job.names)
     then = "Wait until it ends, or choose another --out."
     with writing(out, held=bool(why), then=then):
-        folder = SwapFolder.open(out, settings)
-        teller = _Teller(source.size, sum(folder.parts(), Totals()), on_progress or (lambda step: None))
-        units = _units(source.read(batch_rows), job.column, folder.parts(), part_bytes, batch_rows)
-        with closing(swapped_in_order(units, task, processes)) as results:
-            parts = _write(folder, layout, results, teller)
-        folder.finish(settings, teller.totals, parts, job.split or "train")
+        folder = SwapFolder.open(out, settings, say)
+        kept = folder.parts()
+        teller = _Teller(source.size, sum(kept.values(), Totals()), on_progress or (lambda step: None))
+        units = _units(source.read(batch_rows), job.column, kept, part_bytes, batch_rows)
+        if engine.local:
+            with closing(swapped_in_order(units, task, processes)) as results:
+                _write(folder, layout, results, teller)
+        else:
+            spec = {
+                "out": str(out.resolve()),
+                "task": {**asdict(task), "table": str(_absolute(task.table))},
+                "shape": shape,
+            }
+            workers = crew(engine, WORKER, spec, own=lambda: part_swapper(spec), cores=1, say=say)
+            _have_written(folder, units, teller, workers)
+        if not folder.part(0).exists():  # no rows at all: a part without rows still has the columns
+            folder.write_part(0, layout.schema, [], texts=layout.column)
+        folder.finish(settings, teller.totals, len(folder.parts()), job.split or "train")
     return Done(out, teller.totals, why, teller.step)
 
 
@@ -480,6 +497,10 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
     }
 
 
+def _absolute(table: str | Path) -> str | Path:
+    return Path(table).resolve() if Path(table).is_file() else table
+
+
 def _resolver(given: str | None) -> dict[str, str]:
     """The resolver's name, and where it is a folder a hash that tells it from another: card and manifest are meant to
     be uploaded, and name no place of a machine.
@@ -490,37 +511,118 @@ def _resolver(given: str | None) -> dict[str, str]:
     return {"resolver": place.name, "resolver_place": hashlib.sha256(str(place).encode()).hexdigest()[:16]}
 
 
-def _units(batches: Batches, column: str, kept: Sequence[Totals], part_bytes: int, batch_rows: int) -> Iterator[Unit]:
+def _units(
+    batches: Batches, column: str, kept: Mapping[int, Totals], part_bytes: int, batch_rows: int
+) -> Iterator[Unit]:
     """Rows that are not written yet, cut where a part ends: by the texts alone, so that batches do not matter."""
-    part, row, used, skip = len(kept), 0, 0, sum(one.rows_read for one in kept)
+    part, row, used, rows = 0, 0, 0, 0
     for batch, position in batches:
         lengths = text_lengths(batch, column)
-        start = min(max(skip - row, 0), len(batch))
+        start = 0
         while start < len(batch):
             filled = used + np.cumsum(lengths[start : start + batch_rows])
             count = min(int(np.searchsorted(filled, part_bytes)) + 1, len(filled))  # with the row that fills the part
-            yield Unit(part, row + start, batch.slice(start, count), position)
-            used = int(filled[count - 1])
+            if part not in kept:
+                yield Unit(part, row + start, batch.slice(start, count), position)
+            used, rows = int(filled[count - 1]), rows + count
             if used >= part_bytes:
-                part, used = part + 1, 0
+                _check_rows(part, rows, kept)
+                part, used, rows = part + 1, 0, 0
             start += count
         row += len(batch)
+    if rows:
+        _check_rows(part, rows, kept)
 
 
-def _write(folder: SwapFolder, layout: Layout, results: Iterator[tuple[Unit, Swapped]], teller: "_Teller") -> int:
-    """Write the parts that are not there yet; gives how many parts there are then."""
+def _check_rows(part: int, rows: int, kept: Mapping[int, Totals]) -> None:
+    if part in kept and kept[part].rows_read != rows:
+        raise UsageError(
+            f"Part {part} was written with {kept[part].rows_read} rows, and {rows} belong to it now: parts were "
+            "begun with another size. Give the same, or choose another --out."
+        )
 
-    def pieces(group: Iterable[tuple[Unit, Swapped]]) -> Iterator[tuple[pa.Table, Totals]]:
+
+def _write(folder: SwapFolder, layout: Layout, results: Iterator[tuple[Unit, Swapped]], teller: "_Teller") -> None:
+    """Write the parts that are not there yet."""
+
+    def told(group: Iterable[tuple[Unit, Swapped]]) -> Iterator[tuple[pa.Table, Totals]]:
         for unit, swapped in group:
             table, counts = versions(unit.batch, unit.first, swapped, layout)
             yield table, counts
             teller.add(counts, unit.position)
 
     for part, group in groupby(results, key=lambda result: result[0].part):
-        folder.write_part(part, layout.schema, pieces(group), texts=layout.column)
-    if not folder.part(0).exists():  # no rows at all: a part without rows still has the columns
-        folder.write_part(0, layout.schema, [], texts=layout.column)
-    return len(folder.parts())
+        folder.write_part(part, layout.schema, told(group), texts=layout.column)
+
+
+WORKER = "swapbias.swapping.files:part_swapper"
+
+
+def _have_written(
+    folder: SwapFolder, units: Iterator[Unit], teller: "_Teller", hands: AbstractContextManager[Crew]
+) -> None:
+    """Have workers write the parts that are not there yet: each reads its rows from a file in the output folder.
+
+    At most as many parts wait there as workers can take; no text goes through the cluster's own store.
+    """
+
+    def planned() -> Iterator[Part]:
+        for number, group in groupby(units, key=lambda unit: unit.part):
+            name = f"{number:05d}"
+            yield {"name": name, "part": number, **_staged(folder.planned / f"{name}.arrows", group)}
+
+    folder.planned.mkdir(mode=0o700, exist_ok=True)
+    try:
+        with hands as crew:
+            for part, done in crew(planned()):
+                (folder.planned / f"{part['name']}.arrows").unlink(missing_ok=True)
+                teller.add(Totals.read(done["counts"]), part["position"])
+    finally:
+        shutil.rmtree(folder.planned, ignore_errors=True)
+
+
+def _staged(path: Path, units: Iterable[Unit]) -> dict[str, int]:
+    """Write the units of a part as batches that are to be swapped at once; its first row, rows, and bytes read."""
+    told: dict[str, int] = {}
+    with ExitStack() as open_:
+        writer = None
+        for unit in units:
+            if writer is None:
+                writer = open_.enter_context(pa.ipc.new_stream(str(path), unit.batch.schema))
+            writer.write_batch(unit.batch)
+            rows = told.get("rows", 0) + len(unit.batch)
+            told = {"first": told.get("first", unit.first), "rows": rows, "position": unit.position}
+    return told
+
+
+def part_swapper(spec: Mapping[str, Any]) -> Worker:
+    """The worker of a swap on a machine of a cluster.
+
+    Args:
+        spec: ``out`` (the output folder, on a file system that all machines share), ``task`` (a ``Task``) and
+            ``shape`` (of the output: arguments of ``layout_of``).
+    """
+    folder, task = SwapFolder(Path(spec["out"])), Task(**spec["task"])
+
+    def work(part: Part, advance: Callable[[float], None]) -> Mapping[str, Any]:
+        path = folder.planned / f"{part['name']}.arrows"
+        if not path.exists():
+            raise UsageError(
+                f"The worker on {platform.node()} does not see {folder.path}. Choose an --out on a file system that "
+                "all machines share."
+            )
+        with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as batches:
+            layout = layout_of(batches.schema, groups=_swapper(task).groups, **spec["shape"])
+
+            def pieces() -> Iterator[tuple[pa.Table, Totals]]:
+                first = part["first"]
+                for batch in batches:
+                    yield versions(batch, first, _swapped(task, batch), layout)
+                    first += len(batch)
+
+            return {"counts": folder.write_part(part["part"], layout.schema, pieces(), texts=layout.column).counts()}
+
+    return work
 
 
 class _Teller:

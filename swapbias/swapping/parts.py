@@ -4,9 +4,10 @@ import csv
 import io
 import json
 import os
+import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, TEMPORARY, inert, write_whole
+from swapbias.files import (
+    CHECKSUM,
+    LOCK,
+    SHA256,
+    TEMPORARY,
+    checksum,
+    checksum_file,
+    file_sha256,
+    inert,
+    is_sealed,
+    sealed,
+    temporary_for,
+    write_whole,
+)
 from swapbias.privacy import FILE as MARK
 
 MANIFEST = "swap.json"
@@ -92,13 +106,20 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class SwapFolder:
-    """An output folder: ``data/part-*.parquet``, ``swap.json``, and at the end ``report.csv`` and ``README.md``."""
+    """An output folder: ``data/part-*.parquet``, ``swap.json``, and at the end ``report.csv`` and ``README.md``.
+
+    The sha256 of a part lies beside it, and at the end in ``swap.json``; a part of another sha256 is written again.
+    """
 
     path: Path
 
     @classmethod
-    def open(cls, path: Path, settings: Mapping[str, Any]) -> "SwapFolder":
-        """A new folder, or one that a job of the same settings began and did not finish.
+    def open(
+        cls, path: Path, settings: Mapping[str, Any], say: Callable[[str], None] = lambda sentence: None
+    ) -> "SwapFolder":
+        """A new folder, or one that a job of the same settings began and did not finish, or that was damaged since.
+
+        ``say`` is told which parts are damaged.
 
         Raises:
             UsageError: complete, begun with other settings, or holding something else.
@@ -109,7 +130,7 @@ class SwapFolder:
             raise UsageError(f"{path} is a file, expected a folder. Choose another --out.")
         if (path / MANIFEST).is_file():
             folder._check_same(settings)
-            folder._sweep()
+            folder._sweep(say)
             return folder
         if path.exists() and not all(map(_is_left_over, path.iterdir())):
             raise UsageError(f"{path} is not empty. Choose another --out.")
@@ -118,7 +139,7 @@ class SwapFolder:
             left.unlink(missing_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass  # known before the work starts: it can be written
-        folder.write_manifest({"status": "running", **settings})
+        folder.write_manifest({"status": "running", **settings, SHA256: {}})
         (path / "data").mkdir(exist_ok=True)
         return folder
 
@@ -128,7 +149,12 @@ class SwapFolder:
             complete = known["status"] == "complete"
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{self.path / MANIFEST} was not written by swapbias. Choose another --out.") from error
-        if complete:
+        if not is_sealed(known, MANIFEST):
+            raise UsageError(
+                f"{self.path / MANIFEST} is damaged, or was edited: it is not what its sha256 says. Choose another "
+                "--out."
+            )
+        if complete and not list(self._damaged()):
             raise UsageError(f"{self.path} is complete. Choose another --out.")
         for name, value in json.loads(json.dumps(settings)).items():
             if known.get(name) != value:
@@ -138,41 +164,72 @@ class SwapFolder:
                     "Give what it was begun with, or choose another --out."
                 )
 
-    def _sweep(self) -> None:
-        """Remove what a killed process left, and parts that do not follow on from the first."""
-        (self.path / "data").mkdir(exist_ok=True)
-        for left in (*self.path.glob(f".*{TEMPORARY}"), *(self.path / "data").glob(f".*{TEMPORARY}")):
+    def _sweep(self, say: Callable[[str], None]) -> None:
+        """Remove what a killed process left, and damaged parts."""
+        data = self.path / "data"
+        data.mkdir(exist_ok=True)
+        shutil.rmtree(self.planned, ignore_errors=True)
+        for left in (*self.path.glob(f".*{TEMPORARY}"), *data.glob(f".*{TEMPORARY}")):
             left.unlink(missing_ok=True)
-        whole = {self.part(number) for number in range(len(self.parts()))}
-        for path in (self.path / "data").glob("part-*.parquet"):
-            if path not in whole:
-                path.unlink()
+        for path in self._damaged():
+            say(f"{path} is damaged: it is written again.")
+            path.unlink(missing_ok=True)
+
+    def _damaged(self) -> Iterator[Path]:
+        """Parts that are there and not what was written, and those that were and are gone."""
+        recorded = self._recorded()
+        for name in recorded or {}:
+            if not (self.path / name).exists():
+                yield self.path / name
+        for path in sorted((self.path / "data").glob("part-*.parquet")):
+            known = checksum(path) or (recorded or {}).get(path.relative_to(self.path).as_posix())
+            whole = recorded is None if known is None else file_sha256(path) == known
+            if not whole or _counts_of(path) is None:
+                yield path
+
+    def _recorded(self) -> dict[str, str] | None:
+        """The sha256 of parts by name; None in folders of older versions."""
+        read: Any = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+        known = read.get(SHA256)
+        return {name: one for name, one in known.items() if name.startswith("data/")} if known is not None else None
+
+    def check(self) -> None:
+        """Refuse damaged parts of a folder that others are to read.
+
+        Raises:
+            ValueError: naming the first.
+        """
+        for path in self._damaged():
+            raise ValueError(
+                f"{path} is damaged: its sha256 is not the one that was recorded when it was written. Run the "
+                "swapbias swap that wrote it again, which mends it."
+            )
+
+    @property
+    def planned(self) -> Path:
+        """Where rows wait for a worker of a cluster."""
+        return self.path / ".planned"
 
     def part(self, number: int) -> Path:
         """Where a part is, or will be."""
         return self.path / "data" / f"part-{number:05d}.parquet"
 
-    def parts(self) -> list[Totals]:
-        """The counts of the parts that are there, from the first on without a gap."""
-        found: list[Totals] = []
-        while (path := self.part(len(found))).exists():
-            try:
-                found.append(Totals.read(json.loads((pq.read_metadata(path).metadata or {})[_COUNTS])))
-            except (OSError, pa.ArrowInvalid, KeyError, ValueError, TypeError):
-                break  # damaged on the disk: written again
-        return found
+    def parts(self) -> dict[int, Totals]:
+        """The counts of the parts that are there, by number."""
+        found = {int(path.stem.partition("-")[2]): _counts_of(path) for path in self.path.glob("data/part-*.parquet")}
+        return {number: counts for number, counts in sorted(found.items()) if counts is not None}
 
     def write_part(
         self, number: int, schema: pa.Schema, pieces: Iterable[tuple[pa.Table, Totals]], *, texts: str
     ) -> Totals:
-        """Write a part whole or not at all, piece by piece, and its counts into its own metadata.
+        """Write a part whole or not at all, piece by piece, its counts into its own metadata, its sha256 beside it.
 
         The column of ``texts`` gets no dictionary (hardly two are alike) and no statistics (the least and the
         greatest text would stand once more in the file's footer).
         """
         others = [path for path in _leaves(schema) if path != texts]
         path = self.part(number)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
+        temporary = temporary_for(path)
         totals = Totals()
         try:
             with pq.ParquetWriter(
@@ -184,6 +241,7 @@ class SwapFolder:
                 writer.add_key_value_metadata({_COUNTS.decode(): json.dumps(totals.counts(), ensure_ascii=False)})
             with temporary.open("rb+") as handle:
                 os.fsync(handle.fileno())
+            write_whole(checksum_file(path), f"{file_sha256(temporary)}\n".encode())
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -200,11 +258,25 @@ class SwapFolder:
         warning = _WARNING if settings["credentialed"] else ""
         shown = {name: settings[name] for name in ("column", "mode", "table", "resolver")}
         write_whole(self.path / "README.md", _CARD.format(**shown, split=split, warning=warning).encode())
-        self.write_manifest({"status": "complete", **settings, "parts": parts, "totals": totals.counts()})
+        data = sorted((self.path / "data").glob("part-*.parquet"))
+        hashes = {f"data/{path.name}": checksum(path) or file_sha256(path) for path in data}
+        done = {"status": "complete", **settings, "parts": parts, "totals": totals.counts(), SHA256: hashes}
+        self.write_manifest(done)
+        for path in (self.path / "data").glob(f".*{CHECKSUM}"):
+            path.unlink(missing_ok=True)
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Replace ``swap.json``."""
-        write_whole(self.path / MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
+        content = json.dumps(sealed(manifest, MANIFEST), indent=2, ensure_ascii=False)
+        write_whole(self.path / MANIFEST, f"{content}\n".encode())
+
+
+def _counts_of(path: Path) -> Totals | None:
+    """What a part says that it counted; None where it cannot be read."""
+    try:
+        return Totals.read(json.loads((pq.read_metadata(path).metadata or {})[_COUNTS]))
+    except (OSError, pa.ArrowInvalid, KeyError, ValueError, TypeError):
+        return None
 
 
 def _is_left_over(path: Path) -> bool:

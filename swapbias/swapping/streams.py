@@ -23,6 +23,7 @@ from swapbias.files import check_regular
 from swapbias.network import bound
 from swapbias.privacy import is_mimic_columns, is_mimic_name, notes_read
 from swapbias.studies import shown_names
+from swapbias.swapping.parts import MANIFEST, SwapFolder
 from swapbias.swapping.quotes import QuoteCheck, open_stream
 
 if TYPE_CHECKING:
@@ -345,6 +346,8 @@ def _files(path: Path) -> list[Path]:
         return [path]
     found = _within(path)
     # A built corpus has a folder for each config, and a swapped one its parts in "data".
+    if (path / MANIFEST).is_file():
+        SwapFolder(path).check()
     inner = {file.parent for file in path.rglob("*") if file.is_file()} if not found else set()
     folders = sorted(one for one in inner if not _hidden(one.relative_to(path)) and _within(one))
     if len(folders) > 1:

@@ -141,6 +141,9 @@ def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sen
     bare = Run(tmp_path / "bare")
     shutil.copytree(run.folder, bare.folder)
     (bare.folder / "results.json").write_text(json.dumps({"swapbias": "1", "findings": []}))
+    with pytest.raises(ValueError, match=r"results\.json is damaged: .* make it again with swapbias audit --resume"):
+        figures(bare.folder, "paper", "pdf", tmp_path / "other")
+    bare.write_manifest({name: value for name, value in bare.manifest().items() if name != "sha256"})  # an older run
     with pytest.raises(UsageError, match=r"bare has no figures: no headline gap .* findings\.csv and its report\."):
         figures(bare.folder, "paper", "pdf", tmp_path / "other")
     assert not (tmp_path / "other").exists()

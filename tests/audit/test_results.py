@@ -106,6 +106,7 @@ def test_words_that_look_like_blanks_stay_words(masked_run, tmp_path):
         }
     )
     run.write_csv("lexicon_coverage.csv", table)
+    run.write_manifest(run.with_sha256(run.manifest()))
     pd.testing.assert_frame_equal(read_results(run).coverage, table)
 
 

@@ -34,8 +34,10 @@ def audit_own(data, folder):
 
 
 def copy(run, folder):
-    shutil.copytree(run.folder, folder)
-    return Run(folder)
+    """A copy that may be edited: of a run that records no sha256 of its files."""
+    copied = Run(shutil.copytree(run.folder, folder))
+    copied.write_manifest({name: value for name, value in copied.manifest().items() if name != "sha256"})
+    return copied
 
 
 def edited(run, folder, **changes):

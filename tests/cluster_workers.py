@@ -1,0 +1,45 @@
+"""What workers of a test cluster do: slow parts that tell who wrote them, models that fail."""
+
+import os
+import time
+from pathlib import Path
+
+from swapbias.files import write_whole
+
+
+def slow(spec):
+    """Writes the number of each part into a file, after a while; the log has a line each time."""
+    folder = Path(spec["folder"])
+
+    def work(part, advance):
+        time.sleep(spec.get("seconds", 0.2))
+        write_whole(folder / f"{part['name']}.txt", str(part["number"] ** 2).encode())
+        with (folder / "log").open("a") as log:
+            log.write(f"{part['name']}\n")
+        return {"pid": os.getpid(), "threads": os.environ["OMP_NUM_THREADS"]}
+
+    return work
+
+
+def deadly(spec):
+    """A part that ends whoever works on it."""
+
+    def work(part, advance):
+        os._exit(1)
+
+    return work
+
+
+def broken(spec):
+    """A damaged file."""
+    raise OSError(5, "Input/output error", str(spec["file"]))
+
+
+def positive(texts):
+    """Women are .1 less positive with every second letter."""
+    return [0.7 - 0.1 * (text.startswith("She") and len(text) % 2) for text in texts]
+
+
+def failing(texts):
+    """A model that gives too few numbers."""
+    return [0.5 for _ in texts[1:]]

@@ -1,0 +1,180 @@
+"""Flipped bits on the disk: over all files of a run and of a swap folder, none changes a result without a word."""
+
+import random
+import shutil
+
+import pytest
+
+from swapbias.audit import conclusion
+from swapbias.audit.audit import resume, start
+from swapbias.audit.plan import Settings
+from swapbias.audit.results import read_results
+from swapbias.audit.run import Run
+from swapbias.swapping.files import Job, swap_files
+from swapbias.swapping.parts import SwapFolder
+
+ROWS = [f"He said that his wife saw Mr. Smith {number}, and that she gave him her book." for number in range(60)]
+
+
+def sentiment(texts):
+    """A gap of .1 with every second letter that a text may have."""
+    return [0.6 - 0.1 * (text.startswith("She") and len(text) % 2) for text in texts]
+
+
+SETTINGS = Settings(model="tests.test_damage:sentiment", studies=("occupation_sentiment:sentences",), limit=400)
+
+
+class StoppedError(Exception):
+    """The process ends here."""
+
+
+def attempt(work):
+    """What came of it, or the error."""
+    try:
+        return work(), None
+    except (ValueError, OSError) as error:
+        return None, error
+
+
+def flipped(folder, times, seed):
+    """Copies of a folder, each with one bit of one of its files flipped; every file has its turn."""
+    draw = random.Random(seed)
+    files = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    files = [name for name in files if (folder / name).stat().st_size]
+    for number in range(times):
+        copy = folder.with_name(f"{folder.name}-{number}")
+        shutil.copytree(folder, copy)
+        path = copy / files[number % len(files)]
+        content = bytearray(path.read_bytes())
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        path.write_bytes(content)
+        yield copy, path
+        shutil.rmtree(copy)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A run that is complete, and the same one when two thirds of it were scored, in parts of few rows."""
+    folder = tmp_path_factory.mktemp("runs")
+    quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None, "draw": False}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("swapbias.scorers.classifier.CallableScorer.chunk_rows", 60)
+        run, _ = start(SETTINGS, folder / "whole", **quiet)
+
+        def bar(title, total):
+            scored = []
+
+            def advance(done):
+                scored.append(done)
+                if sum(scored) > total * 2 / 3:
+                    raise StoppedError
+
+            return advance
+
+        with pytest.raises(StoppedError):
+            start(SETTINGS, folder / "stopped", **{**quiet, "bar": bar})
+    return run.folder, folder / "stopped"
+
+
+def told(folder):
+    results = read_results(Run(folder))
+    items = {name: rows.to_dict("list") for name, rows in results.items.items()}
+    manifest = {
+        name: value for name, value in results.manifest.items() if name not in ("started", "finished", "sha256")
+    }
+    return repr((results.found, items, manifest))
+
+
+def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(stopped):
+    whole, _ = stopped
+    expected, detected = told(whole), 0
+    for copy, path in flipped(whole, 24, seed=1):
+        what, error = attempt(lambda copy=copy: told(copy))
+        assert path.name in str(error) if error else what == expected, (path, error)
+        detected += error is not None
+    assert detected > 8  # of some files nothing is read: tables for people
+
+
+def test_no_flipped_bit_of_a_stopped_run_changes_what_it_ends_with(stopped, monkeypatch):
+    whole, begun = stopped
+    monkeypatch.setattr("swapbias.scorers.classifier.CallableScorer.chunk_rows", 60)
+    expected = Run(whole).items("occupation_sentiment")
+    assert sum(path.suffix == ".parquet" for path in begun.rglob("*")) > 3
+    monkeypatch.setattr(conclusion, "conclude", lambda *_, **__: [])  # what is read is looked at here
+    named = 0
+    for copy, path in flipped(begun, 20, seed=2):
+        said = []
+        more = {"say": said.append, "bar": lambda title, total: lambda done: None, "trust": True}
+        _, error = attempt(lambda copy=copy, more=more: resume(copy, **more))
+        if error:
+            assert path.name == "manifest.json", error
+            continue
+        run = Run(copy)
+        assert run.items("occupation_sentiment").equals(expected), path
+        if path.suffix in (".parquet", ".sha256"):
+            part = path.name.removeprefix(".").removesuffix(".sha256")
+            assert any(f"{part} is damaged: it is scored again." in sentence for sentence in said), path
+            named += 1
+    assert named > 8
+
+
+def test_a_finished_run_of_an_older_version_still_reads(stopped, tmp_path):
+    whole, _ = stopped
+    run = Run(shutil.copytree(whole, tmp_path / "old"))
+    run.write_manifest({name: value for name, value in run.manifest().items() if name != "sha256"})
+    assert told(run.folder) == told(whole)
+    again, _ = resume(run.folder, say=str, bar=lambda title, total: lambda done: None, trust=True)
+    assert again.items("occupation_sentiment").equals(Run(whole).items("occupation_sentiment"))
+
+
+def test_damaged_items_of_a_finished_run_are_refused_and_scored_again(stopped, tmp_path):
+    whole, _ = stopped
+    run, said = Run(shutil.copytree(whole, tmp_path / "run")), []
+    path = run.folder / "items/occupation_sentiment.parquet"
+    content = path.read_bytes()
+    path.write_bytes(content[:900] + bytes([content[900] ^ 4]) + content[901:])
+    with pytest.raises(ValueError, match=r"sentiment\.parquet is damaged: .* make it again with .*--resume"):
+        read_results(run)
+    resume(run.folder, say=said.append, bar=lambda title, total: lambda done: None, trust=True)
+    assert f"{path} is damaged: it is scored again." in said
+    assert path.read_bytes() == content
+    assert told(run.folder) == told(whole)
+
+
+@pytest.fixture(scope="module")
+def swapped(tmp_path_factory):
+    """Input, a complete folder, and one that was stopped between two parts."""
+    folder = tmp_path_factory.mktemp("swaps")
+    source = folder / "rows.csv"
+    source.write_text("\n".join(["text", *(f'"{row}"' for row in ROWS)]))
+    swap_files(Job(str(source)), folder / "whole", part_bytes=800)
+
+    def stop(step):
+        if step.rows > 35:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        swap_files(Job(str(source)), folder / "stopped", part_bytes=800, on_progress=stop)
+    return source, folder / "whole", folder / "stopped"
+
+
+def parts(folder):
+    return {path.name: path.read_bytes() for path in (folder / "data").glob("part-*.parquet")}
+
+
+@pytest.mark.parametrize("which", ["whole", "stopped"])
+def test_no_flipped_bit_of_a_swap_folder_stays(swapped, which):
+    source, whole, stopped = swapped
+    expected, mended = parts(whole), 0
+    begun = whole if which == "whole" else stopped
+    for copy, path in flipped(begun, 24, seed=3):
+        said = []
+        if which == "whole" and path.suffix == ".parquet":
+            with pytest.raises(ValueError, match=rf"{path.name} is damaged: .* swap that wrote it again"):
+                SwapFolder(copy).check()
+        job = {"part_bytes": 800, "say": said.append}
+        _, error = attempt(lambda copy=copy, job=job: swap_files(Job(str(source)), copy, **job))
+        assert error is None or path.name == "swap.json" or "is complete" in str(error), error
+        assert path.name == "swap.json" or parts(copy) == expected, path
+        mended += any("is damaged: it is written again." in sentence for sentence in said)
+    assert mended > 8
