@@ -251,8 +251,8 @@ def audit(
         settings = replace(settings, load=replace(allowed, allow_pickle=trust or allowed.allow_pickle))
     elif trust and not listed:
         raise UsageError(
-            "--trust is for the code that a run or a file names, and no --resume, manifest, audit.toml or --models is "
-            "given. Drop it."
+            "--trust is for the code that a run or a file names, and no --resume, manifest, audit.toml or --models "
+            "is given. Drop it."
         )
     if settings is None:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}

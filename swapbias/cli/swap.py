@@ -80,8 +80,9 @@ def swap(
     where = Engine(name=engine, address=address, workers=workers, gpus=gpus_per_worker, spill=spill)
     stopped = f"Stopped. Whole parts are kept in {folder}: the same command goes on."
     with stoppable(lambda: stopped), _bar() as on_progress:
-        more: dict[str, Any] = {"processes": processes, "batch_rows": batch_rows, "on_progress": on_progress}
-        done = swap_files(job, folder, **more, engine=where, say=say)
+        done = swap_files(
+            job, folder, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=where, say=say
+        )
     if as_json:
         print_json({"folder": str(done.folder), "credentialed": done.credentialed, **asdict(done.totals)})
     else:
