@@ -4,6 +4,7 @@ import csv
 import gzip
 import hashlib
 import json
+import os
 import re
 import zlib
 from collections import Counter
@@ -79,6 +80,7 @@ def _csv_batches(path: Path, schema: pa.Schema, rows: int, *, delimiter: str) ->
     raw, stream = open_stream(path)
     quotes = QuoteCheck(path, delimiter)
     done, blocks = 1, 0  # Arrow counts the header as row 1
+    size, unpacked = path.stat().st_size, _unpacked(path)
     try:
         reader = arrow_csv.open_csv(
             stream,
@@ -89,8 +91,7 @@ def _csv_batches(path: Path, schema: pa.Schema, rows: int, *, delimiter: str) ->
         for batch in reader:
             quotes.advance(raw.tell())  # Arrow has read more than it gives
             done, blocks = done + batch.num_rows, blocks + 1
-            # Of a file that is not packed it has read up to 32 blocks ahead: not all of it is done.
-            yield batch, raw.tell() if stream is not raw else min(raw.tell(), blocks * BLOCK)
+            yield batch, min(raw.tell(), int(size * min(1.0, blocks * BLOCK / unpacked)))  # each batch is a block
         quotes.advance()
     except (pa.ArrowInvalid, OSError) as error:
         message = str(error)
@@ -98,6 +99,16 @@ def _csv_batches(path: Path, schema: pa.Schema, rows: int, *, delimiter: str) ->
         if "columns" in message:
             quotes.advance(raw.tell())  # a row that swallowed others has other cells
         raise ValueError(_csv_trouble(path, message, done, long)) from error
+
+
+def _unpacked(path: Path) -> int:
+    """Bytes of text, at least 1; of gzip what the last part of a file says, so too few for several or above 4 GB."""
+    size = path.stat().st_size
+    if path.name.lower().endswith(".gz") and size > 4:
+        with path.open("rb") as handle:
+            handle.seek(-4, os.SEEK_END)
+            size = int.from_bytes(handle.read(4), "little")
+    return max(size, 1)
 
 
 def _csv_trouble(path: Path, message: str, done: int, long: str | None) -> str:

@@ -1,5 +1,6 @@
 """Publishing metrics: one commit, one tag, nothing the second time, and never other content under a tag."""
 
+import io
 import re
 import subprocess
 import sys
@@ -14,8 +15,6 @@ from swapbias.hub.client import Hub, Repo
 from swapbias.hub.push import signed
 from swapbias.hub.spaces import check_release
 from swapbias.studies.catalogue import metrics
-from tests.conftest import ROOT
-from tests.hub.clients import environment
 
 NAME = "leakage_uar"
 REPO = f"lab/{NAME}"
@@ -169,10 +168,12 @@ def test_the_script_asks_for_the_release_before_it_pushes(hub, script, monkeypat
     assert writes(hub) == []
 
 
-def test_a_terminal_that_knows_few_letters_gets_them_all_the_same(hub, tmp_path):
-    command = [sys.executable, "scripts/push_metrics.py", NAME, "--namespace", "lab", "--dry-run", "--untagged"]
-    env = environment(hub, home=tmp_path / "hf", token="hf_alice") | {"PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"emoji: ?" in done.stdout
-    assert b"  A index.html (" in done.stdout
+def test_a_terminal_that_knows_few_letters_gets_them_all_the_same(hub, script, monkeypatch):
+    shown, told = (io.TextIOWrapper(io.BytesIO(), encoding="ascii") for _ in range(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", shown)
+        patch.setattr(sys, "stderr", told)
+        code, *_ = script(NAME, "--namespace", "lab", "--dry-run", "--untagged")
+    assert (code, told.buffer.getvalue()) == (0, b"")
+    assert b"emoji: ?" in shown.buffer.getvalue()
+    assert b"  A index.html (" in shown.buffer.getvalue()

@@ -190,9 +190,10 @@ def test_no_column_of_a_wide_table_is_looked_for_among_all():
     assert asked.count("names") < 10
 
 
-def test_the_bar_is_full_when_all_is_swapped_and_not_when_all_is_read(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_the_bar_is_full_when_all_is_swapped_and_not_when_all_is_read(tmp_path, monkeypatch, name):
     monkeypatch.setattr("swapbias.swapping.streams.BLOCK", 1 << 16)
-    source = open_source(str(write_csv(tmp_path / "a.csv", {"text": ["She is here. " * 20] * 2_000})), "text")
+    source = open_source(str(write_csv(tmp_path / name, {"text": ["She is here. " * 20] * 2_000})), "text")
     told = [position / source.size for _, position in source.read(2_000)]
     assert told == sorted(told)
     assert (told[0] < 0.2, told[len(told) // 2] < 0.7, told[-1]) == (True, True, 1)
