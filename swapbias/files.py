@@ -3,6 +3,8 @@
 import hashlib
 import math
 import os
+import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,32 +21,55 @@ _PATIENCE = 0.2  # seconds: a holder that just ended takes its file along, and t
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, *, then: str = "Wait until it ends, or choose another folder.") -> Iterator[None]:
     """Keep other processes out of a folder that exists, until the block or this process ends.
 
-    The file that a killed process leaves locks nobody out. Where the file system of the folder has no such locks
-    (some network ones), the work goes on without one.
+    The lock is ``flock`` of the system: the file that a killed process leaves locks nobody out. Processes of other
+    machines are kept out as far as the file system passes locks on (NFS 4, and 3 with lockd; not every cluster's).
+    Where it has no such locks, the work goes on without one.
+
+    Args:
+        folder: what is written.
+        then: what to do about another process that is at work there, as a sentence.
 
     Raises:
         UsageError: another process is at work there.
         OSError: nothing can be written there.
     """
-    (folder / LOCK).touch()
-    lock = FileLock(folder / LOCK, timeout=_PATIENCE, is_singleton=False)
+    with _locked(folder / LOCK, f"{folder} is being worked on by another process. {then}"):
+        yield
+
+
+@contextmanager
+def locked_place(target: Path) -> Iterator[None]:
+    """As ``locked``, of a folder that appears whole at the end: the lock stands beside it, under its name.
+
+    Raises:
+        UsageError: another process makes the same folder. OSError: nothing can be written there.
+    """
+    told = f"{target} is being worked on by another process. Wait until it ends, or choose another folder."
+    with _locked(target.with_name(f".{target.name}{LOCK}"), told):
+        yield
+
+
+@contextmanager
+def _locked(file: Path, told: str) -> Iterator[None]:
+    with tempfile.TemporaryFile(dir=file.parent):
+        pass  # known before: the lock would take a place that cannot be written for one that is locked
+    lock = FileLock(file, timeout=_PATIENCE, is_singleton=False)
     try:
-        lock.acquire()
+        with warnings.catch_warnings():  # where there is no flock, filelock says that a file alone stands for it
+            warnings.simplefilter("ignore")
+            lock.acquire()
     except Timeout:
-        raise UsageError(
-            f"{folder} is being worked on by another process. Wait until it ends, or stop it and go on with "
-            f"swapbias audit --resume {folder}."
-        ) from None
-    except OSError:  # no locks on this file system: the file itself could be made
+        raise UsageError(told) from None
+    except (OSError, NotImplementedError):  # no locks on this file system
         pass
     try:
         yield
     finally:
         with suppress(OSError):  # before it is let go: afterwards it may be another's
-            (folder / LOCK).unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
         lock.release()
 
 

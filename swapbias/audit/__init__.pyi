@@ -20,10 +20,12 @@ from .plan import (
     Skipped as Skipped,
     default_folder as default_folder,
     load_notes as load_notes,
+    prompts_asked as prompts_asked,
     read_request as read_request,
     settings_of as settings_of,
     told_plan as told_plan,
     told_skipped as told_skipped,
+    with_access as with_access,
 )
 from .results import (
     REPORT as REPORT,

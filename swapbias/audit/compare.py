@@ -27,7 +27,7 @@ from swapbias.findings import (
     findings_table,
     units,
 )
-from swapbias.privacy import own_data, public_model
+from swapbias.privacy import is_credentialed, own_data, public_model, writing
 from swapbias.report import (
     ComparedModel,
     ComparisonPage,
@@ -117,6 +117,14 @@ class Comparison:
     rows: tuple[Row, ...]
     footnotes: tuple[str, ...]
 
+    @property
+    def credentialed(self) -> bool:
+        """Whether any of the runs is made of credentialed notes."""
+        return any(
+            one.run.manifest.get("credentialed") or (not one.run.commit and is_credentialed(Path(one.run.place)))
+            for one in self.columns
+        )
+
 
 def read_run(folder: Path, *, repo: str = "", commit: str = "") -> ComparedRun:
     """A finished run of a folder: the user's own, or one that was fetched from a repository of anybody's.
@@ -202,9 +210,16 @@ def compare_runs(runs: Sequence[ComparedRun], *, every_pair: bool = False) -> Co
 
 
 def write_comparison(folder: Path, compared: Compared) -> None:
-    """The page, side_by_side.csv, comparison.csv and figures, each table where there is anything in it."""
+    """The page, side_by_side.csv, comparison.csv and figures, each table where there is anything in it.
+
+    Of runs of credentialed notes the folder is marked, and its user's alone.
+    """
     need_audit_extra("A comparison of runs", "matplotlib", "jinja2")
-    result = Run(folder)
+    with writing(folder, held=compared.comparison.credentialed):
+        _write(Run(folder), compared)
+
+
+def _write(result: Run, compared: Compared) -> None:
     if compared.comparison.rows:
         result.write_csv("side_by_side.csv", comparison_table(compared.comparison))
     if compared.differences:

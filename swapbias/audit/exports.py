@@ -18,7 +18,7 @@ from swapbias.audit.run import Run
 from swapbias.errors import UsageError
 from swapbias.files import as_json
 from swapbias.findings import Finding, Oriented, comparisons, experiment_of, findings_table, oriented
-from swapbias.privacy import credentialed, gate, private_strings, texts_stay
+from swapbias.privacy import gate, is_credentialed, private_strings, texts_stay, writing
 from swapbias.report import inert, words
 from swapbias.scorers import Say
 from swapbias.scorers.chat import LOG_ODDS
@@ -336,11 +336,10 @@ def export_run(run: Run, to: str, out: Path, *, by: str = "", say: Say = lambda 
         public = Results(public.manifest, public.found, {}, public.coverage)
     files = EXPORTS[to](public, by)
     gate.check(files, never=private_strings(read.manifest))
-    written = Run(out)
-    for path in sorted(files):
-        written.write(path, files[path])
-    if held or credentialed.is_credentialed(run.folder):
-        credentialed.mark(out)
+    with writing(out, held=bool(held) or is_credentialed(run.folder)):
+        Run.check_new(out)  # another process may have been first
+        for path in sorted(files):
+            Run(out).write(path, files[path])
     return [out / path for path in sorted(files)]
 
 

@@ -16,7 +16,7 @@ from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import write_whole
 from swapbias.findings import Finding, findings_table
 from swapbias.measures import MEASURES, Estimate
-from swapbias.privacy import own_data, public_manifest, public_model
+from swapbias.privacy import is_credentialed, notes_read, own_data, public_manifest, public_model, writing
 from swapbias.scorers.notes import Explained
 from swapbias.studies import Published, load_study, own_studies, studies
 
@@ -321,7 +321,9 @@ def rebuild_report(run: Run) -> Path:
     Raises:
         UsageError, ValueError: as ``read_results``.
     """
-    write_report(run, read_results(run))
+    results = read_results(run)
+    with writing(run.folder, held=is_credentialed(run.folder)):
+        write_report(run, results)
     return run.folder / REPORT
 
 
@@ -347,9 +349,9 @@ def write_figures(run: Run, folder: Path, *, style: str, kind: str) -> "list[tup
             f"{run.folder} has no figures: no headline gap has a margin, and no slice has values that differ. Its "
             f"numbers are in {FINDINGS_CSV} and its report."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    for one in figures:
-        write_whole(folder / f"{one.name}.{kind}", one.as_bytes(kind, style))
+    with writing(folder, held=is_credentialed(run.folder)):
+        for one in figures:
+            write_whole(folder / f"{one.name}.{kind}", one.as_bytes(kind, style))
     return [(folder / f"{one.name}.{kind}", one.caption) for one in figures]
 
 
@@ -367,6 +369,8 @@ def read_results(run: Run) -> Results:
         )
     from swapbias.audit.results import parse_results
 
+    if own_data(manifest) is not None:
+        notes_read()
     path = needed(run, FINDINGS_JSON)
     found = parse_results(path.read_bytes(), str(path), own_names=own_data(manifest) is not None)
     items = {study: scored_items(run, study) for study in dict.fromkeys(one.study for one in found)}

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
 from swapbias.files import LOCK, TEMPORARY, as_json, write_whole
+from swapbias.privacy import FILE as MARK
 from swapbias.scorers import Progress, Scorer
 from swapbias.studies import as_prompts, load_corpus, open_study, own_studies
 
@@ -46,7 +47,7 @@ class Run:
         """
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file, expected a folder. Choose another --out.")
-        if folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
+        if folder.exists() and not all(map(_is_left_over, folder.iterdir())):
             hint = f"Go on with --resume {folder}, or choose" if (folder / MANIFEST).exists() else "Choose"
             raise UsageError(f"{folder} is not empty. {hint} another --out.")
         existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
@@ -63,6 +64,7 @@ class Run:
         cls.check_new(folder)
         (folder / "items").mkdir(parents=True, exist_ok=True)
         run = cls(folder)
+        run.sweep()
         run.write_manifest(manifest)
         return run
 
@@ -157,6 +159,13 @@ class Run:
         """The scored rows of a study, or None while they are not complete."""
         path = self.folder / "items" / f"{study}.parquet"
         return pq.read_table(path).to_pandas() if path.exists() else None
+
+
+def _is_left_over(path: Path) -> bool:
+    """What a process that was killed before its first whole file may leave: such a folder is as good as empty."""
+    if path.is_dir():
+        return path.name == "items" and not any(path.iterdir())
+    return path.name in (LOCK, MARK) or (path.name.startswith(".") and path.name.endswith(TEMPORARY))
 
 
 class Parts:

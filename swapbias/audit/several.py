@@ -4,17 +4,19 @@ import errno
 import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from swapbias.audit.audit import check_code, resume, start, told_model
 from swapbias.audit.compare import Compared, compare_runs, read_run, write_comparison
-from swapbias.audit.plan import Settings
+from swapbias.audit.plan import Settings, access_of, with_access
 from swapbias.audit.run import MANIFEST, STUDIES, Run
 from swapbias.errors import UsageError
-from swapbias.files import locked
+from swapbias.privacy import is_credentialed, told, writing
 from swapbias.scorers import Bar, Progress, Say, short_name
+from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import open_study, own_studies
 
 MODELS = "models.json"  # names the models and their folders, with the settings of all
@@ -58,12 +60,12 @@ def read_models(path: Path) -> dict[str, str]:
         raise ValueError(f"{path} is not UTF-8. Save it as a text file with a model a line.") from error
     found: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
-        told = "" if line.lstrip().startswith("#") else line.partition(" #")[0].strip()
-        if not told:
+        entry = "" if line.lstrip().startswith("#") else line.partition(" #")[0].strip()
+        if not entry:
             continue
-        name, model = _named(told, path.parent)
+        name, model = _named(entry, path.parent)
         if model in found or (name and name in found.values()):
-            raise UsageError(f"{path}, line {number}: {told} stands twice. Name each model and run once.")
+            raise UsageError(f"{path}, line {number}: {entry} stands twice. Name each model and run once.")
         if name and (_as_folder(name) != name or name in (COMPARISON, STUDIES)):
             raise UsageError(f"{path}, line {number}: {name!r} cannot name a run: use letters, digits, - _ .")
         found[model] = name
@@ -72,11 +74,11 @@ def read_models(path: Path) -> dict[str, str]:
     return found
 
 
-def _named(told: str, beside: Path) -> tuple[str, str]:
+def _named(entry: str, beside: Path) -> tuple[str, str]:
     """Name, or blank, and model of a line; a place that there is may have a ``=`` in it."""
-    name, equals, model = told.partition("=")
-    if not equals or (beside / told).exists():
-        name, model = "", told
+    name, equals, model = entry.partition("=")
+    if not equals or (beside / entry).exists():
+        name, model = "", entry
     place = beside / model.strip()
     return name.strip(), str(place.resolve()) if place.exists() else model.strip()
 
@@ -108,25 +110,42 @@ def audit_several(
     if len(set(models)) < max(2, len(models)):
         raise UsageError(f"Models {', '.join(models)}: expected two or more, each once. Name others, or drop some.")
     Run.check_new(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    named = models if isinstance(models, Mapping) else dict.fromkeys(models, "")
-    run = Run(folder)
-    own = run.keep_studies([one.partition(":")[0] for one in settings.studies])
-    more = {"own_studies": own} if own else {}
-    run.write_json(MODELS, {"models": _folders(named), "settings": settings.saved(), **more})
-    allowed = {"trust": True, "allow_pickle": settings.load.allow_pickle}
-    return _work(folder, say=say, bar=bar, cache=cache, **allowed)
+    with _alone(folder, settings):
+        Run.check_new(folder)  # another process may have been first
+        named = models if isinstance(models, Mapping) else dict.fromkeys(models, "")
+        run = Run(folder)
+        own = run.keep_studies([one.partition(":")[0] for one in settings.studies])
+        beside = {"own_studies": own} if own else {}
+        run.write_json(MODELS, {"models": _folders(named), "settings": settings.saved(), **beside})
+    more: Any = {"allow_pickle": settings.load.allow_pickle, "access": access_of(settings)}
+    return _work(folder, say=say, bar=bar, cache=cache, trust=True, **more)
 
 
 def resume_several(
-    folder: Path, *, say: Say, bar: Bar, cache: bool = False, trust: bool = False, allow_pickle: bool = False
+    folder: Path,
+    *,
+    say: Say,
+    bar: Bar,
+    cache: bool = False,
+    trust: bool = False,
+    allow_pickle: bool = False,
+    access: Mapping[str, Any] | None = None,
 ) -> Several:
     """Go on with an audit of several models: finished runs stay, others go on, failed models are tried again.
 
     Raises:
         UsageError, ValueError: the folder holds no such audit. OSError: as ``audit_several``.
     """
-    return _work(folder, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allow_pickle)
+    more: Any = {"allow_pickle": allow_pickle, "access": access or {}}
+    return _work(folder, say=say, bar=bar, cache=cache, trust=trust, **more)
+
+
+def _alone(folder: Path, settings: Settings) -> AbstractContextManager[None]:
+    """The folder for this process alone, marked where the notes that all models read are credentialed."""
+    data = settings.of(NoteOptions).data
+    held = is_credentialed(folder) or (data is not None and is_credentialed(Path(data)))
+    then = f"Wait until it ends, or stop it and go on with swapbias audit --resume {folder}."
+    return writing(folder, held=held, then=then)
 
 
 def is_several(folder: Path) -> bool:
@@ -142,6 +161,7 @@ def audit_one(
     cache: bool = False,
     trust: bool = False,
     allow_pickle: bool = False,
+    access: Mapping[str, Any] | None = None,
     say: Say | None = None,
     bar: Bar | None = None,
 ) -> str:
@@ -155,7 +175,7 @@ def audit_one(
         settings: of all models, as ``Settings.saved`` writes them.
         folder: of this model's run; own studies lie beside it.
         cache: take from and add to the scores that other audits keep.
-        trust, allow_pickle: as of ``resume``.
+        trust, allow_pickle, access: as of ``resume``.
         say, bar: as of ``start``; None: nothing is shown.
 
     Returns:
@@ -169,17 +189,18 @@ def audit_one(
     try:
         if (place / MANIFEST).is_file():
             if not _finished(place):
-                resume(place, **how, trust=trust, allow_pickle=allow_pickle)
+                resume(place, **how, trust=trust, allow_pickle=allow_pickle, access=access)
             return ""
         _open_studies(place.parent)
         mine = Settings.from_manifest(settings)
+        mine = with_access(mine, access or {})
         mine = replace(mine, model=model, load=replace(mine.load, allow_pickle=allow_pickle))
         check_code(str(place.parent), mine, None, trust=trust)  # the list of models may be anybody's
         start(mine, place, **how)
     except (ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno in _FULL:
             raise
-        return " ".join(str(error).split())
+        return " ".join(told(error).split())
     except Exception as error:  # noqa: BLE001 - one of a thousand models may break in any way, and the others go on
         return f"{type(error).__name__}. Audit it alone to see more."
     finally:
@@ -234,24 +255,31 @@ def _folders(models: Mapping[str, str]) -> dict[str, str]:
 
 
 def _work(
-    folder: Path, *, say: Say, bar: Bar, cache: bool, trust: bool = False, allow_pickle: bool = False
+    folder: Path,
+    *,
+    say: Say,
+    bar: Bar,
+    cache: bool,
+    trust: bool,
+    allow_pickle: bool,
+    access: Mapping[str, Any],
 ) -> Several:
     models, settings, _ = _read(folder)
     failed: dict[str, str] = {}
-    with locked(folder):
+    with _alone(folder, Settings.from_manifest(settings)):
         _open_studies(folder)
         todo = list(handed_out(folder))
         overall = bar("models", len(models)) if len(models) > _BARS else None
         if overall:
             overall(len(models) - len(todo))
         for number, (model, place) in enumerate(todo, start=len(models) - len(todo) + 1):
-            told = f"model {number:,} of {len(models):,}"
-            say(f"{told[0].upper()}{told[1:]}: {short_name(model)}.")
-            shown: dict[str, Any] = {"say": _without(told_model(model), say), "bar": _titled(told, bar)}
+            place_of = f"model {number:,} of {len(models):,}"
+            say(f"{place_of[0].upper()}{place_of[1:]}: {short_name(model)}.")
+            shown: dict[str, Any] = {"say": _without(told_model(model), say), "bar": _titled(place_of, bar)}
             if overall:
                 shown["bar"] = _no_bar
-            allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle}
-            if why := audit_one(model, settings, place, **allowed, **shown):
+            allowed: dict[str, Any] = {"trust": trust, "allow_pickle": allow_pickle, "access": access}
+            if why := audit_one(model, settings, place, cache=cache, **allowed, **shown):
                 failed[model] = why
                 say(f"{short_name(model)} failed: {why}")
             if overall:
@@ -266,8 +294,8 @@ def _no_bar(title: str, total: int) -> Progress:
     return lambda done: None
 
 
-def _titled(told: str, bar: Bar) -> Bar:
-    return lambda title, total: bar(f"{told}, {title}", total)
+def _titled(place: str, bar: Bar) -> Bar:
+    return lambda title, total: bar(f"{place}, {title}", total)
 
 
 def _without(known: str, say: Say) -> Say:

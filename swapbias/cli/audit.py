@@ -4,11 +4,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
 import typer
 
-from swapbias.cli.terminal import AsJson, out, print_json, progress, say, split_commas
+from swapbias.cli.terminal import AsJson, out, print_json, progress, say, split_commas, stoppable
 from swapbias.errors import UsageError
 from swapbias.scorers import LoadOptions, kinds, model_kinds, settable
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from swapbias.findings import Finding
 
 # Anything else is taken from the run.
-_WITH_RESUME = ("resume", "conclude", "no_cache", "allow_pickle", "trust", "as_json")
+_ACCESS = ("api_key_env", "plain_http")  # what no manifest says
+_WITH_RESUME = ("resume", "conclude", "no_cache", "allow_pickle", "trust", "as_json", *_ACCESS)
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")  # anything else is taken from the file
 _MOST_SHOWN = 20  # models whose numbers and reports a terminal lists; of more it names the folder
 _MODEL, _STUDIES, _OUTPUT = "Model", "Studies", "Output"  # panels of the help
@@ -187,7 +189,7 @@ def audit(
         bool,
         typer.Option(
             "--trust",
-            help="With --resume or a manifest: run the Python function or pickle that it names.",
+            help="With --resume, a manifest or audit.toml: run the Python function or pickle that it names.",
             rich_help_panel=_OUTPUT,
         ),
     ] = False,
@@ -202,9 +204,10 @@ def audit(
     from swapbias.audit import settings_of
 
     given = [name for name in context.params if _was_given(context, name)]
+    access = {name: options[name] for name in _ACCESS if name in given}
     if resume:
         _check_alone(given, _WITH_RESUME, "--resume takes everything from the run")
-        may = {"trust": trust, "allow_pickle": options["allow_pickle"]}
+        may = {"trust": trust, "allow_pickle": options["allow_pickle"], "access": access}
         _go_on(resume, as_json, conclude=conclude, cache=not no_cache, **may)
         return
     if conclude:
@@ -213,15 +216,22 @@ def audit(
     settings, repeated = None, None
     listed = _listed(model_list, models) if model_list else {}
     if models and len(models) == 1 and Path(models[0]).suffix in (".toml", ".json") and Path(models[0]).is_file():
-        from swapbias.audit import read_request
+        from swapbias.audit import read_request, with_access
 
         _check_alone(given, _WITH_FILE, f"{models[0]} says what is audited and how")
-        models, settings, repeated = read_request(Path(models[0]))
+        file = models[0]
+        models, settings, repeated = read_request(Path(file))
         named = _each_once(models)
-        allowed = replace(settings.load, allow_pickle=settings.load.allow_pickle or options["allow_pickle"])
-        settings = replace(settings, load=allowed)
-    if trust and repeated is None:
-        raise UsageError("--trust is for the code that a run names, and no --resume or manifest is given. Drop it.")
+        allowed = replace(settings.load, allow_pickle=options["allow_pickle"])
+        settings = with_access(replace(settings, load=allowed), access)
+        if repeated is None and not dry_run:
+            _check_named(file, models, settings, trust=trust)
+        settings = replace(settings, load=replace(allowed, allow_pickle=trust or allowed.allow_pickle))
+    elif trust:
+        raise UsageError(
+            "--trust is for the code that a run or a file names, and no --resume, manifest or audit.toml is given. "
+            "Drop it."
+        )
     if settings is None:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
         asked = _asked(study, prompts, reference, group, lexicon)
@@ -264,6 +274,14 @@ def _each_once(models: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def _check_named(file: str, models: Sequence[str], settings: "Settings", *, trust: bool) -> None:
+    """A file of settings may be anybody's: code that it names runs only where the user says so."""
+    from swapbias.audit import check_code
+
+    for one in models or (None,):
+        check_code(file, replace(settings, model=one), None, trust=trust)
+
+
 def _check_alone(given: Sequence[str], allowed: Sequence[str], why: str) -> None:
     """Refuse options beside what says everything already."""
     told = {"models": "MODEL", "model_list": "--models"}
@@ -286,7 +304,7 @@ def _audit_one(
     if repeated is not None:
         check_code("The manifest", settings, repeated.get("models"), trust=trust)
     place = folder or default_folder(settings)
-    with progress() as bar:
+    with stoppable(lambda: _stopped(place)), progress() as bar:
         run, found = start(settings, place, say=say, bar=bar, cache=cache, expected=repeated)
     _show(run, found, as_json)
 
@@ -297,18 +315,19 @@ def _audit_several(
     from swapbias.audit import audit_several, default_folder
 
     place = folder or default_folder(replace(settings, model=f"{len(models)}-models"))
-    with progress() as bar:
+    with stoppable(lambda: _stopped(place)), progress() as bar:
         done = audit_several(models, settings, place, say=say, bar=bar, cache=cache)
     _show_several(done, as_json)
 
 
-def _go_on(folder: Path, as_json: bool, *, conclude: bool, cache: bool, trust: bool, allow_pickle: bool) -> None:
+def _go_on(folder: Path, as_json: bool, *, conclude: bool, cache: bool, **may: Any) -> None:
+    """Go on with a run, or the runs of several models; ``may`` is what the user lets it do."""
     from swapbias.audit import is_several, resume as go_on, resume_several
 
-    allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle}
+    allowed: dict[str, Any] = {"cache": cache, **may}
     if conclude and is_several(folder):
         raise UsageError(f"{folder} holds runs of several models, and --conclude ends one. Name the folder of a run.")
-    with progress() as bar:
+    with stoppable(lambda: _stopped(folder)), progress() as bar:
         if is_several(folder):
             done = resume_several(folder, say=say, bar=bar, **allowed)
         else:
@@ -317,6 +336,17 @@ def _go_on(folder: Path, as_json: bool, *, conclude: bool, cache: bool, trust: b
         _show_several(done, as_json)
     else:
         _show(run, found, as_json)
+
+
+def _stopped(folder: Path) -> str:
+    """What a stopped audit says: what is kept, where, and how to go on."""
+    from swapbias.audit import MANIFEST, Run, is_several
+
+    if not is_several(folder) and not (folder / MANIFEST).is_file():
+        return f"Stopped before anything was scored: nothing is kept in {folder}. The same command begins anew."
+    told = f"Stopped. What was scored is kept in {folder}: go on with swapbias audit --resume {quote(str(folder))}"
+    chat = not is_several(folder) and Run(folder).manifest()["settings"].get("chat")
+    return f"{told}{', or end with the trials that are there: add --conclude' if chat else ''}."
 
 
 def _show(run: "Run", found: "Sequence[Finding]", as_json: bool) -> None:
@@ -399,15 +429,14 @@ def _asked(
     study: list[str] | None, prompts: Path | None, reference: str, group: str, lexicon: Path | None
 ) -> list[str]:
     """The names of the studies that are asked for; those of the user's own are opened."""
-    from swapbias.hub import study_name
-    from swapbias.studies import open_study
+    from swapbias.hub import own_study, study_name
 
     named = [study_name(one) for one in split_commas(study)]
     if prompts is None:
         if reference or group or lexicon:
             raise UsageError("--reference, --group and --lexicon are about own prompts. Add --prompts.")
         return named
-    return [*named, open_study(prompts, reference=reference, group=group, lexicon=lexicon).name]
+    return [*named, own_study(prompts, reference=reference, group=group, lexicon=lexicon).name]
 
 
 def _tell(settings: "Settings") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swapbias.cli.terminal import AsJson, err, out, print_json, say
+from swapbias.cli.terminal import AsJson, err, out, print_json, say, stoppable
 
 if TYPE_CHECKING:
     from swapbias.swapping import Done, Step
@@ -59,12 +59,9 @@ def swap(
         source, column, mode, table, resolver, split, credentialed, whose=whose, spouses=spouses, gender=gender,
         plausible=plausible, names=names,
     )  # fmt: skip
-    try:
-        with _bar() as on_progress:
-            done = swap_files(job, folder, processes=processes, batch_rows=batch_rows, on_progress=on_progress)
-    except KeyboardInterrupt:
-        say(f"Stopped. Whole parts are kept in {folder}: the same command goes on.")
-        raise typer.Exit(130) from None
+    stopped = f"Stopped. Whole parts are kept in {folder}: the same command goes on."
+    with stoppable(lambda: stopped), _bar() as on_progress:
+        done = swap_files(job, folder, processes=processes, batch_rows=batch_rows, on_progress=on_progress)
     if as_json:
         print_json({"folder": str(done.folder), "credentialed": done.credentialed, **asdict(done.totals)})
     else:

@@ -18,7 +18,7 @@ from swapbias.errors import UpstreamMissingError
 from swapbias.files import cache_dir, file_sha256, write_whole
 
 SOURCE_COLUMNS = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
-_NAME = re.compile(r"\s*[A-Za-z_][\w .-]{0,29}\s*")
+_NAME = re.compile(r"\s*[A-Za-z_][\w.-]{0,39}\s*")  # with spaces it may be a sentence
 _RAW_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 
@@ -45,7 +45,9 @@ def read_table(
         lines = strict_rows(path.name, handle, delimiter=delimiter)
         _, header = next(lines, (1, []))
         if header != list(columns):
-            raise ValueError(f"{path.name}:1: columns {header}, expected {list(columns)}. Fix the header.")
+            raise ValueError(
+                f"{path.name}:1: columns {shown_names(header)}, expected {shown_names(columns)}. Fix the header."
+            )
         rows = []
         for line, cells in lines:
             where = f"{path.name}:{line}"

@@ -1,5 +1,6 @@
 """Swap whole files: rows in, Parquet parts out, in bounded memory; a killed job goes on after its last whole part."""
 
+import hashlib
 import multiprocessing
 import os
 import signal
@@ -24,11 +25,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.privacy import is_credentialed
+from swapbias.privacy import why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.nouns import REASONS
 from swapbias.swapping.parts import SwapFolder, Totals
-from swapbias.swapping.streams import CREDENTIALED, Batches, Source, is_mimic, open_source, why_credentialed
+from swapbias.swapping.streams import CREDENTIALED, Batches, Source, is_mimic, open_source, why_held
 from swapbias.swapping.swapper import MODES, Swapped, Swapper
 from swapbias.swapping.table import gender_columns, other_gender
 
@@ -432,14 +433,18 @@ def swap_files(
     settings = _settings(job, source, swapper, why)
     if whose == "patient":
         settings |= {"whose": whose, "spouses": job.spouses, "gender": gender or "read from the text"}
-    folder = SwapFolder.open(out, settings)
-    teller = _Teller(source.size, sum(folder.parts(), Totals()), on_progress or (lambda step: None))
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is a file, expected a folder. Choose another --out.")
     mode = "neutralise" if job.mode == "neutralise" else "swap"
     task = Task(job.table, job.resolver, job.column, mode, whose, job.spouses, gender, job.names)
-    units = _units(source.read(batch_rows), job.column, folder.parts(), part_bytes, batch_rows)
-    with closing(swapped_in_order(units, task, processes)) as results:
-        parts = _write(folder, layout, results, teller)
-    folder.finish(settings, teller.totals, parts, job.split or "train")
+    then = "Wait until it ends, or choose another --out."
+    with writing(out, held=bool(why), then=then):
+        folder = SwapFolder.open(out, settings)
+        teller = _Teller(source.size, sum(folder.parts(), Totals()), on_progress or (lambda step: None))
+        units = _units(source.read(batch_rows), job.column, folder.parts(), part_bytes, batch_rows)
+        with closing(swapped_in_order(units, task, processes)) as results:
+            parts = _write(folder, layout, results, teller)
+        folder.finish(settings, teller.totals, parts, job.split or "train")
     return Done(out, teller.totals, why, teller.step)
 
 
@@ -467,12 +472,22 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
         "column": job.column,
         "table": Path(swapper.table_name).name,
         "table_sha256": swapper.sha256,
-        "resolver": job.resolver or "built-in",
+        **_resolver(job.resolver),
         "plausible": job.plausible,
         "credentialed": bool(why),
         "credentialed_because": why,
         "input": source.identity,
     }
+
+
+def _resolver(given: str | None) -> dict[str, str]:
+    """The resolver's name, and where it is a folder a hash that tells it from another: card and manifest are meant to
+    be uploaded, and name no place of a machine.
+    """
+    if given is None or not Path(given).exists():
+        return {"resolver": given or "built-in"}
+    place = Path(given).resolve()
+    return {"resolver": place.name, "resolver_place": hashlib.sha256(str(place).encode()).hexdigest()[:16]}
 
 
 def _units(batches: Batches, column: str, kept: Sequence[Totals], part_bytes: int, batch_rows: int) -> Iterator[Unit]:
@@ -529,6 +544,4 @@ class _Teller:
 
 def _why_credentialed(job: Job, source: Source) -> str:
     path = Path(job.source)
-    if path.exists() and is_credentialed(path):
-        return "the input lies in a folder that is marked so"
-    return why_credentialed(source)
+    return (path.exists() and why_credentialed(path)) or why_held(source)

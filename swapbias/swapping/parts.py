@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
-from swapbias.files import TEMPORARY, write_whole
+from swapbias.files import LOCK, TEMPORARY, write_whole
+from swapbias.privacy import FILE as MARK
 
 MANIFEST = "swap.json"
 _COUNTS = b"swapbias"  # key of a part's own counts in its Parquet metadata
@@ -110,9 +111,11 @@ class SwapFolder:
             folder._check_same(settings)
             folder._sweep()
             return folder
-        if path.exists() and any(not one.name.endswith(TEMPORARY) for one in path.iterdir()):
+        if path.exists() and not all(map(_is_left_over, path.iterdir())):
             raise UsageError(f"{path} is not empty. Choose another --out.")
         path.mkdir(parents=True, exist_ok=True)
+        for left in path.glob(f".*{TEMPORARY}"):
+            left.unlink(missing_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass  # known before the work starts: it can be written
         folder.write_manifest({"status": "running", **settings})
@@ -202,6 +205,11 @@ class SwapFolder:
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Replace ``swap.json``."""
         write_whole(self.path / MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _is_left_over(path: Path) -> bool:
+    """What a process that was killed before its first whole file may leave: such a folder is as good as empty."""
+    return path.name in (LOCK, MARK) or path.name.endswith(TEMPORARY)
 
 
 def _leaves(schema: pa.Schema) -> list[str]:

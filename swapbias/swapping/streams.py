@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
 from swapbias.errors import UsageError
+from swapbias.network import bound
+from swapbias.privacy import is_mimic_columns, is_mimic_name, notes_read
 from swapbias.studies import shown_names
 from swapbias.swapping.quotes import QuoteCheck, open_stream
 
@@ -62,7 +64,8 @@ def _csv_schema(path: Path, *, delimiter: str) -> pa.Schema:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not UTF-8 near its start. Save it as UTF-8.") from error
     except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path.name}: its header cannot be read ({error}). Give a CSV with a header.") from error
+        why = type(error).__name__
+        raise ValueError(f"{path.name}: its header cannot be read ({why}). Give a CSV with a header.") from error
     if not header:
         raise ValueError(f"{path.name} is empty, expected a header line. Give a CSV with a header.")
     return pa.schema([(name, pa.string()) for name in header])
@@ -240,8 +243,6 @@ FORMATS: Mapping[str, Format] = {
 
 CREDENTIALED = "credentialed"
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(:[\w.-]+)?")
-_MIMIC_FILES = ("noteevents",)
-_MIMIC_COLUMNS = {"subject_id", "hadm_id", "text"}
 _MEGABYTE = 1 << 20
 
 
@@ -276,6 +277,7 @@ def open_source(name: str, column: str, *, split: str | None = None) -> Source:
         UsageError: nothing there, no file of a known format, or no such column.
         ValueError: a file that cannot be read, or files of different columns.
     """
+    notes_read()  # for all that is known they are
     path = Path(name)
     if not path.exists() and format_of(path) is None and _HUB_ID.fullmatch(name):
         return _hub_source(name, column, split or "train")
@@ -284,19 +286,15 @@ def open_source(name: str, column: str, *, split: str | None = None) -> Source:
     return _file_source(_files(path), column)
 
 
-def is_mimic(source: Source) -> str:
-    """What tells that these are notes of MIMIC, or blank."""
-    if any(file.lower().split(".")[0] in _MIMIC_FILES for file in source.files):
-        return "the file is named like MIMIC's notes"
-    if {column.lower() for column in source.schema.names} >= _MIMIC_COLUMNS:
-        return "the columns are those of MIMIC's notes"
-    return ""
+def is_mimic(source: Source) -> bool:
+    """Whether these are notes of MIMIC, by the names of files and columns."""
+    return any(map(is_mimic_name, source.files)) or is_mimic_columns(source.schema.names)
 
 
-def why_credentialed(source: Source) -> str:
+def why_held(source: Source) -> str:
     """Why these rows may not be shared, or blank; a column ``credentialed`` is read until its first true value."""
-    if named := is_mimic(source):
-        return named
+    if is_mimic_columns(source.schema.names):
+        return "the columns are those of MIMIC's notes"
     columns = {column.lower(): column for column in source.schema.names}
     if CREDENTIALED in columns:
         for batch, _ in source.read(1000):
@@ -348,8 +346,8 @@ def _file_source(files: Sequence[Path], column: str) -> Source:
         other = _format(file).schema(file)
         if set(other.names) != set(schema.names):
             raise ValueError(
-                f"{file.name} has the columns {other.names}, expected {schema.names} as in {files[0].name}. "
-                "Give a folder whose files have the same columns."
+                f"{file.name} has the columns {shown_names(other.names)}, expected {shown_names(schema.names)} as in "
+                f"{files[0].name}. Give a folder whose files have the same columns."
             )
         try:
             schema = pa.unify_schemas([schema, other], promote_options="permissive")
@@ -425,6 +423,7 @@ def _hub_source(name: str, column: str, split: str) -> Source:
     """A Hub dataset at the commit it has now, streamed; its own code is never run."""
     from huggingface_hub import HfApi
 
+    bound()
     dataset, _, config = name.partition(":")
     try:
         revision = HfApi().dataset_info(dataset).sha
