@@ -189,7 +189,7 @@ def audit(
         bool,
         typer.Option(
             "--trust",
-            help="With --resume, a manifest or audit.toml: run the Python function or pickle that it names.",
+            help="With --resume, a manifest, audit.toml or --models: run the Python code or pickle it names.",
             rich_help_panel=_OUTPUT,
         ),
     ] = False,
@@ -227,10 +227,10 @@ def audit(
         if repeated is None and not dry_run:
             _check_named(file, models, settings, trust=trust)
         settings = replace(settings, load=replace(allowed, allow_pickle=trust or allowed.allow_pickle))
-    elif trust:
+    elif trust and not listed:
         raise UsageError(
-            "--trust is for the code that a run or a file names, and no --resume, manifest or audit.toml is given. "
-            "Drop it."
+            "--trust is for the code that a run or file names, and no --resume, manifest, audit.toml or --models is "
+            "given. Drop it."
         )
     if settings is None:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
@@ -241,7 +241,10 @@ def audit(
         named = _each_once([one.model for one in each if one.model])
         for chosen, told in zip(each, every, strict=False):
             named |= {chosen.model: listed[told]} if chosen.model and listed.get(told) else {}
-        settings = each[0]
+        allowed = replace(each[0].load, allow_pickle=trust or each[0].load.allow_pickle)
+        settings = replace(each[0], load=allowed)
+        if listed and not dry_run:  # a list may be anybody's, as a file of settings
+            _check_named(str(model_list), list(named)[len(models or ()) :], each[0], trust=trust)
     if dry_run:
         for one in named or (None,):
             _tell(replace(settings, model=one))
