@@ -61,12 +61,12 @@ def read_models(path: Path) -> dict[str, str]:
         raise ValueError(f"{path} is not UTF-8. Save it as a text file with a model a line.") from error
     found: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
-        told = "" if line.lstrip().startswith("#") else line.partition(" #")[0].strip()
-        if not told:
+        entry = "" if line.lstrip().startswith("#") else line.partition(" #")[0].strip()
+        if not entry:
             continue
-        name, model = _named(told, path.parent)
+        name, model = _named(entry, path.parent)
         if model in found or (name and name in found.values()):
-            raise UsageError(f"{path}, line {number}: {told} stands twice. Name each model and run once.")
+            raise UsageError(f"{path}, line {number}: {entry} stands twice. Name each model and run once.")
         if name and (_as_folder(name) != name or name in (COMPARISON, STUDIES)):
             raise UsageError(f"{path}, line {number}: {name!r} cannot name a run: use letters, digits, - _ .")
         found[model] = name
@@ -75,11 +75,11 @@ def read_models(path: Path) -> dict[str, str]:
     return found
 
 
-def _named(told: str, beside: Path) -> tuple[str, str]:
+def _named(entry: str, beside: Path) -> tuple[str, str]:
     """Name, or blank, and model of a line; a place that there is may have a ``=`` in it."""
-    name, equals, model = told.partition("=")
-    if not equals or (beside / told).exists():
-        name, model = "", told
+    name, equals, model = entry.partition("=")
+    if not equals or (beside / entry).exists():
+        name, model = "", entry
     place = beside / model.strip()
     return name.strip(), str(place.resolve()) if place.exists() else model.strip()
 
@@ -305,8 +305,8 @@ def _no_bar(title: str, total: int) -> Progress:
     return lambda done: None
 
 
-def _titled(told: str, bar: Bar) -> Bar:
-    return lambda title, total: bar(f"{told}, {title}", total)
+def _titled(place: str, bar: Bar) -> Bar:
+    return lambda title, total: bar(f"{place}, {title}", total)
 
 
 def _without(known: str, say: Say) -> Say:

@@ -204,7 +204,7 @@ def audit(
         bool,
         typer.Option(
             "--trust",
-            help="With --resume, a manifest or audit.toml: run the Python function or pickle that it names.",
+            help="With --resume, a manifest, audit.toml or --models: run the Python code or pickle it names.",
             rich_help_panel=_OUTPUT,
         ),
     ] = False,

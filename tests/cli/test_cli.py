@@ -315,6 +315,9 @@ def test_several_models_are_named_with_their_reports(tmp_path):
     )
     (tmp_path / "models.txt").write_text("# two more\npair:nothing  # there is none\nlast = pair:other\n")
     models = ("pair:one", "--models", "models.txt")
+    refused = invoke("audit", "pair:one", "--models", tmp_path / "models.txt").exception  # the list may be anybody's
+    assert "Repeat with --trust" in str(refused)
+    models = (*models, "--trust")
     done = swapbias("audit", *models, "--study", "occupation_sentiment:control", "--out", "all", cwd=tmp_path)
     assert done.returncode == 1
     assert "Failed: pair:nothing: pair:nothing: AttributeError" in done.stdout
