@@ -1,6 +1,7 @@
 """Files of this machine: written whole or not at all, one process at a time, and the cache folder."""
 
 import hashlib
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -73,6 +74,26 @@ def write_whole(path: Path, content: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error  # a write error names no file
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def parse_json(content: str | bytes) -> Any:
+    """What JSON says, whoever wrote it.
+
+    Raises:
+        ValueError: it is none, or nested more deeply than anything that is read here.
+    """
+    try:
+        return json.loads(content)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def is_there(place: Path | str) -> bool:
+    """Whether a path exists; a name that no file can have is none."""
+    try:
+        return Path(place).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def as_json(value: Any) -> Any:

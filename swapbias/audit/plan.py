@@ -1,6 +1,5 @@
 """What an audit will do: its settings, which experiments fit the model, which prompts they read."""
 
-import json
 import math
 import random
 import tomllib
@@ -11,10 +10,12 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any, get_origin
+from types import SimpleNamespace
+from typing import Any, get_args, get_origin, get_type_hints
 
 from swapbias.audit.judge import announced
 from swapbias.errors import UsageError
+from swapbias.files import is_there, parse_json
 from swapbias.notes import NAME, PHENOTYPES, Notes, kind_of_folder, local_notes, with_genders
 from swapbias.privacy import is_credentialed
 from swapbias.scorers import (
@@ -87,12 +88,9 @@ class Settings(Request):
             load = replace(_made(LoadOptions, rest.pop("load")), allow_pickle=False)  # asked of whoever goes on
             options = tuple(_made(one.options, rest.pop(one.options.key)) for one in kinds() if one.options)
             found = cls(**{**rest, "studies": tuple(rest["studies"]), "load": load, "options": options})
-            if not isinstance(found.limit, int | None) or not isinstance(found.seed, int):
-                raise TypeError(f"limit {found.limit!r}, seed {found.seed!r}")
-            if not isinstance(found.margin, float | None) or not isinstance(found.wordings, bool | None):
-                raise TypeError(f"margin {found.margin!r}, wordings {found.wordings!r}")
+            _check_types(found, [(one, hint) for one, hint in get_type_hints(cls).items() if one in rest])
             return found
-        except (TypeError, KeyError) as error:
+        except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(
                 f"The manifest's settings are not of this version ({error}). Start a new run."
             ) from error
@@ -113,8 +111,8 @@ def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None
     """
     content = path.read_bytes()
     try:
-        read: Any = tomllib.loads(content.decode()) if path.suffix == ".toml" else json.loads(content)
-    except ValueError as error:
+        read: Any = tomllib.loads(content.decode()) if path.suffix == ".toml" else parse_json(content)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
     if path.suffix != ".toml":
         if not isinstance(read, dict) or not {"settings", "corpora"} <= read.keys():
@@ -137,7 +135,7 @@ def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None
         settings = Settings.from_manifest(usual)
     except ValueError as error:
         raise UsageError(f"{path}: a setting is of the wrong type ({error.__cause__}). Correct it.") from error
-    beside = [str((path.parent / one).resolve()) if (path.parent / one).exists() else one for one in models]
+    beside = [str((path.parent / one).resolve()) if is_there(path.parent / one) else one for one in models]
     return beside, _spelled(replace(settings, model=beside[0] if beside else None)), None
 
 
@@ -214,12 +212,12 @@ def _absolute(model: str, words: Sequence[str]) -> str:
     if model in words:  # a folder of that name does not matter
         return model
     name, equals, path = model.rpartition("=")
-    place = Path(path) if equals and not Path(model).exists() else Path(model)
-    return f"{name}{equals}{place.resolve()}" if equals and place.exists() else _resolved(model)
+    place = Path(path) if equals and not is_there(model) else Path(model)
+    return f"{name}{equals}{place.resolve()}" if equals and is_there(place) else _resolved(model)
 
 
 def _resolved(model: str) -> str:
-    return str(Path(model).resolve()) if Path(model).exists() else model
+    return str(Path(model).resolve()) if is_there(model) else model
 
 
 def _saved(options: Any) -> dict[str, Any]:
@@ -228,7 +226,39 @@ def _saved(options: Any) -> dict[str, Any]:
 
 
 def _made(options: Any, saved: Mapping[str, Any]) -> Any:
-    return options(**{name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()})
+    named = {name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()}
+    _check_types(SimpleNamespace(**named), [(one.name, hint) for one, hint in settable(options) if one.name in named])
+    return options(**named)
+
+
+def _check_types(settings: Any, hints: Iterable[tuple[str, Any]]) -> None:
+    """Refuse settings of other types than their fields have: a file may have been written by anybody.
+
+    Raises:
+        TypeError: naming the first.
+    """
+    for name, hint in hints:
+        if not _is_of(getattr(settings, name), hint):
+            raise TypeError(f"{name} is of another type")
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    inner = get_args(hint)
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(_is_of(one, inner[0]) for one in value)
+    if inner:
+        return any(_is_of(value, one) for one in inner)
+    if hint in (int, float):
+        return isinstance(value, int | float if hint is float else int) and not isinstance(value, bool)
+    return isinstance(value, hint) and (hint is not str or _is_name(value))
+
+
+def _is_name(text: str) -> bool:
+    """Whether a file could be named so: most texts of settings may name one."""
+    try:
+        return all(len(part.encode()) < 256 for part in text.split("/"))
+    except UnicodeEncodeError:  # half of a character
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, TEMPORARY, as_json, write_whole
+from swapbias.files import LOCK, TEMPORARY, as_json, parse_json, write_whole
 from swapbias.scorers import Progress, Scorer
 from swapbias.studies import as_prompts, load_corpus, open_study, own_studies
 
@@ -121,7 +121,7 @@ class Run:
             ValueError: it is no JSON object.
         """
         try:
-            read = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
+            read = parse_json((self.folder / MANIFEST).read_text(encoding="utf-8"))
         except ValueError as error:  # not JSON, or not UTF-8
             raise ValueError(f"{self.folder / MANIFEST} is no JSON ({error}). Start a new run.") from error
         missing = [key for key in REQUIRED if not isinstance(read, dict) or key not in read]

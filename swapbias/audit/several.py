@@ -1,6 +1,5 @@
 """Several models in one folder: a run for each, which can be resumed alone, and one comparison of them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from swapbias.audit.compare import compare_runs, read_run, write_comparison
 from swapbias.audit.plan import Settings
 from swapbias.audit.run import MANIFEST, Run
 from swapbias.errors import UsageError
-from swapbias.files import locked
+from swapbias.files import locked, parse_json
 from swapbias.scorers import Bar, Say, short_name
 
 MODELS = "models.json"  # names the models and their folders, with the settings of all
@@ -130,7 +129,7 @@ def _compare(folder: Path, runs: Sequence[Run], say: Say) -> None:
 def _read(folder: Path) -> tuple[dict[str, str], Settings]:
     """Models with their folders, and the settings of all."""
     try:
-        read: Any = json.loads((folder / MODELS).read_text(encoding="utf-8"))
+        read: Any = parse_json((folder / MODELS).read_text(encoding="utf-8"))
         models = {str(model): str(name) for model, name in read["models"].items()}
         if any(Path(name).name != name or name in (".", "..") for name in models.values()):
             raise ValueError("a run outside of the folder")

@@ -84,7 +84,8 @@ def _file_rows(file: Path, split: str, labelled: bool) -> Iterator[dict[str, str
 def _one_of(known: Mapping[str, str], value: str, where: str, column: str, wanted: str) -> str:
     found = known.get(value.strip().lower())
     if found is None:
-        shown = repr(value) if len(value) <= 15 else f"{len(value)} characters"  # it may be a note
+        short = len(value) <= 15 and len(value.split()) <= 1  # several words may be a note
+        shown = repr(value) if short else f"{len(value)} characters"
         raise ValueError(f"{where}, column {column!r}: {shown}, expected {wanted}. Fix the cell.")
     return found
 

@@ -3,12 +3,12 @@
 PhysioNet lets nobody share such text or what is derived from it with third parties or with services on the network.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
+from swapbias.files import parse_json
 from swapbias.privacy.redact import own_data
 
 FILE = "CREDENTIALED"  # stands in every folder that holds such text or anything made from it
@@ -43,7 +43,7 @@ def _inside(folder: Path) -> tuple[Path, ...]:
 
 def _said(file: Path) -> bool:
     try:
-        read = json.loads(file.read_text(encoding="utf-8"))
+        read = parse_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(read, dict) and bool(read.get("credentialed"))

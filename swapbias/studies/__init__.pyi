@@ -86,6 +86,7 @@ from .tables import (
     read_table as read_table,
     shown_names as shown_names,
     strict_rows as strict_rows,
+    told_header as told_header,
     upstream_file as upstream_file,
     with_imported as with_imported,
     wordings as wordings,

@@ -19,7 +19,7 @@ from swapbias.files import write_whole
 from swapbias.studies.catalogue import corpora, load_study, register
 from swapbias.studies.prompt import MASK, PLACEBO_COLUMNS, PROMPT_COLUMNS, fill, placebo, slots
 from swapbias.studies.study import Config, Corpus, Experiment, Rubric, Slice, Study
-from swapbias.studies.tables import Lexicon, strict_rows
+from swapbias.studies.tables import Lexicon, shown_names, strict_rows
 
 DECLARATION, TEMPLATES, SLOTS, CONDITIONS = "study.toml", "templates.csv", "slots.csv", "conditions.csv"
 WORDINGS, LEXICON, PROMPTS = "wordings.csv", "lexicon.csv", "prompts.csv"
@@ -317,7 +317,7 @@ def _declared(content: bytes) -> Declared:
     text = _text(DECLARATION, content)
     try:
         read = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"{DECLARATION}: no TOML: {error}. Mend that line.") from error
     known = {one.name: one.default for one in fields(Declared)}
     values: dict[str, Any] = {}
@@ -432,7 +432,7 @@ def _check_header(name: str, columns: Sequence[str]) -> None:
     lost = [one for one in _NEEDED[name] if one not in columns]
     if lost:
         hint = "Save it with commas between cells" if len(columns) == 1 and ";" in columns[0] else "Add it"
-        raise ValueError(f"{name}:1: column {lost[0]!r} is missing, found {', '.join(columns)}. {hint}.")
+        raise ValueError(f"{name}:1: column {lost[0]!r} is missing, found {shown_names(columns)}. {hint}.")
     for one in columns:
         if columns.count(one) > 1:
             raise ValueError(f"{name}:1: column {one!r} stands twice. Name one of them anew.")
@@ -440,7 +440,9 @@ def _check_header(name: str, columns: Sequence[str]) -> None:
             hint = " Call it pair." if one == "pair_id" else " Name it anew."
             raise ValueError(f"{name}:1: column {one!r} is a name that scored prompts use themselves.{hint}")
         if not re.fullmatch(r"[A-Za-z][\w -]{0,39}", one):
-            raise ValueError(f"{name}:1: {one!r} is no name of a column. Use letters, digits, - and _.")
+            raise ValueError(
+                f"{name}:1: {one[:MOST_LETTERS]!r} is no name of a column. Use letters, digits, - and _."
+            )
 
 
 # --- prompts ------------------------------------------------------------------------------------------
@@ -472,7 +474,8 @@ def _of_prompts(draft: Draft) -> Iterator[Line]:
         if MASK in row["text"] and "group" not in sheet.columns:  # one text, and the words of each group
             yield from (Line(where, {**cells, "group": one}, one) for one in draft.groups)
         else:
-            yield Line(where, cells, row.get("candidates", "") or _counted(draft, cells))
+            counted = row.get("candidates", "") if MASK in row["text"] else ""
+            yield Line(where, cells, counted or _counted(draft, cells))
 
 
 def _counted(draft: Draft, cells: Mapping[str, str]) -> str:
@@ -605,6 +608,8 @@ def _faults_of_pairs(draft: Draft, made: Sequence[Line]) -> Iterator[str]:
         if many and compared and not set(mine) - compared:
             yield f"{first.where}: {of_pair} holds the reference alone. Add a row of another group."
         both = [one for group, one in mine.items() if group in draft.groups]
+        if len({MASK in one.cells["text"] for one in both}) > 1:
+            yield f"{first.where}: {of_pair} holds {MASK} in one text and not in another. Write both alike."
         if len(both) > 1 and len({(one.cells["text"], one.counted) for one in both}) == 1:
             words = f", for the words of {both[0].counted!r} alone are counted there" if both[0].counted else ""
             yield f"{first.where}: {of_pair} has the same text in every group: nothing is swapped{words}. Change one."

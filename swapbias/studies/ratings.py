@@ -12,7 +12,7 @@ from swapbias.errors import UsageError
 from swapbias.files import write_whole
 from swapbias.studies.catalogue import load_lexicon, load_study, studies
 from swapbias.studies.study import Rated, Study
-from swapbias.studies.tables import imported_path, strict_rows
+from swapbias.studies.tables import imported_path, strict_rows, told_header
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ def read_labels(path: Path) -> dict[str, str]:
             rows = strict_rows(path.name, handle)
             _, header = next(rows, (1, []))
             if not {"word", "label"} <= set(header):
-                raise ValueError(f"{path.name}:1: columns {header}, expected word and label among them.")
+                raise ValueError(f"{path.name}:1: {told_header(header)}, expected word and label among them.")
             return _labels(path.name, header, rows)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not UTF-8 ({error.reason}). Save it as UTF-8.") from error

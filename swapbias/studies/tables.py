@@ -45,7 +45,7 @@ def read_table(
         lines = strict_rows(path.name, handle, delimiter=delimiter)
         _, header = next(lines, (1, []))
         if header != list(columns):
-            raise ValueError(f"{path.name}:1: columns {header}, expected {list(columns)}. Fix the header.")
+            raise ValueError(f"{path.name}:1: {told_header(header)}, expected {list(columns)}. Fix the header.")
         rows = []
         for line, cells in lines:
             where = f"{path.name}:{line}"
@@ -105,6 +105,16 @@ def shown_names(header: Sequence[str]) -> str:
     if not all(_NAME.fullmatch(name) for name in header):
         return f"{len(header)} columns without names"
     return ", ".join(header[:20]) or "none"
+
+
+def told_header(header: Sequence[str]) -> str:
+    """A header that is wrong, for an error: its columns, or how many they are where they may be a first row.
+
+    >>> told_header(["text", "label"]), told_header(["1", "She is 45F."])
+    ("columns ['text', 'label']", '2 columns without names')
+    """
+    shown = shown_names(header)
+    return f"columns {list(header[:20])}" if not header or shown == ", ".join(header[:20]) else shown
 
 
 def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:

@@ -1,5 +1,6 @@
 """Swap whole files: rows in, Parquet parts out, in bounded memory; a killed job goes on after its last whole part."""
 
+import hashlib
 import multiprocessing
 import os
 import signal
@@ -24,6 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
+from swapbias.files import is_there
 from swapbias.privacy import is_credentialed
 from swapbias.studies import shown_names
 from swapbias.swapping.nouns import REASONS
@@ -467,12 +469,20 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
         "column": job.column,
         "table": Path(swapper.table_name).name,
         "table_sha256": swapper.sha256,
-        "resolver": job.resolver or "built-in",
+        "resolver": _resolver_name(job.resolver),
         "plausible": job.plausible,
         "credentialed": bool(why),
         "credentialed_because": why,
         "input": source.identity,
     }
+
+
+def _resolver_name(resolver: str | None) -> str:
+    """A resolver for settings and card, which may be uploaded: of a folder of this machine its name and a mark."""
+    if resolver is None or (not Path(resolver).is_absolute() and not is_there(resolver)):
+        return resolver or "built-in"
+    mark = hashlib.sha256(str(Path(resolver).resolve()).encode()).hexdigest()[:8]
+    return f"{Path(resolver).resolve().name} ({mark})"
 
 
 def _units(batches: Batches, column: str, kept: Sequence[Totals], part_bytes: int, batch_rows: int) -> Iterator[Unit]:

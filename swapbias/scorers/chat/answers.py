@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from swapbias.errors import UsageError
+from swapbias.files import parse_json
 from swapbias.measures import (
     CLASSES,
     PARSERS,
@@ -152,7 +153,7 @@ class AnswerLog:
 
 def _answer_of(line: bytes) -> Answer | None:
     try:
-        return Answer(**json.loads(line))
+        return Answer(**parse_json(line))
     except (ValueError, TypeError):
         return None
 

@@ -28,7 +28,16 @@ LONGEST_WAIT = 600.0  # seconds that a service may ask to wait; beyond them the 
 LIMITED = 429
 PASSING = (408, 409, 425, LIMITED)  # besides 5xx: states that pass
 # Where the services are strict about types, the library itself stumbles over bodies of another shape.
-FAILURES = (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, TypeError, AttributeError)
+FAILURES = (
+    httpx.HTTPError,
+    httpx.InvalidURL,
+    OSError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+)
 NOTHING = "something else than an answer came back"
 LENGTHS = ("max_tokens", "max_completion_tokens")  # names of the most tokens: OpenAI's newer models refuse the first
 REFUSED, UNPROCESSABLE = 400, 422
@@ -72,6 +81,12 @@ class MovedError(ValueError):
     """A service that was declared as the user's own names another address."""
 
 
+# Of what is no answer: its words would be those of a decoder.
+_MEANINGLESS = (
+    JSONDecodeError, UnicodeDecodeError, NoAnswerError, TypeError, AttributeError, LookupError, RecursionError,
+)  # fmt: skip
+
+
 def trouble_of(error: Exception, key: str) -> Trouble:
     """What an error of an attempt means; the key is taken out of what the service says."""
     if isinstance(error, HfHubHTTPError):
@@ -87,7 +102,7 @@ def trouble_of(error: Exception, key: str) -> Trouble:
         code = _code(error.error)
         said = _redacted(_message(error.error), key) or NOTHING
         return _told(f"{code}: {said}", code, 0.0) if code else Trouble(said)
-    if isinstance(error, JSONDecodeError | UnicodeDecodeError | NoAnswerError | TypeError | AttributeError):
+    if isinstance(error, _MEANINGLESS):
         return Trouble(NOTHING)
     told = _redacted(str(error) or type(error).__name__, key)
     return Trouble(told, passes=isinstance(error, httpx.HTTPError | OSError))
