@@ -180,12 +180,12 @@ def body(found: Sequence[Result | Steps]) -> str:
     results = [one for one in found if isinstance(one, Result)]
     parts = []
     if results:
-        parts.append(_table(_HEAD, [row for one in results for row in _rows(one)]))
+        parts.append(shown(_HEAD, [row for one in results for row in _rows(one)]))
         parts.append("\n".join(_note(one) for one in results) + "\n")
     for one in found:
         if isinstance(one, Steps):
             parts.append(
-                f"## {one.title}\n\n{_table(one.columns, one.rows)}"
+                f"## {one.title}\n\n{shown(one.columns, one.rows)}"
                 + (f"\n{_circumstances(one)}.\n" if one.timed else "")
             )
     parts.append("\n".join(dict.fromkeys(_taken_on(one.machine) for one in found)) + "\n")
@@ -241,6 +241,7 @@ def _taken_on(machine: Mapping[str, Any]) -> str:
     return f"Taken on {machine['date']}: {machine['cpu']}, {cores}, {versions}."
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def shown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines) + "\n"
