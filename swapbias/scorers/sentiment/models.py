@@ -86,7 +86,9 @@ def is_sentiment_folder(path: str | Path) -> bool:
 def dev_accuracy_of(folder: str | Path) -> float | None:
     """Accuracy on dev that a training of any kind wrote down, 0..1; None for other folders and Hub ids."""
     found = _record(Path(folder)).get("dev_accuracy")
-    return float(found) if type(found) in (int, float) and 0 <= found <= 1 else None
+    if not isinstance(found, float | int) or isinstance(found, bool) or not 0 <= found <= 1:
+        return None
+    return float(found)
 
 
 def load_sentiment_model(
