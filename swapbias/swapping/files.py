@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
+from swapbias.files import is_there
 from swapbias.privacy import why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.nouns import REASONS
@@ -505,7 +506,7 @@ def _resolver(given: str | None) -> dict[str, str]:
     """The resolver's name, and where it is a folder a hash that tells it from another: card and manifest are meant to
     be uploaded, and name no place of a machine.
     """
-    if given is None or not Path(given).exists():
+    if given is None or not (Path(given).is_absolute() or is_there(given)):
         return {"resolver": given or "built-in"}
     place = Path(given).resolve()
     return {"resolver": place.name, "resolver_place": hashlib.sha256(str(place).encode()).hexdigest()[:16]}

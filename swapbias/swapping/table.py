@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.studies import corpus_dir, read_table, strict_rows
+from swapbias.studies import corpus_dir, read_table, shown_names, strict_rows
 
 BUILT_IN = ("resolved", "paper")
 OF_GROUPS = {"race": "swap_race.csv", "age": "swap_age.csv"}  # tables of other groups than genders, in group_packs
@@ -182,7 +182,7 @@ def _header(path: Path) -> tuple[str, ...]:
     allowed = {"neutral", "note", "table"}
     if len(header) < 2 or not set(header[2:]) <= allowed or set(header[:2]) & allowed or header[0] == header[1]:
         raise ValueError(
-            f"{path.name}:1: columns {list(header)}, expected two groups and then neutral, table or note. "
+            f"{path.name}:1: columns {shown_names(header)}, expected two groups and then neutral, table or note. "
             "Fix the header."
         )
     return header
