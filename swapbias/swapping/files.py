@@ -453,11 +453,7 @@ def swap_files(
             with closing(swapped_in_order(units, task, processes)) as results:
                 _write(folder, layout, results, teller)
         else:
-            spec = {
-                "out": str(out.resolve()),
-                "task": {**asdict(task), "table": str(_absolute(task.table))},
-                "shape": shape,
-            }
+            spec = {"out": str(out.resolve()), "task": {**asdict(task), **_wherever(task)}, "shape": shape}
             workers = crew(engine, WORKER, spec, own=lambda: part_swapper(spec), cores=1, say=say)
             _have_written(folder, units, teller, workers)
         if not folder.part(0).exists():  # no rows at all: a part without rows still has the columns
@@ -498,8 +494,13 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
     }
 
 
-def _absolute(table: str | Path) -> str | Path:
-    return Path(table).resolve() if Path(table).is_file() else table
+def _wherever(task: Task) -> dict[str, str | None]:
+    """Table and resolver of a task, so that a worker in another folder finds them."""
+    table, resolver = Path(task.table), task.resolver
+    return {
+        "table": str(table.resolve() if table.is_file() else table),
+        "resolver": str(Path(resolver).resolve()) if resolver and Path(resolver).exists() else resolver,
+    }
 
 
 def _resolver(given: str | None) -> dict[str, str]:
