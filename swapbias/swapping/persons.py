@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -419,8 +420,8 @@ class _Named:
         return near
 
     @cached_property
-    def _listed(self) -> tuple[list[int], list[int], list[int], list[int], list[bool]]:
-        return tuple(one.tolist() for one in (self.start, self.end, self.kind, self.side, self.plural))
+    def _listed(self) -> list[Any]:
+        return [one.tolist() for one in (self.start, self.end, self.kind, self.side, self.plural)]
 
     def _mentions(self, low: int, high: int) -> list[Mention]:
         """All from one number to the other, the last first."""
