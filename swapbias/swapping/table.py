@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,13 @@ DEMOGRAPHIC = frozenset({"m", "f", "wm", "wf", "bm", "bf", "hm", "hf", "aam", "a
 
 UNITS = ("y", "yo", "yr", "yrs", "o")  # the last after "y/"
 GLUED = frozenset(f"{unit}{letters}" for unit in UNITS for letters in DEMOGRAPHIC)
+
+
+@cache
+def word_list(name: str) -> frozenset[str]:
+    """Words that the rules of swapping share, by the name of their list."""
+    rows = read_table(corpus_dir("gender_lexicon") / "word_lists.csv", ("list", "words"))
+    return frozenset(next(row["words"] for row in rows if row["list"] == name).split())
 
 
 @dataclass(frozen=True, slots=True)
