@@ -25,8 +25,8 @@ _LEANS = re.compile(  # a yes or no that is called one's answer, wherever it sta
     re.IGNORECASE,
 )
 _TURNS = re.compile(
-    r"\W*(?:but|however|although|though|yet|that said|actually|on (?:reflection|second thought))\b", re.I
-)
+    r"(?<!\W)\W*\b(?:but|however|although|though|yet|that said|actually|on (?:reflection|second thought))\b", re.I
+)  # from where signs begin: tried at each of them, a run of brackets would take its length squared
 _MODEST = re.compile(r"\bas an? (?:ai|artificial|language|large)\b[^,.;]*,?", re.IGNORECASE)
 _FLUFF = r"(?!\W+(?:to |in )?(?:help|assist|discuss|answer|talk|provide|explor|elaborat|explain|shar)\w*)"
 _FOR = rf"(?:willing|happy|glad|comfortable|pleased|eager|delighted|safe|(?:open|fine|ok|okay) (?:to|with)){_FLUFF}"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from swapbias.audit.run import Parts, Run
+from swapbias.audit import rounds
+from swapbias.audit.run import Run
 from swapbias.errors import UsageError
 from swapbias.files import LOCK
 from swapbias.swapping import Job, swap_files
@@ -48,7 +49,7 @@ def test_an_audit_says_how_to_go_on_and_goes_on(name, code, tmp_path, monkeypatc
     place = tmp_path / "a run"
     arguments = ("audit", "stopped_toy:fixed", "--study", "occupation_sentiment", "--limit", "40", "--no-wordings")
     with monkeypatch.context() as patched:
-        patched.setattr(Parts, "add", raising(name, Parts.add, after=1))
+        patched.setattr(rounds, "write_part", raising(name, rounds.write_part, after=1))
         done = swapbias(*arguments, "--out", place, cwd=tmp_path)
     told(done, code, str(place), f"swapbias audit --resume '{place}'")
     assert not (place / LOCK).exists()
@@ -76,7 +77,7 @@ def test_an_audit_that_has_begun_nothing_says_so(name, code, tmp_path, monkeypat
 def test_an_audit_of_several_says_how_to_go_on(name, code, tmp_path, monkeypatch):
     (tmp_path / "stopped_toy.py").write_text(f"{TOY}other = lambda texts: [0.4] * len(texts)\n")
     place = tmp_path / "several"
-    monkeypatch.setattr(Parts, "add", raising(name, Parts.add, after=1))
+    monkeypatch.setattr(rounds, "write_part", raising(name, rounds.write_part, after=1))
     arguments = ("stopped_toy:fixed", "stopped_toy:other", "--study", "occupation_sentiment", "--limit", "40")
     told(swapbias("audit", *arguments, "--out", place, cwd=tmp_path), code, f"swapbias audit --resume {place}")
     assert not list(place.rglob(LOCK))

@@ -88,6 +88,11 @@ def test_marks_case_quotes_reasoning_and_names_decide_nothing(change):
     assert [decision_named(change(text), DECIDES) for text, _ in known] == [place for _, place in known]
 
 
+def test_a_long_run_of_signs_is_read_in_a_time_that_grows_with_its_length():
+    # Tried anew at each sign, 100,000 of them would take some six minutes.
+    assert decision_named("[" * 100_000 + "I'd gladly rent.", DECIDES) == YES
+
+
 def test_the_order_of_the_options_turns_places_alone():
     turned = DECIDES[::-1]
     for text, place in DECISIONS:
