@@ -57,15 +57,12 @@ _SAID = re.compile(
 )
 _THOUGHT = re.compile(
     rb"\b(?:feels?|felt|thinks?|thought|think|believes?|believed|found|notes?|noted|noticed?|notices|concerned|"
-    rb"worried|"
-    rb"knows?|whether|if|describes?|described|denies|denied|suspects?|suspected)\s*(?:that|if|"
+    rb"worried|knows?|whether|if|describes?|described|denies|denied|suspects?|suspected)\s*(?:that|if|"
     rb"whether)?\s*$", _I)  # fmt: skip
 _AUXILIARY = (
     rb"(?:\s+(?:also|then|now|just|still|never|not|only|usually|always|often|currently|subsequently|herself|"
-    rb"himself|"
-    rb"later|soon|again|first|already|will|would|can|cannot|could|shall|may|might|must|should|has|have|had|does|"
-    rb"do|did|"
-    rb"is|was|were|be|been|being|to|agreed|and|has|'ll|'s)\b)*"
+    rb"himself|later|soon|again|first|already|will|would|can|cannot|could|shall|may|might|must|should|has|have|had|does|"
+    rb"do|did|is|was|were|be|been|being|to|agreed|and|has|'ll|'s)\b)*"
 )
 _VERB = re.compile(_AUXILIARY + rb"\s+([A-Za-z'-]+)", _I)
 _MODAL = re.compile(rb"\s+(?:also\s+|then\s+)?(?:will|would|'ll)\b", _I)
@@ -74,8 +71,7 @@ _PASSIVE = re.compile(
     rb"\s+(?:also\s+|then\s+|now\s+|subsequently\s+|again\s+)?(?:(?:is|was|has\s+been|had\s+been|be|been|being|"
     rb"will\s+be|"
     rb"would\s+be|should\s+be|could\s+be|got)\s+)(?:also\s+|then\s+|not\s+|now\s+|subsequently\s+|again\s+|"
-    rb"being\s+|"
-    rb"initially\s+|therefore\s+)?"
+    rb"being\s+|initially\s+|therefore\s+)?"
     rb"(?:admitted|discharged|started|placed|given|treated|taken|transferred|intubated|extubated|brought|seen|"
     rb"evaluated|"
     rb"found|noted|diagnosed|hospitali[sz]ed|restarted|continued|maintained|kept|made|sent|prescribed|referred|"
@@ -94,8 +90,7 @@ _STAFFS = _verbs_of("clinician_verbs")
 _WITNESSES = _verbs_of("witness_verbs")
 _MOTHERS = re.compile(
     rb"^\s+(?:also\s+|has\s+|had\s+|then\s+)?(?:received\s+(?:betamethasone|penicillin|prenatal|steroid|"
-    rb"magnesium|antibiotic|"
-    rb"ampicillin)|delivered|pumps|pumped|"
+    rb"magnesium|antibiotic|ampicillin)|delivered|pumps|pumped|"
     rb"breast-?fe\w+|was\s+(?:GBS|rubella|group\s+B|Rh|HIV|hepatitis|a\s+G\d|gravida)|is\s+(?:GBS|Rh|rubella|blood\s+type)|"
     rb"presented\s+in\s+"
     rb"labor|labored|went\s+into\s+labor|smoked\s+during|denied\s+(?:drug|alcohol)|is\s+(?:still|also|now|doing|"
@@ -104,19 +99,16 @@ _STAFF_NOUNS = re.compile(
     rb"^\s+(?:own|office|clinic|note|notes|team|practice|card|recommendations?|attestation|shift|student|badge|"
     rb"colleagues?|"
     rb"assistants?|partner|residents?|pager|opinion|supervisor|schedule|dictation|nurse practitioner|office's|"
-    rb"service|"
-    rb"report|consult\w*|evaluation|impression|cell|phone|input|help|assistance|adjustments|hands|"
+    rb"service|report|consult\w*|evaluation|impression|cell|phone|input|help|assistance|adjustments|hands|"
     rb"permission)\b", _I)  # fmt: skip
 _OWNED = re.compile(
     rb"^\s+(?:own|phone|cell|house|home|car|truck|keys?|job|number|questions|supervisor|office|gun|mail|lawn|"
     rb"boss|sight|"
     rb"husband|wife|apartment|voice|mind|xanax|prescription|pills|card|badge|sleep|twenties|thirties|forties|"
-    rb"fifties|"
-    rb"sixties|seventies|eighties|nineties|teens|[1-9]0'?s|early|mid|late)\b", _I)  # fmt: skip
+    rb"fifties|sixties|seventies|eighties|nineties|teens|[1-9]0'?s|early|mid|late)\b", _I)  # fmt: skip
 _AGE = re.compile(
     rb"^\s+(?:(?:early|mid|late)[\s-]+)?(?:teens|twenties|thirties|forties|fifties|sixties|seventies|eighties|"
-    rb"nineties|"
-    rb"[1-9]0'?s)\b", _I)  # fmt: skip
+    rb"nineties|[1-9]0'?s)\b", _I)  # fmt: skip
 _RELATED = re.compile(
     rb"^\s+(?:(?:own|late|older|younger|oldest|youngest|twin|elderly|maternal|paternal|biological|first|ex|"
     rb"other|two|three|"
@@ -141,21 +133,18 @@ _TOPIC = re.compile(
     rb"was\s+)*(?:discussed|spoke|"
     rb"talked|conferred|d/w|met|met with|called|paged|notified|per|via|witness\w*|updated|contacted|"
     rb"reviewed)\b", _I)  # fmt: skip
-_SUBJECTS = re.compile(rb"\b(?:he|she|they|I|we|it|patient|pt)\b", _I)
+_SUBJECTS = re.compile(rb"\b(?:he|she|they|I|we|it|(?:patient|pt)(?!'s|\xe2\x80))\b", _I)
 _VERBISH = re.compile(
     rb"\b(?:is|was|were|are|has|had|have|been|be|will|would|did|does|to|with|by|of|from|for|at|on|in|into|than|"
     rb"about|"
     rb"against|like|as|see|saw|sees|seen|told|asked|lives?|lived|denies|states|reports|said|says|found|referred|"
-    rb"consulted|"
-    rb"follows|followed|beside|has|closest|hears|works|stayed|plays|shares|fired|sat|sits|named|"
+    rb"consulted|follows|followed|beside|has|closest|hears|works|stayed|plays|shares|fired|sat|sits|named|"
     rb"called)\b", _I)  # fmt: skip
 _LEAD = re.compile(rb"^(?:\W|\b(?:and|but|when|because|after|before|while|until|then|that|if|since|so|although|"
-    rb"who|his|her|the|"
-                   rb"a|an|my|our|this|today|yesterday)\b)*", _I)  # fmt: skip
+    rb"who|his|her|the|a|an|my|our|this|today|yesterday)\b)*", _I)  # fmt: skip
 _PREDICATE = re.compile(
     rb"(?:\b(?:is|was|as|be|being|became|become|becoming|remains?|who(?:'s| is))\s+|,\s*)(?:also\s+)?(?:an?|"
-    rb"the)\s+(?:[a-z'-]+\s+){0,3}$"
-    rb"|\b(?:is|was)\s+(?:also\s+)?(?:my|our)\s+$", _I)  # fmt: skip
+    rb"the)\s+(?:[a-z'-]+\s+){0,3}$|\b(?:is|was)\s+(?:also\s+)?(?:my|our)\s+$", _I)  # fmt: skip
 # A full stop after a title or an initial ends no sentence.
 _STOP = re.compile(
     # It begins with one of a few signs, which is searched for fast.
@@ -269,7 +258,7 @@ def _one_of(one: Pronoun, here: int) -> Mention | None:
 
 
 _ONE_OF = re.compile(
-    rb"\W*(?:one of (?:them|whom|these)|the (?:older|younger|eldest|oldest|youngest|other|first|"
+    rb"\W*(?:one(?: of (?:them|whom|these))?|the (?:older|younger|eldest|oldest|youngest|other|first|"
     rb"second)(?: one)?)\s+(?!\w+er\b)(?:is|was|has|had|lost|said|says|also|died)\b",
     _I,
 )
@@ -378,8 +367,7 @@ def _does(after: bytes) -> bytes:
 _STRONG = _verbs_of("clinician_verbs_alone")
 _YOUNG = re.compile(
     rb"\s+was\s+(?:only\s+)?(?:an?\s+(?:baby|child|teen\w*|infant|boy|girl|toddler)|young|little|one|two|three|"
-    rb"four|five|six|seven|"
-    rb"eight|nine|ten|eleven|twelve|1[0-7]|[1-9])\b(?!\d)", _I)  # fmt: skip
+    rb"four|five|six|seven|eight|nine|ten|eleven|twelve|1[0-7]|[1-9])\b(?!\d)", _I)  # fmt: skip
 _DEAD = re.compile(rb"\b(?:died|deceased|passed away|killed|suicide|death)\b", _I)
 _PRESENT = re.compile(rb"\s+(?:also\s+|still\s+)?(?:is|has|does|will|denies|[a-z]+s)\b")
 _HAS_KIN = re.compile(
@@ -388,6 +376,9 @@ _HAS_KIN = re.compile(
 
 
 _WEAK = _verbs_of("witness_verbs_of_others")
+# What patients do as often as those who look after them: no sign of who is meant.
+_ANYONE = _verbs_of("anyone_verbs")
+_CARES = _WITNESSES - _ANYONE - _WEAK
 
 
 _KIN_NEAR = re.compile(
@@ -467,7 +458,9 @@ def _subject(one: Pronoun, person: Mention, here: int) -> bool:
         topic = _topic_before(one, person, here)
         if passive and not (topic and not staff and _stative(_between(one, person)) and not _given(one, person)):
             return False
-        return (topic or not _patient_since(one, person)) and _next_sentence(one, person, here, verb)
+        return (topic or not _patient_since(one, person) or (staff and verb in _STRONG)) and _next_sentence(
+            one, person, here, verb
+        )
     between = _between(one, person)
     if _PER.search(one.before[: person.start - one.first]) and not _SAID.search(between):
         return staff and verb in _STRONG and not _MODAL.match(after)
@@ -552,7 +545,9 @@ def _next_sentence(one: Pronoun, person: Mention, here: int, verb: bytes) -> boo
     """Whether the person is taken up by the subject of the next sentence."""
     between = _between(one, person)
     if not _OPENS.fullmatch(one.before[here:]):
-        return False
+        subject = next((was for was in reversed(one.earlier) if was.subject), None)
+        theirs = subject is not None and not subject.patient and subject.start - one.first >= here
+        return theirs and one.before.endswith(b" and ") and verb in (_STRONG if person.kind == STAFF else _CARES)
     only_there = bool(_PRESENT_ONLY.match(between))
     mine = any(was.patient and was.start > person.start for was in one.earlier)
     topic = _topic_before(one, person, here)
@@ -562,7 +557,7 @@ def _next_sentence(one: Pronoun, person: Mention, here: int, verb: bytes) -> boo
     if person.kind == OTHER and only_there and (interprets or verb not in _TELLS):
         return verb not in _PATIENTS and bool(_DID_TO.match(one.after))
     if one.infant and person.kind == KIN:
-        return bool(topic and (_INFORMED.match(one.after) or verb in _WITNESSES - _WEAK - _ANYONE))
+        return bool(topic and (_INFORMED.match(one.after) or verb in _CARES | _TELLS))
     if _PARAGRAPH.search(between):
         return verb in _WITNESSES - _WEAK
     if topic and _MINDS.match(one.after):
@@ -587,7 +582,7 @@ def _staff_next(one: Pronoun, person: Mention, verb: bytes, *, topic: bool, chai
     if only_there and verb not in _PATIENTS and _DID_TO.match(one.after):
         return True
     seen_by = bool(_BY.search(one.before[: person.start - one.first]))
-    if (chained or seen_by) and _OPINES.match(one.after):
+    if ((chained or seen_by) and _OPINES.match(one.after)) or (chained and verb in _TELLS & _STAFFS):
         return True
     if chained and _MODAL.match(one.after) and verb in _STAFFS - {b"return", b"call", b"take", b"start"}:
         return True
@@ -618,8 +613,6 @@ def _topic_before(one: Pronoun, person: Mention, here: int) -> bool:
 
 _BY = re.compile(rb"\b(?:by|with)\s+(?:the\s+|our\s+|his\s+|her\s+)?$", _I)
 _TELLS = _verbs_of("telling_verbs")
-# What patients do as often as those who look after them: no sign of who is meant.
-_ANYONE = _verbs_of("anyone_verbs")
 _VISITS = _verbs_of("visiting_verbs")
 # What a clinician thinks and is about, and what somebody who looks after the patient feels, or is told.
 _OPINES = re.compile(
@@ -689,8 +682,8 @@ def _object(one: Pronoun, person: Mention, here: int) -> bool:
 
 
 _I_TOLD = re.compile(
-    rb"(?:^|[,;]|\band)\s*(?:I|we)\s+(?:also\s+|then\s+|again\s+|have\s+)*(?:told|informed|advised|reassured|updated|thanked|"
-    rb"explained\s+to|spoke\s+with|reminded)\s+$", _I)  # fmt: skip
+    rb"(?:^|[,;]|\band|\bthat)\s*(?:I|we)\s+(?:also\s+|then\s+|again\s+|have\s+)*(?:told|informed|advised|reassured|updated|thanked|"
+    rb"explained\s+to|spoke\s+with|reminded|call)\s+$", _I)  # fmt: skip
 _TAKES_ALONG = re.compile(
     rb"\b(?:keeps?|kept|carr(?:y|ies|ied)|brings?|brought|has|had|takes?|took)\b.*\bwith\s*$", _I
 )
