@@ -1,7 +1,9 @@
 """Models that tell "his" from "him" where a text says "her": masked language models and part-of-speech taggers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -39,8 +41,18 @@ def load_resolver(model: str, *, device: str = "auto") -> "MaskedResolver | Tagg
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Blank:
+    """A text with one token masked: what each of ``told`` is worth there, a token and the sign of its reading."""
+
+    item: int
+    ids: list[int]
+    place: int
+    told: tuple[tuple[int, int], ...]
+
+
 class MaskedResolver:
-    """Compares "his" and "him" at the place of "her", in the text around it."""
+    """Reads "her" as "his" and as "him", and compares how likely each reading is."""
 
     def __init__(self, model: Any, tokenizer: Any, *, name: str) -> None:
         """Wrap a model in eval mode and its tokenizer.
@@ -53,23 +65,61 @@ class MaskedResolver:
         if any(len(one) != 1 for one in ids):
             raise UsageError(f"{name} has no single token for 'his' and 'him'. Choose another resolver.")
         self._forms = [one[0] for one in ids]
+        self._special = frozenset(tokenizer.all_special_ids)
 
     def log_odds(self, before: Sequence[str], after: Sequence[str]) -> list[float]:
-        """log P(his) - log P(him) at each place."""
+        """Pseudo-log-likelihood of "his" minus that of "him": of the pronoun and of the tokens beside it.
+
+        Each of the three is masked in turn, with the rest of the text as that reading has it (Salazar et al. 2020).
+        """
         mask = self.tokenizer.mask_token
         texts = [f"{left}{mask}{right}" for left, right in zip(before, after, strict=True)]
-        encoded = self.tokenizer(texts).input_ids
+        blanks = [one for item, ids in enumerate(self.tokenizer(texts).input_ids) for one in self._blanks(item, ids)]
         found = [0.0] * len(texts)
-        for batch in length_batches([len(ids) for ids in encoded], BATCH_SIZE):
-            ids = torch.tensor([encoded[index] for index in batch], device=self.model.device)
-            with torch.inference_mode():
+        for batch in length_batches([len(one.ids) for one in blanks], BATCH_SIZE):
+            asked = [blanks[index] for index in batch]
+            ids = torch.tensor([one.ids for one in asked], device=self.model.device)
+            places = torch.tensor([one.place for one in asked], device=self.model.device)
+            with torch.inference_mode(), _predicting_at(self.model, places):
                 logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
-            rows, places = torch.nonzero(ids == self.tokenizer.mask_token_id, as_tuple=True)
-            first = {int(row): int(place) for row, place in zip(reversed(rows), reversed(places), strict=True)}
-            for row, index in enumerate(batch):
-                his, him = (float(logits[row, first[row], form]) for form in self._forms)
-                found[index] = his - him
+            if logits.shape[1] > 1:  # a model whose last layer could not be told where
+                logits = logits[torch.arange(len(asked)), places]
+            told = torch.log_softmax(logits.reshape(len(asked), -1).float(), dim=-1).cpu()
+            for row, one in enumerate(asked):
+                found[one.item] += sum(sign * float(told[row, token]) for token, sign in one.told)
         return found
+
+    def _blanks(self, item: int, ids: list[int]) -> Iterator[_Blank]:
+        """The pronoun masked, which is the same in both readings, and the token on each side of it in each."""
+        mask = self.tokenizer.mask_token_id
+        place = ids.index(mask)
+        signs = tuple(zip(self._forms, (1, -1), strict=True))
+        yield _Blank(item, ids, place, signs)
+        for beside in (place - 1, place + 1):
+            if not 0 <= beside < len(ids) or ids[beside] in self._special:
+                continue
+            for form, sign in signs:
+                read = [*ids[:place], form, *ids[place + 1 :]]
+                read[beside] = mask
+                yield _Blank(item, read, beside, ((ids[beside], sign),))
+
+
+@contextmanager
+def _predicting_at(model: Any, places: torch.Tensor) -> Iterator[None]:
+    """A model's last layer at one place of each row alone: over the whole text it is half of the work."""
+    layer = model.get_output_embeddings()
+    if layer is None:
+        yield
+        return
+
+    def at_places(_: Any, states: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        return (states[0][torch.arange(len(places)), places][:, None], *states[1:])
+
+    hook = layer.register_forward_pre_hook(at_places)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 class TaggerResolver:

@@ -6,9 +6,11 @@ patient, "recommends" a clinician, "found him" a witness); who heads the clause;
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from swapbias.swapping.resolving import by_words, first_word, last_word
 from swapbias.swapping.table import word_list
@@ -23,8 +25,7 @@ def _verbs_of(name: str) -> frozenset[bytes]:
     return frozenset(word.encode() for word in word_list(name))
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(NamedTuple):
     """A person who is named: where, what kind, which side's pronouns mean it (-1: either)."""
 
     start: int
@@ -34,8 +35,7 @@ class Mention:
     plural: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
+class Earlier(NamedTuple):
     """A pronoun that was decided: where it stands, whether it is a subject, and whether it means the patient."""
 
     start: int
@@ -57,15 +57,12 @@ _SAID = re.compile(
 )
 _THOUGHT = re.compile(
     rb"\b(?:feels?|felt|thinks?|thought|think|believes?|believed|found|notes?|noted|noticed?|notices|concerned|"
-    rb"worried|"
-    rb"knows?|whether|if|describes?|described|denies|denied|suspects?|suspected)\s*(?:that|if|"
+    rb"worried|knows?|whether|if|describes?|described|denies|denied|suspects?|suspected)\s*(?:that|if|"
     rb"whether)?\s*$", _I)  # fmt: skip
 _AUXILIARY = (
     rb"(?:\s+(?:also|then|now|just|still|never|not|only|usually|always|often|currently|subsequently|herself|"
-    rb"himself|"
-    rb"later|soon|again|first|already|will|would|can|cannot|could|shall|may|might|must|should|has|have|had|does|"
-    rb"do|did|"
-    rb"is|was|were|be|been|being|to|agreed|and|has|'ll|'s)\b)*"
+    rb"himself|later|soon|again|first|already|will|would|can|cannot|could|shall|may|might|must|should|has|have|had|does|"
+    rb"do|did|is|was|were|be|been|being|to|agreed|and|has|'ll|'s)\b)*"
 )
 _VERB = re.compile(_AUXILIARY + rb"\s+([A-Za-z'-]+)", _I)
 _MODAL = re.compile(rb"\s+(?:also\s+|then\s+)?(?:will|would|'ll)\b", _I)
@@ -74,8 +71,7 @@ _PASSIVE = re.compile(
     rb"\s+(?:also\s+|then\s+|now\s+|subsequently\s+|again\s+)?(?:(?:is|was|has\s+been|had\s+been|be|been|being|"
     rb"will\s+be|"
     rb"would\s+be|should\s+be|could\s+be|got)\s+)(?:also\s+|then\s+|not\s+|now\s+|subsequently\s+|again\s+|"
-    rb"being\s+|"
-    rb"initially\s+|therefore\s+)?"
+    rb"being\s+|initially\s+|therefore\s+)?"
     rb"(?:admitted|discharged|started|placed|given|treated|taken|transferred|intubated|extubated|brought|seen|"
     rb"evaluated|"
     rb"found|noted|diagnosed|hospitali[sz]ed|restarted|continued|maintained|kept|made|sent|prescribed|referred|"
@@ -94,8 +90,7 @@ _STAFFS = _verbs_of("clinician_verbs")
 _WITNESSES = _verbs_of("witness_verbs")
 _MOTHERS = re.compile(
     rb"^\s+(?:also\s+|has\s+|had\s+|then\s+)?(?:received\s+(?:betamethasone|penicillin|prenatal|steroid|"
-    rb"magnesium|antibiotic|"
-    rb"ampicillin)|delivered|pumps|pumped|"
+    rb"magnesium|antibiotic|ampicillin)|delivered|pumps|pumped|"
     rb"breast-?fe\w+|was\s+(?:GBS|rubella|group\s+B|Rh|HIV|hepatitis|a\s+G\d|gravida)|is\s+(?:GBS|Rh|rubella|blood\s+type)|"
     rb"presented\s+in\s+"
     rb"labor|labored|went\s+into\s+labor|smoked\s+during|denied\s+(?:drug|alcohol)|is\s+(?:still|also|now|doing|"
@@ -104,19 +99,16 @@ _STAFF_NOUNS = re.compile(
     rb"^\s+(?:own|office|clinic|note|notes|team|practice|card|recommendations?|attestation|shift|student|badge|"
     rb"colleagues?|"
     rb"assistants?|partner|residents?|pager|opinion|supervisor|schedule|dictation|nurse practitioner|office's|"
-    rb"service|"
-    rb"report|consult\w*|evaluation|impression|cell|phone|input|help|assistance|adjustments|hands|"
+    rb"service|report|consult\w*|evaluation|impression|cell|phone|input|help|assistance|adjustments|hands|"
     rb"permission)\b", _I)  # fmt: skip
 _OWNED = re.compile(
     rb"^\s+(?:own|phone|cell|house|home|car|truck|keys?|job|number|questions|supervisor|office|gun|mail|lawn|"
     rb"boss|sight|"
     rb"husband|wife|apartment|voice|mind|xanax|prescription|pills|card|badge|sleep|twenties|thirties|forties|"
-    rb"fifties|"
-    rb"sixties|seventies|eighties|nineties|teens|[1-9]0'?s|early|mid|late)\b", _I)  # fmt: skip
+    rb"fifties|sixties|seventies|eighties|nineties|teens|[1-9]0'?s|early|mid|late)\b", _I)  # fmt: skip
 _AGE = re.compile(
     rb"^\s+(?:(?:early|mid|late)[\s-]+)?(?:teens|twenties|thirties|forties|fifties|sixties|seventies|eighties|"
-    rb"nineties|"
-    rb"[1-9]0'?s)\b", _I)  # fmt: skip
+    rb"nineties|[1-9]0'?s)\b", _I)  # fmt: skip
 _RELATED = re.compile(
     rb"^\s+(?:(?:own|late|older|younger|oldest|youngest|twin|elderly|maternal|paternal|biological|first|ex|"
     rb"other|two|three|"
@@ -135,33 +127,24 @@ _CAUSE = re.compile(
     rb"till)\s+$",
     _I,
 )
-_CARED = re.compile(
-    rb"\b(?:say|says|said|states?|stated|reports?|reported|found|brought|noticed|noted|called|took|saw|heard|"
-    rb"describes?|"
-    rb"described|gave|gives|told|feeds?|helps?|checks?|cares|cared|examined|started|increased|did|noticing|will|"
-    rb"changed|"
-    rb"feels|worries|concerned|asked|wanted|wants|does|manages|fills|watches|drives|lets|keeps|coaches|pays|moved|moves|sent|drove|held|put|bathes|bathed|washes|cooks|cleans|cleaned|dresses|wipes|translates?|changes|applied|"
-    rb"worked)\b", _I)  # fmt: skip
+_CARED = re.compile(rb"\b(?:%s)\b" % b"|".join(sorted(_verbs_of("caring_verbs"))), _I)
 _TOPIC = re.compile(
     rb"^\W*(?:I\s+|we\s+|have\s+|also\s+|case\s+|plan\s+|results?\s+|findings?\s+(?:were\s+)?|"
     rb"was\s+)*(?:discussed|spoke|"
     rb"talked|conferred|d/w|met|met with|called|paged|notified|per|via|witness\w*|updated|contacted|"
     rb"reviewed)\b", _I)  # fmt: skip
-_SUBJECTS = re.compile(rb"\b(?:he|she|they|I|we|it|patient|pt)\b", _I)
+_SUBJECTS = re.compile(rb"\b(?:he|she|they|I|we|it|(?:patient|pt)(?!'s|\xe2\x80))\b", _I)
 _VERBISH = re.compile(
     rb"\b(?:is|was|were|are|has|had|have|been|be|will|would|did|does|to|with|by|of|from|for|at|on|in|into|than|"
     rb"about|"
     rb"against|like|as|see|saw|sees|seen|told|asked|lives?|lived|denies|states|reports|said|says|found|referred|"
-    rb"consulted|"
-    rb"follows|followed|beside|has|closest|hears|works|stayed|plays|shares|fired|sat|sits|named|"
+    rb"consulted|follows|followed|beside|has|closest|hears|works|stayed|plays|shares|fired|sat|sits|named|"
     rb"called)\b", _I)  # fmt: skip
 _LEAD = re.compile(rb"^(?:\W|\b(?:and|but|when|because|after|before|while|until|then|that|if|since|so|although|"
-    rb"who|his|her|the|"
-                   rb"a|an|my|our|this|today|yesterday)\b)*", _I)  # fmt: skip
+    rb"who|his|her|the|a|an|my|our|this|today|yesterday)\b)*", _I)  # fmt: skip
 _PREDICATE = re.compile(
-    rb"(?:\b(?:is|was|as|be|being|became|become|becoming|remains?|who(?:'s| is))\s+|[,:]\s*)(?:also\s+)?(?:an?|"
-    rb"the)\s+(?:[a-z'-]+\s+){0,3}$"
-    rb"|\b(?:is|was)\s+(?:also\s+)?(?:my|our)\s+$", _I)  # fmt: skip
+    rb"(?:\b(?:is|was|as|be|being|became|become|becoming|remains?|who(?:'s| is))\s+|,\s*)(?:also\s+)?(?:an?|"
+    rb"the)\s+(?:[a-z'-]+\s+){0,3}$|\b(?:is|was)\s+(?:also\s+)?(?:my|our)\s+$", _I)  # fmt: skip
 # A full stop after a title or an initial ends no sentence.
 _STOP = re.compile(
     # It begins with one of a few signs, which is searched for fast.
@@ -195,10 +178,19 @@ def sentences(text: bytes) -> tuple[int, ...]:
     >>> sentences(b"Seen by Dr. A. Lee. He left.")
     (19, 28)
     """
-    return tuple(stop.end() for stop in _STOP.finditer(text))
+    return tuple([stop.end() for stop in _STOP.finditer(text)])
 
 
-@dataclass(frozen=True, slots=True)
+def sentences_to(text: bytes, at: int) -> tuple[int, ...]:
+    """``sentences(text[:at])``, from those of the whole text where no sign that may end one stands last."""
+    start = text[:at]
+    if start.rstrip()[-1:] in b".!?:":
+        return sentences(start)
+    ends = sentences(text)
+    return ends[: bisect_right(ends, at)]
+
+
+@dataclass(slots=True)
 class Pronoun:
     """A pronoun in its context.
 
@@ -244,10 +236,9 @@ def meant(one: Pronoun) -> Mention | None:
     """The person whom it means, or None: the patient."""
     bounds = [*sentences(one.before + (b"A" if one.capital else b"a"))]
     here = bounds[-1] if bounds else 0
-    last = bounds[-2] if len(bounds) > 1 else 0
     while len(bounds) > 1 and not one.before[bounds[-2] : bounds[-1]].strip(b" .,:\n"):  # a heading's own sign
         bounds.pop(-2)
-        last = bounds[-2] if len(bounds) > 1 else 0
+    last = bounds[-2] if len(bounds) > 1 else 0
     person = _one_of(one, here) or _person(one, here, last)
     if person is None:
         return None
@@ -260,16 +251,14 @@ def meant(one: Pronoun) -> Mention | None:
 
 def _one_of(one: Pronoun, here: int) -> Mention | None:
     """One of several who were named before: "One of them lost his leg", "The younger one"."""
-    if not _ONE_OF.match(one.before, here) or any(
-        was.patient and was.start - one.first >= here for was in one.earlier
-    ):
-        return None
     several = [person for person in one.mentions if person.plural]
-    return several[-1] if several else None
+    if not several or not _ONE_OF.match(one.before, here):
+        return None
+    return None if any(was.patient and was.start - one.first >= here for was in one.earlier) else several[-1]
 
 
 _ONE_OF = re.compile(
-    rb"\W*(?:one of (?:them|whom|these)|the (?:older|younger|eldest|oldest|youngest|other|first|"
+    rb"\W*(?:one(?: of (?:them|whom|these))?|the (?:older|younger|eldest|oldest|youngest|other|first|"
     rb"second)(?: one)?)\s+(?!\w+er\b)(?:is|was|has|had|lost|said|says|also|died)\b",
     _I,
 )
@@ -309,7 +298,7 @@ def _leading(one: Pronoun, person: Mention, begin: int) -> Mention:
     if _heads(one, person):
         return person
     at = person.start - one.first
-    bounds = [begin, *(end for end in sentences(one.before[:at]) if end > begin)]
+    bounds = [begin, *(end for end in sentences_to(one.before, at) if end > begin)]
     for other in one.mentions:
         named = bounds[-1] <= other.start - one.first < at
         if named and other.kind != PATIENT and not other.plural and _heads(one, other):
@@ -323,28 +312,26 @@ _DOES = re.compile(rb"\s+(?:\w+ly\s+|then\s+|also\s+)?(?:has|had|was|is|did|will
 
 def _clause(before: bytes, at: int) -> int:
     """Where the clause begins in which something stands."""
-    bounds = sentences(before[:at])
+    bounds = sentences_to(before, at)
     begin = bounds[-1] if bounds else 0
-    inner = [
-        found.end()
-        for found in re.finditer(
-            rb";\s*|,\s*(?:and|but|so)\s+|,\s+|\b(?:because|when|while|that|until|although|since|after|before)\s+",
-            before[begin:at],
-        )
-    ]
+    inner = [found.end() for found in _INNER.finditer(before[begin:at])]
     return begin + inner[-1] if inner else begin
 
 
+_INNER = re.compile(
+    rb";\s*|,\s*(?:and|but|so)\s+|,\s+|\b(?:because|when|while|that|until|although|since|after|before)\s+"
+)
+_WHO = re.compile(rb"\s*,?\s*who\b")
 _PATIENTS_OWN = re.compile(rb"^(?:patient|pt)(?:'s|\xe2\x80\x99s)\s+", _I)
 
 
 def _heads(one: Pronoun, person: Mention) -> bool:
     """Whether the person is the subject, or the topic, of the clause it is named in."""
-    if re.match(rb"\s*,?\s*who\b", _between(one, person)):
+    if _WHO.match(one.before, person.end - one.first):
         return True
     at = person.start - one.first
     lead = one.before[_clause(one.before, at) : at]
-    bounds = sentences(one.before[:at])
+    bounds = sentences_to(one.before, at)
     whole = one.before[bounds[-1] if bounds else 0 : at]
     if _TOPIC.match(whole) and not _SUBJECTS.search(_LEAD.sub(b"", whole).replace(b"I ", b"").replace(b"we ", b"")):
         return True
@@ -380,8 +367,7 @@ def _does(after: bytes) -> bytes:
 _STRONG = _verbs_of("clinician_verbs_alone")
 _YOUNG = re.compile(
     rb"\s+was\s+(?:only\s+)?(?:an?\s+(?:baby|child|teen\w*|infant|boy|girl|toddler)|young|little|one|two|three|"
-    rb"four|five|six|seven|"
-    rb"eight|nine|ten|eleven|twelve|1[0-7]|[1-9])\b(?!\d)", _I)  # fmt: skip
+    rb"four|five|six|seven|eight|nine|ten|eleven|twelve|1[0-7]|[1-9])\b(?!\d)", _I)  # fmt: skip
 _DEAD = re.compile(rb"\b(?:died|deceased|passed away|killed|suicide|death)\b", _I)
 _PRESENT = re.compile(rb"\s+(?:also\s+|still\s+)?(?:is|has|does|will|denies|[a-z]+s)\b")
 _HAS_KIN = re.compile(
@@ -390,6 +376,9 @@ _HAS_KIN = re.compile(
 
 
 _WEAK = _verbs_of("witness_verbs_of_others")
+# What patients do as often as those who look after them: no sign of who is meant.
+_ANYONE = _verbs_of("anyone_verbs")
+_CARES = _WITNESSES - _ANYONE - _WEAK
 
 
 _KIN_NEAR = re.compile(
@@ -414,16 +403,17 @@ _ANY_PASSIVE = re.compile(
     rb"born|put|sent|to)\b", _I)  # fmt: skip
 
 
+_THEN_OBJECT = {
+    word: re.compile(
+        rb"((?:\s+(?!and\b|to\b|that\b|because\b|when\b|if\b)[A-Za-z'-]+){1,3}?\s+(?:to\s+\w+\s+)?|"
+        rb"[^.;:\n]*?\band\s+(?:then\s+|also\s+)?\w+\s+(?:to\s+|with\s+)?)%s\b(?!\s*own)" % wanted, _I)
+    for word, wanted in (("he", b"him"), ("she", b"her"))
+}  # fmt: skip
+
+
 def _object_follows(word: str, after: bytes) -> bool:
     """Whether the verb's object is a pronoun of the same gender: then they are two persons."""
-    wanted = rb"him" if word == "he" else rb"her"
-    found = re.match(
-        rb"((?:\s+(?!and\b|to\b|that\b|because\b|when\b|if\b)[A-Za-z'-]+){1,3}?\s+(?:to\s+\w+\s+)?)"
-        + wanted
-        + rb"\b(?!\s*own)",
-        after,
-        _I,
-    )
+    found = _THEN_OBJECT[word].match(after)
     if not found:
         return False
     return word == "he" or role_of("her", found.group(1), after[found.end() :]) == "object"
@@ -468,7 +458,9 @@ def _subject(one: Pronoun, person: Mention, here: int) -> bool:
         topic = _topic_before(one, person, here)
         if passive and not (topic and not staff and _stative(_between(one, person)) and not _given(one, person)):
             return False
-        return (topic or not _patient_since(one, person)) and _next_sentence(one, person, here, verb)
+        return (topic or not _patient_since(one, person) or (staff and verb in _STRONG)) and _next_sentence(
+            one, person, here, verb
+        )
     between = _between(one, person)
     if _PER.search(one.before[: person.start - one.first]) and not _SAID.search(between):
         return staff and verb in _STRONG and not _MODAL.match(after)
@@ -553,16 +545,19 @@ def _next_sentence(one: Pronoun, person: Mention, here: int, verb: bytes) -> boo
     """Whether the person is taken up by the subject of the next sentence."""
     between = _between(one, person)
     if not _OPENS.fullmatch(one.before[here:]):
-        return False
+        subject = next((was for was in reversed(one.earlier) if was.subject), None)
+        theirs = subject is not None and not subject.patient and subject.start - one.first >= here
+        return theirs and one.before.endswith(b" and ") and verb in (_STRONG if person.kind == STAFF else _CARES)
     only_there = bool(_PRESENT_ONLY.match(between))
     mine = any(was.patient and was.start > person.start for was in one.earlier)
     topic = _topic_before(one, person, here)
     if person.kind == STAFF:
         return _staff_next(one, person, verb, topic=topic and not mine, chained=topic, only_there=only_there)
-    if person.kind == OTHER and only_there:
+    interprets = one.before[person.start - one.first : person.end - one.first].lower() == b"interpreter"
+    if person.kind == OTHER and only_there and (interprets or verb not in _TELLS):
         return verb not in _PATIENTS and bool(_DID_TO.match(one.after))
     if one.infant and person.kind == KIN:
-        return bool(topic and _INFORMED.match(one.after))
+        return bool(topic and (_INFORMED.match(one.after) or verb in _CARES | _TELLS))
     if _PARAGRAPH.search(between):
         return verb in _WITNESSES - _WEAK
     if topic and _MINDS.match(one.after):
@@ -586,7 +581,8 @@ def _staff_next(one: Pronoun, person: Mention, verb: bytes, *, topic: bool, chai
     """Whether a clinician is the subject of the next sentence too: what clinicians do, plan and think."""
     if only_there and verb not in _PATIENTS and _DID_TO.match(one.after):
         return True
-    if chained and _OPINES.match(one.after):
+    seen_by = bool(_BY.search(one.before[: person.start - one.first]))
+    if ((chained or seen_by) and _OPINES.match(one.after)) or (chained and verb in _TELLS & _STAFFS):
         return True
     if chained and _MODAL.match(one.after) and verb in _STAFFS - {b"return", b"call", b"take", b"start"}:
         return True
@@ -597,7 +593,7 @@ def _staff_next(one: Pronoun, person: Mention, verb: bytes, *, topic: bool, chai
 
 def _topic_before(one: Pronoun, person: Mention, here: int) -> bool:
     """Whether the sentence before is about the person: it begins with a pronoun that means them, or they head it."""
-    bounds = [0, *(end for end in sentences(one.before[:here]) if end < here)]
+    bounds = [0, *(end for end in sentences_to(one.before, here) if end < here)]
     while len(bounds) > 1 and not one.before[bounds[-1] : here].strip(b" .,:\n"):
         bounds.pop()
     for was in one.earlier:
@@ -615,9 +611,8 @@ def _topic_before(one: Pronoun, person: Mention, here: int) -> bool:
     return person.start - one.first >= bounds[-1] and _heads(one, person)
 
 
+_BY = re.compile(rb"\b(?:by|with)\s+(?:the\s+|our\s+|his\s+|her\s+)?$", _I)
 _TELLS = _verbs_of("telling_verbs")
-# What patients do as often as those who look after them: no sign of who is meant.
-_ANYONE = _verbs_of("anyone_verbs")
 _VISITS = _verbs_of("visiting_verbs")
 # What a clinician thinks and is about, and what somebody who looks after the patient feels, or is told.
 _OPINES = re.compile(
@@ -628,10 +623,11 @@ _OPINES = re.compile(
 _MINDS = re.compile(
     rb"\s+(?:is|was|seems|appears|became)\s+(?:also\s+|very\s+|quite\s+|understandably\s+)*(?:concerned|worried|tearful|"
     rb"upset|frustrated|supportive|overwhelmed|grateful|appreciative)\b|"
-    rb"\s+(?:does not|doesn't|did not|didn't)\s+(?:know|see|witness|notice)\b|"
+    rb"\s+(?:does not|doesn't|did not|didn't)\s+(?:know|see|witness|notice)\b|\s+(?:is|was)\s+not aware\b|"
     rb"\s+(?:insists?|insisted|requests?|requested|would like|asks?|asked|wonders)\b", _I)  # fmt: skip
 _INFORMED = re.compile(
-    rb"\s+(?:was|has been|were)\s+(?:also\s+)?(?:told|informed|advised|updated|reassured|asked)\b", _I
+    rb"\s+(?:was|has been|were)\s+(?:also\s+)?(?:told|informed|advised|updated|reassured|asked|given an update)\b",
+    _I,
 )
 _PARAGRAPH = re.compile(rb"[.!?]\s*\n")
 _OPENS = re.compile(
@@ -686,8 +682,8 @@ def _object(one: Pronoun, person: Mention, here: int) -> bool:
 
 
 _I_TOLD = re.compile(
-    rb"(?:^|[,;]|\band)\s*(?:I|we)\s+(?:also\s+|then\s+|again\s+|have\s+)*(?:told|informed|advised|reassured|updated|thanked|"
-    rb"explained\s+to|spoke\s+with|reminded)\s+$", _I)  # fmt: skip
+    rb"(?:^|[,;]|\band|\bthat)\s*(?:I|we)\s+(?:also\s+|then\s+|again\s+|have\s+)*(?:told|informed|advised|reassured|updated|thanked|"
+    rb"explained\s+to|spoke\s+with|reminded|call)\s+$", _I)  # fmt: skip
 _TAKES_ALONG = re.compile(
     rb"\b(?:keeps?|kept|carr(?:y|ies|ied)|brings?|brought|has|had|takes?|took)\b.*\bwith\s*$", _I
 )

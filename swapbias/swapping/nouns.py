@@ -230,7 +230,7 @@ def _person(word: str, side: int, before: bytes, after: bytes, row: Row) -> int:
     if both(side, before, after):
         return LEFT_BOTH
     if _MARRIED.search(before):
-        return 0 if row.side >= 0 else LEFT_SPOUSE
+        return LEFT_SPOUSE
     if side != row.side:
         return LEFT_OTHER
     if is_plural(word):
@@ -297,12 +297,12 @@ def _title(word: str, side: int, before: bytes, after: bytes, row: Row) -> int:
     found = _SURNAME.match(after)
     surname = found.group(1).split()[-1].lower() if found else b""
     if _SPOUSE_BEFORE.search(before):
-        return 0
+        return LEFT_SPOUSE
     if _STAFF_TITLED.match(after) or _STAFF_BEFORE.search(before):
         return LEFT_CLINICIAN
     if side != row.side:
         return (
-            0
+            LEFT_SPOUSE
             if surname
             and surname == row.surname
             and not re.search(rb"\b(?:son|daughter|mother|father|sister|brother),\s*$", before, _I)

@@ -155,11 +155,13 @@ class Persons:
         told = np.flatnonzero(unknown & kept & np.isin(kind, (MAN, LETTER)) & ~self._plural[found.term])
         for at in told.tolist():
             row = int(rows[at])
+            if sides[row] >= 0:
+                continue
             first = int(offsets[row])
             start, end = int(found.start[at]), int(found.end[at])
             before = buffer[max(first, start - 60) : start]
             after = buffer[end : min(end + 40, int(offsets[row + 1]))]
-            if sides[row] < 0 and is_demographic(before, after, letter=bool(kind[at] == LETTER)):
+            if is_demographic(before, after, letter=bool(kind[at] == LETTER)):
                 sides[row] = side[at]
         single = kept & ~self._plural[found.term]
         for wanted in (TITLE, PRONOUN, MAN):
@@ -296,9 +298,11 @@ class Persons:
             if both(int(side[at]), text, after):
                 why[at] = LEFT_BOTH
                 continue
+            mentions = named.between(since, start, int(side[at]), strange[int(side[at])])
+            if not any(one.kind != PATIENT or one.plural for one in mentions):
+                continue
             before = range(bisect_left(starts, since, 0, number), number)
             earlier = [Earlier(starts[one], ends[one], subjects[one], not means[one]) for one in before]
-            mentions = named.between(since, start, int(side[at]), strange[int(side[at])])
             infant = any(one.kind in (KIN, CHILD) for one in mentions) and newborn()
             mentions = [one for one in mentions if not (infant and one.kind == CHILD)]
             word, capital = self._names[int(found.term[at])], buffer[start : start + 1].isupper()

@@ -8,6 +8,7 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.studies import config_rows
 from swapbias.swapping import REASONS, Job, Swapper, edited_spans, swap_accuracy, swap_files
+from swapbias.swapping.antecedents import sentences, sentences_to
 
 PATIENT = Swapper(whose="patient")
 KEEP = Swapper(whose="patient", spouses="keep")
@@ -212,3 +213,9 @@ def test_whose_everyone_is_what_it_was():
 )  # fmt: skip
 def test_whom_the_sentence_before_is_about(text, gender, wanted):
     assert PATIENT.run([text], genders=[gender]).texts.to_pylist() == [wanted]
+
+
+def test_sentences_up_to_a_place_are_those_of_the_text_cut_there():
+    text = b"Seen by Dr. A. Lee. Wound: dry.\nPLAN: 1. Mr. Roe?! He (b. 1950) left... wound:  mother. Ex.Mother OK"
+    for at in range(len(text) + 1):
+        assert sentences_to(text, at) == sentences(text[:at]), at
