@@ -439,7 +439,7 @@ def _part(
     return {
         "experiment": experiment,
         "place": place,
-        "unit": mine[0].unit,
+        "unit": next((one.unit for one in mine if one.headline), mine[0].unit),
         "note": _OF_ANSWERS if ANSWERS in experiment.rates else "",
         "charts": charts,
         "tables": _tables(experiment, mine, {chart.name for chart in charts}),

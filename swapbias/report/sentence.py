@@ -17,7 +17,7 @@ from swapbias.findings import (
 )
 from swapbias.measures import MEASURES, SPANS
 from swapbias.report import words
-from swapbias.studies import Experiment
+from swapbias.studies import Experiment, load_study
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS
 _SURE = (FOUND, SMALL, UNSTABLE)
@@ -597,7 +597,7 @@ def _published(finding: Finding, found: Sequence[Finding]) -> str:
         None,
     )
     told = []
-    if own is not None:
+    if own is not None and load_study(finding.study).url:  # a study without a paper has no statistic of its own
         told.append(
             f"by the paper's own statistic, which takes every prompt for independent, {value(own)}"
             + (f", 95 % {interval(own)}" if interval(own) else "")

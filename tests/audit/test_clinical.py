@@ -353,12 +353,22 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
     settings = NoteOptions(data=str(path), classifier="tests.audit.test_clinical:men_fall")
     run, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
     reasons = [one["reason"] for one in run.manifest()["skipped"] if one["experiment"].startswith("part")]
-    assert reasons == ["1 of 3 test notes left out: their gender is not known"]
+    assert reasons == [
+        "1 of 3 test notes left out: their gender is not known",
+        "all test notes on the label are labelled positive: there is no FPR, and no AUROC",
+    ]
     assert math.isnan(numbers(found, "as trained")["fprr"].estimate.value)  # no negative note
     assert "not defined" in numbers(found, "as trained")["fprr"].direction
     path.write_text("text,label\nNo change.,0\n")
     with pytest.raises(UsageError, match="no test note with a known gender"):
         start(Settings(options=(settings,)), tmp_path / "other", **quiet)
+    path.write_text("text,label,split\nShe is well.,1,train\n")
+    with pytest.raises(UsageError, match=r"^None of the 1 notes has the split test\. Mark some in the column split"):
+        start(Settings(options=(settings,)), tmp_path / "other", **quiet)
+    path.write_text("text,label\nShe is well.,1\nShe is ill.,0\n")
+    run, _ = start(Settings(options=(settings,)), tmp_path / "women", **quiet)
+    (left,) = [one["reason"] for one in run.manifest()["skipped"] if one["experiment"].startswith("part")]
+    assert "all test notes on the label are about female patients, so that nothing is told of performance" in left
 
 
 def test_leakage_reads_the_notes_of_the_limited_pairs(depression_file, tmp_path, quiet):
