@@ -471,8 +471,8 @@ def _unreadable(task: Task, settings: Settings) -> str:
         )
     if task.notes.rows and not any(one["split"] == "test" for one in task.notes.rows):
         raise UsageError(
-            f"None of the {len(task.notes.rows)} notes has the split test. Mark some in the column split, or leave it "
-            "out: then all are tested."
+            f"None of the {len(task.notes.rows)} notes has the split test. Mark some in the column split, or leave "
+            "that column out: then all are tested."
         )
     if not task.rows:
         return "no test note with a known gender is left" + (
