@@ -19,7 +19,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 PLACES = ("past", "now")  # of evidence: what is known of a patient, and what is seen during the stay
 LEAST_GENDERED = 4
-SPECIFIC_SHARE = 0.42  # of patients with a term of one gender: not every template has a place for it
+SPECIFIC_SHARE = 0.36  # of patients with a term of one gender: not every template has a place for it
 CLINICIAN_SHARE = 0.45  # of notes that tell of a clinician
 RELATIVE_SHARE = 0.2  # of notes in which a relative tells of the patient; as many tell of a family's illness
 _USUAL_IMAGE = "Chest radiograph: no acute process."
