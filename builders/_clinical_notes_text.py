@@ -257,7 +257,7 @@ class Patient:
         """Two to four chronic illnesses that go with the acute one and with each other."""
         known = [one for one in self.tables.problems if one.kind == "chronic" and one.fits(self.age)]
         for _ in range(2 + int(self.rng.random() * 3)):
-            left = [one for one in known if not self._excluded(self.tables.texts("name", one.name)[0])]
+            left = [one for one in known if not self._excluded(self.tables.texts("illness", one.name)[0])]
             if left:
                 self.chronic.append(pick(left, self.rng))
                 known.remove(self.chronic[-1])
@@ -322,7 +322,7 @@ class Patient:
 
     def _histories(self) -> list[str]:
         mine = [self.specific["history"]] if "history" in self.specific else []
-        return [*self._all("name", self.problems), *mine]
+        return [*self._all("illness", self.problems), *mine]
 
     def _operations(self) -> str:
         left = [one.text for one in self._fitting("surgery") if not self._excluded(one.text)]

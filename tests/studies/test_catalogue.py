@@ -528,9 +528,9 @@ PINNED = {
 
 # Texts of generated notes: a change of templates, of the generator or of the swap makes a new version.
 NOTE_SUMS = {
-    "depression-original": "33c77cec5833c0ca",
-    "alcohol_abuse-augmented": "964bc1aa9903669c",
-    "pairs": "c22a835d230374d8",
+    "depression-original": "27dbff7b0cac9476",
+    "alcohol_abuse-augmented": "dc17cd2869d33d33",
+    "pairs": "eb77bc1065f53d1b",
 }
 
 
