@@ -236,7 +236,7 @@ def _sentence(finding: Finding, found: Sequence[Finding]) -> str:
 
 def sliced(finding: Finding) -> str:
     """The value of a slice in words; notes of a user's own have one label, which has no name."""
-    own = (finding.slice_by, finding.slice_value) == ("phenotype", "own")
+    own = (finding.slice_by, finding.slice_value) == ("phenotype", words.OWN_NOTES)
     if not own:
         return words.plain(finding.slice_value)
     experiment = experiment_of(finding)
