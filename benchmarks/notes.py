@@ -1,4 +1,4 @@
-"""Synthetic clinical notes beside transcribed reports (mtsamples): length, sections, and whom they tell of.
+"""Synthetic clinical notes beside transcribed reports (mtsamples), and what trained classifiers make of their leak.
 
 The reports are public and not part of the package: ``SWAPBIAS_TEST_CLINICAL`` names a folder with
 ``mtsamples_first_half.csv``.
@@ -8,12 +8,17 @@ import csv
 import os
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.frame import FOLDER, NotHereError, Scale, Series
+from benchmarks.frame import FOLDER, NotHereError, Scale, Series, scaled
+from swapbias.builders.clinical_notes import counterfactual_notes, synthetic_notes
+from swapbias.measures import Estimate, flip_rate
 from swapbias.notes import PHENOTYPES
-from swapbias.studies import config_rows, corpus_dir, read_table
+from swapbias.scorers.notes.features import TfidfLsa
+from swapbias.scorers.notes.phenotype import PhenotypeScorer
+from swapbias.studies import Prompt, config_rows, corpus_dir, read_table
 
 SHORTEST = 100  # characters: shorter ones are no reports
 _HEADING = re.compile(r"\b[A-Z][A-Z &/]{2,40}:")
@@ -85,10 +90,120 @@ def _share(texts: Texts, pattern: re.Pattern[str]) -> str:
     return f"{sum(bool(pattern.search(text)) for text in texts) / len(texts):.2f}".removeprefix("0")
 
 
-SERIES = Series(
-    "notes",
-    "Synthetic clinical notes beside transcribed reports (mtsamples)",
-    ("measured", "reports", "reports with a history", "synthetic notes"),
-    _rows,
-    timed=False,
+# --- the planted leak ---------------------------------------------------------------------------------
+
+DRAWS = 10  # of all notes: each trains a classifier, which is tested on those of every draw
+Note = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Flips:
+    """Which notes a classifier answers otherwise in the other gender, by whether gender alone tells their label."""
+
+    leak: list[bool]
+    others: list[bool]
+    interval: Estimate
+
+    @property
+    def rate(self) -> float:
+        return statistics.mean([*self.leak, *self.others])
+
+
+def _leaks(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """A row for each phenotype."""
+    draws = scaled(DRAWS, scale, least=2)
+    return [_leak_row(phenotype, draws) for phenotype in PHENOTYPES]
+
+
+def _leak_row(phenotype: str, draws: int) -> tuple[str, ...]:
+    blank = [own for own, _ in _tested(phenotype, draws, leak=0.0)]
+    found = list(_tested(phenotype, draws))
+    planted = len(found[0][0].leak) / found[0][0].interval.n
+    rates = [own.rate for own, _ in found]
+    true = [statistics.mean(one.rate for one in fresh) for _, fresh in found]
+    return (
+        phenotype.replace("_", " "),
+        _of(planted),
+        f"{_of(statistics.mean(rates))} ({_of(min(rates))} to {_of(max(rates))})",
+        _of(statistics.mean(flip for own, _ in found for flip in own.leak)),
+        _of(statistics.mean(flip for own, _ in found for flip in own.others)),
+        _of(statistics.mean(own.rate for own in blank)),
+        f"{sum(_holds(own, planted) for own, _ in found)} of {draws}",
+        f"{sum(_holds(own, one) for (own, _), one in zip(found, true, strict=True))} of {draws}",
+    )
+
+
+def _holds(found: _Flips, value: float) -> bool:
+    return found.interval.ci_low <= value <= found.interval.ci_high
+
+
+def _tested(phenotype: str, draws: int, *, leak: float = 0.2) -> Iterator[tuple[_Flips, list[_Flips]]]:
+    """Of the classifier of each draw the flips on its own test notes, and, of a leak, on those of the other draws."""
+    drawn = []
+    for seed in range(draws):
+        both = (make(phenotype=phenotype, leak=leak, seed=seed) for make in (synthetic_notes, counterfactual_notes))
+        drawn.append(list(zip(*both, strict=True)))
+    for seed, pairs in enumerate(drawn):
+        training = [note for note, _ in pairs if note["split"] == "train"]
+        scorer = PhenotypeScorer(TfidfLsa(), training=lambda *_, rows=training: rows)
+        fresh = [_flips(scorer, other) for number, other in enumerate(drawn) if leak and number != seed]
+        yield _flips(scorer, pairs), fresh
+
+
+def _flips(scorer: PhenotypeScorer, pairs: Sequence[tuple[Note, Note]]) -> _Flips:
+    tests = [pair for pair in pairs if pair[0]["split"] == "test"]
+    rows = [note for pair in tests for note in pair]
+    answers = [one.parts["predicted"] for one in scorer.score([_prompt(note) for note in rows])]
+    differs = [first != second for first, second in zip(answers[::2], answers[1::2], strict=True)]
+    told = [bool(note["planted"]) for note, _ in tests]
+    found = flip_rate(
+        answers, [note["gender"] for note in rows], [note["note_id"] for note in rows], reference_group="male"
+    )
+    several = [[flip for flip, mine in zip(differs, told, strict=True) if mine is one] for one in (True, False)]
+    return _Flips(*several, found.estimate)
+
+
+def _prompt(note: Note) -> Prompt:
+    return Prompt(
+        prompt_id=f"{note['note_id']}/{note['gender']}",
+        pair_id=note["note_id"],
+        group=note["gender"],
+        text=note["text"],
+        candidates="",
+        construct="original",
+        condition=note["phenotype"],
+        label=note["label"],
+        template=note["template"],
+        experiment="phenotyping",
+    )
+
+
+def _of(share: float) -> str:
+    return f"{share:.3f}".removeprefix("0")
+
+
+SERIES = (
+    Series(
+        "notes",
+        "Synthetic clinical notes beside transcribed reports (mtsamples)",
+        ("measured", "reports", "reports with a history", "synthetic notes"),
+        _rows,
+        timed=False,
+    ),
+    Series(
+        "notes-leak",
+        f"The planted leak of synthetic notes, and what SVMs on TF-IDF features of {DRAWS} draws make of it",
+        (
+            "phenotype",
+            "planted",
+            "flips of an SVM, mean (least to most)",
+            "flips of leak notes",
+            "flips of the others",
+            "flips where no leak is planted",
+            "95 % interval holds what is planted",
+            "95 % interval holds the SVM's own rate",
+        ),
+        _leaks,
+        timed=False,
+    ),
 )

@@ -19,7 +19,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 PLACES = ("past", "now")  # of evidence: what is known of a patient, and what is seen during the stay
 LEAST_GENDERED = 4
-SPECIFIC_SHARE = 0.42  # of patients with a term of one gender: not every template has a place for it
+SPECIFIC_SHARE = 0.36  # of patients with a term of one gender: not every template has a place for it
 CLINICIAN_SHARE = 0.45  # of notes that tell of a clinician
 RELATIVE_SHARE = 0.2  # of notes in which a relative tells of the patient; as many tell of a family's illness
 _USUAL_IMAGE = "Chest radiograph: no acute process."
@@ -257,7 +257,7 @@ class Patient:
         """Two to four chronic illnesses that go with the acute one and with each other."""
         known = [one for one in self.tables.problems if one.kind == "chronic" and one.fits(self.age)]
         for _ in range(2 + int(self.rng.random() * 3)):
-            left = [one for one in known if not self._excluded(self.tables.texts("name", one.name)[0])]
+            left = [one for one in known if not self._excluded(self.tables.texts("illness", one.name)[0])]
             if left:
                 self.chronic.append(pick(left, self.rng))
                 known.remove(self.chronic[-1])
@@ -322,7 +322,7 @@ class Patient:
 
     def _histories(self) -> list[str]:
         mine = [self.specific["history"]] if "history" in self.specific else []
-        return [*self._all("name", self.problems), *mine]
+        return [*self._all("illness", self.problems), *mine]
 
     def _operations(self) -> str:
         left = [one.text for one in self._fitting("surgery") if not self._excluded(one.text)]

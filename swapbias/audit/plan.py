@@ -424,10 +424,11 @@ def _tasks(
             untrained = ((f"{experiment.name}, {one}", left) for one, left in task.notes.untrainable().items())
             reasons += [one for one in untrained if one not in reasons]
     if tasks and tasks[0].notes:
-        reasons += [(part_of(experiment.name), one) for one in tasks[0].notes.remarks()]
+        told = tasks[0].notes.remarks()
+        told += tasks[0].notes.unperformed() if "actual" in experiment.rates else []
         if tasks[0].factless:
-            left = f"{tasks[0].factless} test notes left out: they state no fact of the checklist"
-            reasons.append((part_of(experiment.name), left))
+            told.append(f"notes left out because they state no fact of the checklist: {tasks[0].factless}")
+        reasons += [(part_of(experiment.name), one) for one in told]
     return tasks, [Skipped(study.name, name, why) for name, why in reasons]
 
 
@@ -511,11 +512,22 @@ def _reworded(rows: Iterable[dict[str, str]], placebo: Iterable[dict[str, str]])
 
 
 def _unreadable(task: Task, settings: Settings) -> str:
-    """Why an experiment on notes has nothing to read or to learn from; blank where it has."""
+    """Why an experiment on notes has nothing to read or to learn from; blank where it has.
+
+    Raises:
+        UsageError: of no model or experiment: the notes or the checklist have to be others.
+    """
     if task.notes is None:
         return ""
     if not task.rows and task.factless:
-        return "no test note states a fact of the checklist in both of its versions"
+        raise UsageError(
+            "No test note states a fact of the checklist in both of its versions. Name other facts with --checklist."
+        )
+    if task.notes.rows and not any(one["split"] == "test" for one in task.notes.rows):
+        raise UsageError(
+            f"None of the {len(task.notes.rows)} notes has the split test. Mark some in the column split, or leave "
+            "that column out: then all are tested."
+        )
     if not task.rows:
         return "no test note with a known gender is left" + (
             "" if not task.kind.trains(settings) else ", of a phenotype that a classifier can be trained for"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 
 from swapbias.errors import UsageError
+from swapbias.notes.folder import OWN
 from swapbias.notes.rows import NAME
 from swapbias.studies import PLACEBO_COLUMNS, PROMPT_COLUMNS, Prompt, corpus_dir, placebo, read_table
 from swapbias.swapping import Swapped, Swapper
@@ -288,6 +289,26 @@ class Notes:
             for version in VERSIONS
             for note in in_regime(mine, version, self.swapper, self.known)
         ]
+
+    def unperformed(self) -> list[str]:
+        """What cannot be told of performance by the patient's own gender, because no test note shows it."""
+        found = []
+        for phenotype in self.phenotypes:
+            tests = [one for one in self.rows if (one["phenotype"], one["split"]) == (phenotype, "test")]
+            mine = [one for one in tests if one["gender"]]
+            name = "the label" if phenotype == OWN else phenotype.replace("_", " ")
+            genders = {one["gender"] for one in mine}
+            labels = {one["label"] for one in mine if one["label"]}
+            if len(genders) == 1:
+                found.append(
+                    f"all test notes on {name} are about {genders.pop()} patients, so that nothing is told of "
+                    "performance by the patient's own gender: add notes about others"
+                )
+            if len(labels) == 1:
+                (label,) = labels
+                lost = "FPR" if label == "positive" else "TPR"
+                found.append(f"all test notes on {name} are labelled {label}: there is no {lost}, and no AUROC")
+        return found
 
     def remarks(self) -> list[str]:
         """What became of test notes that cannot be told by their gender."""

@@ -92,7 +92,7 @@ def _rate_grid(
         model,
         tuple((_rate_head(drawn[name][0].measure), ruler(axes[name])) for name in names),
         tuple(
-            (words.value_name(one), tuple((words.plain(regime), row(one, regime)) for regime in regimes))
+            (words.phenotype_name(one), tuple((words.plain(regime), row(one, regime)) for regime in regimes))
             for one in phenotypes
         ),
         tuple((key(words.group_place(experiment, name)), words.group_name(experiment, name)) for name in groups),
@@ -242,7 +242,7 @@ def _mean_words(experiment: Experiment, explained: Sequence[Explained], named: s
         ("word", *titles.values()),
         tuple(
             (
-                f"{words.value_name(phenotype)}, training notes {words.plain(regime)} "
+                f"{words.phenotype_name(phenotype)}, training notes {words.plain(regime)} "
                 f"({len(cells[phenotype, regime])} {'note' if len(cells[phenotype, regime]) == 1 else 'notes'})",
                 tuple(_word_row(word, weights, places, axis) for word in _heaviest(weights)[:_WORDS]),
             )
@@ -274,8 +274,8 @@ def _note_words(experiment: Experiment, one: Explained, named: str) -> Chart:
     scores = ", ".join(f"{one.scores[group]:.2f} as {titles[group]}" for group in weights if group in one.scores)
     return Chart(
         f"words of the most mismatched note{named}",
-        f"The note that {one.model_id} judges most differently ({words.plain(one.phenotype)}, training notes "
-        f"{words.plain(one.regime)}): {scores}. Weights by LIME, of the words that weigh most in each version: "
+        f"The note that {one.model_id} judges most differently ({words.phenotype_name(one.phenotype)}, training "
+        f"notes {words.plain(one.regime)}): {scores}. Weights by LIME, of the words that weigh most in each version: "
         "above zero a word speaks for the phenotype. A dash: not among them.",
         ("word", *(titles.values())),
         (("", tuple(_word_row(word, weights, places, axis) for word in _heaviest(weights))),),

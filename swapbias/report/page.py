@@ -121,7 +121,7 @@ def render(page: Page) -> str:
         several=len({one.model_id for one in page.found}) > 1,
         original=all("original" in one["config"] for one in manifest["corpora"]),
         compared=_published(page.found),
-        leaks=[(one, _untold(one, page.items)) for one in _planted(page.found, "planted leak")],
+        leaks=[(one, *_leak_told(one, page.items)) for one in _planted(page.found, "planted leak")],
         not_run=[one for one in manifest["skipped"] if not of_a_part(one["experiment"])],
         remarks=dict.fromkeys(one["reason"] for one in manifest["skipped"] if of_a_part(one["experiment"])),
         told_in_paper=_leakage_in_paper(page.found),
@@ -194,21 +194,23 @@ def _planted(found: Sequence[Finding], source: str) -> list[Finding]:
 _OF = 25  # a share is told as so many of this
 
 
-def _untold(leak: Finding, items: Mapping[str, pd.DataFrame]) -> str:
-    """What a model that ignores gender loses by a planted leak: the notes that nothing else tells."""
+def _leak_told(leak: Finding, items: Mapping[str, pd.DataFrame]) -> tuple[str, str]:
+    """Of a planted leak: which notes flip, and what a model that ignores gender loses; blanks without items."""
     rows = items.get(leak.study)
-    if rows is None or "planted" not in rows:
-        return ""
+    if rows is None or not {"planted", "predicted"} <= {*rows}:
+        return "", ""
     asked = (rows["experiment"] == leak.experiment) & (rows["model_id"] == leak.model_id)
     mine = rows[asked & (rows["condition"] == leak.slice_value) & (rows["construct"] == leak.subset)]
-    notes = mine[mine["version"] == AS_WRITTEN].drop_duplicates("pair_id")
-    untold = notes[notes["planted"] == "leak"]
-    if not len(untold):
-        return ""
-    positive = int((untold["label"] == POSITIVE).sum())
-    return (
-        f"cannot tell {len(untold)} of {len(notes)} notes, about {round(_OF * len(untold) / len(notes))} of {_OF}: "
-        f"wrong in {positive} of them if it always says no there, in {len(untold) - positive} if yes"
+    notes = mine[mine["version"] == AS_WRITTEN].drop_duplicates("pair_id").set_index("pair_id")
+    told = notes["planted"] == "leak"
+    if not told.any():
+        return "", ""
+    flips = (mine.groupby("pair_id")["predicted"].nunique() > 1)[notes.index]
+    flipping = f"{flips[told].sum()} of {told.sum()} with it, {flips[~told].sum()} of {(~told).sum()} others"
+    positive = int((notes["label"][told] == POSITIVE).sum())
+    return flipping, (
+        f"cannot tell {told.sum()} of {len(notes)} notes, about {round(_OF * told.mean())} of {_OF}: "
+        f"wrong in {positive} of them if it always says no there, in {told.sum() - positive} if yes"
     )
 
 
@@ -439,7 +441,7 @@ def _part(
     return {
         "experiment": experiment,
         "place": place,
-        "unit": mine[0].unit,
+        "unit": next((one.unit for one in mine if one.headline), mine[0].unit),
         "note": _OF_ANSWERS if ANSWERS in experiment.rates else "",
         "charts": charts,
         "tables": _tables(experiment, mine, {chart.name for chart in charts}),

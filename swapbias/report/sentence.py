@@ -17,7 +17,7 @@ from swapbias.findings import (
 )
 from swapbias.measures import MEASURES, SPANS
 from swapbias.report import words
-from swapbias.studies import Experiment
+from swapbias.studies import Experiment, load_study
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS
 _SURE = (FOUND, SMALL, UNSTABLE)
@@ -236,7 +236,7 @@ def _sentence(finding: Finding, found: Sequence[Finding]) -> str:
 
 def sliced(finding: Finding) -> str:
     """The value of a slice in words; notes of a user's own have one label, which has no name."""
-    own = (finding.slice_by, finding.slice_value) == ("phenotype", "own")
+    own = (finding.slice_by, finding.slice_value) == ("phenotype", words.OWN_NOTES)
     if not own:
         return words.plain(finding.slice_value)
     experiment = experiment_of(finding)
@@ -597,7 +597,7 @@ def _published(finding: Finding, found: Sequence[Finding]) -> str:
         None,
     )
     told = []
-    if own is not None:
+    if own is not None and load_study(finding.study).url:  # a study without a paper has no statistic of its own
         told.append(
             f"by the paper's own statistic, which takes every prompt for independent, {value(own)}"
             + (f", 95 % {interval(own)}" if interval(own) else "")

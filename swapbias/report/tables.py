@@ -81,5 +81,5 @@ def _grid_table(grid: words.Grid) -> "Table":
         table.add_column(name, justify="right", no_wrap=True)
     for phenotype, regime, cells in grid.rows:
         shown = [f"{words.value_of(one)} {one.higher_group[:1]:1}" if one else "–" for one in cells]
-        table.add_row(words.plain(phenotype), words.plain(regime), *shown)
+        table.add_row(words.phenotype_name(phenotype), words.plain(regime), *shown)
     return table

@@ -140,6 +140,18 @@ def value_name(value: str) -> str:
     return known.get(value, plain(value))
 
 
+OWN_NOTES = "own"  # the phenotype of a user's notes whose label has no name
+
+
+def phenotype_name(value: str) -> str:
+    """A phenotype as words.
+
+    >>> phenotype_name("alcohol_abuse"), phenotype_name("own")
+    ('alcohol abuse', 'own notes')
+    """
+    return "own notes" if value == OWN_NOTES else value_name(value)
+
+
 def group_place(experiment: Experiment, group: str) -> int:
     """Which colour and shape a group has, wherever it is drawn: the compared one 0, its reference 1."""
     others = [name for name in experiment.levels if name not in (experiment.group, experiment.reference_group)]
@@ -180,9 +192,11 @@ def is_signed(finding: Finding) -> bool:
 
 
 def where(finding: Finding) -> str:
-    """Which rows a finding is about."""
-    parts = [plain(finding.subset)] if finding.subset else []
-    if finding.slice_by != "all":
+    """Which rows a finding is about; the one regime of a model that was trained elsewhere is not told."""
+    parts = [plain(finding.subset)] if finding.subset not in ("", "as trained") else []
+    if (finding.slice_by, finding.slice_value) == ("phenotype", OWN_NOTES):
+        parts.append(phenotype_name(finding.slice_value))
+    elif finding.slice_by != "all":
         parts.append(f"{finding.slice_by}: {plain(finding.slice_value)}" if finding.slice_value else finding.slice_by)
     return ", ".join(parts) or "all"
 

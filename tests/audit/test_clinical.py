@@ -8,11 +8,14 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import fisher_exact
 
 from swapbias.audit import rounds
 from swapbias.audit.audit import refuse_sending, resume, start
 from swapbias.audit.plan import Settings, load_notes, note_rows
 from swapbias.audit.run import Run, score_rows
+from swapbias.builders._clinical_notes_synthetic import planted_flip_rate
+from swapbias.builders._clinical_notes_text import note_tables, written_for
 from swapbias.errors import UsageError
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.predictions import RANDOM_DIRECT
@@ -164,8 +167,12 @@ def synthetic_run(tmp_path_factory):
     return start(settings, tmp_path_factory.mktemp("runs") / "synthetic", **quiet)
 
 
-def test_the_planted_leak_is_recovered_and_augmentation_removes_it(synthetic_run):
-    _, found = synthetic_run
+def test_the_planted_leak_is_found_where_it_is_and_augmentation_removes_it(synthetic_run):
+    # What a trained classifier flips on is its own: it misses some of the leak and leans on gender in other notes
+    # (`python -m benchmarks notes-leak`). So where it flips is held against the leak, and not its rate.
+    run, found = synthetic_run
+    rows = pd.read_parquet(run.folder / "items" / "phenotype_fairness.parquet")
+    rows = rows[(rows["experiment"] == "phenotyping") & (rows["model_id"] == "tfidf-lsa+svm")]
     favoured = {"depression": "female", "psychiatric_disorders": "female"}
     for phenotype in ("depression", "alcohol_abuse", "substance_abuse", "psychiatric_disorders"):
         by_regime = {
@@ -174,15 +181,48 @@ def test_the_planted_leak_is_recovered_and_augmentation_removes_it(synthetic_run
             if (one.measure, one.slice_value, one.model_id) == ("flip_rate", phenotype, "tfidf-lsa+svm")
         }
         original, augmented = by_regime["original"], by_regime["augmented"]
-        planted = float(original.published.value)
+        mine = rows[(rows["condition"] == phenotype) & (rows["construct"] == "original")]
+        pairs = mine.pivot(index="pair_id", columns="group", values="predicted")
+        leak = mine.groupby("pair_id")["planted"].first()[pairs.index] == "leak"
+        flips = pairs["female"] != pairs["male"]
         assert original.published.source == "planted leak"
-        assert original.estimate.ci_low <= planted <= original.estimate.ci_high
-        assert original.higher_group == favoured.get(phenotype, "male")
+        assert float(original.published.value) == pytest.approx(leak.mean(), abs=0.0005)
+        assert original.estimate.value == pytest.approx(flips.mean())
+        assert flips[leak].mean() > 0.5  # most of the leak, and few others
+        assert flips[~leak].mean() < 0.1
+        assert fisher_exact(pd.crosstab(leak, flips)).pvalue < 1e-6
+        side = favoured.get(phenotype, "male")
+        assert original.higher_group == side
+        assert pairs[side][flips].mean() > 0.9  # positive as the favoured gender alone
         assert by_regime["swapped"].higher_group != original.higher_group
-        assert augmented.estimate.value < 0.02 < planted
+        assert original.estimate.p_value < 0.001
+        assert augmented.estimate.value < 0.02 < original.estimate.ci_low
     f1 = [one for one in found if one.measure == "macro_f1" and one.slice_by == "all"]
     by_regime = {one.subset: one.estimate.value for one in f1}
     assert by_regime["augmented"] > by_regime["original"] > 0.85
+
+
+def perfect(texts):
+    """Who has learned the depression notes perfectly: by the evidence, and by gender where there is none."""
+    tables = note_tables()
+    pool, leak = tables.evidence["depression", "positive"], tables.evidence["any", "uninformative"]
+    positive = {written_for(gender, one.sentence, tables) for one in pool for gender in ("female", "male")}
+    positive |= {written_for("female", one.sentence, tables) for one in leak}
+    return [int(any(sentence in text for sentence in positive)) for text in texts]
+
+
+def test_a_perfect_learner_flips_on_the_planted_share(depression_file, tmp_path, quiet):
+    tests = pd.read_csv(depression_file, dtype=str).query("split == 'test'").drop(columns="phenotype")
+    tests.to_csv(tmp_path / "tests.csv", index=False)
+    settings = NoteOptions(data=str(tmp_path / "tests.csv"), classifier=f"{__name__}:perfect", explain=0)
+    _, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
+    mine = numbers(found, "as trained")
+    planted = planted_flip_rate(config_rows("clinical_notes", "depression-original"))
+    assert mine["flip_rate"].estimate.value == pytest.approx(planted)
+    assert mine["flip_rate"].higher_group == "female"
+    assert mine["macro_f1"].estimate.value < 1  # the other versions of the leak are wrong
+    own = {(one.measure, one.contrast): one.estimate.value for one in found if one.slice_by == "phenotype"}
+    assert own["tpr", "female"] == own["tpr", "male"] == 1  # as they were written none is
 
 
 def test_gender_leaks_from_notes_as_written_and_not_from_neutralised_ones(synthetic_run):
@@ -353,12 +393,22 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
     settings = NoteOptions(data=str(path), classifier="tests.audit.test_clinical:men_fall")
     run, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
     reasons = [one["reason"] for one in run.manifest()["skipped"] if one["experiment"].startswith("part")]
-    assert reasons == ["1 of 3 test notes left out: their gender is not known"]
+    assert reasons == [
+        "1 of 3 test notes left out: their gender is not known",
+        "all test notes on the label are labelled positive: there is no FPR, and no AUROC",
+    ]
     assert math.isnan(numbers(found, "as trained")["fprr"].estimate.value)  # no negative note
     assert "not defined" in numbers(found, "as trained")["fprr"].direction
     path.write_text("text,label\nNo change.,0\n")
     with pytest.raises(UsageError, match="no test note with a known gender"):
         start(Settings(options=(settings,)), tmp_path / "other", **quiet)
+    path.write_text("text,label,split\nShe is well.,1,train\n")
+    with pytest.raises(UsageError, match=r"^None of the 1 notes has the split test\. Mark some in the column split"):
+        start(Settings(options=(settings,)), tmp_path / "other", **quiet)
+    path.write_text("text,label\nShe is well.,1\nShe is ill.,0\n")
+    run, _ = start(Settings(options=(settings,)), tmp_path / "women", **quiet)
+    (left,) = [one["reason"] for one in run.manifest()["skipped"] if one["experiment"].startswith("part")]
+    assert "all test notes on the label are about female patients, so that nothing is told of performance" in left
 
 
 def test_leakage_reads_the_notes_of_the_limited_pairs(depression_file, tmp_path, quiet):
@@ -401,10 +451,10 @@ class Service:
 
 
 def test_credentialed_notes_are_never_sent(mimic_folder):
-    task = type("Task", (), {"notes": Notes("mimic3", ({"credentialed": "True"},), SWAPPER)})()
+    task = type("Task", (), {"rows": (), "notes": Notes("mimic3", ({"credentialed": "True"},), SWAPPER)})()
     with pytest.raises(UsageError, match="must not leave this machine"):
         refuse_sending(task, Service())
-    harmless = type("Task", (), {"notes": Notes("own", ({"credentialed": "False"},), SWAPPER)})()
+    harmless = type("Task", (), {"rows": (), "notes": Notes("own", ({"credentialed": "False"},), SWAPPER)})()
     refuse_sending(harmless, Service())
 
 

@@ -78,7 +78,7 @@ def test_a_fact_is_stated_by_any_of_its_terms_as_whole_words(tmp_path):
     assert [one.name for one in checklists.facts_of(facts, "7", ["fell; gout", "gout"])] == ["gout"]
     assert checklists.facts_read(checklists.facts_written(facts))[0].terms == ("PT/OT", "physical therapy")
     path.write_text("note_id,fact,terms\n,x,re:(\n")
-    with pytest.raises(ValueError, match=r"list\.csv:2: 'x' has a pattern that cannot be read"):
+    with pytest.raises(ValueError, match=r"list\.csv:2: a pattern cannot be read"):
         checklists.read_checklist(path)
 
 

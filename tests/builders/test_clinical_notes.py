@@ -88,7 +88,7 @@ def test_one_patient_is_told_of_in_every_section():
         systems = [line.partition(":")[0] for line in patient.told("exam.list").split("\n")]
         assert len(set(systems)) == len(systems)
         for one in patient.chronic:  # what is known is treated, and told of in the course
-            assert tables.texts("name", one.name)[0] in told["pmh"]
+            assert tables.texts("illness", one.name)[0] in told["pmh"]
             assert all(text in told["chronic"] for text in tables.texts("course", one.name))
         assert not any(one.rules_out(f"{told['pmh']} {told['psh']}") for one in patient.problems)
 

@@ -9,7 +9,7 @@ import pytest
 from swapbias.findings import Finding
 from swapbias.measures import CLASSES, MEASURES, Estimate, Measure
 from swapbias.report import breakdowns
-from swapbias.report.breakdowns import answer_charts, rate_grids, word_charts
+from swapbias.report.breakdowns import answer_charts, performance_grids, rate_grids, word_charts
 from swapbias.report.charts import Axis, Dot, stack, strip
 from swapbias.report.page import _answers
 from swapbias.scorers.notes import Explained
@@ -59,6 +59,15 @@ def test_a_rate_of_each_group_has_the_colours_of_its_groups(monkeypatch):
     assert cell.told == (("men", "80.0 (75.0 to 85.0)", ""), ("women", "60.0 (55.0 to 65.0)", ""))
     assert 'class="dot g1"' in cell.picture
     assert 'class="dot g0"' in cell.picture
+
+
+def test_performance_is_shown_in_tables_that_a_page_is_wide_enough_for():
+    levels = ("tpr", "fpr", "ppv", "selection_rate", "auroc", "calibration_slope", "ece")
+    found = [rate(one, 0.5, "depression", contrast=group) for one in levels for group in ("female", "male")]
+    (grid,) = performance_grids(NOTES, [*found, rate("equalised_odds_difference", 0.1, "depression")])
+    assert (len(grid.heads), grid.spans) == (8, [(0, 5), (5, 8)])
+    heads = [head for head, _ in grid.heads]
+    assert heads[5:] == ["AUROC", "calibration slope", "ECE"]
 
 
 def answered():

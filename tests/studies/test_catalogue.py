@@ -528,9 +528,9 @@ PINNED = {
 
 # Texts of generated notes: a change of templates, of the generator or of the swap makes a new version.
 NOTE_SUMS = {
-    "depression-original": "2b8a0322408928c4",
-    "alcohol_abuse-augmented": "21af2b7c82d380bc",
-    "pairs": "287f6773ba3c2d02",
+    "depression-original": "27dbff7b0cac9476",
+    "alcohol_abuse-augmented": "dc17cd2869d33d33",
+    "pairs": "eb77bc1065f53d1b",
 }
 
 
