@@ -4,13 +4,14 @@ import argparse
 import json
 import math
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import frame, measuring, table
+from benchmarks import frame, measuring, pages, table
 from swapbias.errors import UsageError
 
 HERE = frame.FOLDER
@@ -40,13 +41,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(frame.names())}; all by default")
     parser.add_argument("--scale", type=float, default=1.0, help="factor for the size; other than 1 is not kept")
     parser.add_argument("--repeat", type=int, default=5, help="rounds; the median counts")
+    parser.add_argument("--runs", type=int, default=1, help="fresh processes for each workload; all are kept")
     parser.add_argument("--memory", action="store_true", help="peak memory of every side, each in its own process")
     parser.add_argument("--processor", action="store_true", help="processor seconds, where others use the machine")
     parser.add_argument("--out", type=Path, help="folder for results, page and chart, at any scale")
     parser.add_argument("--side", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if not (math.isfinite(options.scale) and options.scale > 0) or options.repeat < 1:
-        parser.error("--scale must be above 0 and --repeat at least 1")
+    if not (math.isfinite(options.scale) and options.scale > 0) or min(options.repeat, options.runs) < 1:
+        parser.error("--scale must be above 0, --repeat and --runs at least 1")
     return options
 
 
@@ -54,7 +56,10 @@ def _run(options: argparse.Namespace) -> None:
     kept = options.out or (HERE if options.scale == 1 else None)
     for one in frame.find(options.names):
         try:
-            done = _workload(one, options) if isinstance(one, frame.Workload) else _series(one, options)
+            if isinstance(one, frame.Series):
+                done: table.Result | table.Steps = _series(one, options)  # its steps are processes already
+            else:
+                done = _workload(one, options) if options.runs == 1 else _fresh(one, options)
         except frame.NotHereError as error:
             out.print(f"{one.name} is left out: {error}.", markup=False)
             continue
@@ -74,7 +79,27 @@ def _publish(folder: Path) -> None:
 
     found = table.read(folder / "results")
     (folder / "results.md").write_text(table.page(found), encoding="utf-8")
+    if folder == HERE:
+        for name, content in pages.pages(found).items():
+            page = HERE.parent / name
+            page.write_text(pages.placed(page.read_text(encoding="utf-8"), content), encoding="utf-8")
     draw([one for one in found if isinstance(one, table.Result)], CHART if folder == HERE else folder / CHART.name)
+
+
+def _fresh(workload: frame.Workload, options: argparse.Namespace) -> table.Result:
+    """The workload in several processes, one after the other; memory is measured in the first alone."""
+    found = []
+    for number in range(options.runs):
+        with tempfile.TemporaryDirectory() as folder:
+            chosen = ["--scale", str(options.scale), "--repeat", str(options.repeat), "--out", folder]
+            flags = ["--memory"] * (options.memory and not number) + ["--processor"] * options.processor
+            measuring.timed_process(["-m", "benchmarks", workload.name, *chosen, *flags])
+            read = table.read(Path(folder) / "results") if (Path(folder) / "results").is_dir() else []
+        mine = [one for one in read if isinstance(one, table.Result) and one.name == workload.name]
+        if not mine:
+            raise frame.NotHereError(f"a process of its own left {workload.name} out")
+        found += mine
+    return table.merged(found)
 
 
 def _workload(workload: frame.Workload, options: argparse.Namespace) -> table.Result:

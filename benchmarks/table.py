@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,29 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """One process that timed the sides of a workload in turns, and the load of others meanwhile."""
+
+    timed: tuple[Timed, ...]
+    foreign: float
+
+    def ratio(self, ours: str, against: str) -> float:
+        """How many times faster ours was in this run."""
+        seconds = {one.name: one.seconds for one in self.timed}
+        return seconds[against] / seconds[ours]
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
-    """Everything known about one run of one workload; ``processor``: seconds of the processor, all threads."""
+    """Everything known about one workload, from one run or several in fresh processes.
+
+    Attributes:
+        timed: of each side the run in which it reached the least of its limit, or took longest where it has none.
+        compared: the smallest ratios of all runs.
+        foreign: the most that others used in any run.
+        processor: seconds of the processor, all threads.
+        runs: all of them.
+    """
 
     name: str
     title: str
@@ -59,6 +80,7 @@ class Result:
     compared: tuple[Compared, ...]
     machine: Mapping[str, Any]
     processor: bool = False
+    runs: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +136,39 @@ def result(
         tuple(compared),
         machine,
         processor,
+        (Run(tuple(timed), measured.foreign),),
+    )
+
+
+def merged(found: Sequence[Result]) -> Result:
+    """Runs of one workload in fresh processes as one result: what is told of it is true of each of them.
+
+    Raises:
+        ValueError: they are of different workloads or sizes.
+    """
+    first = found[0]
+    runs = tuple(run for one in found for run in one.runs)
+    for one in found[1:]:
+        if (one.name, one.size, one.processor) != (first.name, first.size, first.processor):
+            raise ValueError(f"runs of {first.name} ({first.size}) and of {one.name} ({one.size}): run it again.")
+    sides = zip(*(run.timed for run in runs), strict=True)
+    return replace(
+        first,
+        foreign=max(run.foreign for run in runs),
+        timed=tuple(_worst(side) for side in sides),
+        compared=tuple(
+            replace(pair, ratio=min(run.ratio(pair.ours, pair.against) for run in runs)) for pair in first.compared
+        ),
+        machine=found[-1].machine,
+        runs=runs,
+    )
+
+
+def _worst(side: Sequence[Timed]) -> Timed:
+    """Of a side the run furthest from its limit, or the longest, with the most memory of any."""
+    peaks = [one.peak_mb for one in side if one.peak_mb is not None]
+    return replace(
+        min(side, key=lambda one: (one.fraction or 0.0, -one.seconds)), peak_mb=max(peaks) if peaks else None
     )
 
 
@@ -134,9 +189,16 @@ def write(one: Result | Steps, folder: Path) -> Path:
     """``<folder>/<name>.json``."""
     path = folder / f"{one.name}.json"
     folder.mkdir(parents=True, exist_ok=True)
-    content = {**asdict(one), "foreign": None if math.isnan(one.foreign) else round(one.foreign, 3)}
+    content = {**asdict(one), "foreign": _share(one.foreign)}
+    for run in content.get("runs", ()):
+        run["foreign"] = _share(run["foreign"])
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
+
+
+def _share(foreign: float) -> float | None:
+    """The load of others as JSON has it, which has no NaN."""
+    return None if math.isnan(foreign) else round(foreign, 3)
 
 
 def read(folder: Path) -> list[Result | Steps]:
@@ -155,23 +217,35 @@ def _read(path: Path) -> Result | Steps:
         if "rows" in found:
             found["rows"] = tuple(tuple(row) for row in found["rows"])
             return Steps(**{**found, "columns": tuple(found["columns"])})
-        found["timed"] = tuple(Timed(**{**one, "rounds": tuple(one["rounds"])}) for one in found["timed"])
+        found["timed"] = _timed(found["timed"])
         found["compared"] = tuple(Compared(**one) for one in found["compared"])
-        return Result(**found)
+        alone = [{"timed": found["timed"], "foreign": found["foreign"]}]  # files of one run may not name it
+        runs = found.get("runs") or alone
+        foreign = [math.nan if one["foreign"] is None else one["foreign"] for one in runs]
+        made = (_timed(one["timed"]) if runs is not alone else one["timed"] for one in runs)
+        return Result(**{**found, "runs": tuple(map(Run, made, foreign))})
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is no result of a benchmark ({error}). Delete it and run it again.") from error
 
 
+def _timed(sides: Sequence[Mapping[str, Any]]) -> tuple[Timed, ...]:
+    return tuple(Timed(**{**one, "rounds": tuple(one["rounds"])}) for one in sides)
+
+
 # --- the page -----------------------------------------------------------------------------------------
 
-_HEAD = ("workload", "ours", "beside", "times faster", "goal", "met", "seconds", "limit (s)", "of the limit", "equal")
+_HEAD = (
+    *("workload", "ours", "of the limit", "beside", "times faster", "goal", "met", "seconds", "limit (s)"),
+    *("runs", "equal"),
+)
 
 
 def page(found: Sequence[Result | Steps]) -> str:
     """All results as one Markdown page."""
     return (
         "# Measured speed\n\nWritten by `python -m benchmarks`; [README.md](README.md) says how to read it. "
-        f"Seconds are ours / beside.\n\n{body(found)}"
+        "Of several runs each number is the least favourable one; seconds are ours / beside, of that run.\n\n"
+        f"{body(found)}"
     )
 
 
@@ -180,12 +254,12 @@ def body(found: Sequence[Result | Steps]) -> str:
     results = [one for one in found if isinstance(one, Result)]
     parts = []
     if results:
-        parts.append(_table(_HEAD, [row for one in results for row in _rows(one)]))
+        parts.append(markdown(_HEAD, [row for one in results for row in _rows(one)]))
         parts.append("\n".join(_note(one) for one in results) + "\n")
     for one in found:
         if isinstance(one, Steps):
             parts.append(
-                f"## {one.title}\n\n{_table(one.columns, one.rows)}"
+                f"## {one.title}\n\n{markdown(one.columns, one.rows)}"
                 + (f"\n{_circumstances(one)}.\n" if one.timed else "")
             )
     parts.append("\n".join(dict.fromkeys(_taken_on(one.machine) for one in found)) + "\n")
@@ -196,18 +270,21 @@ def _rows(one: Result) -> list[tuple[str, ...]]:
     by_name = {timed.name: timed for timed in one.timed}
     rows: list[tuple[str, ...]] = []
     for number, pair in enumerate(one.compared):
-        ours, against = by_name[pair.ours], by_name[pair.against]
+        ours = by_name[pair.ours]
+        worst = min(one.runs, key=lambda run: run.ratio(pair.ours, pair.against))
+        seconds = {timed.name: timed.seconds for timed in worst.timed}
         rows.append(
             (
                 "" if number else one.title,
                 pair.ours,
+                "" if ours.fraction is None else f"{ours.fraction:.0%}",
                 pair.against,
                 f"{pair.ratio:.1f}",
                 "" if pair.goal is None else f"{pair.goal:g}",
                 pair.met,
-                f"{ours.seconds:.3g} / {against.seconds:.3g}",
+                f"{seconds[pair.ours]:.3g} / {seconds[pair.against]:.3g}",
                 "" if ours.limit_seconds is None else f"{ours.limit_seconds:.3g}",
-                "" if ours.fraction is None else f"{ours.fraction:.0%}",
+                "" if number else f"{len(one.runs)}",
                 "" if number else one.equality,
             )
         )
@@ -241,6 +318,7 @@ def _taken_on(machine: Mapping[str, Any]) -> str:
     return f"Taken on {machine['date']}: {machine['cpu']}, {cores}, {versions}."
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines) + "\n"

@@ -19,10 +19,9 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 PLACES = ("past", "now")  # of evidence: what is known of a patient, and what is seen during the stay
 LEAST_GENDERED = 4
-SPECIFIC_SHARE = 0.28  # of notes with a term of one gender: as in 248 transcribed reports (mtsamples)
-TOLD_SHARE = (
-    0.35  # of notes in which a relative tells of the patient; as many name a clinician, or a family's illness
-)
+SPECIFIC_SHARE = 0.42  # of patients with a term of one gender: not every template has a place for it
+CLINICIAN_SHARE = 0.45  # of notes that tell of a clinician
+RELATIVE_SHARE = 0.2  # of notes in which a relative tells of the patient; as many tell of a family's illness
 _USUAL_IMAGE = "Chest radiograph: no acute process."
 _REGIONS = {
     "Chest": "chest", "chest": "chest", "abdomen": "abdomen", "kidneys": "abdomen", "brain": "head", "head": "head",
@@ -34,11 +33,15 @@ _SLOT = re.compile(r"\[([A-Za-z_.]+)\]")  # a placeholder such as [**Last Name**
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A note with slots: evidence of both places once, and at least four words for the patient."""
+    """A note with slots: evidence of both places once, and at least four words for the patient.
+
+    ``unless`` names the acute illnesses that such a note is never about.
+    """
 
     name: str
     note_type: str
     text: str
+    unless: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +57,39 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An illness: ages that have it, and a word of illnesses or operations that nobody with it has."""
+    """An illness: ages that have it, and words of illnesses or operations that nobody with it has."""
 
     name: str
     kind: str
     youngest: int
     oldest: int
-    excludes: str
+    excludes: frozenset[str]
 
     def fits(self, age: int) -> bool:
         """Whether a patient of this age can have it."""
         return self.youngest <= age <= self.oldest
+
+    def rules_out(self, text: str) -> bool:
+        """Whether nobody with it has the illness or operation of this text."""
+        return any(word in text for word in self.excludes)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What a section may say: of which ages, not beside which problems, and on which topics.
+
+    Passages of a note share no topic: who tells that the mother died has no mother at the bedside.
+    """
+
+    text: str
+    youngest: int
+    oldest: int
+    unless: frozenset[str]
+    topics: frozenset[str]
+
+    def fits(self, age: int, problems: Iterable[str] = ()) -> bool:
+        """Whether it can be said of a patient of this age with these problems."""
+        return self.youngest <= age <= self.oldest and self.unless.isdisjoint(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +116,23 @@ class NoteTables:
         templates: in the order of the table.
         evidence: by (phenotype, label); (``any``, ``uninformative``) holds those that decide nothing.
         problems: acute and chronic ones.
-        passages: (youngest, oldest, text) by (problem, section); a blank problem is any.
+        passages: by (problem, section); a blank problem is any.
         measurements: usual ones, with a blank problem, and those of problems.
-        specific: (section, text) by gender: what a patient of the other gender cannot have.
+        specific: (section, passage) by gender: what a patient of the other gender cannot have.
         words: word by gender and slot.
     """
 
     templates: tuple[Template, ...]
     evidence: Mapping[tuple[str, str], tuple[Evidence, ...]]
     problems: tuple[Problem, ...]
-    passages: Mapping[tuple[str, str], tuple[tuple[int, int, str], ...]]
+    passages: Mapping[tuple[str, str], tuple[Passage, ...]]
     measurements: tuple[Measurement, ...]
-    specific: Mapping[str, tuple[tuple[str, str], ...]]
+    specific: Mapping[str, tuple[tuple[str, Passage], ...]]
     words: Mapping[str, Mapping[str, str]]
 
-    def texts(self, section: str, problem: str = "", age: int | None = None) -> list[str]:
-        """The passages of a section, of patients of this age."""
-        found = self.passages.get((problem, section), ())
-        return [text for youngest, oldest, text in found if age is None or youngest <= age <= oldest]
+    def texts(self, section: str, problem: str = "") -> list[str]:
+        """The passages of a section, of patients of any age."""
+        return [one.text for one in self.passages.get((problem, section), ())]
 
     @cached_property
     def slots(self) -> frozenset[str]:
@@ -125,30 +149,26 @@ def note_tables() -> NoteTables:
     """
     words = _rows("gender_words", "slot", "female", "male")
     evidence = _rows("evidence", "phenotype", "label", "topic", "form", "place", "sentence", "medication")
-    passages = _rows("passages", "problem", "section", "youngest", "oldest", "text")
+    passages = _rows("passages", "problem", "section", "youngest", "oldest", "unless", "topic", "text")
+    specific = _rows("specific", "gender", "section", "youngest", "oldest", "topic", "text")
+    templates = _rows("templates", "template", "note_type", "unless", "text")
     tables = NoteTables(
-        templates=tuple(Template(*row.values()) for row in _rows("templates", "template", "note_type", "text")),
+        templates=tuple(
+            Template(row["template"], row["note_type"], row["text"], _several(row["unless"])) for row in templates
+        ),
         evidence=_grouped(((row.pop("phenotype"), row.pop("label")), Evidence(**row)) for row in evidence),
         problems=tuple(
-            Problem(row["problem"], row["kind"], int(row["youngest"]), int(row["oldest"]), row["excludes"])
+            Problem(row["problem"], row["kind"], int(row["youngest"]), int(row["oldest"]), _several(row["excludes"]))
             for row in _rows("problems", "problem", "kind", "youngest", "oldest", "excludes")
         ),
-        passages=_grouped(
-            (
-                (row["problem"], row["section"]),
-                (int(row["youngest"] or 0), int(row["oldest"] or 150), row["text"]),
-            )
-            for row in passages
-        ),
+        passages=_grouped(((row["problem"], row["section"]), _passage(row)) for row in passages),
         measurements=tuple(
             Measurement(
                 row["problem"], row["kind"], row["name"], float(row["low"]), float(row["high"]), int(row["decimals"])
             )
             for row in _rows("measurements", "problem", "kind", "name", "low", "high", "decimals")
         ),
-        specific=_grouped(
-            (row["gender"], (row["section"], row["text"])) for row in _rows("specific", "gender", "section", "text")
-        ),
+        specific=_grouped((row["gender"], (row["section"], _passage(row))) for row in specific),
         words={gender: {row["slot"]: row[gender] for row in words} for gender in ("female", "male")},
     )
     for template in tables.templates:
@@ -157,11 +177,26 @@ def note_tables() -> NoteTables:
 
 
 def _rows(table: str, *columns: str) -> list[dict[str, str]]:
-    optional = {"medication", "form", "excludes", "problem", "youngest", "oldest"}
+    optional = {"medication", "form", "excludes", "problem", "youngest", "oldest", "unless", "topic"}
     found = read_table(
         corpus_dir(NAME) / f"{table}.csv", columns, optional=[one for one in columns if one in optional]
     )
     return [{name: row[name] for name in columns} for row in found]
+
+
+def _several(cell: str) -> frozenset[str]:
+    """What a cell names, joined by bars."""
+    return frozenset(filter(None, cell.split("|")))
+
+
+def _passage(row: Mapping[str, str]) -> Passage:
+    return Passage(
+        row["text"],
+        int(row["youngest"] or 0),
+        int(row["oldest"] or 150),
+        _several(row.get("unless", "")),
+        _several(row["topic"]),
+    )
 
 
 def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, tuple[Value, ...]]:
@@ -203,30 +238,47 @@ class Patient:
     Values are drawn when the patient is made, or once when a section first asks, so that no two sections disagree.
     """
 
-    def __init__(self, gender: str, tables: NoteTables, rng: random.Random) -> None:
-        """Draw a patient; of the gender depend only illnesses and operations that the other gender cannot have."""
+    def __init__(
+        self, gender: str, tables: NoteTables, rng: random.Random, *, unless: frozenset[str] = frozenset()
+    ) -> None:
+        """Draw a patient who is not here for one of these; what only one gender can have depends on the gender."""
         self.tables, self.rng = tables, rng
-        self.acute = pick([one for one in tables.problems if one.kind == "acute"], rng)
+        self.acute = pick([one for one in tables.problems if one.kind == "acute" and one.name not in unless], rng)
         self.age = self.acute.youngest + int(rng.random() * (self.acute.oldest - self.acute.youngest + 1))
+        self.topics: set[str] = set()  # those that were told of
         self.specific = self._specific(gender)
-        self.chronic = self._chronic()
+        self.chronic: list[Problem] = []
+        self._fall_ill()
         self.drawn: dict[str, str] = {}
-        self.left: dict[str, list[str]] = {}
+        self.left: dict[str, list[Passage]] = {}
         self.taken: tuple[str, ...] = ()  # tablets that the evidence tells of
 
-    def _chronic(self) -> list[Problem]:
+    def _fall_ill(self) -> None:
+        """Two to four chronic illnesses that go with the acute one and with each other."""
         known = [one for one in self.tables.problems if one.kind == "chronic" and one.fits(self.age)]
-        left = [one for one in known if not self._excluded(self.tables.texts("name", one.name)[0])]
-        return [pick(left, self.rng) for _ in range(min(2 + int(self.rng.random() * 3), len(left)))]
+        for _ in range(2 + int(self.rng.random() * 3)):
+            left = [one for one in known if not self._excluded(self.tables.texts("name", one.name)[0])]
+            if left:
+                self.chronic.append(pick(left, self.rng))
+                known.remove(self.chronic[-1])
 
     def _excluded(self, text: str) -> bool:
-        return bool(self.acute.excludes) and self.acute.excludes in text
+        return any(one.rules_out(text) for one in self.problems)
 
     def _specific(self, gender: str) -> dict[str, str]:
-        if self.rng.random() >= SPECIFIC_SHARE:
-            return {}
-        left = list(self.tables.specific[gender])
-        return dict(pick(left, self.rng) for _ in range(1 + int(self.rng.random() * 2)))
+        found: dict[str, str] = {}
+        count = 1 + int(self.rng.random() * 2) if self.rng.random() < SPECIFIC_SHARE else 0
+        for _ in range(count):
+            left = [
+                (section, one)
+                for section, one in self.tables.specific[gender]
+                if one.fits(self.age) and section not in found and self.topics.isdisjoint(one.topics)
+            ]
+            if left:
+                section, one = pick(left, self.rng)
+                found[section] = one.text
+                self.topics |= one.topics
+        return found
 
     @property
     def problems(self) -> list[Problem]:
@@ -242,39 +294,48 @@ class Patient:
         return self.drawn[slot]
 
     def _one(self, section: str) -> str:
+        """A passage of the section that was not told yet, on a topic that was not either."""
+        left = self.left.get(section) or self._fitting(section)
+        chosen = pick([one for one in left if self.topics.isdisjoint(one.topics)] or list(left), self.rng)
+        self.left[section] = [one for one in left if one is not chosen]
+        self.topics |= chosen.topics
+        return chosen.text
+
+    def _fitting(self, section: str) -> list[Passage]:
+        """What a section may say of this patient."""
         region, name, _ = self._image
         of = {"radiology": region, "technique": name.split()[0]}.get(section, "")
-        left = self.left.get(section) or self.tables.texts(section, of, self.age)
-        self.left[section] = left
-        return pick(left, self.rng)
+        names = [one.name for one in self.problems]
+        usual, mine = (self.tables.passages.get((one, section), ()) for one in (of, self.acute.name))
+        return [one for one in (*usual, *mine) if one.fits(self.age, names)]
 
     def _all(self, section: str, problems: Sequence[Problem]) -> list[str]:
         return [text for one in problems for text in self.tables.texts(section, one.name)]
 
-    def _seldom(self, section: str, otherwise: str = "") -> str:
-        return self._one(section) if self.rng.random() < TOLD_SHARE else otherwise
+    def _seldom(self, section: str, share: float) -> str:
+        return self._one(section) if self.rng.random() < share else ""
 
     def _family(self) -> str:
-        if self.rng.random() >= TOLD_SHARE:
+        if self.rng.random() >= RELATIVE_SHARE:
             return self._one("no family")
-        told = [self._one("family") for _ in range(1 + int(self.rng.random() * 2))]
-        return " ".join({text.split()[1]: text for text in told}.values())  # one sentence of a relative
+        return " ".join(self._one("family") for _ in range(1 + int(self.rng.random() * 2)))
 
     def _histories(self) -> list[str]:
         mine = [self.specific["history"]] if "history" in self.specific else []
-        return [*self._all("name", self.chronic), *mine]
+        return [*self._all("name", self.problems), *mine]
 
     def _operations(self) -> str:
-        left = [text for text in self.tables.texts("surgery") if not self._excluded(text)]
+        left = [one.text for one in self._fitting("surgery") if not self._excluded(one.text)]
         count = int(self.rng.random() * 3)
         mine = [self.specific["surgery"]] if "surgery" in self.specific else []
         return ", ".join([pick(left, self.rng) for _ in range(count)] + mine) or "none"
 
     def _tablets(self, *, home: bool) -> list[str]:
         """Each agent once, by its first word."""
-        acute = [] if home else self._all("medication", [self.acute])
+        acute = self._all("home medication", [self.acute])
+        acute += [] if home else self._all("medication", [self.acute])
         found = {text.split()[0]: text for text in (*self._all("medication", self.chronic), *self.taken, *acute)}
-        return list(found.values())
+        return list(found.values()) or ["none"]
 
     def _measured(self, kind: str) -> dict[str, str]:
         """Each once: as the first of the patient's problems has it that changes it, or as usual."""
@@ -309,18 +370,18 @@ class Patient:
             system, _, told = text.partition(": ")
             found.setdefault(system, []).append(told)
         usual: dict[str, list[str]] = {}
-        for text in self.tables.texts("exam"):
+        for text in (one.text for one in self._fitting("exam") if one.text not in mine):
             system, _, told = text.partition(": ")
             usual.setdefault(system, []).append(told)
         lines = [
-            f"{name}: {' '.join(found.pop(name, None) or [pick(told, self.rng)])}" for name, told in usual.items()
+            f"{name}: {_sentences(found.pop(name, None) or [pick(told, self.rng)])}" for name, told in usual.items()
         ]
-        return [*lines, *(f"{name}: {' '.join(told)}" for name, told in found.items())]
+        return [*lines, *(f"{name}: {_sentences(told)}" for name, told in found.items())]
 
     def _review(self) -> str:
         systems: dict[str, list[str]] = {}
-        for text in self.tables.texts("ros"):
-            systems.setdefault(text.partition(":")[0], []).append(text)
+        for one in self._fitting("ros"):
+            systems.setdefault(one.text.partition(":")[0], []).append(one.text)
         left = [pick(texts, self.rng) for texts in systems.values()]
         return " ".join(pick(left, self.rng) for _ in range(6))
 
@@ -335,6 +396,11 @@ class Patient:
         raise ValueError(f"no region of {_USUAL_IMAGE!r}")
 
 
+def _sentences(told: Sequence[str]) -> str:
+    """Findings of one system, each after the first with a capital."""
+    return " ".join([told[0], *(one[:1].upper() + one[1:] for one in told[1:])])
+
+
 def _listed(lines: Iterable[str]) -> str:
     return "".join(f"\n{number}. {line}" for number, line in enumerate(lines, start=1))
 
@@ -343,20 +409,20 @@ _ONCE = (
     "allergy", "comparison", "condition", "date", "disposition", "doctor", "housing", "name", "service", "smoking",
     "technique", "transport", "unit", "work",
 )  # fmt: skip
-_SEVERAL = ("general", "home", "instruction", "radiology", "shift")
+_SEVERAL = ("general", "home", "instruction", "order", "radiology", "shift")
 _SECTIONS: Mapping[str, Callable[[Patient], str]] = {
     **{name: (lambda patient, name=name: patient._one(name)) for name in (*_ONCE, *_SEVERAL)},
     "age": lambda patient: str(patient.age),
     "complaint": lambda patient: " and ".join(patient._all("complaint", [patient.acute])),
     "diagnosis": lambda patient: ", ".join(patient._all("diagnosis", [patient.acute])),
     "hpi": lambda patient: " ".join(patient._all("hpi", [patient.acute])),
-    "informant": lambda patient: patient._seldom("informant"),
-    "clinician": lambda patient: patient._seldom("clinician"),
+    "informant": lambda patient: patient._seldom("informant", RELATIVE_SHARE),
+    "clinician": lambda patient: patient._seldom("clinician", CLINICIAN_SHARE),
     "family": Patient._family,
     "pmh": lambda patient: ", ".join(patient._histories()),
     "pmh.list": lambda patient: _listed(patient._histories()),
     "psh": Patient._operations,
-    "meds": lambda patient: ", ".join(patient._tablets(home=True)) or "none",
+    "meds": lambda patient: ", ".join(patient._tablets(home=True)),
     "dischargemeds": lambda patient: ", ".join(patient._tablets(home=False)),
     "dischargemeds.list": lambda patient: _listed(patient._tablets(home=False)),
     "ros": Patient._review,
@@ -369,6 +435,7 @@ _SECTIONS: Mapping[str, Callable[[Patient], str]] = {
     "study.finding": lambda patient: patient._image[2],
     "course": lambda patient: " ".join(patient._all("course", [patient.acute])),
     "chronic": lambda patient: " ".join(patient._all("course", patient.chronic)),
+    "orders": lambda patient: " ".join(patient._all("orders", [patient.acute])),
     "plan": lambda patient: " ".join(patient._all("plan", [patient.acute])),
     "followup": lambda patient: f"{patient._one('followup')} {patient._one('followup')}",
 }
@@ -391,7 +458,7 @@ def draw_open_text(
     template: Template, evidence: Sequence[Evidence], gender: str, tables: NoteTables, rng: random.Random
 ) -> str:
     """The template with a patient's story and the evidence in place, and the words for the patient still open."""
-    patient = Patient(gender, tables, rng)
+    patient = Patient(gender, tables, rng, unless=template.unless)
     patient.taken = tuple(one.medication for one in evidence if one.medication)
 
     def value(match: re.Match[str]) -> str:

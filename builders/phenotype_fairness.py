@@ -100,8 +100,8 @@ STUDY = Study(
         "Such notes are counted, and left out with --plausible.",
         "The size and sign of direct bias hang on the list of words and on the pairs that define the direction: read "
         "it beside the random words and the direction at random.",
-        "The synthetic notes have a planted leak and clinically odd combinations: they test the method, they say "
-        "nothing of any clinic.",
+        "The synthetic notes have a planted leak and made-up patients: they test the method, they say nothing of any "
+        "clinic.",
         "Equal treatment of the two versions of a note is one notion of fairness; it does not say that the labels "
         "were fair.",
     ),

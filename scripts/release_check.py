@@ -10,7 +10,9 @@ import tempfile
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from email.parser import BytesParser
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,7 +37,9 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="swapbias-release-") as folder:
             wheel = _built(Path(folder))
-            tried = [version for version in _versions() if _tried(Path(folder), wheel, version)]
+            with ThreadPoolExecutor() as pool:  # installing waits for disks and networks
+                places = pool.map(partial(_installed, Path(folder), wheel), versions := list(_versions()))
+                tried = [version for version, place in zip(versions, places, strict=True) if _tried(version, place)]
     except ValueError as error:
         print(f"release_check: {error}", file=sys.stderr)
         return 1
@@ -125,20 +129,33 @@ def _interpreter(version: str) -> str | None:
     return None
 
 
-def _tried(folder: Path, wheel: Path, version: str) -> bool:
-    """Whether there is such an interpreter; the wheel is installed for it into an environment of its own and used.
+def _installed(folder: Path, wheel: Path, version: str) -> Path | None:
+    """An environment of its own with the wheel, for that interpreter; None where there is no such interpreter.
 
     Raises:
         ValueError: something fails.
     """
     interpreter = _interpreter(version)
     if interpreter is None:
+        return None
+    place = folder / version
+    _run(interpreter, "-m", "venv", "--without-pip", place)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", place / "bin" / "python")
+    # Not compiled: most of what is installed is imported by nothing here.
+    _run(*pip, "install", "--quiet", "--no-compile", "--constraint", ROOT / "constraints.txt", wheel)
+    return place
+
+
+def _tried(version: str, place: Path | None) -> bool:
+    """Whether there is such an interpreter; what is installed for it is used.
+
+    Raises:
+        ValueError: something fails.
+    """
+    if place is None:
         print(f"Python {version}: not here, not tried")
         return False
-    place = folder / version
-    _run(interpreter, "-m", "venv", place)
     python, swapbias = place / "bin" / "python", place / "bin" / "swapbias"
-    _run(python, "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", wheel)
     for arguments in (["--help"], ["list"], ["build", "occupation_sentiment", "--out", "corpora"]):
         _run(swapbias, *arguments, cwd=place)
     where = _run(python, "-c", SMOKE, cwd=place).splitlines()[-1]

@@ -1,19 +1,26 @@
 """Files of this machine: written whole or not at all, one process at a time, and the cache folder."""
 
+import csv
 import hashlib
 import json
 import math
 import os
+import re
 import secrets
+import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from swapbias.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LOCK = ".lock"  # an empty file of the folder, gone once the work is done
 TEMPORARY = ".tmp"
@@ -22,32 +29,55 @@ _PATIENCE = 0.2  # seconds: a holder that just ended takes its file along, and t
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, *, then: str = "Wait until it ends, or choose another folder.") -> Iterator[None]:
     """Keep other processes out of a folder that exists, until the block or this process ends.
 
-    The file that a killed process leaves locks nobody out. Where the file system of the folder has no such locks
-    (some network ones), the work goes on without one.
+    The lock is ``flock`` of the system: the file that a killed process leaves locks nobody out. Processes of other
+    machines are kept out as far as the file system passes locks on (NFS 4, and 3 with lockd; not every cluster's).
+    Where it has no such locks, the work goes on without one.
+
+    Args:
+        folder: what is written.
+        then: what to do about another process that is at work there, as a sentence.
 
     Raises:
         UsageError: another process is at work there.
         OSError: nothing can be written there.
     """
-    (folder / LOCK).touch()
-    lock = FileLock(folder / LOCK, timeout=_PATIENCE, is_singleton=False)
+    with _locked(folder / LOCK, f"{folder} is being worked on by another process. {then}"):
+        yield
+
+
+@contextmanager
+def locked_place(target: Path) -> Iterator[None]:
+    """As ``locked``, of a folder that appears whole at the end: the lock stands beside it, under its name.
+
+    Raises:
+        UsageError: another process makes the same folder. OSError: nothing can be written there.
+    """
+    told = f"{target} is being worked on by another process. Wait until it ends, or choose another folder."
+    with _locked(target.with_name(f".{target.name}{LOCK}"), told):
+        yield
+
+
+@contextmanager
+def _locked(file: Path, told: str) -> Iterator[None]:
+    with tempfile.TemporaryFile(dir=file.parent):
+        pass  # known before: the lock would take a place that cannot be written for one that is locked
+    lock = FileLock(file, timeout=_PATIENCE, is_singleton=False)
     try:
-        lock.acquire()
+        with warnings.catch_warnings():  # where there is no flock, filelock says that a file alone stands for it
+            warnings.simplefilter("ignore")
+            lock.acquire()
     except Timeout:
-        raise UsageError(
-            f"{folder} is being worked on by another process. Wait until it ends, or stop it and go on with "
-            f"swapbias audit --resume {folder}."
-        ) from None
-    except OSError:  # no locks on this file system: the file itself could be made
+        raise UsageError(told) from None
+    except (OSError, NotImplementedError):  # no locks on this file system
         pass
     try:
         yield
     finally:
         with suppress(OSError):  # before it is let go: afterwards it may be another's
-            (folder / LOCK).unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
         lock.release()
 
 
@@ -55,6 +85,16 @@ def cache_dir() -> Path:
     """The folder for what the package makes or fetches once: ``SWAPBIAS_CACHE`` or the user's cache folder."""
     chosen = os.environ.get("SWAPBIAS_CACHE")
     return Path(chosen) if chosen else user_cache_path("swapbias")
+
+
+def check_regular(path: Path) -> None:
+    """Nothing, once it is known that this is no pipe, socket or device: those cannot be read twice, or never end.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UsageError(f"{path} is a pipe, a socket or a device, expected a file. Write it to a file first.")
 
 
 def file_sha256(path: Path) -> str:
@@ -133,6 +173,49 @@ def as_json(value: Any) -> Any:
         return [as_json(inner) for inner in value]
     number = value.item() if hasattr(value, "item") else value  # of NumPy, which this room does without
     return None if isinstance(number, float) and not math.isfinite(number) else number
+
+
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet takes for the start of a formula
+_NEGATIVE = re.compile(r"-\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+
+
+def _runs(text: str) -> bool:
+    """Whether a spreadsheet would run it, once its apostrophes are gone; a negative number is none to run."""
+    bare = text.lstrip("'")
+    formula = bare[:1] in ("\t", "\r", "\n") or bare.lstrip().startswith(_FORMULA)
+    return formula and bool(bare) and not _NEGATIVE.fullmatch(bare)
+
+
+def inert(text: str) -> str:
+    """A cell of a CSV file that no spreadsheet takes for a formula; ``as_meant`` reads it back.
+
+    >>> inert("=1+1"), inert("gap"), inert("-0.12"), inert("'=1")
+    ("'=1+1", 'gap', '-0.12', "''=1")
+    """
+    return f"'{text}" if _runs(text) else text
+
+
+def as_meant(cell: str) -> str:
+    """The text that ``inert`` made this cell of.
+
+    >>> as_meant("'=1+1"), as_meant("gap"), as_meant("'t")
+    ('=1+1', 'gap', "'t")
+    """
+    return cell[1:] if cell.startswith("'") and _runs(cell) else cell
+
+
+def as_csv(table: "pd.DataFrame") -> bytes:
+    """A table as a CSV file with a header: NaN is an empty cell, numbers stay numbers, no text is a formula."""
+    safe = table.rename(columns=lambda name: inert(name) if isinstance(name, str) else name)
+    quoting = csv.QUOTE_MINIMAL
+    for place in range(len(safe.columns)):
+        column = safe.iloc[:, place]
+        if column.dtype.kind == "O":
+            safe.isetitem(place, column.map(lambda cell: inert(cell) if isinstance(cell, str) else cell))
+            if any("\r" in cell for cell in column if isinstance(cell, str)):
+                quoting = csv.QUOTE_NONNUMERIC  # else it is not quoted, and ends a row for a reader
+    content: str = safe.to_csv(index=False, lineterminator="\n", quoting=quoting)
+    return content.encode()
 
 
 SUFFIXES = (".csv", ".csv.gz", ".jsonl", ".parquet")

@@ -30,11 +30,13 @@ from swapbias.audit import (
     start,
 )
 from swapbias.errors import UsageError, python_names
+from swapbias.files import write_whole
 from swapbias.findings import FAILS, MARGIN, OPEN, Finding, compare, findings_table, headlines
-from swapbias.hub import find_run, study_name
+from swapbias.hub import find_run, own_study, study_name
+from swapbias.privacy import for_owner_alone, is_credentialed
 from swapbias.report import headline_tables, render_summary, words
 from swapbias.scorers import Progress, Scorer, load_scorer, short_name
-from swapbias.studies import PLACEBO, Experiment, load_study, open_study
+from swapbias.studies import PLACEBO, Experiment, load_study
 from swapbias.workers import Engine
 
 _log = logging.getLogger("swapbias")
@@ -159,7 +161,7 @@ def audit(
         raise UsageError(f"limit is {limit}, expected 1 or more prompts.")
     named = [study_name(one) for one in ((studies,) if isinstance(studies, str | PathLike) else studies)]
     if prompts is not None:
-        named.append(open_study(prompts, reference=reference, group=group, lexicon=_path(lexicon)).name)
+        named.append(own_study(prompts, reference=reference, group=group, lexicon=_path(lexicon)).name)
     elif reference or group or lexicon:
         raise UsageError("reference, group and lexicon are about own prompts. Add prompts=.")
     place = str(model) if isinstance(model, str | PathLike) else None
@@ -302,7 +304,11 @@ class Audit:
         page = self.run.folder / REPORT
         if not page.exists():
             rebuild_report(self.run)
-        return Path(shutil.copyfile(page, path)) if path is not None else page
+        if path is None:
+            return page
+        with for_owner_alone(is_credentialed(self.run.folder)):
+            write_whole(Path(path), page.read_bytes())
+        return Path(path)
 
     def export(self, to: str, out: "str | PathLike[str]", *, by: str = "") -> list[Path]:
         """Write this audit in the form of another evaluator: ``swapbias export`` in Python; the files written.

@@ -17,6 +17,7 @@ ROOMS = {
     "swapbias": set(),
     "errors": set(),
     "files": {"filelock", "platformdirs"},
+    "network": set(),
     "workers": set(),
     "measures": {"numpy", "scipy"},
     "studies": set(),

@@ -1,17 +1,39 @@
-"""One process at a time works on a run."""
+"""One process at a time works on a run; no cell of a CSV file is a formula, and all come back as they were."""
 
 import errno
 import fcntl
+import io
+import math
 import subprocess
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 
+import pandas as pd
 import pytest
+from hypothesis import given, strategies as st
 
+from swapbias.audit import (
+    audit_several,
+    compare_runs,
+    export_run,
+    read_run,
+    rebuild_report,
+    write_comparison,
+    write_figures,
+)
 from swapbias.audit.audit import resume, start
 from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, locked
+from swapbias.files import LOCK, as_csv, as_meant, inert, locked, locked_place
+from swapbias.hub import Wanted, export_study
+from swapbias.hub.client import Change, Repo
+from swapbias.hub.corpora import build
+from swapbias.hub.share import _lay_out
 from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.sentiment.training import _FITS, TrainSettings, train_model
+from swapbias.studies import new_study
+from swapbias.swapping import Job, swap_files
 from tests.conftest import ROOT
 from tests.scorers.chat.server import ChatServer
 
@@ -124,3 +146,139 @@ def test_a_new_run_is_not_begun_where_another_begins(tmp_path, quiet, holder):
             Settings(studies=STUDY, limit=8, options=(chat,)), tmp_path, **quiet
         )  # the file hinders nobody
     assert run.manifest()["status"] == "complete"
+
+
+# Every folder that is written, by what writes it there: a second process gets one sentence, and leaves what is there.
+# The lock is of an open file, so that two of one process keep each other out as two processes do.
+
+
+def _swap(folder, tmp_path):
+    (tmp_path / "a.csv").write_text("text\nShe left.\n")
+    swap_files(Job(str(tmp_path / "a.csv")), folder)
+
+
+def _settings():
+    return Settings(model="vader", studies=("occupation_sentiment",), limit=4)
+
+
+QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+FOLDERS = {
+    "audit": lambda folder, _: start(_settings(), folder, **QUIET),
+    "several": lambda folder, _: audit_several(["vader", "calibration"], _settings(), folder, **QUIET),
+    "swap": _swap,
+    "export of a study": lambda folder, _: export_study("coreference_schemas", folder),
+    "study new": lambda folder, _: new_study(folder),
+    "dry run of share": lambda folder, _: _lay_out(
+        Repo("dataset", "a/b"), Change({"README.md": b"a"}), Wanted(results="a/b", out=folder)
+    ),
+}
+OF_RUNS = {
+    "report": lambda run, folder: rebuild_report(run),
+    "resume": lambda run, folder: resume(run.folder, **QUIET),
+    "figures": lambda run, folder: write_figures(run, folder, style="page", kind="svg"),
+    "export": lambda run, folder: export_run(run, "csv", folder),
+    "compare": lambda run, folder: write_comparison(folder, compare_runs([read_run(run.folder), _other(run)])),
+}
+
+
+def _other(run):
+    return replace(read_run(run.folder), name="other", place="other")
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_every_folder_that_is_written_is_written_by_one(name, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    with locked(folder), pytest.raises(UsageError, match="is being worked on by another process"):
+        FOLDERS[name](folder, tmp_path)
+    assert list(folder.iterdir()) == []
+    (folder / LOCK).touch()  # of a process that was killed
+    if name not in ("several", "audit"):  # which other tests run
+        FOLDERS[name](folder, tmp_path)
+        assert not (folder / LOCK).exists()
+        assert list(folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    pytest.importorskip("vaderSentiment", reason="needs vader: pip install 'swapbias[lexicon]'")
+    return start(_settings(), tmp_path_factory.mktemp("finished") / "run", **QUIET)[0]
+
+
+@pytest.mark.parametrize("name", OF_RUNS)
+def test_what_is_made_of_a_run_is_written_by_one(name, finished, tmp_path):
+    folder = finished.folder if name in ("report", "resume") else tmp_path / "out"
+    folder.mkdir(exist_ok=True)
+    with locked(folder), pytest.raises(UsageError, match="is being worked on by another process"):
+        OF_RUNS[name](finished, folder)
+    assert not (folder / LOCK).exists()
+
+
+@pytest.mark.parametrize("name", ["build", "train"])
+def test_a_folder_that_appears_whole_is_made_by_one(name, tmp_path, monkeypatch):
+    def fitted(*arguments):
+        raise KeyError("enough")
+
+    monkeypatch.setitem(_FITS, "bow", fitted)
+    target = tmp_path / "occupation_sentiment"
+    sentences = tmp_path / "sentences"
+    sentences.mkdir()
+    for split in ("train", "dev"):
+        (sentences / f"{split}.tsv").write_text("sentence\tlabel\n" + "good film\t1\nbad film\t0\n" * 4)
+    make = {
+        "build": lambda: list(build("occupation_sentiment", tmp_path)),
+        "train": lambda: train_model(TrainSettings(kind="bow", data=str(sentences)), target, **QUIET),
+    }[name]
+    left = tmp_path / f".{target.name}.abcd1234"  # of a training that was killed
+    left.mkdir()
+    with locked_place(target), pytest.raises(UsageError, match="is being worked on by another process"):
+        make()
+    assert not target.exists()
+    (tmp_path / f".{target.name}{LOCK}").touch()
+    with pytest.raises(KeyError) if name == "train" else nullcontext():
+        make()
+    there = [one.name for one in tmp_path.iterdir() if one not in (sentences, left)]
+    assert there == ([target.name] if name == "build" else [])
+    assert left.exists() == (name == "build")  # swept by what makes such
+
+
+def test_a_file_system_without_locks_keeps_nobody_out(tmp_path, monkeypatch):
+    def flock(file, how):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with locked(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_not_told_as_locked(tmp_path):
+    with pytest.raises(OSError, match=r"No such file|Not a directory"), locked(tmp_path / "gone"):
+        raise AssertionError("nothing is there")
+
+
+@pytest.mark.parametrize("text", ["=1", "+1", "-x", "-1+1", "@x", " =1", "\t=1", "\rx", "\tx", "＝1", "'=1", "''@x"])
+def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe(text):
+    assert inert(text) == f"'{text}"
+    assert as_meant(inert(text)) == text
+
+
+@given(st.text(alphabet="'=+-@\t\r\n 1.e x＝", max_size=6))
+def test_every_cell_comes_back_as_it_was_and_only_numbers_begin_with_a_minus(text):
+    cell = inert(text)
+    assert as_meant(cell) == text
+    if cell.lstrip().startswith(("=", "+", "-", "@")) or cell.startswith(("\t", "\r")):
+        assert float(cell) < 0 or float(cell) == 0
+
+
+def test_numbers_stay_numbers_and_headers_are_cells_too():
+    counts = pd.array([-1, None, 3], "Int64")
+    table = pd.DataFrame({"=a": ["-0.12", "-x", None], "n": [-1.5, math.nan, 2.0], "k": counts})
+    assert as_csv(table).decode() == "'=a,n,k\n-0.12,-1.5,-1\n'-x,,\n,2.0,3\n"
+    assert table["=a"][1] == "-x"  # the table itself is as it was
+
+
+def test_a_cell_with_the_end_of_a_line_in_it_comes_back_whole():
+    cells = ["x\ry", "\r", "=1\n2", 'a"b', "-1"]
+    read = pd.read_csv(io.BytesIO(as_csv(pd.DataFrame({"a": cells}))), dtype=str, keep_default_na=False)
+    assert read["a"].map(as_meant).tolist() == cells

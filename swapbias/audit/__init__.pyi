@@ -20,10 +20,12 @@ from .plan import (
     Skipped as Skipped,
     default_folder as default_folder,
     load_notes as load_notes,
+    prompts_asked as prompts_asked,
     read_request as read_request,
     settings_of as settings_of,
     told_plan as told_plan,
     told_skipped as told_skipped,
+    with_access as with_access,
 )
 from .results import (
     REPORT as REPORT,
@@ -40,8 +42,11 @@ from .results import (
 from .run import MANIFEST as MANIFEST, Run as Run, score_prompts as score_prompts
 from .several import (
     Several as Several,
+    audit_one as audit_one,
     audit_several as audit_several,
+    handed_out as handed_out,
     is_several as is_several,
+    read_models as read_models,
     resume_several as resume_several,
 )
 from .soundness import Soundness as Soundness, check_study as check_study

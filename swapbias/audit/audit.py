@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from swapbias import __version__
 from swapbias.audit.cache import ScoreCache
 from swapbias.audit.judge import with_judge
-from swapbias.audit.plan import Settings, Task, fingerprints, plan, told_part
+from swapbias.audit.plan import Settings, Task, access_of, fingerprints, plan, told_part, with_access
 from swapbias.audit.rounds import PartScorer, Scoring, check_whole
 from swapbias.audit.run import MANIFEST, Run, now
 from swapbias.errors import UsageError, need_audit_extra
-from swapbias.files import SHA256, as_json, locked
-from swapbias.privacy import credentialed
+from swapbias.files import SHA256, as_json
+from swapbias.privacy import writing
 from swapbias.scorers import Bar, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
 from swapbias.scorers.notes import NoteOptions
 from swapbias.workers import LOCAL, Engine, crew
@@ -75,8 +75,7 @@ def start(
         **({"in_memory": True} if scorer else {}),
         SHA256: {},
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder):
+    with writing(folder, held=held(tasks), then=_then(folder)):
         run = Run.create(folder, manifest)
         if own := run.keep_studies(list(dict.fromkeys(task.study.name for task in tasks))):
             run.write_manifest({**manifest, "own_studies": own})
@@ -94,14 +93,16 @@ def resume(
     asked: Settings | None = None,
     scorer: Scorer | None = None,
     conclude: bool = False,
+    access: Mapping[str, Any] | None = None,
     engine: Engine = LOCAL,
 ) -> "tuple[Run, list[Finding]]":
     """Go on with a run that was killed; what is on disk is not scored again.
 
     A manifest runs nothing by itself: ``trust`` lets it import the Python function and read the pickles that it
-    names, ``allow_pickle`` the pickles alone. ``conclude`` ends it with the trials of every prompt that are there,
-    and asks nothing more. ``asked`` are settings that the run must have been begun with, and
-    ``scorer`` reads its model, where that is in memory. ``engine``: who scores the rest, whoever began.
+    names, ``allow_pickle`` the pickles alone. ``access`` is what it does not say (``with_access``). ``conclude`` ends
+    it with the trials of every prompt that are there, and asks nothing more. ``asked`` are settings that the run must
+    have been begun with, and ``scorer`` reads its model, where that is in memory. ``engine``: who scores the rest,
+    whoever began.
 
     Raises:
         UsageError: the folder holds no run, another process works on it, the corpora, the settings or the model are
@@ -116,12 +117,16 @@ def resume(
     run = Run.open(folder)
     if given is not None and given != run.manifest()["corpora"]:
         raise UsageError(f"{folder} was begun with other prompts or another swapbias. Choose another --out.")
-    with locked(folder):
+    with writing(folder, held=bool(run.manifest().get("credentialed")), then=_then(folder)):
         allowed = trust or allow_pickle
         return _go_on(
             run, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allowed, scorer=scorer, conclude=conclude,
-            engine=engine,
+            access=access or access_of(asked), engine=engine,
         )  # fmt: skip
+
+
+def _then(folder: Path) -> str:
+    return f"Wait until it ends, or stop it and go on with swapbias audit --resume {folder}."
 
 
 def _check_same(run: Run, asked: Settings) -> None:
@@ -149,12 +154,13 @@ def _go_on(
     allow_pickle: bool,
     scorer: Scorer | None,
     conclude: bool,
+    access: Mapping[str, Any],
     engine: Engine,
 ) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
     run.sweep()
     settings = Settings.from_manifest(manifest["settings"])
-    settings = replace(settings, load=replace(settings.load, allow_pickle=allow_pickle))
+    settings = with_access(replace(settings, load=replace(settings.load, allow_pickle=allow_pickle)), access)
     if manifest.get("in_memory") and scorer is None:
         raise UsageError(
             f"{run.folder} was begun in Python with a model in memory. Go on there: swapbias.audit with the "
@@ -197,7 +203,6 @@ def _work(
         raise UsageError(f"{run.folder} was begun with another version of the model. Start a new run.")
     run.write_manifest(manifest)
     if manifest.get("credentialed"):
-        credentialed.mark(run.folder)
         say(f"These notes are credentialed: {run.folder} must not be published, shared or sent anywhere.")
         if engine.address:
             say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
@@ -303,7 +308,7 @@ def load_readers(
         if key not in loaded:
             if task.notes and task.notes.credentialed and is_callable(task.model):
                 say(f"These notes are credentialed: make sure that {task.model} sends nothing of them to a service.")
-            say(f"Model: {short_name(task.model)}.")
+            say(told_model(task.model))
             rows = [row for one in tasks if (one.model, one.kind.name) == key for row in one.rows]
             loaded[key] = task.kind.load(as_pinned(task.model, pinned), settings, rows, say=say, bar=bar)
         training = task.notes.training if task.notes else lambda phenotype, regime: []
@@ -312,6 +317,11 @@ def load_readers(
         refuse_sending(task, reader)
     _check_names(tasks, readers)
     return with_judge(tasks, readers, settings, say=say, bar=bar)
+
+
+def told_model(model: str) -> str:
+    """The sentence that says which model is loaded."""
+    return f"Model: {short_name(model)}."
 
 
 def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:
@@ -337,7 +347,7 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
             runs = "a pickle, and reading" if code.pickle else "a Python function, and importing"
             raise UsageError(
                 f"{run} names {code.name}, {runs} it runs what its maker wrote. Repeat with --trust if you trust who "
-                "made this run and that code."
+                "made it and that code."
             )
 
 
@@ -366,7 +376,7 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
     Raises:
         UsageError: the scorer says that it sends texts to a service (``sends_text``).
     """
-    if task.notes is not None and task.notes.credentialed and reader.sends_text:
+    if held([task]) and reader.sends_text:
         raise UsageError(
             f"{reader.model_id} sends texts to a service, and these notes are credentialed: they must not leave this "
             "machine, but for a service that is your own and hands nothing on, which --own-address ADDRESS declares."
@@ -382,8 +392,10 @@ def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
 
 
 def held(tasks: Sequence[Task]) -> bool:
-    """Whether any task reads credentialed notes."""
-    return any(task.notes is not None and task.notes.credentialed for task in tasks)
+    """Whether any task reads credentialed notes, or rows that say so."""
+    rows = (row for task in tasks for row in task.rows)
+    notes = any(task.notes is not None and task.notes.credentialed for task in tasks)
+    return notes or any(str(row.get("credentialed")) == "True" for row in rows)
 
 
 def _versions() -> dict[str, str]:

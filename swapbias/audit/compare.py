@@ -27,13 +27,12 @@ from swapbias.findings import (
     findings_table,
     units,
 )
-from swapbias.privacy import own_data, public_model
+from swapbias.privacy import is_credentialed, own_data, public_model, writing
 from swapbias.report import (
     ComparedModel,
     ComparisonPage,
     Quantity,
     comparison_figures,
-    inert,
     render_comparison,
     shown,
 )
@@ -116,6 +115,14 @@ class Comparison:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     footnotes: tuple[str, ...]
+
+    @property
+    def credentialed(self) -> bool:
+        """Whether any of the runs is made of credentialed notes."""
+        return any(
+            one.run.manifest.get("credentialed") or (not one.run.commit and is_credentialed(Path(one.run.place)))
+            for one in self.columns
+        )
 
 
 def read_run(folder: Path, *, repo: str = "", commit: str = "") -> ComparedRun:
@@ -202,14 +209,20 @@ def compare_runs(runs: Sequence[ComparedRun], *, every_pair: bool = False) -> Co
 
 
 def write_comparison(folder: Path, compared: Compared) -> None:
-    """The page, side_by_side.csv, comparison.csv and figures, each table where there is anything in it."""
+    """The page, side_by_side.csv, comparison.csv and figures, each table where there is anything in it.
+
+    Of runs of credentialed notes the folder is marked, and its user's alone.
+    """
     need_audit_extra("A comparison of runs", "matplotlib", "jinja2")
-    result = Run(folder)
+    with writing(folder, held=compared.comparison.credentialed):
+        _write(Run(folder), compared)
+
+
+def _write(result: Run, compared: Compared) -> None:
     if compared.comparison.rows:
         result.write_csv("side_by_side.csv", comparison_table(compared.comparison))
     if compared.differences:
-        table = findings_table(compared.differences)
-        result.write_csv("comparison.csv", table.map(lambda cell: inert(cell) if isinstance(cell, str) else cell))
+        result.write_csv("comparison.csv", findings_table(compared.differences))
     columns = compared.comparison.columns if len(compared.comparison.columns) <= MOST_DRAWN else ()
     found = [replace(one, model_id=column.label) for column in columns for one in column.found]
     for figure in comparison_figures(found, compared.rows if columns else {}):
@@ -233,7 +246,7 @@ def comparison_page(compared: Compared) -> ComparisonPage:
                 names[one.label],
                 one.run.place if one.run.commit else one.run.name,
                 one.run.manifest,
-                [replace(each, model_id=names[one.label]) for each in one.run.found if each.model_id == one.model_id],
+                [_called(each, names[one.label]) for each in one.run.found if each.model_id == one.model_id],
             )
             for one in columns
         ],
@@ -295,23 +308,20 @@ def side_by_side(runs: Sequence[ComparedRun]) -> Comparison:
 
 
 def comparison_table(comparison: Comparison) -> pd.DataFrame:
-    """The comparison for a CSV file: numbers in full, blank where there is none.
-
-    Cells and headers that a spreadsheet would run as a formula begin with an apostrophe.
-    """
+    """The comparison as a table: numbers in full, blank where there is none."""
     return pd.DataFrame([dict(_record(comparison.columns, row)) for row in comparison.rows]).astype(
-        {inert(f"{column.title}: n"): "Int64" for column in comparison.columns}
+        {f"{column.title}: n": "Int64" for column in comparison.columns}
     )
 
 
 def _record(columns: Sequence[Column], row: Row) -> Iterator[tuple[str, Any]]:
     for name in ("study", "experiment", "subset", "measure", "contrast", "unit"):
-        yield name, inert(getattr(row.first, name))
-    yield "note", inert(row.note)
+        yield name, getattr(row.first, name)
+    yield "note", row.note
     for column, found in zip(columns, row.found, strict=True):
         for name in ("value", "ci_low", "ci_high"):
-            yield inert(f"{column.title}: {name}"), getattr(found.estimate, name) if found else math.nan
-        yield inert(f"{column.title}: n"), found.estimate.n if found else None
+            yield f"{column.title}: {name}", getattr(found.estimate, name) if found else math.nan
+        yield f"{column.title}: n", found.estimate.n if found else None
 
 
 def scored_rows(
@@ -337,7 +347,8 @@ def scored_rows(
             left_out.append(f"Left out of the differences: {error}")
             continue
         for column, (study, scored) in product(by_run.get(run.key, ()), items.items()):
-            rows = scored[scored["model_id"] == column.model_id]
+            mine = scored["model_id"] == column.model_id
+            rows = scored if mine.all() else scored[mine]
             if not len(rows):
                 continue
             first = next(iter(found.get(study, {}).values()), None)
@@ -346,11 +357,19 @@ def scored_rows(
                 told = f"{column.title}: its scored prompts of {shown(study)} are not what an audit writes"
                 left_out.append(f"Left out of the differences: {told} ({trouble}).")
             else:
-                if first is not None and asked:  # of a hundred models each prompt is held once
-                    rows = first[asked].assign(**{name: rows[name].array for name in rows if name not in asked})
-                kept = rows.drop(columns=[one for one in _HEAVY if first is not None and one in rows])
-                found.setdefault(study, {})[column.label] = kept.assign(model_id=column.label)
+                if first is not None:
+                    rows = _without_texts(first, rows, asked)
+                found.setdefault(study, {})[column.label] = rows.assign(model_id=column.label)
     return found, left_out
+
+
+def _without_texts(first: pd.DataFrame, rows: pd.DataFrame, asked: Sequence[str]) -> pd.DataFrame:
+    """Rows of a further model; what it was asked like the first is held once for all, in their own columns' order."""
+    own = rows.drop(columns=[one for one in rows if one in _HEAVY or one in asked])
+    if not asked:
+        return own
+    kept = first[[one for one in asked if one not in _HEAVY]]
+    return pd.concat([kept, own.set_axis(kept.index)], axis=1)
 
 
 def _asked_alike(first: pd.DataFrame | None, rows: pd.DataFrame) -> list[str]:
@@ -428,6 +447,11 @@ def _page_names(columns: Sequence[Column]) -> dict[str, str]:
     return told
 
 
+def _called(finding: Finding, name: str) -> Finding:
+    """The finding with its model called so; the finding itself where it is: a hundred models have many."""
+    return finding if finding.model_id == name else replace(finding, model_id=name)
+
+
 def _shown_row(
     row: Row,
     columns: Sequence[Column],
@@ -435,7 +459,7 @@ def _shown_row(
     away: Mapping[tuple[str, ...], Mapping[str, Finding]],
 ) -> Quantity:
     found = tuple(
-        replace(one, model_id=names[column.label]) if one is not None else None
+        _called(one, names[column.label]) if one is not None else None
         for column, one in zip(columns, row.found, strict=True)
     )
     first, experiment = row.first, experiment_of(row.first)

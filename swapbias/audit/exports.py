@@ -16,10 +16,10 @@ import pandas as pd
 from swapbias.audit.results import Results, as_public, read_results
 from swapbias.audit.run import Run
 from swapbias.errors import UsageError
-from swapbias.files import as_json
+from swapbias.files import as_csv, as_json
 from swapbias.findings import Finding, Oriented, comparisons, experiment_of, findings_table, oriented
-from swapbias.privacy import credentialed, gate, private_strings, texts_stay
-from swapbias.report import inert, words
+from swapbias.privacy import gate, is_credentialed, private_strings, texts_stay, writing
+from swapbias.report import words
 from swapbias.scorers import Say
 from swapbias.scorers.chat import LOG_ODDS
 from swapbias.studies import PROMPT_COLUMNS, load_corpus, meant
@@ -336,11 +336,10 @@ def export_run(run: Run, to: str, out: Path, *, by: str = "", say: Say = lambda 
         public = Results(public.manifest, public.found, {}, public.coverage)
     files = EXPORTS[to](public, by)
     gate.check(files, never=private_strings(read.manifest))
-    written = Run(out)
-    for path in sorted(files):
-        written.write(path, files[path])
-    if held or credentialed.is_credentialed(run.folder):
-        credentialed.mark(out)
+    with writing(out, held=bool(held) or is_credentialed(run.folder)):
+        Run.check_new(out)  # another process may have been first
+        for path in sorted(files):
+            Run(out).write(path, files[path])
     return [out / path for path in sorted(files)]
 
 
@@ -357,14 +356,7 @@ def _csv(results: Results, by: str) -> Files:
     if items:
         every = pd.concat(items, ignore_index=True)
         tables["items.csv"] = every[["study", *(name for name in every if name != "study")]]
-    return {name: _table(table) for name, table in tables.items()}
-
-
-def _table(table: pd.DataFrame) -> bytes:
-    """NaN is an empty cell, and no text is one that a spreadsheet would run."""
-    safe = table.map(lambda cell: inert(cell) if isinstance(cell, str) else cell)
-    text: str = safe.to_csv(index=False, lineterminator="\n")
-    return text.encode()
+    return {name: as_csv(table) for name, table in tables.items()}
 
 
 # --- lm-evaluation-harness --------------------------------------------------------------------------------

@@ -6,12 +6,13 @@ import random
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any, get_origin
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from swapbias.audit.judge import announced
 from swapbias.errors import UsageError
@@ -27,6 +28,7 @@ from swapbias.scorers import (
     kind_of,
     kinds,
     model_kind,
+    model_kinds,
     settable,
     short_name,
     with_revision,
@@ -83,19 +85,42 @@ class Settings(Request):
             ValueError: they are not those of this version.
         """
         try:
+            if not isinstance(saved, Mapping):
+                raise TypeError(f"settings are {str(saved)[:80]!r}")
             rest = dict(saved)
             load = replace(_made(LoadOptions, rest.pop("load")), allow_pickle=False)  # asked of whoever goes on
             options = tuple(_made(one.options, rest.pop(one.options.key)) for one in kinds() if one.options)
-            found = cls(**{**rest, "studies": tuple(rest["studies"]), "load": load, "options": options})
-            if not isinstance(found.limit, int | None) or not isinstance(found.seed, int):
-                raise TypeError(f"limit {found.limit!r}, seed {found.seed!r}")
-            if not isinstance(found.margin, float | None) or not isinstance(found.wordings, bool | None):
-                raise TypeError(f"margin {found.margin!r}, wordings {found.wordings!r}")
-            return found
+            plain = {name: tuple(value) if isinstance(value, list) else value for name, value in rest.items()}
+            _check_types(cls, plain)
+            return cls(**{**plain, "studies": plain["studies"], "load": load, "options": options})
         except (TypeError, KeyError) as error:
             raise ValueError(
                 f"The manifest's settings are not of this version ({error}). Start a new run."
             ) from error
+
+
+def access_of(settings: Settings | None) -> dict[str, Any]:
+    """What no manifest says of these settings, as ``with_access`` takes it."""
+    chosen = [settings.of(one.options) for one in kinds() if one.options] if settings else []
+    return {
+        field.metadata.get("name", field.name): getattr(one, field.name)
+        for one in chosen
+        for field in fields(one)
+        if field.metadata.get("unsaved")
+    }
+
+
+def with_access(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    """The settings with what no manifest says, by the names of the command line: keys, and ways to a service."""
+    held = []
+    for one in (settings.of(kind.options) for kind in kinds() if kind.options):
+        named = {
+            field.name: given[name]
+            for field in fields(one)
+            if field.metadata.get("unsaved") and (name := field.metadata.get("name", field.name)) in given
+        }
+        held.append(replace(one, **named) if named else one)
+    return replace(settings, options=tuple(held))
 
 
 def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None]:
@@ -114,7 +139,7 @@ def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None
     content = path.read_bytes()
     try:
         read: Any = tomllib.loads(content.decode()) if path.suffix == ".toml" else json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
     if path.suffix != ".toml":
         if not isinstance(read, dict) or not {"settings", "corpora"} <= read.keys():
@@ -213,9 +238,8 @@ def _absolute(model: str, words: Sequence[str]) -> str:
     """A model, or NAME=PATH, with the path of a local file or folder made absolute, so that a run can go on."""
     if model in words:  # a folder of that name does not matter
         return model
-    name, equals, path = model.rpartition("=")
-    place = Path(path) if equals and not Path(model).exists() else Path(model)
-    return f"{name}{equals}{place.resolve()}" if equals and place.exists() else _resolved(model)
+    name, equals, path = ("", "", model) if Path(model).exists() else model.partition("=")  # lr=1e-5 may be a folder
+    return f"{name}{equals}{_resolved(path)}" if equals else _resolved(model)
 
 
 def _resolved(model: str) -> str:
@@ -224,11 +248,41 @@ def _resolved(model: str) -> str:
 
 def _saved(options: Any) -> dict[str, Any]:
     """What a user can set of some options, by name."""
-    return {one.name: getattr(options, one.name) for one in fields(options) if "help" in one.metadata}
+    return {one.name: getattr(options, one.name) for one in _savable(options)}
+
+
+def _savable(options: Any) -> list[Field[Any]]:
+    return [one for one in fields(options) if "help" in one.metadata and not one.metadata.get("unsaved")]
 
 
 def _made(options: Any, saved: Mapping[str, Any]) -> Any:
-    return options(**{name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()})
+    if not isinstance(saved, Mapping):
+        raise TypeError(f"{options.key} is {str(saved)[:80]!r}")
+    if others := sorted(saved.keys() - {one.name for one in _savable(options)}):
+        raise TypeError(f"no {others[0]!r} can be set there")
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()}
+    _check_types(options, plain)
+    return options(**plain)
+
+
+def _check_types(made: Any, values: Mapping[str, Any]) -> None:
+    """Refuse a value of another type than its field declares: a manifest may be anybody's.
+
+    Raises:
+        TypeError: naming the first.
+    """
+    hints = get_type_hints(made)
+    for name, value in values.items():
+        hint = hints[name]  # KeyError: no such setting
+        known = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+        if get_origin(hint) is tuple:
+            sound = isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+        elif isinstance(value, bool):
+            sound = bool in known
+        else:
+            sound = isinstance(value, (*known, int) if float in known else known)
+        if not sound:
+            raise TypeError(f"{name} is {str(value)[:80]!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -551,6 +605,18 @@ def default_folder(settings: Settings) -> Path:
     name = short_name(settings.model) if settings.model else "default"
     safe = "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in name)
     return Path("swapbias-runs") / f"{safe}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+
+
+def prompts_asked(manifest: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[str, str]]:
+    """What a run asks by study, experiment and prompt, made from its settings and the corpora as they are installed.
+
+    Raises:
+        ValueError: its settings are not of this version, or a corpus is not at hand.
+    """
+    told = [str(one.get("kind")) for one in manifest.get("models", ())]
+    kind = next((one for one in told if one in model_kinds()), None)
+    tasks, _ = plan(Settings.from_manifest(manifest["settings"]), kind=kind)
+    return {(task.study.name, task.experiment.name, row["prompt_id"]): row for task in tasks for row in task.rows}
 
 
 def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -12,10 +13,10 @@ import pandas as pd
 
 from swapbias.audit.run import REQUIRED, Run
 from swapbias.errors import UsageError, need_audit_extra
-from swapbias.files import write_whole
+from swapbias.files import as_meant, write_whole
 from swapbias.findings import Finding, findings_table
 from swapbias.measures import MEASURES, Estimate
-from swapbias.privacy import own_data, public_manifest, public_model
+from swapbias.privacy import is_credentialed, notes_read, own_data, public_manifest, public_model, writing
 from swapbias.scorers.notes import Explained
 from swapbias.studies import Published, load_study, own_studies, studies
 
@@ -33,7 +34,8 @@ _TEXTS = tuple(name for name, kind in _OF_FINDING.items() if kind is str)
 _NUMBERS = tuple(name for name, kind in _OF_FINDING.items() if kind is float)
 _PUBLISHED = tuple(one.name for one in fields(Published))
 _ESTIMATE = {one.name: one.type for one in fields(Estimate)}
-_KEYS = frozenset((*_OF_FINDING, *_ESTIMATE, *(f"published_{name}" for name in _PUBLISHED)))
+_PRINTED = tuple(f"published_{name}" for name in _PUBLISHED)
+_KEYS = frozenset((*_OF_FINDING, *_ESTIMATE, *_PRINTED))
 _SHARES = ("p_value", "p_adjusted")
 _OWN = "slice_value"  # the one text of a finding that a user's own notes give
 # Control characters, line and paragraph separators, what turns the direction of writing, halves of characters.
@@ -132,22 +134,23 @@ def _refuse_constant(name: str) -> Any:
 def _finding(row: Any, where: str, known_studies: frozenset[str], own_names: bool) -> Finding:
     if not isinstance(row, dict):
         raise ValueError(f"{where}: it is no object. {_FAULTY}")
-    for key in (*_OF_FINDING, *_ESTIMATE, *(f"published_{name}" for name in _PUBLISHED)):
-        if key not in row:
-            raise ValueError(f"{where}: {key!r} is missing. {_FAULTY}")
-    if len(row) != len(_KEYS):
+    if row.keys() != _KEYS:
+        for key in (*_OF_FINDING, *_ESTIMATE, *_PRINTED):
+            if key not in row:
+                raise ValueError(f"{where}: {key!r} is missing. {_FAULTY}")
         raise ValueError(f"{where}: it has {len(row)} keys, expected {len(_KEYS)}. {_FAULTY}")
     free = _OWN if own_names and isinstance(row[_OWN], str) else ""
-    texts = {name: row[name] if name == free else _text(row[name], f"{where}: {name!r}") for name in _TEXTS}
+    texts = _texts(row, _TEXTS, where, free)
     if texts["study"] not in known_studies:
         raise ValueError(f"{where}: 'study' is none that this version knows. Install the version that wrote it.")
     if texts["measure"] not in MEASURES:
         raise ValueError(f"{where}: 'measure' is none that this version knows. Install the version that wrote it.")
     if not isinstance(row["headline"], bool):
         raise ValueError(f"{where}: 'headline' is neither true nor false. {_FAULTY}")
-    printed = {name: _text(row[f"published_{name}"], f"{where}: 'published_{name}'") for name in _PUBLISHED}
+    told = _texts(row, _PRINTED, where)
+    printed = dict(zip(_PUBLISHED, told.values(), strict=True))
     published = Published(**printed) if any(printed.values()) else None
-    numbers = {name: _number(row[name], f"{where}: {name!r}") for name in _NUMBERS}
+    numbers = {name: _number(row[name], where, name) for name in _NUMBERS}
     more: dict[str, Any] = {**texts, **numbers, "headline": row["headline"]}
     return Finding(**more, estimate=_estimate(row, where), published=published)
 
@@ -155,17 +158,35 @@ def _finding(row: Any, where: str, known_studies: frozenset[str], own_names: boo
 def _estimate(row: Mapping[str, Any], where: str) -> Estimate:
     read: dict[str, Any] = {}
     for name, kind in _ESTIMATE.items():
-        place = f"{where}: {name!r}"
         if kind is str:
-            read[name] = _text(row[name], place)
+            read[name] = sys.intern(_text(row[name], f"{where}: {name!r}"))
         elif kind is int:
-            read[name] = _count(row[name], place)
+            read[name] = _count(row[name], f"{where}: {name!r}")
         else:
-            read[name] = _number(row[name], place)
+            read[name] = _number(row[name], where, name)
     for name in _SHARES:
         if not math.isnan(read[name]) and not 0 <= read[name] <= 1:
             raise ValueError(f"{where}: {name!r} is outside 0 to 1. {_FAULTY}")
     return Estimate(**read)
+
+
+def _texts(row: Mapping[str, Any], names: Sequence[str], where: str, free: str = "") -> dict[str, str]:
+    """The texts of a finding by name, each held once however many findings have it; ``free`` may be any text.
+
+    All are looked at together: a hundred runs have a million of them, and none of a run that is as it was written is
+    refused.
+    """
+    values = [row[name] for name in names]
+    looked = [value for name, value in zip(names, values, strict=True) if name != free]
+    try:
+        fine = not _UNSHOWN.search("".join(looked)) and max(map(len, looked)) <= MOST_CHARACTERS
+    except TypeError:  # one is no text
+        fine = False
+    if not fine:
+        for name in names:
+            if name != free:
+                _text(row[name], f"{where}: {name!r}")
+    return {name: sys.intern(value) for name, value in zip(names, values, strict=True)}
 
 
 def _text(value: Any, where: str, *, lines: bool = False) -> str:
@@ -185,10 +206,13 @@ def _count(value: Any, where: str) -> int:
     return value
 
 
-def _number(value: Any, where: str) -> float:
+def _number(value: Any, where: str, name: str = "") -> float:
     """A finite number as it is; null as NaN, which is how it was written."""
     if value is None:
         return math.nan
+    if type(value) is float and -1e300 <= value <= 1e300:
+        return value
+    where = f"{where}: {name!r}" if name else where
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300:
         raise ValueError(f"{where} is no finite number. {_FAULTY}")
     return float(value)
@@ -297,7 +321,9 @@ def rebuild_report(run: Run) -> Path:
     Raises:
         UsageError, ValueError: as ``read_results``.
     """
-    write_report(run, read_results(run))
+    results = read_results(run)
+    with writing(run.folder, held=is_credentialed(run.folder)):
+        write_report(run, results)
     return run.folder / REPORT
 
 
@@ -323,9 +349,9 @@ def write_figures(run: Run, folder: Path, *, style: str, kind: str) -> "list[tup
             f"{run.folder} has no figures: no headline gap has a margin, and no slice has values that differ. Its "
             f"numbers are in {FINDINGS_CSV} and its report."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    for one in figures:
-        write_whole(folder / f"{one.name}.{kind}", one.as_bytes(kind, style))
+    with writing(folder, held=is_credentialed(run.folder)):
+        for one in figures:
+            write_whole(folder / f"{one.name}.{kind}", one.as_bytes(kind, style))
     return [(folder / f"{one.name}.{kind}", one.caption) for one in figures]
 
 
@@ -343,6 +369,8 @@ def read_results(run: Run) -> Results:
         )
     from swapbias.audit.results import parse_results
 
+    if own_data(manifest) is not None:
+        notes_read()
     path = needed(run, FINDINGS_JSON)
     found = parse_results(path.read_bytes(), str(path), own_names=own_data(manifest) is not None)
     items = {study: scored_items(run, study) for study in dict.fromkeys(one.study for one in found)}
@@ -421,7 +449,7 @@ def _coverage(run: Run) -> pd.DataFrame:
     if not path.is_file():
         return pd.DataFrame()
     run.check(COVERAGE)
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table = pd.read_csv(path, dtype=str, keep_default_na=False).map(as_meant)
     if "in_vocabulary" not in table or not set(table["in_vocabulary"]) <= {"True", "False"}:
         raise ValueError(f"{path} has no column in_vocabulary of True and False. Write it again with --resume.")
     matched = table["matched"] == "True" if "matched" in table else False

@@ -19,6 +19,7 @@ from swapbias.files import (
     LOCK,
     SHA256,
     TEMPORARY,
+    as_csv,
     as_json,
     checksum,
     checksum_file,
@@ -28,6 +29,7 @@ from swapbias.files import (
     write_checked,
     write_whole,
 )
+from swapbias.privacy import FILE as MARK
 from swapbias.scorers import Progress, Say, Scorer
 from swapbias.studies import as_prompts, load_corpus, open_study, own_studies
 
@@ -60,7 +62,7 @@ class Run:
         """
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file, expected a folder. Choose another --out.")
-        if folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
+        if folder.exists() and not all(map(_is_left_over, folder.iterdir())):
             hint = f"Go on with --resume {folder}, or choose" if (folder / MANIFEST).exists() else "Choose"
             raise UsageError(f"{folder} is not empty. {hint} another --out.")
         existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
@@ -77,6 +79,7 @@ class Run:
         cls.check_new(folder)
         (folder / "items").mkdir(parents=True, exist_ok=True)
         run = cls(folder)
+        run.sweep()
         run.write_manifest(manifest)
         return run
 
@@ -197,8 +200,8 @@ class Run:
         self.write(name, (text + "\n").encode())
 
     def write_csv(self, name: str, table: "pd.DataFrame") -> None:
-        """A CSV file; NaN becomes an empty cell."""
-        self.write(name, table.to_csv(index=False, lineterminator="\n").encode())
+        """A CSV file (see ``as_csv``)."""
+        self.write(name, as_csv(table))
 
     def write_parquet(self, name: str, table: "pd.DataFrame") -> None:
         """A Parquet file."""
@@ -221,6 +224,13 @@ class Run:
             return None
         self.check(f"{ITEMS}/{study}.parquet")
         return pq.read_table(path).to_pandas()
+
+
+def _is_left_over(path: Path) -> bool:
+    """What a process that was killed before its first whole file may leave: such a folder is as good as empty."""
+    if path.is_dir():
+        return path.name == "items" and not any(path.iterdir())
+    return path.name in (LOCK, MARK) or (path.name.startswith(".") and path.name.endswith(TEMPORARY))
 
 
 class Parts:

@@ -1,22 +1,31 @@
-"""Several models in one folder: a run for each, which can be resumed alone, and one comparison of them."""
+"""Many models in one folder: a run for each, which can be resumed alone, and one comparison of them."""
 
+import errno
+import gc
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from swapbias.audit.audit import check_code, resume, start
-from swapbias.audit.compare import compare_runs, read_run, write_comparison
-from swapbias.audit.plan import Settings
-from swapbias.audit.run import MANIFEST, Run
+from swapbias.audit.audit import check_code, resume, start, told_model
+from swapbias.audit.compare import Compared, compare_runs, read_run, write_comparison
+from swapbias.audit.plan import Settings, access_of, with_access
+from swapbias.audit.run import MANIFEST, STUDIES, Run
 from swapbias.errors import UsageError
-from swapbias.files import locked
-from swapbias.scorers import Bar, Say, short_name
+from swapbias.privacy import is_credentialed, told, writing
+from swapbias.scorers import Bar, Progress, Say, short_name
+from swapbias.scorers.notes import NoteOptions
+from swapbias.studies import open_study, own_studies
 from swapbias.workers import LOCAL, Engine
 
 MODELS = "models.json"  # names the models and their folders, with the settings of all
+FAILED = "failed.json"  # why, by model, of those that failed last
 COMPARISON = "comparison"
+_BARS = 10  # models whose studies have bars of their own; of more there is one bar over all models
+_WEIGHTS = (".safetensors", ".bin", ".joblib", ".skops", ".pt")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # what no other model would fare better with
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +34,58 @@ class Several:
 
     Attributes:
         folder: holds a run for each model, and the comparison in ``comparison``.
-        runs: the finished runs by model.
+        runs: the finished runs by model, in the order in which the models were named.
         failed: why, by model, of those that could not be audited.
+        compared: what stands in ``comparison``; None where fewer than two runs have an experiment in common.
     """
 
     folder: Path
     runs: Mapping[str, Run]
     failed: Mapping[str, str]
+    compared: Compared | None = None
+
+
+def read_models(path: Path) -> dict[str, str]:
+    """The models that a file lists, one a line, each with the name of its run: blank where the line gives none.
+
+    A line is a model as ``swapbias audit`` takes it, or ``NAME=PATH``; what follows ``#`` (at the beginning, or after
+    a blank) is a comment. Folders and files are found beside the file.
+
+    Raises:
+        UsageError: no model, one that stands twice, or a name that cannot be a folder's.
+        ValueError: it is no text. OSError: it cannot be read.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8. Save it as a text file with a model a line.") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        entry = "" if line.lstrip().startswith("#") else line.partition(" #")[0].strip()
+        if not entry:
+            continue
+        name, model = _named(entry, path.parent)
+        if model in found or (name and name in found.values()):
+            raise UsageError(f"{path}, line {number}: {entry} stands twice. Name each model and run once.")
+        if name and (_as_folder(name) != name or name in (COMPARISON, STUDIES)):
+            raise UsageError(f"{path}, line {number}: {name!r} cannot name a run: use letters, digits, - _ .")
+        found[model] = name
+    if not found:
+        raise UsageError(f"{path} lists no model. Write one a line.")
+    return found
+
+
+def _named(entry: str, beside: Path) -> tuple[str, str]:
+    """Name, or blank, and model of a line; a place that there is may have a ``=`` in it."""
+    name, equals, model = entry.partition("=")
+    if not equals or (beside / entry).exists():
+        name, model = "", entry
+    place = beside / model.strip()
+    return name.strip(), str(place.resolve()) if place.exists() else model.strip()
 
 
 def audit_several(
-    models: Sequence[str],
+    models: Sequence[str] | Mapping[str, str],
     settings: Settings,
     folder: Path,
     *,
@@ -46,24 +96,31 @@ def audit_several(
 ) -> Several:
     """Audit each model into a run of its own below the folder, and compare them there.
 
-    A model that cannot be audited is named and does not stop the others.
+    The largest is audited first, where sizes are known: what does not fit a machine is known early. Each is loaded
+    once and let go before the next. A model that cannot be audited is named and does not stop the others.
 
     Args:
-        models: two or more, as ``Settings.model`` names one; each once.
+        models: two or more, as ``Settings.model`` names one, each once; by model the name of its run, where there are
+            names.
         settings: of all; its own model is not read.
         folder: new or empty.
         say, bar, cache, engine: as of ``start``.
 
     Raises:
-        UsageError, OSError: fewer than two different models, or a folder that cannot be written.
+        UsageError, OSError: fewer than two different models, or a folder that cannot be written, also while it runs.
     """
     if len(set(models)) < max(2, len(models)):
         raise UsageError(f"Models {', '.join(models)}: expected two or more, each once. Name others, or drop some.")
     Run.check_new(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    Run(folder).write_json(MODELS, {"models": _folders(models), "settings": settings.saved()})
-    allowed = settings.load.allow_pickle
-    return _work(folder, say=say, bar=bar, cache=cache, trust=True, allow_pickle=allowed, engine=engine)
+    named = models if isinstance(models, Mapping) else dict.fromkeys(models, "")
+    with _alone(folder, settings):
+        Run.check_new(folder)  # another process may have been first
+        run = Run(folder)
+        own = run.keep_studies([one.partition(":")[0] for one in settings.studies])
+        kept = {"own_studies": own} if own else {}
+        run.write_json(MODELS, {"models": _folders(named), "settings": settings.saved(), **kept})
+    more: Any = {"allow_pickle": settings.load.allow_pickle, "access": access_of(settings)}
+    return _work(folder, say=say, bar=bar, cache=cache, trust=True, engine=engine, **more)
 
 
 def resume_several(
@@ -74,14 +131,24 @@ def resume_several(
     cache: bool = False,
     trust: bool = False,
     allow_pickle: bool = False,
+    access: Mapping[str, Any] | None = None,
     engine: Engine = LOCAL,
 ) -> Several:
     """Go on with an audit of several models: finished runs stay, others go on, failed models are tried again.
 
     Raises:
-        UsageError, ValueError: the folder holds no such audit.
+        UsageError, ValueError: the folder holds no such audit. OSError: as ``audit_several``.
     """
-    return _work(folder, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allow_pickle, engine=engine)
+    more: Any = {"allow_pickle": allow_pickle, "access": access or {}}
+    return _work(folder, say=say, bar=bar, cache=cache, trust=trust, engine=engine, **more)
+
+
+def _alone(folder: Path, settings: Settings) -> AbstractContextManager[None]:
+    """The folder for this process alone, marked where the notes that all models read are credentialed."""
+    data = settings.of(NoteOptions).data
+    held = is_credentialed(folder) or (data is not None and is_credentialed(Path(data)))
+    then = f"Wait until it ends, or stop it and go on with swapbias audit --resume {folder}."
+    return writing(folder, held=held, then=then)
 
 
 def is_several(folder: Path) -> bool:
@@ -89,67 +156,204 @@ def is_several(folder: Path) -> bool:
     return (folder / MODELS).is_file()
 
 
-def _folders(models: Sequence[str]) -> dict[str, str]:
-    """A folder for each model, by its short name; those of one name get a number."""
+def audit_one(
+    model: str,
+    settings: Mapping[str, Any],
+    folder: str,
+    *,
+    cache: bool = False,
+    trust: bool = False,
+    allow_pickle: bool = False,
+    access: Mapping[str, Any] | None = None,
+    engine: Engine = LOCAL,
+    say: Say | None = None,
+    bar: Bar | None = None,
+) -> str:
+    """Audit one of several models, or go on with its run: the piece of work that is handed out.
+
+    All but ``say`` and ``bar`` is plain JSON, and all that comes of it is on disk, so that any process that sees the
+    folder can do it, and do it again: a finished run stays as it is.
+
+    Args:
+        model: as ``Settings.model`` names it.
+        settings: of all models, as ``Settings.saved`` writes them.
+        folder: of this model's run; own studies lie beside it.
+        cache: take from and add to the scores that other audits keep.
+        trust, allow_pickle, access, engine: as of ``resume``.
+        say, bar: as of ``start``; None: nothing is shown.
+
+    Returns:
+        Why the model failed, in one sentence; blank where its run is complete.
+
+    Raises:
+        OSError: the disk is full or cannot be written: no other model would fare better.
+    """
+    place = Path(folder)
+    how: dict[str, Any] = {
+        "say": say or (lambda sentence: None),
+        "bar": bar or _no_bar,
+        "cache": cache,
+        "engine": engine,
+    }
+    try:
+        if (place / MANIFEST).is_file():
+            if not _finished(place):
+                resume(place, **how, trust=trust, allow_pickle=allow_pickle, access=access)
+            return ""
+        _open_studies(place.parent)
+        mine = Settings.from_manifest(settings)
+        mine = replace(mine, model=model, load=replace(mine.load, allow_pickle=allow_pickle))
+        mine = with_access(mine, access or {})
+        check_code(str(place.parent), mine, None, trust=trust)  # the list of models may be anybody's
+        start(mine, place, **how)
+    except (ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise
+        return " ".join(told(error).split())
+    except Exception as error:  # noqa: BLE001 - one of a thousand models may break in any way, and the others go on
+        return f"{type(error).__name__}. Audit it alone to see more."
+    finally:
+        gc.collect()  # models hold themselves in circles, and the next one needs the room
+    return ""
+
+
+def handed_out(folder: Path) -> Iterator[tuple[str, str]]:
+    """The models that are not finished yet and the folders of their runs, the largest first where sizes are known.
+
+    Sizes are those of the weights in local folders; the others follow in the order in which they were named.
+    """
+    models = _read(folder)[0]
+    todo = [(model, folder / name) for model, name in models.items() if not _finished(folder / name)]
+    for model, place in sorted(todo, key=lambda one: -_bytes(one[0])):
+        yield model, str(place)
+
+
+def _finished(place: Path) -> bool:
+    """Whether a run is complete; one whose manifest cannot be read is not."""
+    try:
+        return (place / MANIFEST).is_file() and bool(Run(place).manifest()["status"] == "complete")
+    except ValueError:
+        return False
+
+
+def _bytes(model: str) -> int:
+    """The size of the weights of a model in a local folder; 0 where that is not known."""
+    place = Path(model)
+    if not place.is_dir():
+        return 0
+    return sum(path.stat().st_size for path in place.iterdir() if path.suffix in _WEIGHTS)
+
+
+def _as_folder(name: str) -> str:
+    return "".join(one if one.isalnum() or one in "-._" else "-" for one in name).strip(".") or "model"
+
+
+def _folders(models: Mapping[str, str]) -> dict[str, str]:
+    """A folder for each model, by its own name or its short one; those of one name get a number."""
     named: dict[str, str] = {}
-    for model in models:
-        safe = (
-            "".join(one if one.isalnum() or one in "-._" else "-" for one in short_name(model)).strip(".") or "model"
-        )
-        taken = {*named.values(), COMPARISON}
-        named[model] = next(
-            name for number in range(1, len(models) + 2)
-            if (name := safe if number == 1 else f"{safe}-{number}") not in taken
-        )  # fmt: skip
+    taken = {*filter(None, models.values()), COMPARISON, STUDIES}
+    times: dict[str, int] = {}
+    for model, own in models.items():
+        name = safe = own or _as_folder(short_name(model))
+        while not own and name in taken:
+            times[safe] = times.get(safe, 1) + 1
+            name = f"{safe}-{times[safe]}"
+        taken.add(name)
+        named[model] = name
     return named
 
 
 def _work(
-    folder: Path, *, say: Say, bar: Bar, cache: bool, trust: bool, allow_pickle: bool, engine: Engine
+    folder: Path,
+    *,
+    say: Say,
+    bar: Bar,
+    cache: bool,
+    trust: bool,
+    allow_pickle: bool,
+    access: Mapping[str, Any],
+    engine: Engine,
 ) -> Several:
-    models, settings = _read(folder)
-    settings = replace(settings, load=replace(settings.load, allow_pickle=allow_pickle))
-    runs: dict[str, Run] = {}
+    models, settings, _ = _read(folder)
     failed: dict[str, str] = {}
-    with locked(folder):
-        for model, name in models.items():
-            place = folder / name
-            try:
-                if (place / MANIFEST).is_file() and Run(place).manifest()["status"] == "complete":
-                    runs[model] = Run(place)
-                elif (place / MANIFEST).is_file():
-                    allowed: Any = {"trust": trust, "allow_pickle": allow_pickle}
-                    runs[model] = resume(place, say=say, bar=bar, cache=cache, engine=engine, **allowed)[0]
-                else:
-                    mine = replace(settings, model=model)
-                    check_code(str(folder), mine, None, trust=trust)  # the list of models may be anybody's
-                    runs[model] = start(mine, place, say=say, bar=bar, cache=cache, engine=engine)[0]
-            except (ValueError, OSError) as error:
-                failed[model] = " ".join(str(error).split())
-                say(f"{short_name(model)} failed: {failed[model]}")
-        if len(runs) > 1:
-            _compare(folder, list(runs.values()), say)
-    return Several(folder, runs, failed)
+    with _alone(folder, Settings.from_manifest(settings)):
+        _open_studies(folder)
+        todo = list(handed_out(folder))
+        overall = bar("models", len(models)) if len(models) > _BARS else None
+        if overall:
+            overall(len(models) - len(todo))
+        for number, (model, place) in enumerate(todo, start=len(models) - len(todo) + 1):
+            place_in = f"model {number:,} of {len(models):,}"
+            say(f"{place_in[0].upper()}{place_in[1:]}: {short_name(model)}.")
+            shown: dict[str, Any] = {"say": _without(told_model(model), say), "bar": _titled(place_in, bar)}
+            if overall:
+                shown["bar"] = _no_bar
+            allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle, "access": access}
+            allowed["engine"] = engine
+            if why := audit_one(model, settings, place, **allowed, **shown):
+                failed[model] = why
+                say(f"{short_name(model)} failed: {why}")
+            if overall:
+                overall(1)
+        runs = {model: Run(folder / name) for model, name in models.items() if model not in failed}
+        _keep_failed(folder, failed)
+        compared = _compare(folder, list(runs.values()), say) if len(runs) > 1 else None
+    return Several(folder, runs, failed, compared)
 
 
-def _compare(folder: Path, runs: Sequence[Run], say: Say) -> None:
+def _no_bar(title: str, total: int) -> Progress:
+    return lambda done: None
+
+
+def _titled(place: str, bar: Bar) -> Bar:
+    return lambda title, total: bar(f"{place}, {title}", total)
+
+
+def _without(known: str, say: Say) -> Say:
+    """Says all but a sentence that is said already."""
+    return lambda sentence: None if sentence == known else say(sentence)
+
+
+def _keep_failed(folder: Path, failed: Mapping[str, str]) -> None:
+    if failed:
+        Run(folder).write_json(FAILED, failed)
+    else:
+        (folder / FAILED).unlink(missing_ok=True)
+
+
+def _compare(folder: Path, runs: Sequence[Run], say: Say) -> Compared | None:
     try:
         compared = compare_runs([read_run(one.folder) for one in runs])
     except UsageError as error:
         say(f"No comparison: {error}")
-        return
+        return None
     for sentence in compared.left_out:
         say(sentence)
     write_comparison(folder / COMPARISON, compared)
+    return compared
 
 
-def _read(folder: Path) -> tuple[dict[str, str], Settings]:
-    """Models with their folders, and the settings of all."""
+def _open_studies(folder: Path) -> None:
+    """Make the user's own studies known, from the copies beside the runs, where this process does not know them."""
+    own = _read(folder)[2] if is_several(folder) else {}
+    for name, origin in own.items():
+        if name not in own_studies():
+            open_study(folder / STUDIES / name, origin="" if origin == "local" else origin)
+
+
+def _read(folder: Path) -> tuple[dict[str, str], dict[str, Any], dict[str, str]]:
+    """Models with their folders, the settings of all, and the user's own studies with their origins.
+
+    Raises:
+        ValueError: the file is not what ``audit_several`` writes.
+    """
     try:
         read: Any = json.loads((folder / MODELS).read_text(encoding="utf-8"))
         models = {str(model): str(name) for model, name in read["models"].items()}
-        if any(Path(name).name != name or name in (".", "..") for name in models.values()):
+        own = {str(name): str(origin) for name, origin in read.get("own_studies", {}).items()}
+        if any(Path(name).name != name or name in ("", ".", "..") for name in (*models.values(), *own)):
             raise ValueError("a run outside of the folder")
-        return models, Settings.from_manifest(read["settings"])
+        Settings.from_manifest(read["settings"])
+        return models, read["settings"], own
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{folder / MODELS} cannot be read ({error}). Start a new audit.") from error

@@ -21,13 +21,17 @@ from swapbias.audit.results import FINDINGS_JSON, Results, as_public, parse_mani
 from swapbias.audit.run import MANIFEST, Run
 from swapbias.errors import UsageError, need_audit_extra
 from swapbias.findings import headlines
-from swapbias.privacy import own_data, public_model
+from swapbias.privacy import is_credentialed, own_data, public_model
 from swapbias.report import ListedRun, Page, render, render_comparison, render_runs, shown
 
 HERE = "127.0.0.1"
 DEEPEST = 3  # folders below the one that is served
 MOST_RUNS = 2_000
 MOST_ADDRESS = 64 * 2**10  # characters: a thousand ticked runs fit
+_HELD = (
+    "It is made of credentialed clinical notes, and every account of this machine could read it here. Open its "
+    "report.html, or compare such runs with swapbias compare RUN RUN --out DIR."
+)
 _KEPT = 8  # pages that are not made again
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -129,6 +133,8 @@ def _listed(key: str, place: Path, folder: Path) -> ListedRun:
     try:
         content = (place / MANIFEST).read_bytes()
         manifest = parse_manifest(content, MANIFEST)
+        if is_credentialed(place):
+            return ListedRun(key, name, trouble=_HELD)
         if manifest["status"] != "complete":
             return ListedRun(key, name, trouble="It is not complete: go on with swapbias audit --resume.")
         Run(place).open_studies()
@@ -147,10 +153,21 @@ def _listed(key: str, place: Path, folder: Path) -> ListedRun:
     )
 
 
+def _refuse_held(place: Path) -> None:
+    """Every account of this machine can ask a port: what is made of credentialed notes is its user's alone.
+
+    Raises:
+        UsageError: the run is made of such notes.
+    """
+    if is_credentialed(place):
+        raise UsageError(_HELD)
+
+
 def _report(place: Path) -> str:
     """A run's report, made of what it holds; a file of that name is not looked at."""
     from jinja2 import TemplateError
 
+    _refuse_held(place)
     try:
         read: Results = as_public(read_results(Run.open(place)))
         return render(Page(read.manifest, read.found, read.items, [], read.coverage))
@@ -159,6 +176,8 @@ def _report(place: Path) -> str:
 
 
 def _comparison(*places: Path) -> str:
+    for one in places:
+        _refuse_held(one)
     return render_comparison(comparison_page(compare_runs([read_run(one) for one in places])))
 
 

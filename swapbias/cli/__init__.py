@@ -2,9 +2,9 @@
 
 import gc
 import sys
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import wraps
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -22,10 +22,11 @@ from swapbias.cli.lexicon import lexicon
 from swapbias.cli.share import export, figures, report, share
 from swapbias.cli.study import study
 from swapbias.cli.swap import swap
-from swapbias.cli.terminal import AsJson, err, out, print_json, print_reproduced
+from swapbias.cli.terminal import AsJson, err, out, print_json, print_reproduced, stoppable
 from swapbias.cli.train import train
 from swapbias.cli.view import view
 from swapbias.errors import UsageError, extras_named
+from swapbias.privacy import forget_notes, told, told_trace
 
 app = typer.Typer(
     add_completion=False,
@@ -50,6 +51,16 @@ app.command("export")(export)
 app.command("compare")(compare)
 app.command("view")(view)
 
+
+def _end_with_a_sentence(command: Callable[..., None]) -> Callable[..., None]:
+    @wraps(command)
+    def run(*arguments: object, **options: object) -> None:
+        with stoppable(lambda: "Stopped. The same command begins anew."):
+            command(*arguments, **options)
+
+    return run
+
+
 # Torch and transformers bring a million objects that stay: by Python's own threshold (700) a fifth of an audit's
 # start goes by in looking for garbage among them.
 _COLLECT_AFTER = 100_000
@@ -60,29 +71,28 @@ Names = Annotated[list[str] | None, typer.Argument(show_default=False)]
 def main() -> NoReturn:
     """Run the command; trouble becomes one sentence and exit code 2 (usage) or 1."""
     gc.set_threshold(_COLLECT_AFTER)
+    forget_notes()
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         with extras_named():
             app(arguments, prog_name="swapbias", standalone_mode=True)
     except UsageError as error:
-        _fail(str(error), 2, debug)
+        _fail(str(error), 2, error, debug)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or error}. Check the place and its free space.", 1, debug)
+        _fail(f"{where}{error.strerror or told(error)}. Check the place and its free space.", 1, error, debug)
     except ValueError as error:
-        _fail(str(error), 1, debug)
-    except KeyboardInterrupt:
-        told = "Stopped. What was scored is kept: go on with swapbias audit --resume DIR"
-        _fail(f"{told} (of a chat model: or end with the trials that are there, --conclude).", 130, debug)
+        _fail(told(error), 1, error, debug)
     except Exception as error:  # noqa: BLE001 - the last resort before a traceback
-        _fail(f"{type(error).__name__}: {error}. This is a fault of swapbias: see it with --debug.", 1, debug)
+        said = "" if told(error).startswith(type(error).__name__) else f"{type(error).__name__}: "
+        _fail(f"{said}{told(error)}. This is a fault of swapbias: see it with --debug.", 1, error, debug)
     sys.exit(0)
 
 
-def _fail(sentence: str, code: int, debug: bool) -> NoReturn:
+def _fail(sentence: str, code: int, error: Exception, debug: bool) -> NoReturn:
     if debug:
-        traceback.print_exc()
+        sys.stderr.write(told_trace(error))
     err.print(f"swapbias: {' '.join(sentence.split())}", soft_wrap=True, markup=False)
     sys.exit(code)
 
@@ -154,12 +164,19 @@ def build(
     ] = None,
 ) -> None:
     """Write corpora as folders that datasets.load_dataset reads."""
-    from swapbias.hub import corpora as building
     from swapbias.studies import corpora, load_corpus
 
     names = corpora_ or [name for name in corpora() if data is None or load_corpus(name).local]
     for name in names:
         load_corpus(name)  # an unknown name is refused before anything is written
+    with stoppable(lambda: f"Stopped. Corpora that are whole stay in {folder}: the same command builds all."):
+        _build(names, folder, data)
+    out.print(f"Built in {folder}", soft_wrap=True, markup=False)
+
+
+def _build(names: Sequence[str], folder: Path, data: Path | None) -> None:
+    from swapbias.hub import corpora as building
+
     for name in names:
         left_out: dict[str, list[str]] = {}
         for built in building.build(name, folder, data=data):
@@ -169,7 +186,6 @@ def build(
                 out.print(f"{name} {built.config}: {built.rows} rows", soft_wrap=True, markup=False)
         for reason, configs in left_out.items():
             out.print(f"{name} {', '.join(configs)}: left out: {reason}", soft_wrap=True, markup=False)
-    out.print(f"Built in {folder}", soft_wrap=True, markup=False)
 
 
 @app.command()
@@ -202,3 +218,8 @@ _NOTHING_AT_HAND = (
     "No released output is at hand, so nothing was recomputed. Go online, where the files of the pinned commits are "
     "fetched, or set SWAPBIAS_UPSTREAM to a folder that holds them as OWNER/REPOSITORY/PATH; --all names each."
 )
+
+
+for _group in (app, *(one.typer_instance for one in app.registered_groups)):
+    for _command in _group.registered_commands if _group else ():
+        _command.callback = _command.callback and _end_with_a_sentence(_command.callback)

@@ -1,9 +1,10 @@
 """swapbias audit: from a model to a report."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
 import typer
@@ -21,6 +22,7 @@ from swapbias.cli.terminal import (
     progress,
     say,
     split_commas,
+    stoppable,
 )
 from swapbias.errors import UsageError
 from swapbias.scorers import LoadOptions, kinds, model_kinds, settable
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
     from swapbias.findings import Finding
 
 # Anything else is taken from the run.
-_WITH_RESUME = ("resume", "conclude", "no_cache", "allow_pickle", "trust", "as_json", *ENGINE_OPTIONS)
+_ACCESS = ("api_key_env", "plain_http")  # what no manifest says
+_WITH_RESUME = ("resume", "conclude", "no_cache", "allow_pickle", "trust", "as_json", *_ACCESS, *ENGINE_OPTIONS)
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")  # anything else is taken from the file
+_MOST_SHOWN = 20  # models whose numbers and reports a terminal lists; of more it names the folder
 _MODEL, _STUDIES, _OUTPUT = "Model", "Studies", "Output"  # panels of the help
 _PANELS = {"load": _MODEL, "chat": "Chat models", "notes": "Clinical notes"}
 
@@ -43,6 +47,16 @@ Model = Annotated[
         show_default=False,
         help="Hub ids (OWNER/NAME[@REVISION]), folders, vader or module:function; an audit.toml or manifest.json; "
         "none: calibration.",
+    ),
+]
+ModelList = Annotated[
+    Path | None,
+    typer.Option(
+        "--models",
+        metavar="FILE",
+        help="A file with a model a line, or NAME=PATH; # begins a comment.",
+        show_default=False,
+        rich_help_panel=_MODEL,
     ),
 ]
 Studies = Annotated[
@@ -138,6 +152,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 def audit(
     context: typer.Context,
     models: Model = None,
+    model_list: ModelList = None,
     study: Studies = None,
     kind: KindName = None,
     revision: Revision = None,
@@ -189,7 +204,7 @@ def audit(
         bool,
         typer.Option(
             "--trust",
-            help="With --resume or a manifest: run the Python function or pickle that it names.",
+            help="With --resume, a manifest, audit.toml or --models: run the Python code or pickle it names.",
             rich_help_panel=_OUTPUT,
         ),
     ] = False,
@@ -209,32 +224,51 @@ def audit(
     from swapbias.audit import settings_of
 
     given = [name for name in context.params if _was_given(context, name)]
+    access = {name: options[name] for name in _ACCESS if name in given}
     where = Engine(name=engine, address=address, workers=workers, gpus=gpus_per_worker, spill=spill)
     where.check()
     if resume:
         _check_alone(given, _WITH_RESUME, "--resume takes everything from the run")
-        may = {"trust": trust, "allow_pickle": options["allow_pickle"]}
-        _go_on(resume, as_json, conclude=conclude, cache=not no_cache, engine=where, **may)
+        may = {"trust": trust, "allow_pickle": options["allow_pickle"], "access": access, "engine": where}
+        _go_on(resume, as_json, conclude=conclude, cache=not no_cache, **may)
         return
     if conclude:
         raise UsageError("--conclude ends a run that was stopped, and none is given. Add --resume RUN.")
-    named: list[str] = []
+    named: dict[str, str] = {}  # the name of its run by model, blank where it has none
     settings, repeated = None, None
+    listed = _listed(model_list, models) if model_list else {}
     if models and len(models) == 1 and Path(models[0]).suffix in (".toml", ".json") and Path(models[0]).is_file():
-        from swapbias.audit import read_request
+        from swapbias.audit import read_request, with_access
 
         _check_alone(given, _WITH_FILE, f"{models[0]} says what is audited and how")
-        named, settings, repeated = read_request(Path(models[0]))
-        allowed = replace(settings.load, allow_pickle=settings.load.allow_pickle or options["allow_pickle"])
-        settings = replace(settings, load=allowed)
-    if trust and repeated is None:
-        raise UsageError("--trust is for the code that a run names, and no --resume or manifest is given. Drop it.")
+        file = models[0]
+        models, settings, repeated = read_request(Path(file))
+        named = _each_once(models)
+        allowed = replace(settings.load, allow_pickle=options["allow_pickle"])
+        settings = with_access(replace(settings, load=allowed), access)
+        if repeated is None and not dry_run:
+            _check_named(file, named, settings, trust=trust)
+        settings = replace(settings, load=replace(allowed, allow_pickle=trust or allowed.allow_pickle))
+    elif trust and not listed:
+        raise UsageError(
+            "--trust is for the code that a run or a file names, and no --resume, manifest, audit.toml or --models "
+            "is given. Drop it."
+        )
     if settings is None:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
         asked = _asked(study, prompts, reference, group, lexicon)
-        _one_revision(models, revision)
-        each = [settings_of(one, asked, options, revision=revision, **more) for one in models or (None,)]
-        named, settings = [one.model for one in each if one.model], each[0]
+        every = [*(models or ()), *listed]
+        _one_revision(every, revision)
+        each = [settings_of(one, asked, options, revision=revision, **more) for one in every or (None,)]
+        named = _each_once([one.model for one in each if one.model])
+        for chosen, told in zip(each, every, strict=False):
+            named |= {chosen.model: listed[told]} if chosen.model and listed.get(told) else {}
+        settings = each[0]
+        if listed and not dry_run:
+            theirs = [one.model for one, told in zip(each, every, strict=False) if one.model and told in listed]
+            _check_named(str(model_list), theirs, settings, trust=trust)
+            allowed = replace(settings.load, allow_pickle=trust or settings.load.allow_pickle)
+            settings = replace(settings, load=allowed)
     if dry_run:
         for one in named or (None,):
             _tell(replace(settings, model=one))
@@ -244,9 +278,41 @@ def audit(
         _audit_one(settings, folder, as_json, cache=not no_cache, repeated=repeated, trust=trust, engine=where)
 
 
+def _check_named(file: str, models: Iterable[str], settings: "Settings", *, trust: bool) -> None:
+    """A file of settings may be anybody's: code that it names runs only where the user says so."""
+    from swapbias.audit import check_code
+
+    for one in list(models) or (None,):
+        check_code(file, replace(settings, model=one), None, trust=trust)
+
+
+def _listed(path: Path, models: Sequence[str] | None) -> dict[str, str]:
+    """The models of a file, with the names of their runs."""
+    from swapbias.audit import read_models
+
+    if models and Path(models[0]).suffix in (".toml", ".json"):
+        raise UsageError(f"{models[0]} says what is audited and how, and --models is given. Drop one of them.")
+    return read_models(path)
+
+
+def _each_once(models: Sequence[str]) -> dict[str, str]:
+    """Models without names of runs.
+
+    Raises:
+        UsageError: one is named twice.
+    """
+    found: dict[str, str] = {}
+    for one in models:
+        if one in found:
+            raise UsageError(f"{one} is named twice, expected each model once. Drop one of them.")
+        found[one] = ""
+    return found
+
+
 def _check_alone(given: Sequence[str], allowed: Sequence[str], why: str) -> None:
     """Refuse options beside what says everything already."""
-    others = ["MODEL" if name == "models" else name for name in given if name not in allowed]
+    told = {"models": "MODEL", "model_list": "--models"}
+    others = [told.get(name, name) for name in given if name not in allowed]
     if others:
         raise UsageError(f"{why}, and {', '.join(others)} is given. Drop the others.")
 
@@ -266,31 +332,36 @@ def _audit_one(
     if repeated is not None:
         check_code("The manifest", settings, repeated.get("models"), trust=trust)
     place = folder or default_folder(settings)
-    with progress() as bar:
+    with stoppable(lambda: _stopped(place)), progress() as bar:
         run, found = start(settings, place, say=say, bar=bar, cache=cache, expected=repeated, engine=engine)
     _show(run, found, as_json)
 
 
 def _audit_several(
-    models: Sequence[str], settings: "Settings", folder: Path | None, as_json: bool, *, cache: bool, engine: Engine
+    models: Mapping[str, str],
+    settings: "Settings",
+    folder: Path | None,
+    as_json: bool,
+    *,
+    cache: bool,
+    engine: Engine,
 ) -> None:
     from swapbias.audit import audit_several, default_folder
 
     place = folder or default_folder(replace(settings, model=f"{len(models)}-models"))
-    with progress() as bar:
+    with stoppable(lambda: _stopped(place)), progress() as bar:
         done = audit_several(models, settings, place, say=say, bar=bar, cache=cache, engine=engine)
     _show_several(done, as_json)
 
 
-def _go_on(
-    folder: Path, as_json: bool, *, conclude: bool, cache: bool, trust: bool, allow_pickle: bool, engine: Engine
-) -> None:
+def _go_on(folder: Path, as_json: bool, *, conclude: bool, cache: bool, **may: Any) -> None:
+    """Go on with a run, or the runs of several models; ``may`` is what the user lets it do, and where."""
     from swapbias.audit import is_several, resume as go_on, resume_several
 
-    allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle, "engine": engine}
+    allowed: dict[str, Any] = {"cache": cache, **may}
     if conclude and is_several(folder):
         raise UsageError(f"{folder} holds runs of several models, and --conclude ends one. Name the folder of a run.")
-    with progress() as bar:
+    with stoppable(lambda: _stopped(folder)), progress() as bar:
         if is_several(folder):
             done = resume_several(folder, say=say, bar=bar, **allowed)
         else:
@@ -299,6 +370,17 @@ def _go_on(
         _show_several(done, as_json)
     else:
         _show(run, found, as_json)
+
+
+def _stopped(folder: Path) -> str:
+    """What a stopped audit says: what is kept, where, and how to go on."""
+    from swapbias.audit import MANIFEST, Run, is_several
+
+    if not is_several(folder) and not (folder / MANIFEST).is_file():
+        return f"Stopped before anything was scored: nothing is kept in {folder}. The same command begins anew."
+    told = f"Stopped. What was scored is kept in {folder}: go on with swapbias audit --resume {quote(str(folder))}"
+    chat = not is_several(folder) and Run(folder).manifest()["settings"].get("chat")
+    return f"{told}{', or end with the trials that are there: add --conclude' if chat else ''}."
 
 
 def _show(run: "Run", found: "Sequence[Finding]", as_json: bool) -> None:
@@ -322,28 +404,27 @@ def _show(run: "Run", found: "Sequence[Finding]", as_json: bool) -> None:
 
 def _show_several(done: "Several", as_json: bool) -> None:
     """The comparison, a report for each model, and those that failed: exit 1 where any did."""
-    from swapbias.audit import compare_runs, read_run
     from swapbias.cli.compare import comparison_record, print_comparison, said
 
-    runs = [read_run(one.folder) for one in done.runs.values()]
-    try:
-        compared = compare_runs(runs) if len(runs) > 1 else None
-    except UsageError:  # said already
-        compared = None
+    compared = done.compared
     reports = {model: str(run.folder / "report.html") for model, run in done.runs.items()}
     if as_json:
-        told = comparison_record(compared) if compared else {}
-        print_json({"folder": str(done.folder), "reports": reports, "failed": done.failed, "comparison": told})
+        record = comparison_record(compared) if compared else {}
+        print_json({"folder": str(done.folder), "reports": reports, "failed": done.failed, "comparison": record})
     else:
-        if compared:
+        if compared and len(reports) <= _MOST_SHOWN:
             print_comparison(out, compared.comparison, compared.differences, compared.left_out, said(compared))
+        if compared:
             out.print(f"Comparison: {done.folder / 'comparison' / 'report.html'}", soft_wrap=True, markup=False)
-        for path in reports.values():
+        for path in reports.values() if len(reports) <= _MOST_SHOWN else ():
             out.print(f"Report: {path}", soft_wrap=True, markup=False)
+        if len(reports) > _MOST_SHOWN:
+            out.print(f"Reports: {len(reports):,} folders in {done.folder}", soft_wrap=True, markup=False)
         for model, why in done.failed.items():
             out.print(f"Failed: {model}: {why}", soft_wrap=True, markup=False)
     if done.failed:
-        say(f"{len(done.failed)} of {len(done.failed) + len(runs)} models failed. Try them again with --resume.")
+        told = f"{len(done.failed):,} of {len(done.failed) + len(reports):,} models failed"
+        say(f"{told}. Try them again with: swapbias audit --resume {done.folder}")
         raise typer.Exit(1)
 
 
@@ -382,15 +463,14 @@ def _asked(
     study: list[str] | None, prompts: Path | None, reference: str, group: str, lexicon: Path | None
 ) -> list[str]:
     """The names of the studies that are asked for; those of the user's own are opened."""
-    from swapbias.hub import study_name
-    from swapbias.studies import open_study
+    from swapbias.hub import own_study, study_name
 
     named = [study_name(one) for one in split_commas(study)]
     if prompts is None:
         if reference or group or lexicon:
             raise UsageError("--reference, --group and --lexicon are about own prompts. Add --prompts.")
         return named
-    return [*named, open_study(prompts, reference=reference, group=group, lexicon=lexicon).name]
+    return [*named, own_study(prompts, reference=reference, group=group, lexicon=lexicon).name]
 
 
 def _tell(settings: "Settings") -> None:

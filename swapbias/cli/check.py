@@ -52,6 +52,7 @@ def check(
     from swapbias.audit import check_run
     from swapbias.files import write_whole
     from swapbias.hub import find_run
+    from swapbias.privacy import for_owner_alone, is_credentialed
     from swapbias.report import checked, gated
 
     before = find_run(baseline) if baseline else None
@@ -61,8 +62,9 @@ def check(
     }
     code = min((one.code for one in found.values()), key=_WORST.index)
     if junit:
-        junit.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(junit, _junit(found))
+        with for_owner_alone(any(Path(one).exists() and is_credentialed(Path(one)) for one in found)):
+            junit.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(junit, _junit(found))
     if as_json:
         told = [{"run": name, **_record(one)} for name, one in found.items()]
         print_json(told[0] if len(told) == 1 else {"outcome": _OUTCOMES[code], "runs": told})

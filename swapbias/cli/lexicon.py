@@ -18,7 +18,8 @@ def lexicon_export(
 ) -> None:
     """Write the words that a run met without a label, heaviest first, with a blank column to label them."""
     from swapbias.audit import Run
-    from swapbias.files import write_whole
+    from swapbias.files import as_csv, write_whole
+    from swapbias.privacy import for_owner_alone, is_credentialed
     from swapbias.studies import rated, unrated_words
 
     study = rated()[0].name
@@ -26,7 +27,8 @@ def lexicon_export(
     if items is None:
         raise UsageError(f"{run} holds no finished {study}. Audit with --study {study}.")
     words = unrated_words(items)
-    write_whole(file, words.to_csv(index=False, lineterminator="\n").encode())
+    with for_owner_alone(is_credentialed(run)):
+        write_whole(file, as_csv(words))
     out.print(f"{len(words)} words with {words['mass'].sum():.1%} of the mass are unrated.", markup=False)
     out.print(f"Words: {file}", soft_wrap=True, markup=False)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from swapbias.cli.terminal import out, say
+from swapbias.cli.terminal import out, say, stoppable
 from swapbias.errors import UsageError
 
 
@@ -65,8 +65,9 @@ def share(
         dry_run=dry_run,
         out=folder,
     )
-    for one in shared_run(Run.open(run), wanted, Hub(), say=say):
-        out.print(f"{one.repo.name}: {one.status}. {one.url}", soft_wrap=True, markup=False)
+    with stoppable(lambda: f"Stopped. What is on the Hub stays, and {run} as it was: the same command goes on."):
+        for one in shared_run(Run.open(run), wanted, Hub(), say=say):
+            out.print(f"{one.repo.name}: {one.status}. {one.url}", soft_wrap=True, markup=False)
     if dry_run:
         out.print("Dry run: nothing was published.")
 

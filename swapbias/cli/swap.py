@@ -20,6 +20,7 @@ from swapbias.cli.terminal import (
     out,
     print_json,
     say,
+    stoppable,
 )
 from swapbias.workers import Engine
 
@@ -77,20 +78,11 @@ def swap(
         plausible=plausible, names=names,
     )  # fmt: skip
     where = Engine(name=engine, address=address, workers=workers, gpus=gpus_per_worker, spill=spill)
-    try:
-        with _bar() as on_progress:
-            done = swap_files(
-                job,
-                folder,
-                processes=processes,
-                batch_rows=batch_rows,
-                on_progress=on_progress,
-                engine=where,
-                say=say,
-            )
-    except KeyboardInterrupt:
-        say(f"Stopped. Whole parts are kept in {folder}: the same command goes on.")
-        raise typer.Exit(130) from None
+    stopped = f"Stopped. Whole parts are kept in {folder}: the same command goes on."
+    with stoppable(lambda: stopped), _bar() as on_progress:
+        done = swap_files(
+            job, folder, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=where, say=say
+        )
     if as_json:
         print_json({"folder": str(done.folder), "credentialed": done.credentialed, **asdict(done.totals)})
     else:

@@ -1,9 +1,12 @@
 """What all commands print through: the two consoles, sentences, tables and progress bars."""
 
 import json
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,8 +18,9 @@ from swapbias.files import as_json as plain_json
 if TYPE_CHECKING:
     from swapbias.findings import Finding, NotAtHand, Reproduced
 
-out = Console()
-err = Console(stderr=True, highlight=False)
+# Names and places are told as they are: ":x:" in one is no picture.
+out = Console(emoji=False)
+err = Console(stderr=True, highlight=False, emoji=False)
 
 
 _WORKERS = "Workers"  # panel of the help
@@ -63,6 +67,50 @@ def split_commas(names: Sequence[str] | None) -> tuple[str, ...]:
 def say(sentence: str) -> None:
     """A sentence for the user, beside the results."""
     err.print(sentence, soft_wrap=True, markup=False)
+
+
+class Ended(KeyboardInterrupt):
+    """A signal told the process to end; ``code`` is its exit status, 128 and the signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.code = 128 + number
+
+
+@contextmanager
+def stoppable(told: Callable[[], str]) -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGHUP unwind the block, and end the command with one sentence and 128 + the signal.
+
+    Args:
+        told: gives the sentence once the block is left: what is kept, where, and how to go on.
+    """
+    try:
+        with _ended_by_signals():
+            yield
+    except KeyboardInterrupt as stop:
+        say(told())
+        raise typer.Exit(stop.code if isinstance(stop, Ended) else 130) from None
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Signals that end a process raise ``Ended``, so that what is half made is deleted; ignored ones stay so."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise Ended(number)
+
+    ending = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():  # no other may set them
+        ending = []
+    before = {one: signal.getsignal(one) for one in ending}
+    heeded = [one for one, action in before.items() if action not in (signal.SIG_IGN, None)]  # nohup ignores SIGHUP
+    try:
+        for one in heeded:
+            signal.signal(one, end)
+        yield
+    finally:
+        for one in heeded:
+            signal.signal(one, before[one])
 
 
 @contextmanager

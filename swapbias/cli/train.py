@@ -1,17 +1,13 @@
 """``swapbias train``: train a sentiment model of one of the occupation study's three kinds."""
 
 import math
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swapbias.cli.terminal import AsJson, out, print_json, progress, say
+from swapbias.cli.terminal import AsJson, out, print_json, progress, say, stoppable
 
 if TYPE_CHECKING:
     from swapbias.scorers.sentiment import GenderAudit
@@ -58,45 +54,14 @@ def train(
         batch_size=batch_size,
         allow_pickle=allow_pickle,
     )
-    try:
-        with _told_to_end(), progress() as bar:
-            trained = train_model(settings, folder, say=say, bar=bar)
-    except (KeyboardInterrupt, _Ended) as stop:
-        say("Stopped. Nothing was kept.")
-        raise typer.Exit(stop.code if isinstance(stop, _Ended) else 130) from None
+    with stoppable(lambda: f"Stopped. Nothing is kept in {folder}: the same command begins anew."), progress() as bar:
+        trained = train_model(settings, folder, say=say, bar=bar)
     if as_json:
         print_json(asdict(trained) | {"folder": str(trained.folder)})
         return
     _print_audit(trained.audit)
     out.print(f"Accuracy on {trained.n_dev} dev sentences: {trained.dev_accuracy:.3f}", highlight=False)
     out.print(f"Trained: {trained.folder}", soft_wrap=True, markup=False)
-
-
-class _Ended(BaseException):
-    """The process was told to end; ``code`` is its exit status, 128 and the signal."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-@contextmanager
-def _told_to_end() -> Iterator[None]:
-    """Let a signal that ends the process unwind it first, so that what is half made is deleted."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise _Ended(128 + number)
-
-    ending = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {one: signal.getsignal(one) for one in ending}
-    heeded = [one for one, action in before.items() if action not in (signal.SIG_IGN, None)]  # nohup ignores SIGHUP
-    try:
-        for one in heeded:
-            signal.signal(one, end)
-        yield
-    finally:
-        for one in heeded:
-            signal.signal(one, before[one])
 
 
 def _print_audit(audit: "GenderAudit") -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from swapbias.cli.terminal import out
+from swapbias.cli.terminal import out, stoppable
 
 
 def view(
@@ -24,7 +24,5 @@ def view(
             import webbrowser
 
             webbrowser.open(server.address)
-        try:
+        with stoppable(lambda: f"Stopped: the runs in {folder} are shown no more."):
             server.serve_forever()
-        except KeyboardInterrupt:
-            out.print("Stopped.")

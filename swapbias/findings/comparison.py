@@ -12,7 +12,7 @@ import pandas as pd
 from swapbias import measures
 from swapbias.findings.disaggregation import corrected, judged
 from swapbias.findings.finding import AS_PUBLISHED, DIFFERENCE, EFFECTS, Context, Finding, looks_of, told_over
-from swapbias.findings.groups import factor_findings
+from swapbias.findings.groups import Crossing, crossed_findings, crossing
 from swapbias.findings.predictions import ANSWERS, over_trials, readable
 from swapbias.findings.robustness import Units, condition_means, headline_units, pair_gaps
 from swapbias.studies import PLACEBO, Experiment, Slice, Study, load_study
@@ -49,7 +49,7 @@ def compare(
         study = load_study(name)
         mine: list[Finding] = []
         for experiment in study.experiments:
-            rows = {model: part[part["experiment"] == experiment.name] for model, part in models.items()}
+            rows = {model: _where(part, part["experiment"] == experiment.name) for model, part in models.items()}
             rows = _shared_trials({model: part for model, part in rows.items() if len(part)})
             pairs = model_pairs(list(rows), reference=reference, every_pair=every_pair)
             brief = len(pairs) > MOST_DETAILED
@@ -64,11 +64,15 @@ def compare(
                     told: dict[str, Any] = {"gap": gap, "looks": looks}
                     mine += _differences(name, each, pair, made, brief=brief, **told) if made else ()
                     mine += _of_headline(name, each, pair, answers, **told)
-            for pair in pairs if _of_effects_alone(experiment) else ():
-                mine += _of_effects(name, experiment, pair, rows)
+            mine += _of_effects(name, experiment, pairs, rows) if _of_effects_alone(experiment) else ()
         found += corrected(mine, study.correction, {one.name for one in study.experiments})
         found += _agreement(study, models)
     return judged(found)
+
+
+def _where(rows: pd.DataFrame, wanted: pd.Series) -> pd.DataFrame:
+    """The rows that are wanted; all of them as they are, for of a hundred models copies take time and room."""
+    return rows if wanted.all() else rows[wanted]
 
 
 def _shared_trials(rows: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -97,11 +101,11 @@ def model_pairs(models: Sequence[str], *, reference: str = "", every_pair: bool 
 
 def units(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """What is compared: a row per pair with its gap, or per condition with its mean; column ``unit_value``."""
-    rows = rows[rows["group"] != PLACEBO]
+    rows = _where(rows, rows["group"] != PLACEBO)
     if ANSWERS in experiment.rates:  # trials of one prompt are no further prompts
         rows = over_trials(readable(rows))
     if experiment.measure == "paired_gap":
-        rows = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
+        rows = _where(rows, rows["group"].isin([experiment.group, experiment.reference_group]))
         rows = rows.drop(columns=[name for name in _LONG if name in rows])
         context = Context("", "", experiment, "score")
         made = pair_gaps(context, rows).rename(columns={"pair_id": "unit", "gap": "unit_value"})
@@ -190,7 +194,7 @@ def _answering(study: str, experiment: Experiment, rows: pd.DataFrame) -> Units 
         return None
     if measure == "group_gap" and (subset or not experiment.aggregate):  # else rows of two models are no pairs
         return None
-    rows = rows[rows["group"] != PLACEBO]
+    rows = _where(rows, rows["group"] != PLACEBO)
     if measure == "gap_difference" and not set(experiment.contrast or ()) <= set(rows[experiment.subset]):
         return None
     return headline_units(Context(study, "", experiment, "score"), rows)
@@ -243,22 +247,45 @@ def _of_effects_alone(experiment: Experiment) -> bool:
 
 
 def _of_effects(
-    study: str, experiment: Experiment, models: Pair, rows: Mapping[str, pd.DataFrame]
+    study: str, experiment: Experiment, pairs: Sequence[Pair], rows: Mapping[str, pd.DataFrame]
 ) -> Iterator[Finding]:
-    """The differences of two models in the effects of crossed factors: the effects on their scores' difference."""
-    first, second = (part[part["group"] != PLACEBO] for part in (rows[model] for model in models))
-    both = first.merge(second[["prompt_id", "score"]], on="prompt_id", suffixes=("", "_of_other"))
-    both = both.assign(score=both["score"] - both["score_of_other"])
-    plain = Context(study, " - ".join(models), experiment, "score")
-    context = replace(plain, looks=max(map(looks_of, (first, second))))
-    parts = both.groupby(experiment.subset, sort=False) if experiment.subset else [("", both)]
-    for subset, part in parts:
-        for one in factor_findings(plain, part, "", {"slice_by": "all", "slice_value": ""}):
-            if one.measure in EFFECTS:
-                told = f"{one.inference}, paired"
-                made = _difference(context, models, str(subset), one.contrast, told, one.estimate)
-                direction = f"above zero {models[0]} is higher: {one.direction}"
-                yield replace(made, unit=one.unit, direction=direction, headline=True)
+    """The differences of two models in the effects of crossed factors: the effects on their scores' difference.
+
+    What two models share that read the very same prompts is found once for all pairs with the same first model.
+    """
+    shared: dict[str, list[tuple[str, pd.Index, Crossing | None]]] = {}
+    for models in pairs:
+        first, second = (_where(part, part["group"] != PLACEBO) for part in (rows[model] for model in models))
+        plain = Context(study, " - ".join(models), experiment, "score")
+        context = replace(plain, looks=max(map(looks_of, (first, second))))
+        if alike := _same_prompts(first, second):
+            both = first.assign(score=first["score"].to_numpy() - second["score"].to_numpy())
+        else:
+            both = first.merge(second[["prompt_id", "score"]], on="prompt_id", suffixes=("", "_of_other"))
+            both = both.assign(score=both["score"] - both["score_of_other"])
+        known = shared.get(models[0]) if alike else None
+        if known is None or experiment.aggregate:
+            parts = both.groupby(experiment.subset, sort=False) if experiment.subset else [("", both)]
+            known = [(str(subset), part.index, crossing(plain, part)) for subset, part in parts]
+            if alike:
+                shared[models[0]] = known
+        for subset, index, found in known:
+            if found is None:
+                continue
+            scores = found.scores if experiment.aggregate else both.loc[index, "score"][found.mine]
+            for one in crossed_findings(plain, found, scores, "", {"slice_by": "all", "slice_value": ""}):
+                if one.measure in EFFECTS:
+                    told = f"{one.inference}, paired"
+                    made = _difference(context, models, subset, one.contrast, told, one.estimate)
+                    direction = f"above zero {models[0]} is higher: {one.direction}"
+                    yield replace(made, unit=one.unit, direction=direction, headline=True)
+
+
+def _same_prompts(first: pd.DataFrame, second: pd.DataFrame) -> bool:
+    """Whether two models read the same prompts in the same order, each once."""
+    ids = first["prompt_id"].array
+    alike = len(first) == len(second) and first.index.is_unique and ids.equals(second["prompt_id"].array)
+    return bool(alike) and first["prompt_id"].is_unique
 
 
 def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

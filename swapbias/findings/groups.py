@@ -1,9 +1,12 @@
 """Findings of more than two groups: a test of all at once, and crossed group factors with their intersections."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from swapbias import measures
 from swapbias.findings.finding import ALL, ALL_GAPS, APART, EFFECTS, SPREAD, Context, Finding, told_over
@@ -75,26 +78,73 @@ def difference_findings(context: Context, rows: pd.DataFrame, where: Mapping[str
     yield _spread(context, found, ALL_GAPS, f"{first} - {second}", over, where)
 
 
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Crossed factors in some rows: all but the scores is shared by models that read the same prompts.
+
+    Attributes:
+        mine: which of the rows are of compared groups.
+        scores, groups: of each unit of comparison (a row, or a condition), its groups in few distinct values.
+        named: the levels of each group; no rows where not every combination is there.
+        weights: of each effect by its name, those of the groups.
+        levels: of each factor the level of each unit.
+        clusters, over: as of ``Context.random``.
+        pairs: of the units, where they are paired.
+    """
+
+    mine: NDArray[np.bool_]
+    scores: pd.Series
+    groups: pd.Series
+    named: pd.DataFrame
+    weights: Mapping[str, Mapping[str, float]]
+    levels: Mapping[str, list[str]]
+    clusters: Mapping[str, Any]
+    over: str
+    pairs: pd.Series | None
+
+
+def crossing(context: Context, rows: pd.DataFrame) -> Crossing | None:
+    """The factors that the experiment crosses in these rows; None where it crosses none, or no row is compared.
+
+    Raises:
+        ValueError: rows without the columns of the factors.
+    """
+    experiment = context.experiment
+    mine = rows["group"].isin(experiment.compared)
+    if not experiment.factors or not experiment.measure or ANSWERS in experiment.rates or not mine.any():
+        return None
+    rows = rows[mine]
+    named, weights = crossed(experiment, rows), dict(_by_name(experiment, rows))
+    if not len(named):
+        return None
+    if experiment.aggregate:
+        rows = condition_means(experiment, rows, context.score)
+    clusters, over = context.random(rows)
+    groups = rows["group"].astype("category")
+    levels = {factor: rows["group"].map(named[factor]).tolist() for factor in named}
+    pairs = rows["pair_id"] if experiment.measure == "paired_gap" else None
+    return Crossing(mine.to_numpy(), rows[context.score], groups, named, weights, levels, clusters, over, pairs)
+
+
 def factor_findings(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
     """Main effects, interactions and intersections of the experiment's factors, where every intersection has rows.
 
     Raises:
         ValueError: rows without the columns of the factors.
     """
-    experiment = context.experiment
-    rows = rows[rows["group"].isin(experiment.compared)]
-    if not experiment.factors or not experiment.measure or ANSWERS in experiment.rates or not len(rows):
-        return
-    named, weights = crossed(experiment, rows), dict(_by_name(experiment, rows))
-    if not len(named):
-        return
-    if experiment.aggregate:
-        rows = condition_means(experiment, rows, context.score)
-    clusters, over = context.random(rows)
-    pairs = rows["pair_id"] if experiment.measure == "paired_gap" else None
+    if shared := crossing(context, rows):
+        yield from crossed_findings(context, shared, shared.scores, subset, where)
+
+
+def crossed_findings(
+    context: Context, shared: Crossing, scores: pd.Series, subset: str, where: Mapping[str, str]
+) -> Iterator[Finding]:
+    """``factor_findings`` of the scores of units whose crossing is known."""
+    experiment, named, weights = context.experiment, shared.named, shared.weights
+    clusters, over, pairs = shared.clusters, shared.over, shared.pairs
     found = measures.factorial(
-        rows[context.score].to_numpy(),
-        {factor: rows["group"].map(named[factor]).tolist() for factor in named},
+        scores.to_numpy(),
+        shared.levels,
         reference=named.loc[experiment.reference_group].to_dict(),
         pair_ids=None if pairs is None else pairs.tolist(),
         cluster_ids=clusters,
@@ -106,7 +156,7 @@ def factor_findings(context: Context, rows: pd.DataFrame, subset: str, where: Ma
             yield context.finding(
                 one.estimate, EFFECTS[one.order - 1], effect_name(one), subset,
                 direction=_direction(one, experiment.direction), **_levels(one), **where,
-                inference=told_over(over, rows[context.score], rows["group"], of_groups, clusters, pairs),
+                inference=told_over(over, scores, shared.groups, of_groups, clusters, pairs),
             )  # fmt: skip
         if len(mine) > 1:
             yield _spread(context, test, term, subset, over, where)

@@ -20,7 +20,7 @@ from .jobs import (
     push_space as push_space,
     say as say,
 )
-from .names import is_shared_name as is_shared_name, study_name as study_name
+from .names import is_shared_name as is_shared_name, own_study as own_study, study_name as study_name
 from .proposals import COMMIT as COMMIT, PULL_REQUEST as PULL_REQUEST
 from .pull import DATASET as DATASET, METRIC as METRIC, RESULTS as RESULTS
 from .results_repo import find_run as find_run, load_all_shared as load_all_shared

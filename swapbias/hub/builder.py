@@ -14,7 +14,7 @@ from datasets.splits import SplitGenerator
 
 from swapbias.files import file_sha256
 from swapbias.hub.dataset_card import OTHER_LICENCE, about
-from swapbias.privacy import is_credentialed, mark, refuse
+from swapbias.privacy import for_owner_alone, is_credentialed, mark, refuse
 from swapbias.studies import (
     Config,
     Corpus,
@@ -77,7 +77,8 @@ class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
             UpstreamMissingError: an upstream file it needs is not reachable. ValueError: a broken table.
         """
         try:
-            super().download_and_prepare(*arguments, **options)
+            with for_owner_alone(self._held):
+                super().download_and_prepare(*arguments, **options)
         except DatasetGenerationError as error:
             if isinstance(error.__cause__, ValueError):
                 raise error.__cause__ from None

@@ -6,7 +6,7 @@ import json
 import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from swapbias.audit import Results, Run, as_public, read_results, write_results
+from swapbias.audit import Results, Run, as_public, prompts_asked, read_results, write_results
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, experiment_of, findings_table
 from swapbias.hub.markdown import slug
 from swapbias.measures import Estimate
 from swapbias.notes import OWN, PHENOTYPES, kind_of_folder
-from swapbias.privacy import credentialed, own_data, private_strings, public_manifest
+from swapbias.privacy import credentialed, left_out, own_data, private_strings, public_manifest, shaped
+from swapbias.scorers import Coverage
 from swapbias.studies import PROMPT_COLUMNS, load_corpus, load_study
 
 _MACHINE = {  # settings that change how fast or how dear an audit is, not what it asks
@@ -226,7 +227,10 @@ def pack(
         )
     if data:
         _refuse_names(results, phenotypes)
+    if not findings_only:
+        _refuse_changed(run, results)
     public = as_public(_without_texts(results) if findings_only else results)
+    public = replace(public, manifest=shaped(public.manifest), coverage=_known_columns(public.coverage))
     chosen = run_name(manifest) if name is None else name
     if not _NAME.fullmatch(chosen):
         raise UsageError(f"{chosen!r} is no name of a run, expected a-z, 0-9 and dashes, at most 80. Choose another.")
@@ -237,7 +241,7 @@ def pack(
         public.found,
         dict(public.manifest),
         tuple(_never(run, manifest)),
-        tuple(sorted(_withheld(run, made))),
+        tuple(sorted([*_withheld(run, made), *_strange(results.manifest)])),
     )
 
 
@@ -288,6 +292,57 @@ def _reads_notes(finding: Finding) -> bool:
     return experiment is None or bool(experiment.corpus)
 
 
+def _refuse_changed(run: Run, results: Results) -> None:
+    """Scored prompts leave as their corpora have them, whoever wrote the file; so do words of explained notes.
+
+    Raises:
+        UsageError: some are others, or nothing tells whether they are.
+    """
+    if not results.items:
+        return
+    try:
+        asked = prompts_asked(results.manifest)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"Nothing tells whether the scored prompts of {run.folder} are those of its corpora ({error}) Share "
+            "findings alone with --findings-only."
+        ) from error
+    for study, rows in results.items.items():
+        others = sum(_differs(row, asked.get((study, row["experiment"], row["prompt_id"]))) for row in _native(rows))
+        if others:
+            raise UsageError(
+                f"{run.folder / 'items'}: {others:,} scored prompts of {study} are not those of its corpus. Audit "
+                "again, or share findings alone with --findings-only."
+            )
+    texts = {text for rows in results.items.values() for text in rows["text"]}
+    known = {word for text in texts for word in re.findall(r"\w+", text)} if results.explained else set()
+    for one in results.explained:
+        if (
+            not {part for words in one.words.values() for word, _ in words for part in re.findall(r"\w+", word)}
+            <= known
+        ):
+            raise UsageError(
+                f"{run.folder} explains words that its notes do not hold. Audit again, or share findings alone with "
+                "--findings-only."
+            )
+
+
+def _native(rows: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
+    names = [name for name in PROMPT_COLUMNS if name in rows]
+    yield from rows[names].to_dict("records")
+
+
+def _differs(row: Mapping[str, Any], wanted: Mapping[str, str] | None) -> bool:
+    return wanted is None or any(row[name] != wanted[name] for name in row if name in wanted and name != "experiment")
+
+
+_COVERAGE = (*(one.name for one in fields(Coverage)), "model_id", "lexicon")
+
+
+def _known_columns(coverage: pd.DataFrame) -> pd.DataFrame:
+    return coverage[[name for name in coverage if name in _COVERAGE]]
+
+
 def _without_texts(results: Results) -> Results:
     return Results(results.manifest, results.found, {}, results.coverage)
 
@@ -307,6 +362,11 @@ def _withheld(run: Run, made: Mapping[str, Any]) -> Iterator[str]:
             yield within
         elif within.startswith("items/") and within in made:
             yield from (f"{within}, column {name!r}" for name in unknown_columns(path))
+
+
+def _strange(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Where the manifest holds what swapbias never wrote, which is not repeated."""
+    yield from (f"manifest.json, {place}" for place in dict.fromkeys(left_out(public_manifest(manifest))))
 
 
 # --- what leaves -----------------------------------------------------------------------------------------

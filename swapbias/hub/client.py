@@ -16,6 +16,7 @@ from typing import Any
 
 from swapbias.errors import HubError, UsageError
 from swapbias.files import file_sha256
+from swapbias.network import bound
 from swapbias.privacy import Files, gate as outgoing
 
 SHOWN = 160  # characters of the Hub's own words
@@ -300,6 +301,7 @@ class Hub:
 
         from swapbias import __version__
 
+        bound()
         self._api: Any = HfApi(endpoint=endpoint, token=token, library_name="swapbias", library_version=__version__)
 
     @cached_property

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.files import locked_place
 from swapbias.hub import eval_results
 from swapbias.hub.client import Hub, Repo
 from swapbias.hub.dataset_card import (
@@ -108,6 +109,13 @@ def write_corpus(
         (making / MARKER).write_text(f"{corpus.name} {corpus.version}{origin}\n", encoding="utf-8")
         if held:
             credentialed.mark(making)
+            _close(making)
+
+
+def _close(folder: Path) -> None:
+    """Only once rows are read are all credentialed notes known as such: until here the folder itself was closed."""
+    for path in folder.rglob("*"):
+        path.chmod(credentialed.OWNER_FOLDER if path.is_dir() else 0o600)
 
 
 def _write_licences(folder: Path, corpus: Corpus) -> None:
@@ -191,14 +199,15 @@ def standing_in(target: Path) -> Iterator[Path]:
     """
     recover(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(target)
-    making = Path(tempfile.mkdtemp(prefix=f".{target.name}.{_here()}.", dir=target.parent))
-    try:
-        yield making
-        making.chmod(0o755)
-        put_in_place(making, target)
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
+    with locked_place(target):
+        _sweep(target)
+        making = Path(tempfile.mkdtemp(prefix=f".{target.name}.{_here()}.", dir=target.parent))
+        try:
+            yield making
+            making.chmod(credentialed.OWNER_FOLDER if (making / credentialed.FILE).exists() else 0o755)
+            put_in_place(making, target)
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
 
 
 def recover(target: Path) -> None:

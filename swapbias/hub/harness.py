@@ -13,6 +13,7 @@ from swapbias import __version__
 from swapbias.audit import Run
 from swapbias.errors import UsageError
 from swapbias.hub.dataset_card import LICENCES, citation, licences, licences_file
+from swapbias.privacy import writing
 from swapbias.studies import (
     MASK,
     Corpus,
@@ -71,9 +72,10 @@ def export_study(name: str, out: Path) -> list[Path]:
     files["README.md"] = _readme(corpus, tasks)
     if (notices := licences_file(corpus)) is not None:
         files[LICENCES] = notices.decode()
-    written = Run(out)
-    for path in sorted(files):
-        written.write(path, files[path].encode())
+    with writing(out, held=False):
+        Run.check_new(out)  # another process may have been first
+        for path in sorted(files):
+            Run(out).write(path, files[path].encode())
     return [out / path for path in sorted(files)]
 
 

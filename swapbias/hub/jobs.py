@@ -94,6 +94,11 @@ def _released(names: Sequence[str], *, untagged: bool) -> Sequence[str]:
     return names
 
 
+def _status(stop: KeyboardInterrupt) -> int:
+    """The exit status of a stop: 128 and the signal, that of Ctrl-C where none is told."""
+    return int(getattr(stop, "code", 130))
+
+
 def push_space(results: Sequence[str], *, space: str, private: bool, dry_run: bool, caller: str) -> int:
     """Publish shared runs side by side as a static Space; the exit code."""
     return push_command(
@@ -112,9 +117,9 @@ def push_results(folders: Sequence[Path], wanted: Wanted, *, caller: str) -> int
         try:
             for done in share_run(Run.open(folder), wanted, Hub(), say=say):
                 say(f"{folder}: {done.repo.name} {done.status}. {done.url}")
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             complain(caller, "stopped. What is on the Hub stays; run it again.")
-            return 130
+            return _status(stop)
         except OSError as error:
             complain(caller, f"{folder}: {error.strerror or error}. Check the place and its free space.")
             code = max(code, 1)
@@ -143,9 +148,9 @@ def pull_all(
         codes = [_pull(hub, kind, name, out, revision, caller) for name in repos]
     except ValueError as error:
         return _failed(caller, error)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         complain(caller, "stopped; what was complete is kept. Run the command again to go on.")
-        return 130
+        return _status(stop)
     if kind in _OF_OTHERS and not all(codes):
         say(_OF_OTHERS[kind])
     if any(codes):
@@ -217,9 +222,9 @@ def push_command(
     for name in chosen:
         try:
             pushed = push(hub, name)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             complain(caller, f"stopped at {name}. What was pushed stays: run it again to go on.")
-            return 130
+            return _status(stop)
         except Exception as error:  # noqa: BLE001 - the last resort before a traceback
             fault = "" if isinstance(error, OSError | ValueError) else ". This is a fault of swapbias."
             complain(caller, f"{name}: {type(error).__name__ + ': ' if fault else ''}{error}{fault}")

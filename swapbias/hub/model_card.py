@@ -8,6 +8,7 @@ from typing import Any
 from swapbias.findings import AS_PUBLISHED, Finding, by_the_judge, comparisons
 from swapbias.hub import markdown as marked
 from swapbias.hub.markdown import markdown, url
+from swapbias.hub.performance_table import PerformanceTable, performance_part, performance_tables
 from swapbias.report import words
 from swapbias.scorers.chat import LOG_ODDS
 from swapbias.studies import Experiment, load_corpus, load_study, of_a_part
@@ -142,6 +143,7 @@ class Audited:
         results_private: not everybody can open them.
         not_run: its other experiments; the manifest of the run says why they were left out.
         limits: sentences.
+        performed: how well each group is served, where labels are known.
     """
 
     study: str
@@ -159,6 +161,7 @@ class Audited:
     results_private: bool = False
     not_run: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    performed: tuple[PerformanceTable, ...] = ()
 
 
 def audited(
@@ -215,6 +218,7 @@ def audited(
                     if one["study"] == study.name and not of_a_part(one["experiment"])
                 ),
                 limits=study.limits,
+                performed=performance_tables(found, study.name),
             )
         )
     return made
@@ -323,6 +327,7 @@ def part(about: Audited) -> str:
         _opening(about),
         "\n".join(_measured(about)),
         "\n".join(_table(about.rows)),
+        performance_part(about.performed),
         _picture(about.figure),
         _results(about),
         "\n".join(["Limits:", "", *(f"- {markdown(one)}" for one in about.limits)]) if about.limits else "",

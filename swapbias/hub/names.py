@@ -3,9 +3,11 @@
 import re
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.studies import open_study, studies
+from swapbias.privacy import is_credentialed, is_mimic_columns
+from swapbias.studies import Study, load_corpus, open_study, studies
 
 SHARED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/([^/@]+))?(?:@(.+))?")
 
@@ -25,7 +27,7 @@ def study_name(named: "str | PathLike[str]") -> str:
     if place in studies():
         return fspath(named)
     if _is_folder(place):
-        return open_study(Path(place)).name + colon + config
+        return own_study(Path(place)).name + colon + config
     if place.count("/") != 1:
         return fspath(named)
     from swapbias.hub.client import Hub
@@ -33,6 +35,26 @@ def study_name(named: "str | PathLike[str]") -> str:
 
     name, _, revision = place.partition("@")
     return pull_study(Hub(), name, revision=revision or "main").name + colon + config
+
+
+def own_study(source: Any, **told: Any) -> Study:
+    """``studies.open_study`` of what is no credentialed text: a run keeps prompts of the user's own as they are.
+
+    Raises:
+        UsageError: the prompts come from credentialed notes. UsageError, ValueError: as ``open_study``.
+    """
+    place = Path(source).expanduser() if isinstance(source, str | PathLike) else None
+    held = place is not None and place.exists() and is_credentialed(place)
+    if not held:
+        study = open_study(source, **told)
+        rows = (row for one in load_corpus(study.name).configs for row in one.rows())
+        held = any(is_mimic_columns(row) or row.get("credentialed", "").lower() in ("true", "1") for row in rows)
+    if held:
+        raise UsageError(
+            f"{place.name if place else 'These prompts'} may hold credentialed clinical notes, and a run keeps "
+            "prompts of your own as they are. Give notes with --data."
+        )
+    return study
 
 
 def _is_folder(named: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from swapbias.audit import Run, load_notes
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
+from swapbias.files import write_whole
 from swapbias.findings import Finding
 from swapbias.hub import eval_results, proposals as proposing, results_repo
 from swapbias.hub.bundle import Bundle, pack
@@ -14,7 +15,7 @@ from swapbias.hub.client import Change, Hub, Repo, State
 from swapbias.hub.proposals import CARD, COMMIT, Audit, Done, Step, card_files, findings_of, result_files, with_card
 from swapbias.hub.push import show_change
 from swapbias.hub.results_repo import Update
-from swapbias.privacy import gate as outgoing
+from swapbias.privacy import gate as outgoing, writing
 from swapbias.report import draw_figures
 from swapbias.scorers.chat import CHAT, asked_rows
 from swapbias.scorers.notes import NoteOptions
@@ -243,7 +244,10 @@ def _show_model(hub: Hub, step: Step, description: str, wanted: Wanted, say: Say
 
 def _lay_out(repo: Repo, change: Change, wanted: Wanted) -> None:
     """With ``out``, write there what would be published."""
-    for path, content in change.write.items() if wanted.out else ():
-        target = Path(wanted.out or "") / repo.name / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content if isinstance(content, bytes) else content.read_bytes())
+    if wanted.out is None:
+        return
+    with writing(wanted.out, held=False):
+        for path, content in change.write.items():
+            target = wanted.out / repo.name / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(target, content if isinstance(content, bytes) else content.read_bytes())

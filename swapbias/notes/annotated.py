@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swapbias.errors import UsageError
-from swapbias.notes.rows import GENDERS, NOTE_COLUMNS, SPLITS, Cell, csv_header, csv_rows, published_sizes
+from swapbias.notes.rows import (
+    GENDERS,
+    NOTE_COLUMNS,
+    SPLITS,
+    Cell,
+    csv_header,
+    csv_rows,
+    published_sizes,
+    shown_cell,
+)
 
 STREAM_COLUMNS = (
     "note_id", "subject_id", "hadm_id", "note_type", "charttime", "gender", "credentialed", "text",
@@ -204,7 +213,9 @@ def read_votes(path: Path) -> dict[Key, list[Vote]]:
 def _flag(path: Path, number: int, column: str, value: str) -> bool:
     flag = _FLAGS.get(value.strip().lower())
     if flag is None:
-        raise ValueError(f"{path.name}: row {number}, column {column!r}: {value!r}, expected 0 or 1. Fix the cell.")
+        raise ValueError(
+            f"{path.name}: row {number}, column {column!r}: {shown_cell(value)}, expected 0 or 1. Fix the cell."
+        )
     return flag
 
 

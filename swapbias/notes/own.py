@@ -5,7 +5,8 @@ from pathlib import Path
 
 from swapbias.errors import UsageError
 from swapbias.files import SUFFIXES
-from swapbias.notes.rows import GENDERS, NOTE_COLUMNS, SPLITS, named_rows
+from swapbias.notes.rows import GENDERS, NOTE_COLUMNS, SPLITS, named_rows, shown_cell
+from swapbias.privacy import is_credentialed
 
 REQUIRED = ("text", "label")
 # hadm_id is a column of MIMIC: rows that carry it are taken to be made from it.
@@ -35,7 +36,8 @@ def own_notes(path: Path, *, labelled: bool = True) -> list[dict[str, str]]:
     not be ``labelled``), and optionally
     ``gender`` (F/M, female/male; blank where it is not known), ``phenotype`` (else ``own``), ``split`` (else
     what the file's name says, else ``test``), ``note_id`` (else numbered), ``subject_id`` (else the note_id),
-    ``note_type`` and ``credentialed`` (else False, but True for rows with an ``hadm_id``, which come from MIMIC).
+    ``note_type`` and ``credentialed`` (else False). Rows that come from MIMIC (``privacy.why_credentialed``) are
+    credentialed whatever that column says.
 
     Raises:
         UsageError: no file of notes there.
@@ -53,6 +55,7 @@ def own_notes(path: Path, *, labelled: bool = True) -> list[dict[str, str]]:
 
 
 def _file_rows(file: Path, split: str, labelled: bool) -> Iterator[dict[str, str]]:
+    held = is_credentialed(file)
     columns = (REQUIRED, OPTIONAL) if labelled else (REQUIRED[:1], (*REQUIRED[1:], *OPTIONAL))
     for number, row in enumerate(named_rows(file, columns[0], optional=columns[1]), start=1):
         where = f"{file.name}: row {number}"
@@ -75,7 +78,7 @@ def _file_rows(file: Path, split: str, labelled: bool) -> Iterator[dict[str, str
             "note_type": row.get("note_type", ""),
             "template": row.get("template", ""),
             "planted": row.get("planted", ""),
-            "credentialed": _credentialed(row, where),
+            "credentialed": "True" if held else _credentialed(row, where),
             "text": row["text"],
         }
         yield {name: found[name] for name in NOTE_COLUMNS}
@@ -84,8 +87,7 @@ def _file_rows(file: Path, split: str, labelled: bool) -> Iterator[dict[str, str
 def _one_of(known: Mapping[str, str], value: str, where: str, column: str, wanted: str) -> str:
     found = known.get(value.strip().lower())
     if found is None:
-        shown = repr(value) if len(value) <= 15 else f"{len(value)} characters"  # it may be a note
-        raise ValueError(f"{where}, column {column!r}: {shown}, expected {wanted}. Fix the cell.")
+        raise ValueError(f"{where}, column {column!r}: {shown_cell(value)}, expected {wanted}. Fix the cell.")
     return found
 
 
@@ -103,14 +105,16 @@ def _credentialed(row: Mapping[str, str], where: str) -> str:
 
 def _check_ids(path: Path, rows: Iterable[Mapping[str, str]]) -> None:
     """Note ids are unique within a phenotype, and no subject of one is in both splits."""
-    seen: set[tuple[str, str]] = set()
-    splits: dict[tuple[str, str], str] = {}
-    for row in rows:
+    seen: dict[tuple[str, str], int] = {}
+    splits: dict[tuple[str, str], tuple[str, int]] = {}
+    for number, row in enumerate(rows, start=1):
         key = row["phenotype"], row["note_id"]
         if key in seen:
-            raise ValueError(f"{path.name}: note_id {key[1]!r} of {key[0]} stands twice, expected once. Rename one.")
-        seen.add(key)
-        subject = row["phenotype"], row["subject_id"]
-        if splits.setdefault(subject, row["split"]) != row["split"]:
-            raise ValueError(f"{path.name}: subject_id {subject[1]!r} of {subject[0]} is in train and test, expected "
-                             "one of them. Move its notes to one split.")  # fmt: skip
+            both = f"rows {seen[key]} and {number}"
+            raise ValueError(f"{path.name}: {both} have one note_id within a phenotype, expected two. Rename one.")
+        seen[key] = number
+        split, first = splits.setdefault((row["phenotype"], row["subject_id"]), (row["split"], number))
+        if split != row["split"]:
+            both = f"rows {first} and {number}"
+            raise ValueError(f"{path.name}: {both} have one subject_id, in train and test, expected one of them. "
+                             "Move its notes to one split.")  # fmt: skip

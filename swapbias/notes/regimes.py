@@ -102,10 +102,25 @@ def carrier_synonyms() -> dict[str, tuple[str, ...]]:
 
 @cache
 def _carriers() -> re.Pattern[str]:
-    """Any of the phrases as whole words, also over the end of a line, the longest one first."""
-    longest = sorted(carrier_synonyms(), key=len, reverse=True)
-    either = "|".join(r"\s+".join(map(re.escape, phrase.split())) for phrase in longest)
-    return re.compile(rf"(?<![\w-])(?:{either})(?![\w-])", re.IGNORECASE)
+    """Any of the phrases in lower case as whole words, also over the end of a line, the longest one first.
+
+    Told apart by their first words, for there are hundreds and texts are long.
+    """
+    after: dict[str, list[str]] = {}
+    for phrase in sorted(carrier_synonyms(), key=len, reverse=True):
+        first, *rest = map(re.escape, phrase.split())
+        after.setdefault(first, []).append("".join(rf"\s+{word}" for word in rest))
+    either = "|".join(f"{first}(?:{'|'.join(rest)})" for first, rest in after.items())
+    return re.compile(rf"(?<![\w-])(?:{either})(?![\w-])")
+
+
+def _carried(text: str) -> list[tuple[int, int, tuple[str, ...]]]:
+    """Where carrier phrases begin and end in a text, and what else they may be, from the left."""
+    lower = text.lower()
+    if len(lower) != len(text):  # of a letter that two stand for in lower case: places must stay
+        lower = "".join(low if len(low := one.lower()) == 1 else one for one in text)
+    known = carrier_synonyms()
+    return [(*found.span(), known[" ".join(found[0].split())]) for found in _carriers().finditer(lower)]
 
 
 def reworded(text: str, wording: int) -> str:
@@ -121,12 +136,15 @@ def reworded(text: str, wording: int) -> str:
     """
     if wording not in range(1, WORDINGS + 1):
         raise UsageError(f"wording is {wording}, expected 1 to {WORDINGS}. Choose one of them.")
-    known = carrier_synonyms()
+    return _worded(text, _carried(text), wording)
 
-    def alternative(match: re.Match[str]) -> str:
-        return _in_case_of(match[0], known[" ".join(match[0].lower().split())][wording - 1])
 
-    return _carriers().sub(alternative, text)
+def _worded(text: str, carried: Iterable[tuple[int, int, tuple[str, ...]]], wording: int) -> str:
+    parts, done = [], 0
+    for start, end, alternatives in carried:
+        parts += [text[done:start], _in_case_of(text[start:end], alternatives[wording - 1])]
+        done = end
+    return "".join([*parts, text[done:]])
 
 
 def _in_case_of(phrase: str, alternative: str) -> str:
@@ -250,10 +268,10 @@ class Notes:
 
     def reworded_pairs(self) -> Iterator[dict[str, str]]:
         """The test notes in both genders in every wording, as placebo rows; columns ``WORDING_COLUMNS``."""
-        pairs = self.pairs()
+        pairs = [(row, _carried(row["text"])) for row in self.pairs()]
         for wording in range(1, WORDINGS + 1):
-            for row in pairs:
-                yield placebo(row, str(wording), reworded(row["text"], wording))
+            for row, carried in pairs:
+                yield placebo(row, str(wording), _worded(row["text"], carried, wording))
 
     def versions(self, pair_ids: Collection[str]) -> list[dict[str, str]]:
         """The test notes of these pairs as prompts, each once, as they are and neutralised: the gender is asked."""

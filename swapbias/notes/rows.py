@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
+from swapbias.privacy import notes_read
 from swapbias.studies import corpus_dir, read_table, shown_names
 
+_SHOWN_CELL = 3  # characters
 BLOCK_BYTES = 2 * 2**20  # a row must fit in a block; larger blocks are slower here and cost memory
 # What Arrow says before it quotes the row: an error must not repeat the text of a note.
 _SAFE_REASON = re.compile(r"(CSV parse error: .*?got \d+|In CSV column #\d+: .*invalid UTF8 data)")
@@ -27,7 +29,18 @@ def csv_header(path: Path) -> list[str]:
         with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as handle:
             return next(csv.reader(handle, strict=True), [])
     except (gzip.BadGzipFile, EOFError, csv.Error) as error:
-        raise ValueError(f"{path.name}: its first line cannot be read ({error}). Get the file again.") from None
+        raise ValueError(
+            f"{path.name}: its first line cannot be read ({type(error).__name__}). Get the file again."
+        ) from None
+
+
+def shown_cell(value: str) -> str:
+    """A cell in an error: what is longer than a flag may be a note, a name or an id, and is not repeated.
+
+    >>> shown_cell("x"), shown_cell("Jane Roe")
+    ("'x'", '8 characters')
+    """
+    return repr(value) if len(value) <= _SHOWN_CELL else f"{len(value)} characters"
 
 
 def csv_rows(path: Path, columns: Sequence[str], *, optional: Iterable[str] = ()) -> Iterator[dict[str, str]]:
@@ -45,6 +58,7 @@ def csv_rows(path: Path, columns: Sequence[str], *, optional: Iterable[str] = ()
 
     from swapbias.swapping import QuoteCheck, open_stream
 
+    notes_read()
     names = _matched(path.name, csv_header(path), columns, optional)
     wanted = list(names.values())
     convert = arrow_csv.ConvertOptions(
@@ -94,6 +108,7 @@ def named_rows(path: Path, columns: Sequence[str], *, optional: Sequence[str] = 
     Raises:
         ValueError: naming file and column that is missing, or line that cannot be read.
     """
+    notes_read()
     if path.suffix == ".jsonl":
         yield from _json_rows(path, columns, optional)
     elif path.suffix == ".parquet":

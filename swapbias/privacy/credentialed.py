@@ -3,12 +3,19 @@
 PhysioNet lets nobody share such text or what is derived from it with third parties or with services on the network.
 """
 
+import csv
+import gzip
 import json
-from collections.abc import Mapping
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
+from swapbias.files import locked
 from swapbias.privacy.redact import own_data
 
 FILE = "CREDENTIALED"  # stands in every folder that holds such text or anything made from it
@@ -16,25 +23,139 @@ NOTE = (
     "**Credentialed clinical data: this folder and what is made from it must not be published, shared or sent to any "
     "service.**"
 )
+OWNER_FOLDER = 0o700  # of a folder that is its user's alone
+_NOTES = ("noteevents", "discharge", "radiology", "discharge_detail", "radiology_detail")
+_TABLES = ("admissions", "patients", "icustays", "diagnoses_icd", "callout", "transfers", "services")
+_MODULES = ("", "note", "hosp", "icu")  # folders that MIMIC-IV comes in
+_TABLE = re.compile(r"(.+?)\.(?:csv|tsv|jsonl|ndjson|parquet)(?:\.(?:gz|zip|bz2|xz|zst))?", re.IGNORECASE)
+_HEADER = 1 << 20  # bytes that are looked into for column names
+# As letters alone: "HADM_ID", "hadm id" and "Hospital.Admission.ID" (of the annotations) name admissions of MIMIC.
+_ADMISSION = {"hadmid", "hospitaladmissionid"}
+_MIMIC4 = {"noteid", "subjectid", "charttime", "text"}
 
 
 def mark(folder: Path) -> None:
-    """Say in a folder that it holds credentialed text."""
+    """Say in a folder that it holds credentialed text, and keep everybody but its user out of it."""
     (folder / FILE).write_text(f"{NOTE.strip('*')}\n", encoding="utf-8")
+    (folder / FILE).chmod(0o600)
+    folder.chmod(OWNER_FOLDER)
+
+
+@contextmanager
+def for_owner_alone(held: bool, *folders: Path) -> Iterator[None]:
+    """While the block runs, whatever is written can be read by its user alone, where it is of credentialed notes.
+
+    The umask of the whole process is 077 meanwhile, so that it holds for files of every library, for temporary ones
+    and for processes that are started; ``folders`` that are there already are closed (0700).
+    """
+    if not held:
+        yield
+        return
+    before = os.umask(0o077)
+    try:
+        for folder in folders:
+            if folder.is_dir():
+                folder.chmod(OWNER_FOLDER)
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def writing(folder: Path, *, held: bool, then: str = "") -> Iterator[None]:
+    """Make a folder and write to it as the only process; of credentialed notes it is marked and its user's alone.
+
+    Args:
+        folder: new or there.
+        held: whether what is written is made of credentialed notes.
+        then: as of ``files.locked``.
+
+    Raises:
+        UsageError: another process works on it. OSError: nothing can be written there.
+    """
+    with for_owner_alone(held, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder, **({"then": then} if then else {})):
+            if held:
+                mark(folder)
+            yield
 
 
 def is_credentialed(path: Path) -> bool:
-    """Whether a folder (run, built corpus, swapped files), or one above it, is marked or says so itself."""
+    """Whether a file or folder (notes, run, built corpus, swapped files) holds credentialed text."""
+    return bool(why_credentialed(path))
+
+
+def why_credentialed(path: Path) -> str:
+    """What tells that a file or folder holds credentialed text or what is made of it, as a sentence; else blank.
+
+    This is the one rule, for everything that is read or written: it, or a folder above it, is marked or says so
+    itself; it has the name of a table of MIMIC's notes, or such a table or one of MIMIC's patients lies beside it; or
+    its columns name admissions of MIMIC. Names and columns are read in any case.
+    """
     place = path.resolve()
     for folder in (place, *place.parents):
         if (folder / FILE).exists() or _said(folder / "manifest.json") or _said(folder / "swap.json"):
-            return True
-    return any(is_mimic_name(one.name) for one in (place, *_inside(place), *_inside(place / "note")))
+            return "the input lies in a folder that is marked so"
+    if is_mimic_name(place.name):
+        return "the file is named like MIMIC's notes"
+    here = place if place.is_dir() else place.parent
+    beside = [one for module in _MODULES for one in _inside(here / module)]
+    if any(is_mimic_name(one.name) or _is_patient_table(one) for one in beside):
+        return "tables of MIMIC lie beside it"
+    files = beside if place.is_dir() else (place,)
+    if any(is_mimic_columns(columns_of(one)) for one in files if _TABLE.fullmatch(one.name)):
+        return "the columns are those of MIMIC's notes"
+    return ""
 
 
 def is_mimic_name(path: str) -> bool:
-    """Whether a file has the name of a table of MIMIC's notes (MIMIC-III, MIMIC-IV-Note)."""
-    return Path(path).name.lower().removesuffix(".gz") in ("noteevents.csv", "discharge.csv", "radiology.csv")
+    """Whether a file has the name of a table of MIMIC's notes (MIMIC-III, MIMIC-IV-Note), whatever its format."""
+    return _stem(path) in _NOTES
+
+
+def is_mimic_columns(columns: Iterable[str]) -> bool:
+    """Whether columns are those of MIMIC's notes: they name an admission of MIMIC, or are those of MIMIC-IV-Note.
+
+    >>> is_mimic_columns(["text", "HADM_ID"]), is_mimic_columns(["subject_id", "text"])
+    (True, False)
+    """
+    found = {re.sub("[^a-z]", "", name.lower()) for name in columns}
+    return bool(_ADMISSION & found) or found >= _MIMIC4
+
+
+def columns_of(path: Path) -> list[str]:
+    """The names of a table's columns, or of its first JSON line; none where none can be read."""
+    name = path.name.lower()
+    if ".parquet" in name:
+        return _parquet_columns(path)
+    opened = gzip.open if name.endswith(".gz") else open
+    with suppress(OSError, EOFError, zlib.error, ValueError, csv.Error), opened(path, "rb") as handle:
+        start = handle.readline(_HEADER).decode("utf-8-sig", errors="replace")
+        if ".jsonl" in name or ".ndjson" in name:
+            row = json.loads(start)
+            return list(row) if isinstance(row, dict) else []
+        return next(csv.reader(start.splitlines(), delimiter="\t" if ".tsv" in name else ","), [])
+    return []
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with suppress(OSError, pa.ArrowException):
+        return list(pq.read_schema(path).names)
+    return []
+
+
+def _stem(path: str) -> str:
+    found = _TABLE.fullmatch(Path(path).name)
+    return found[1].lower() if found else ""
+
+
+def _is_patient_table(path: Path) -> bool:
+    """A table of MIMIC beside its notes; that of another hospital has other columns."""
+    return _stem(path.name) in _TABLES and "subject_id" in (name.strip().lower() for name in columns_of(path))
 
 
 def _inside(folder: Path) -> tuple[Path, ...]:

@@ -198,7 +198,7 @@ def _tells(private: str) -> bool:
 
 def _parts(embedding: str) -> tuple[str, str]:
     """``NAME=PATH`` as name and path; the name is blank where none is given."""
-    name, equals, place = embedding.rpartition("=")
+    name, equals, place = embedding.partition("=")
     return (name, place) if equals and not _PLACE.match(name) else ("", embedding)
 
 

@@ -21,6 +21,9 @@ _ANSWERED = {"correct": "right", "incorrect": "wrong", "unsure": "unsure", "othe
 # --- rates --------------------------------------------------------------------------------------------
 
 
+COLUMNS = 5  # of a table of rates: five stand side by side on a page of 1,400 pixels
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One rate of one phenotype and regime: its picture, and for each group (blank: none) value and what it is of."""
@@ -38,6 +41,11 @@ class RateGrid:
     parts: tuple[tuple[str, tuple[tuple[str, tuple[Cell | None, ...]], ...]], ...]
     keys: tuple[tuple[Markup, str], ...] = ()
     performed: bool = False
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """First and last column of each table that the grid is shown as: no wider than a page is."""
+        return [(start, min(start + COLUMNS, len(self.heads))) for start in range(0, len(self.heads), COLUMNS)]
 
 
 def rate_grids(experiment: Experiment, found: Sequence[Finding]) -> list[RateGrid]:

@@ -385,11 +385,17 @@ def _packed(told: ComparisonPage) -> dict[str, str] | None:
     return made if size <= page.MOST_BYTES else None
 
 
+def _means(rows: pd.DataFrame, prompts: pd.Series) -> pd.Series:
+    """The mean score of each of these prompts; NaN where there is none."""
+    if len(rows) == len(prompts) and rows["prompt_id"].array.equals(prompts.array):  # each was asked once
+        return rows["score"].astype(float)
+    return rows.groupby("prompt_id", sort=False)["score"].mean().reindex(prompts)
+
+
 def _entries(experiment: Experiment, models: Mapping[str, pd.DataFrame]) -> str:
     """The first model's rows as ``page.entries`` codes them, with the scores of every model in place of one."""
     first = next(iter(models.values())).drop_duplicates("prompt_id")
-    columns = [rows.groupby("prompt_id", sort=False)["score"].mean() for rows in models.values()]
-    scores = [column.reindex(first["prompt_id"]).round(5).to_list() for column in columns]
+    scores = [_means(rows, first["prompt_id"]).round(5).to_list() for rows in models.values()]
     bare = first.drop(columns=[name for name in ("top_tokens", "answer", "trial") if name in first])
     coded = page.entries(experiment, bare.assign(model_id="", score=range(len(bare))))
     for _, rows in coded["entries"]:

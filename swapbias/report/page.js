@@ -346,8 +346,8 @@
     constructor(place) {
       this.place = place;
       this.title = place.querySelector("summary")?.textContent ?? "";
-      this.table = place.querySelector("table");
-      this.parts = [...(this.table?.tBodies ?? [])].map((body) => ({ body, set: body.querySelector(".group th")?.textContent ?? "" }));
+      this.tables = [...place.querySelectorAll("table")]; // of many columns there are several, with the same rows
+      this.parts = this.tables.flatMap((table, place) => [...table.tBodies].map((body) => ({ body, first: place === 0, set: body.querySelector(".group th")?.textContent ?? "" })));
       this.sets = this.parts.map((one) => one.set).filter(Boolean);
       /** @type {Map<string, string>} */
       this.groups = new Map([...place.querySelectorAll(".keys span")].map((one) => {
@@ -366,11 +366,11 @@
           const text = [part.set, ...[...row.cells].filter((one) => one.dataset.number === undefined).map((one) => one.textContent)].join(" ").toLowerCase();
           const other = this.groups.size > 1 && [...row.cells].find((one) => one.dataset.head === "group");
           row.hidden = !text.includes(words) || (set !== "" && (this.sets.length ? part.set !== set : !text.includes(set.toLowerCase()))) || Boolean(other && group && other.textContent !== group);
-          all++;
+          if (part.first) all++;
           if (!row.hidden) mine++;
         }
         part.body.hidden = mine === 0;
-        shown += mine;
+        if (part.first) shown += mine;
       }
       if (this.groups.size > 1) this.mark(group);
       return [shown, all];
@@ -379,9 +379,9 @@
     mark(group) {
       const kept = this.groups.get(group);
       const away = (/** @type {string} */ name) => kept !== undefined && this.groups.has(name) && name !== group;
-      for (const one of this.table?.querySelectorAll(".pic .dot, .pic .ci") ?? []) one.classList.toggle("away", kept !== undefined && !one.classList.contains(kept));
-      for (const one of this.table?.tHead?.rows[0].cells ?? []) one.hidden = away(one.textContent ?? "");
-      for (const one of this.table?.querySelectorAll("td[data-head]") ?? []) /** @type {HTMLElement} */ (one).hidden = away(/** @type {HTMLElement} */ (one).dataset.head ?? "");
+      for (const one of this.place.querySelectorAll("table .pic .dot, table .pic .ci")) one.classList.toggle("away", kept !== undefined && !one.classList.contains(kept));
+      for (const one of this.tables.flatMap((table) => [...(table.tHead?.rows[0].cells ?? [])])) one.hidden = away(one.textContent ?? "");
+      for (const one of this.place.querySelectorAll("table td[data-head]")) /** @type {HTMLElement} */ (one).hidden = away(/** @type {HTMLElement} */ (one).dataset.head ?? "");
     }
   }
 

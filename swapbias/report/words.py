@@ -8,7 +8,6 @@ from swapbias.findings import FAILS, JUDGED, OPEN, PASSES, Check, Finding, Gate
 from swapbias.measures import MEASURES, Estimate
 from swapbias.studies import Experiment
 
-FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet takes for the start of a formula
 SHOWN = 60  # characters of a stranger's name
 
 
@@ -162,15 +161,6 @@ def shown(text: str, limit: int = SHOWN) -> str:
     """
     seen = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
     return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
-
-
-def inert(text: str) -> str:
-    """A text that no spreadsheet takes for a formula.
-
-    >>> inert("=1+1"), inert("gap")
-    ("'=1+1", 'gap')
-    """
-    return f"'{text}" if text.lstrip().startswith(FORMULA) else text
 
 
 def quantity(finding: Finding) -> str:

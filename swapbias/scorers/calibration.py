@@ -1,5 +1,6 @@
 """A tiny masked LM trained here with a bias of known size, so that an audit can be checked against the truth."""
 
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +17,13 @@ from tokenizers.processors import TemplateProcessing
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
-from swapbias.files import cache_dir
+from swapbias.files import cache_dir, file_sha256
 from swapbias.scorers.masked import MaskedScorer
 from swapbias.scorers.scorer import LoadOptions, Progress
 from swapbias.studies import MASK, Published, calibrated, config_rows, fingerprint
 
 RECIPE = "2"  # raise it when the training changes, so that no cached model is mistaken for the new one
+_SUMS = "sha256.json"  # of the files of a trained model: a flipped bit would change what was planted
 STEPS, BATCH, WARM_UP, RATE = 400, 128, 30, 6e-3
 SUBJECT_WEIGHT = 10.0  # the planted sizes are what the model is for
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -80,13 +82,18 @@ def load_calibration(
 
 
 def _cached(folder: Path, options: LoadOptions | None) -> MaskedScorer | None:
-    """The model in the cache, or None where there is none that can be read."""
-    if not folder.exists():
-        return None
+    """The model in the cache, or None where there is none as it was written: what is damaged is trained again."""
     try:
+        written = json.loads((folder / _SUMS).read_text(encoding="utf-8"))
+        if written != _sums(folder):
+            return None
         return MaskedScorer.load(str(folder), options or LoadOptions())
-    except ValueError:  # damaged: trained again
+    except (OSError, ValueError):
         return None
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    return {path.name: file_sha256(path) for path in sorted(folder.iterdir()) if path.name != _SUMS}
 
 
 def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress | None) -> None:
@@ -107,6 +114,7 @@ def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_p
             tokenizer.save_pretrained(making)
         except SafetensorError as error:
             raise OSError(None, f"the calibration model cannot be written ({error})", str(folder.parent)) from error
+        (making / _SUMS).write_text(json.dumps(_sums(making)), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         making.rename(folder)
     finally:

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
+from swapbias.network import bound
 from swapbias.scorers.revision import at_commit, hub_away, no_revision, split_revision
 
 _MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm")
@@ -31,7 +32,7 @@ def read_config(model: str) -> Any:
         raise ValueError(f"{model} does not exist. Give a local folder or a Hub id like owner/name.")
     name, found = _found(at_commit(model))
     try:
-        return AutoConfig.from_pretrained(name, **found)
+        config = AutoConfig.from_pretrained(name, **found)
     except Exception as error:
         if folder.is_dir():
             raise ValueError(f"{folder / 'config.json'} cannot be read ({first_line(error)}). Mend it.") from error
@@ -41,6 +42,26 @@ def read_config(model: str) -> Any:
             f"Model {name!r} cannot be loaded: it is neither a local folder nor a model that the Hub gave "
             f"({first_line(error)}). Check the name and the connection."
         ) from error
+    return _without_kernels(model, config)
+
+
+def _without_kernels(model: str, config: Any) -> Any:
+    """The config, once it is known to name no kernel: that is compiled code of the Hub, which would run unasked.
+
+    Raises:
+        ValueError: it names one.
+    """
+    parts = (config, *(getattr(config, name, None) for name in getattr(config, "sub_configs", {})))
+    for part in parts:
+        for name in ("_attn_implementation", "_experts_implementation"):
+            asked = getattr(part, name, None)
+            for value in asked.values() if isinstance(asked, Mapping) else (asked,):
+                if isinstance(value, str) and "/" in value:
+                    raise ValueError(
+                        f"The config of {model} names {name.strip('_')} {value[:80]!r}, compiled code of the Hub, "
+                        "which is not run. Take it out of config.json."
+                    )
+    return config
 
 
 def first_line(error: BaseException) -> str:
@@ -86,6 +107,11 @@ def load_model(model: str, auto_class: Any, *, device: str, dtype: str) -> tuple
         tokenizer = AutoTokenizer.from_pretrained(name, **found)
         loaded, info = _quietly(auto_class, name, config=config, dtype=getattr(torch, dtype), **found)
     except Exception as error:
+        if "weights_only" in str(error):  # what it advises nobody should do
+            raise ValueError(
+                f"Model {model!r} cannot be loaded: its weights are a pickle that would run code. Take a model with "
+                "weights in .safetensors."
+            ) from error
         raise ValueError(f"Model {model!r} cannot be loaded: {first_line(error)}.") from error
     _check_tokenizer(model, tokenizer, loaded)
     missing = sorted(info["missing_keys"])
@@ -110,6 +136,7 @@ def _check_tokenizer(model: str, tokenizer: Any, loaded: Any) -> None:
 
 def _found(place: str) -> tuple[str, dict[str, Any]]:
     """A model's name or folder, and how transformers is to find it: no file of another commit, and no code."""
+    bound()
     name, commit = split_revision(place)
     away = bool(commit and hub_away())  # its client would try for a minute to list files that are not kept
     return name, {"revision": commit or None, "local_files_only": away, "trust_remote_code": False}

@@ -191,7 +191,7 @@ class ProbabilityScorer(Scorer):
         try:
             found = np.asarray(self.model.predict_proba(texts), dtype=np.float64)
         except Exception as error:
-            what = f"{type(error).__name__}: {error}"
+            what = type(error).__name__  # what it says often quotes the text
             raise ValueError(
                 f"{self.model_id} cannot read texts ({what}). Give a pipeline with its vectorizer."
             ) from error
@@ -256,6 +256,9 @@ def find_negative(labels: Sequence[str], positive: int, named: str | None = None
     return found[0] if found else None
 
 
+_UNSHOWN = "its text may quote a note and is not shown"
+
+
 class CallableScorer(Scorer):
     """Score: what a Python function says is the probability (0..1) of positive sentiment of each text."""
 
@@ -296,7 +299,8 @@ class CallableScorer(Scorer):
             raise UsageError(f"{name}: {what}. Give an importable module and a function in it.") from error
         if not callable(function):
             raise UsageError(f"{name} is a {type(function).__name__}, expected a function of a list of texts.")
-        source = inspect.getsourcefile(function) if inspect.isroutine(function) else None
+        written = inspect.isfunction(function) or inspect.ismethod(function)  # what is built in has no file
+        source = inspect.getsourcefile(function) if written else None
         pin = {"sha256": file_sha256(Path(source))} if source and Path(source).exists() else {}
         named = module_file(module_name)  # may only import the function from elsewhere
         if named and str(named) != source and file_sha256(named) != pin.get("sha256"):
@@ -321,13 +325,15 @@ class CallableScorer(Scorer):
         try:
             returned = self.function(texts)
         except Exception as error:
-            what = "its text may quote a note and is not shown" if self.private else str(error)
-            raise ValueError(f"{self.model_id} raised {type(error).__name__}: {what}.") from error
+            if self.private:  # nor is the error to be found behind this one
+                raise ValueError(f"{self.model_id} raised {type(error).__name__}: {_UNSHOWN}.") from None
+            raise ValueError(f"{self.model_id} raised {type(error).__name__}: {error}.") from error
         wanted = f"expected {len(texts)} probabilities or shape ({len(texts)}, 2), one row per text"
         try:
             found = np.asarray(returned, dtype=np.float64)
-        except Exception as error:
-            raise ValueError(f"{self.model_id} returned {type(returned).__name__}, {wanted}.") from error
+        except Exception:  # noqa: BLE001 - whatever an object of theirs raises
+            told = f"{self.model_id} returned {type(returned).__name__}, {wanted}."
+            raise ValueError(told) from None  # what it cannot convert may be a text
         if found.shape == (len(texts), 2):
             found = np.where(np.isnan(found[:, 0]), np.nan, found[:, 1])
         if found.shape != (len(texts),):

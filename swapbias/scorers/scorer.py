@@ -137,7 +137,8 @@ def option(default: Any, help: str, **more: Any) -> Any:
         default: its value where none is given.
         help: for the command line.
         more: ``name`` there, if not the field's; ``least`` and ``most``; ``place``: may be a path of this machine,
-            but for the ``words`` that have a meaning of their own.
+            but for the ``words`` that have a meaning of their own; ``unsaved``: asked of whoever goes on with a run,
+            for its manifest may be anybody's.
     """
     return field(default=default, metadata={"help": help, **more})
 

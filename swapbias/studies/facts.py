@@ -46,7 +46,7 @@ def read_checklist(path: Path) -> tuple[Fact, ...]:
         try:
             stated([fact], "")
         except re.error as error:
-            told = f"{path.name}:{line}: {fact.name!r} has a pattern that cannot be read ({error})"
+            told = f"{path.name}:{line}: a pattern cannot be read ({error.msg})"
             raise ValueError(f"{told}, expected a regular expression after {REGEX} Mend it.") from error
         found.append(fact)
     return tuple(found)

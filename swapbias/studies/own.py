@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.files import write_whole
+from swapbias.files import LOCK, locked, write_whole
 from swapbias.studies.catalogue import corpora, load_study, register
 from swapbias.studies.prompt import MASK, PLACEBO_COLUMNS, PROMPT_COLUMNS, fill, placebo, slots
 from swapbias.studies.study import Config, Corpus, Experiment, Rubric, Slice, Study
-from swapbias.studies.tables import Lexicon, strict_rows
+from swapbias.studies.tables import Lexicon, shown_names, strict_rows
 
 DECLARATION, TEMPLATES, SLOTS, CONDITIONS = "study.toml", "templates.csv", "slots.csv", "conditions.csv"
 WORDINGS, LEXICON, PROMPTS = "wordings.csv", "lexicon.csv", "prompts.csv"
@@ -277,9 +277,14 @@ def new_study(folder: Path) -> list[Path]:
     Raises:
         UsageError: the folder holds something.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(one.name != LOCK for one in folder.iterdir())):
         raise UsageError(f"{folder} is not empty, expected a new folder. Choose another.")
     folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        return _write_example(folder)
+
+
+def _write_example(folder: Path) -> list[Path]:
     made = []
     for one in sorted(Path(str(resources("swapbias.studies") / "example")).iterdir()):
         text = one.read_text(encoding="utf-8").replace("STUDY_NAME", _slug(folder.resolve().name))
@@ -432,15 +437,15 @@ def _check_header(name: str, columns: Sequence[str]) -> None:
     lost = [one for one in _NEEDED[name] if one not in columns]
     if lost:
         hint = "Save it with commas between cells" if len(columns) == 1 and ";" in columns[0] else "Add it"
-        raise ValueError(f"{name}:1: column {lost[0]!r} is missing, found {', '.join(columns)}. {hint}.")
-    for one in columns:
+        raise ValueError(f"{name}:1: column {lost[0]!r} is missing, found {shown_names(columns)}. {hint}.")
+    for number, one in enumerate(columns, start=1):
         if columns.count(one) > 1:
-            raise ValueError(f"{name}:1: column {one!r} stands twice. Name one of them anew.")
+            raise ValueError(f"{name}:1: a column ({shown_names([one])}) stands twice. Name one of them anew.")
         if one in _TAKEN and not (one == "wording" and name == WORDINGS):
             hint = " Call it pair." if one == "pair_id" else " Name it anew."
             raise ValueError(f"{name}:1: column {one!r} is a name that scored prompts use themselves.{hint}")
         if not re.fullmatch(r"[A-Za-z][\w -]{0,39}", one):
-            raise ValueError(f"{name}:1: {one!r} is no name of a column. Use letters, digits, - and _.")
+            raise ValueError(f"{name}:1: cell {number} is no name of a column. Use letters, digits, - and _.")
 
 
 # --- prompts ------------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swapbias.errors import UsageError
-from swapbias.files import write_whole
+from swapbias.files import as_meant, check_regular, write_whole
 from swapbias.studies.catalogue import load_lexicon, load_study, studies
 from swapbias.studies.study import Rated, Study
-from swapbias.studies.tables import imported_path, strict_rows
+from swapbias.studies.tables import imported_path, shown_names, strict_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,12 +61,13 @@ def read_labels(path: Path) -> dict[str, str]:
     Raises:
         ValueError: no such columns, a broken row, a label that does not exist, or a word with two labels.
     """
+    check_regular(path)
     try:
         with path.open(newline="", encoding="utf-8") as handle:
             rows = strict_rows(path.name, handle)
             _, header = next(rows, (1, []))
             if not {"word", "label"} <= set(header):
-                raise ValueError(f"{path.name}:1: columns {header}, expected word and label among them.")
+                raise ValueError(f"{path.name}:1: columns {shown_names(header)}, expected word and label among them.")
             return _labels(path.name, header, rows)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not UTF-8 ({error.reason}). Save it as UTF-8.") from error
@@ -81,7 +82,7 @@ def _labels(name: str, header: Sequence[str], rows: Iterable[tuple[int, list[str
             continue
         if len(cells) != len(header):
             raise ValueError(f"{name}:{line}: {len(cells)} cells, expected {len(header)}. Quote or add cells.")
-        word, label = cells[at_word].strip().lower(), cells[at_label].strip().lower()
+        word, label = as_meant(cells[at_word]).strip().lower(), cells[at_label].strip().lower()
         if not word or not label:
             continue
         if label not in labels:

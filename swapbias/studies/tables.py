@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from swapbias.errors import UpstreamMissingError
 from swapbias.files import cache_dir, file_sha256, write_whole
 
 SOURCE_COLUMNS = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
-_NAME = re.compile(r"\s*[A-Za-z_][\w .-]{0,29}\s*")
+_NAME = re.compile(r"\s*[A-Za-z_][\w.-]{0,39}\s*")  # with spaces it may be a sentence
 _RAW_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 
@@ -41,22 +42,35 @@ def read_table(
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not UTF-8 ({error.reason}). Save it as UTF-8.") from error
+    rows = _parsed(path.name, text, tuple(columns), frozenset(optional), delimiter)
+    return [dict(zip(columns, cells, strict=True)) for cells in rows]
+
+
+@lru_cache(maxsize=64)  # builders read a table for each of many configs
+def _parsed(
+    name: str, text: str, columns: tuple[str, ...], optional: frozenset[str], delimiter: str
+) -> tuple[tuple[str, ...], ...]:
     with io.StringIO(text, newline="") as handle:
-        lines = strict_rows(path.name, handle, delimiter=delimiter)
+        lines = strict_rows(name, handle, delimiter=delimiter)
         _, header = next(lines, (1, []))
         if header != list(columns):
-            raise ValueError(f"{path.name}:1: columns {header}, expected {list(columns)}. Fix the header.")
+            raise ValueError(
+                f"{name}:1: columns {shown_names(header)}, expected {shown_names(columns)}. Fix the header."
+            )
         rows = []
         for line, cells in lines:
-            where = f"{path.name}:{line}"
+            where = f"{name}:{line}"
             if len(cells) != len(columns):
                 raise ValueError(f"{where}: {len(cells)} cells, expected {len(columns)}. Quote or add cells.")
-            row = dict(zip(columns, cells, strict=True))
-            blank = [name for name, cell in row.items() if not cell.strip() and name not in optional]
+            blank = [
+                column
+                for column, cell in zip(columns, cells, strict=True)
+                if column not in optional and not cell.strip()
+            ]
             if blank:
                 raise ValueError(f"{where}: column {blank[0]!r} is blank, expected a value. Fill it in.")
-            rows.append(row)
-    return rows
+            rows.append(tuple(cells))
+    return tuple(rows)
 
 
 def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str, dict[str, dict[str, str]]]:

@@ -50,7 +50,8 @@ _SAYING = (
     r"mentioned|remembers?|recalls?|suspects?|suspected|found|finds|reviewed|recommends?|recommended|suggests?|suggested"
 )
 _SAID = re.compile(
-    rf"\b(?:{_SAYING})\b(?:\s+(?:him|her|us|me|mom|dad|EMS|police))?(?:\s+that|\s+if|\s+whether)?\s*$".encode(), _I
+    rf"\b(?:{_SAYING})\b(?:\s+(?:him|her|us|me|mom|dad|EMS|police|(?:the\s+)?(?:family|patient|parents|staff|nurse)))?(?:\s+that|\s+if|\s+whether)?\s*$".encode(),
+    _I,
 )
 _THOUGHT = re.compile(
     rb"\b(?:feels?|felt|thinks?|thought|think|believes?|believed|found|notes?|noted|noticed?|notices|concerned|"
@@ -106,8 +107,10 @@ _STAFFS = frozenset(
     removed adjusted adjust changed suggested suggests suggest evaluated evaluate assessed assess
     instructed instruct redirected redirect read covered cover call called calls return returns felt
     thinks believes noted notes noticed noticing aware decide decides decided offered offers dictated
+    measured gave put counseled counselled drew inserted cleaned taught showed shows obtained repeated confirmed met
+    drained injected listened helped repositioned placing giving spent faxed dressed
     signed concurs concurred closed assisted assist issue issued acknowledged assures assured used treat
-    treats treated take recommending send sends sent asked told introduced managed manages did got
+    treats treated take recommending send sends sent asked told introduced managed manages did got found answered
     collected wrote prefers scrubbed available attempted spoke stated states"""
     ).encode().split(b"|")
 )  # fmt: skip
@@ -120,14 +123,15 @@ _WITNESSES = frozenset(
     says states stated reports reported believed prays prayed takes care visits visited lives lived
     works worked pays pay paid wait waited died drinks placed understands signed consented knows know
     read left sent moved pick picks picked hit struck punched cooks rode smokes sleeps did recorded fled
-    collected confirmed tested manages treated kept"""
+    collected confirmed tested manages treated kept applied applies iced brushes bathes bathed dresses changes
+    changed explained insisted reads sits sat shook fills filled packs"""
     ).encode().split(b"|")
 )  # fmt: skip
 _MOTHERS = re.compile(
     rb"^\s+(?:also\s+|has\s+|had\s+|then\s+)?(?:received\s+(?:betamethasone|penicillin|prenatal|steroid|"
     rb"magnesium|antibiotic|"
     rb"ampicillin)|delivered|pumps|pumped|"
-    rb"breast-?fe\w+|was\s+(?:GBS|rubella|group\s+B|Rh|HIV|hepatitis|a\s+G\d|gravida)|is\s+(?:GBS|Rh|rubella)|"
+    rb"breast-?fe\w+|was\s+(?:GBS|rubella|group\s+B|Rh|HIV|hepatitis|a\s+G\d|gravida)|is\s+(?:GBS|Rh|rubella|blood\s+type)|"
     rb"presented\s+in\s+"
     rb"labor|labored|went\s+into\s+labor|smoked\s+during|denied\s+(?:drug|alcohol)|is\s+(?:still|also|now|doing|"
     rb"currently|a\s+G\d))", _I)  # fmt: skip
@@ -171,7 +175,7 @@ _CARED = re.compile(
     rb"describes?|"
     rb"described|gave|gives|told|feeds?|helps?|checks?|cares|cared|examined|started|increased|did|noticing|will|"
     rb"changed|"
-    rb"feels|worries|concerned|asked|wanted|wants|moved|moves|sent|drove|held|put|translates?|changes|applied|"
+    rb"feels|worries|concerned|asked|wanted|wants|does|manages|fills|watches|drives|lets|keeps|coaches|pays|moved|moves|sent|drove|held|put|bathes|bathed|washes|cooks|cleans|cleaned|dresses|wipes|translates?|changes|applied|"
     rb"worked)\b", _I)  # fmt: skip
 _TOPIC = re.compile(
     rb"^\W*(?:I\s+|we\s+|have\s+|also\s+|case\s+|plan\s+|results?\s+|findings?\s+(?:were\s+)?|"
@@ -329,8 +333,21 @@ def _person(one: Pronoun, here: int, last: int) -> Mention | None:
             continue
         if not one.infant and one.before[person.end - one.first : person.end - one.first + 2] in (b"'s", b"\xe2\x80"):
             continue
-        return person
+        return person if at >= here else _leading(one, person, begin)
     return None
+
+
+def _leading(one: Pronoun, person: Mention, begin: int) -> Mention:
+    """Of those in one sentence who heads it, rather than who was named last: "Dad said he talks as his brother did"."""
+    if _heads(one, person):
+        return person
+    at = person.start - one.first
+    bounds = [begin, *(end for end in sentences(one.before[:at]) if end > begin)]
+    for other in one.mentions:
+        named = bounds[-1] <= other.start - one.first < at
+        if named and other.kind != PATIENT and not other.plural and _heads(one, other):
+            return other
+    return person
 
 
 _MANY = re.compile(rb"(?:\s+and\s+(?:\w+\s+)?\w+)?\s+(?:both\s+)?(?:are|were|have|live|feel|want|agree|take)\b", _I)
@@ -351,6 +368,9 @@ def _clause(before: bytes, at: int) -> int:
     return begin + inner[-1] if inner else begin
 
 
+_PATIENTS_OWN = re.compile(rb"^(?:patient|pt)(?:'s|\xe2\x80\x99s)\s+", _I)
+
+
 def _heads(one: Pronoun, person: Mention) -> bool:
     """Whether the person is the subject, or the topic, of the clause it is named in."""
     if re.match(rb"\s*,?\s*who\b", _between(one, person)):
@@ -361,7 +381,7 @@ def _heads(one: Pronoun, person: Mention) -> bool:
     whole = one.before[bounds[-1] if bounds else 0 : at]
     if _TOPIC.match(whole) and not _SUBJECTS.search(_LEAD.sub(b"", whole).replace(b"I ", b"").replace(b"we ", b"")):
         return True
-    rest = _LEAD.sub(b"", lead)
+    rest = _PATIENTS_OWN.sub(b"", _LEAD.sub(b"", lead))
     if person.kind == KIN and re.search(rb"\b(?:has|had)\s+(?:an?|one)\s+(?:\w+\s+)?$", rest, _I):
         return not sentences(_between(one, person))
     return not _VERBISH.search(rest) and not _SUBJECTS.search(rest) and len(rest.split()) <= 5
@@ -375,6 +395,19 @@ def _verbs(after: bytes) -> bytes:
     """The verb after auxiliaries and adverbs, or blank."""
     found = _VERB.match(after)
     return found.group(1).lower() if found else b""
+
+
+_BEING = re.compile(rb"\s+(?:\w+ly\s+)?(?:is|was|'s)\b", _I)
+_HAVING = re.compile(rb"\b(?:has|had)\s+(?:\w+ly\s+|also\s+|never\s+|not\s+)*$", _I)
+
+
+def _does(after: bytes) -> bytes:
+    """The verb that tells what somebody does; ``is`` where it tells what somebody is or has ("has nocturia")."""
+    found = _VERB.match(after)
+    if not found or _BEING.match(after):
+        return b"is"
+    verb = found.group(1).lower()
+    return b"is" if _HAVING.search(after[: found.start(1)]) and not verb.endswith((b"ed", b"en")) else verb
 
 
 _STRONG = _STAFFS - frozenset(
@@ -445,6 +478,10 @@ _FIRST_PERSON = re.compile(
     rb"was unable to|is unable to) (?:care|manage|wake|get|lift|cope|draw)", _I)  # fmt: skip
 _WISHES = re.compile(rb"\s+would\s+(?:not\s+)?want\b")
 _OPERATES = re.compile(rb"\b(?:operate|intervene)\b", _I)
+_HIMSELF = re.compile(
+    rb"\s+(?:also\s+)?(?:has|had|is|was|takes|took|uses)\s[^.;,]{1,32}\b(?:him|her)self\b(?!\s+(?:to|of|in|on|at|from|with))",
+    _I,
+)
 _PAREN = re.compile(rb"\s*\([^)]{1,40}$")
 _PER = re.compile(rb"(?:^|[.;:\n,])\s*(?:per|according to|via|as per)\s+(?:\w+\s+){0,3}$", _I)
 _DID_TO = re.compile(rb"\s+(?:then\s+)?\w+(?:ed|t)\s+(?:an?|the|his|her|him|to)\b", _I)
@@ -466,10 +503,16 @@ def _subject(one: Pronoun, person: Mention, here: int) -> bool:
         return True
     if _patients_own(one, person):
         return False
+    if _HIMSELF.match(after) and _topic_before(one, person, here):
+        return True
     staff = person.kind == STAFF
     passive = bool(_PASSIVE.match(after)) or (staff and bool(_ANY_PASSIVE.match(after)))
+    passive = passive and (staff or not _INFORMED.match(after))
     if person.start - one.first < here:
-        return not passive and not _patient_since(one, person) and _next_sentence(one, person, here, verb)
+        topic = _topic_before(one, person, here)
+        if passive and not (topic and not staff and _stative(_between(one, person)) and not _given(one, person)):
+            return False
+        return (topic or not _patient_since(one, person)) and _next_sentence(one, person, here, verb)
     between = _between(one, person)
     if _PER.search(one.before[: person.start - one.first]) and not _SAID.search(between):
         return staff and verb in _STRONG and not _MODAL.match(after)
@@ -489,10 +532,17 @@ def _staff_said(after: bytes, between: bytes, verb: bytes) -> bool:
     return bool(_MODAL.match(after)) or verb in _STAFFS
 
 
+_ASKED = re.compile(
+    rb"\b(?:asks?|asked|wonders?|wondered)\b[^.]{0,20}\b(?:if|whether)\s*$|\b(?:concerned|worried)\s+that\s*$", _I
+)
+
+
 def _others_said(after: bytes, between: bytes, verb: bytes) -> bool:
     """Whether a relative or somebody else who said something is its subject too: mostly it is the patient."""
     if verb in (b"stopped", b"drinks", b"left") or _WISHES.match(after):
         return False
+    if _ASKED.search(between):
+        return bool(_FIRST_PERSON.match(after))
     return verb in _WITNESSES or bool(_MODAL.match(after) or _FIRST_PERSON.match(after))
 
 
@@ -550,35 +600,104 @@ def _next_sentence(one: Pronoun, person: Mention, here: int, verb: bytes) -> boo
         return False
     only_there = bool(_PRESENT_ONLY.match(between))
     mine = any(was.patient and was.start > person.start for was in one.earlier)
-    if person.kind in (STAFF, OTHER) and only_there:
-        return verb not in _PATIENTS and bool(_DID_TO.match(one.after))
+    topic = _topic_before(one, person, here)
     if person.kind == STAFF:
-        heads = _heads(one, person) and not mine
-        return verb in (_STAFFS - {b"did", b"felt"} if heads else _STRONG) and verb not in _PATIENTS
+        return _staff_next(one, person, verb, topic=topic and not mine, chained=topic, only_there=only_there)
+    if person.kind == OTHER and only_there:
+        return verb not in _PATIENTS and bool(_DID_TO.match(one.after))
     if one.infant and person.kind == KIN:
-        return False
+        return bool(topic and _INFORMED.match(one.after))
     if _PARAGRAPH.search(between):
         return verb in _WITNESSES - _WEAK
+    if topic and _MINDS.match(one.after):
+        return True
+    if topic and _CARED.search(between) and _INFORMED.match(one.after):
+        return True
     if not _heads(one, person):
-        return verb in _TO_PATIENT
+        return verb in _TO_PATIENT | _VISITS
     if verb in _COMPLAINS or (_DEAD.search(between) and _PRESENT.match(one.after)):
         return False
     if _PER.search(one.before[: person.start - one.first]):
         return verb in _WITNESSES - _WEAK
+    if topic and (verb in _TELLS if mine else not only_there and _does(one.after) not in _PATIENTS | _ANYONE):
+        return True
     if mine and _CARED.search(between):
         return verb in _WITNESSES - _WEAK or bool(_MODAL.match(one.after))
     return verb in _WITNESSES - {b"did", b"hit"} or (_stative(between) and not mine and not only_there)
 
 
+def _staff_next(one: Pronoun, person: Mention, verb: bytes, *, topic: bool, chained: bool, only_there: bool) -> bool:
+    """Whether a clinician is the subject of the next sentence too: what clinicians do, plan and think."""
+    if only_there and verb not in _PATIENTS and _DID_TO.match(one.after):
+        return True
+    if chained and _OPINES.match(one.after):
+        return True
+    if chained and _MODAL.match(one.after) and verb in _STAFFS - {b"return", b"call", b"take", b"start"}:
+        return True
+    if topic and not only_there and _does(one.after) not in _PATIENTS | _ANYONE:
+        return True
+    return verb in (_STAFFS - {b"did", b"felt", b"got"} if topic else _STRONG) and verb not in _PATIENTS
+
+
+def _topic_before(one: Pronoun, person: Mention, here: int) -> bool:
+    """Whether the sentence before is about the person: it begins with a pronoun that means them, or they head it."""
+    bounds = [0, *(end for end in sentences(one.before[:here]) if end < here)]
+    while len(bounds) > 1 and not one.before[bounds[-1] : here].strip(b" .,:\n"):
+        bounds.pop()
+    for was in one.earlier:
+        if bounds[-1] <= was.start - one.first < here and was.subject:
+            if _OPENS.fullmatch(one.before[bounds[-1] : was.start - one.first]):
+                return not was.patient
+            break
+    if any(
+        bounds[-1] <= was.start - one.first < here
+        and not (was.subject or was.patient)
+        and _I_TOLD.search(one.before[bounds[-1] : was.start - one.first])
+        for was in one.earlier
+    ):
+        return True
+    return person.start - one.first >= bounds[-1] and _heads(one, person)
+
+
+_TELLS = frozenset(
+    b"says states stated reports reported said believes thinks thought asked asks noted notes noticed notices found".split()
+)
+# What patients do as often as those who look after them: no sign of who is meant.
+_ANYONE = frozenset(
+    b"is was has had be been does did do will can could went goes go came comes come returned returns return got gets get "
+    b"takes took take works worked lives lived likes liked wants wanted walked walks slept ate drove left started stopped "
+    b"continues continued continue remained reached recalls remembers hopes plans prefers declined refused agreed agrees "
+    b"chose elected opted wishes accepted understood asked signed felt feel feels appears looks seems states stated says said "
+    b"reports reported notes noted noticed believes thinks thought knows used tried tries gets called calls began begins "
+    b"broke hit hurt injured woke wakes also now still never not moved stayed spends spent grew became becomes weaned "
+    b"received receives kept keeps brought admits admitted".split()
+)
+_VISITS = frozenset(b"visits visited checks calls helps drives brings".split())
+# What a clinician thinks and is about, and what somebody who looks after the patient feels, or is told.
+_OPINES = re.compile(
+    rb"\s+(?:also\s+)?(?:(?:did|does)\s+not\s+|didn't\s+|doesn't\s+)?(?:feels?|felt|thinks?|thought|believes?|believed)\s+"
+    rb"(?:that|it|this|the|there)\b|\s+(?:is|was|will be)\s+(?:also\s+)?(?:happy to|willing to|available|aware|in agreement|"
+    rb"teaching|planning|following|covering|arranging|recommending|going to (?:see|call|operate|review|arrange))\b", _I)  # fmt: skip
+_MINDS = re.compile(
+    rb"\s+(?:is|was|seems|appears|became)\s+(?:also\s+|very\s+|quite\s+|understandably\s+)*(?:concerned|worried|tearful|"
+    rb"upset|frustrated|supportive|overwhelmed|grateful|appreciative)\b|\s+(?:does not|doesn't|did not|didn't)\s+(?:know|"
+    rb"see|witness|notice)\b|\s+(?:insists?|insisted|requests?|requested|would like|asks?|asked|wonders)\b", _I)  # fmt: skip
+_INFORMED = re.compile(
+    rb"\s+(?:was|has been|were)\s+(?:also\s+)?(?:told|informed|advised|updated|reassured|asked)\b", _I
+)
 _PARAGRAPH = re.compile(rb"[.!?]\s*\n")
-_OPENS = re.compile(rb"[\s,\"']*(?:(?:but|and|so|then|today|also)\s*)?", _I)
+_OPENS = re.compile(
+    rb"[\s,\"']*(?:(?:but|and|so|then|today|also|yesterday|later|however|initially|apparently|subsequently|"
+    rb"(?:last|this|that|on)\s+\w+)\b,?\s*)?", _I)  # fmt: skip
 
 
 def _child(one: Pronoun, person: Mention, *, same: bool) -> bool:
     """A baby of the patient's: what is said of babies."""
     if re.match(
         rb"\s+(?:weighed|weighs|was\s+(?:born|delivered|vigorous|transferred|taken|handed)|is\s+(?:in|rooming|"
-        rb"doing|breech)|has\s+(?:thrush|gained)|measures|cried|latched|remains)",
+        rb"doing|breech|transverse|vertex|at the|growing|nursing|feeding|well\b)|was\s+(?:readmitted|"
+        rb"suctioned|dried|breech)|has\s+(?:thrush|gained)|had\s+(?:spontaneous|good|a\s+(?:strong|vigorous))|"
+        rb"measures|cried|latched|remains|spent|went\s+home|required|requires)",
         one.after,
         _I,
     ):
@@ -593,6 +712,10 @@ def _child(one: Pronoun, person: Mention, *, same: bool) -> bool:
 
 def _object(one: Pronoun, person: Mention, here: int) -> bool:
     """An object is not the subject of its own verb: where that is the patient, it is the other person."""
+    if person.kind != STAFF and _I_TOLD.search(one.before[here:]) and not one.infant:
+        at = person.start - one.first
+        if (_topic_before(one, person, here) and at < here) or (at >= here and _heads(one, person)):
+            return True
     for was in reversed(one.earlier):
         if was.start - one.first < here:
             break
@@ -614,8 +737,16 @@ def _object(one: Pronoun, person: Mention, here: int) -> bool:
     return bool(re.search(rb"\b(?:wake|feed|visit|hold)\s+$", one.before)) and person.kind == CHILD
 
 
+_I_TOLD = re.compile(
+    rb"(?:^|[,;]|\band)\s*(?:I|we)\s+(?:also\s+|then\s+|again\s+|have\s+)*(?:told|informed|advised|reassured|updated|thanked|"
+    rb"explained\s+to|spoke\s+with|reminded)\s+$", _I)  # fmt: skip
 _TAKES_ALONG = re.compile(
     rb"\b(?:keeps?|kept|carr(?:y|ies|ied)|brings?|brought|has|had|takes?|took)\b.*\bwith\s*$", _I
+)
+
+
+_OF_PATIENT = re.compile(
+    rb"\s+(?:(?:is|was|remains|serves as|acts as)\s+(?:also\s+|still\s+)?|(?:at|from|in)\s+)", _I
 )
 
 
@@ -643,11 +774,14 @@ def _own(one: Pronoun, person: Mention, here: int) -> bool:
         )
     if _AGE.match(after):
         return True
+    if _OF_PATIENT.fullmatch(between) or (between.endswith(b" at ") and re.match(rb"\s+age\b", after)):
+        return False
     if subjects:
         said = one.before[subjects[-1].end - one.first :]
         if _OWNED.match(after) or _CARED.search(said):
             return bool(_OWNED.match(after))
-        return bool(re.match(rb"\s+(?:is|has|had|was|lost|took)\b", said)) and person.kind != CHILD
+        took = rb"\s+(?:also\s+)?(?:is|has|had|was|lost|took|broke|fractured|injured|hurt|sold|quit|cut|washed)\b"
+        return bool(re.match(took, said)) and person.kind != CHILD
     if person.kind == OTHER and not same:
         return bool(_OWNED.match(after)) and not one.before[here:].strip()
     if person.kind == CHILD:

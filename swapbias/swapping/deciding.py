@@ -469,7 +469,8 @@ class Decider:
     def _odd_he(self, signs: Bytes, found: Matches) -> NDArray[np.bool_]:
         """ "s/he" and "(s)he" are both: the only ones of many "he" to look at, but for "HE"."""
         before = signs[found.start - 1]
-        odd: NDArray[np.bool_] = (found.term == self._he) & ((before == ord("/")) | (before == ord(")")))
+        slashed = (before == ord("/")) | ((before == ord(" ")) & (signs[found.start - 2] == ord("/")))
+        odd: NDArray[np.bool_] = (found.term == self._he) & (slashed | (before == ord(")")))
         return odd
 
     def _seen(self, text: _Text, place: int) -> _Seen:
@@ -570,11 +571,12 @@ def _looked_at(term: Term, context: bool) -> tuple[bool, bool, bool]:
 
 
 def _cases(signs: Bytes, found: Matches) -> Ints:
-    """Case of each match by its first two letters; one letter alone in upper case counts as upper."""
-    first = (signs[found.start] >= 65) & (signs[found.start] <= 90)
-    place = np.minimum(found.start + 1, found.end - 1)
-    second = (signs[place] >= 65) & (signs[place] <= 90)
-    return first.astype(np.int64) + (first & second)
+    """Case of each match by its first two letters and the last ("SHe" is a slip of "She"); "M" alone is upper."""
+    first, second, last = (
+        (signs[place] >= 65) & (signs[place] <= 90)
+        for place in (found.start, np.minimum(found.start + 1, found.end - 1), found.end - 1)
+    )
+    return first.astype(np.int64) + (first & second & last)
 
 
 def _alone(term: Term, alone: bool) -> int:

@@ -177,7 +177,7 @@ _HER2_IN_ANY_CASE = re.compile(
 _HIS_BUNDLE = re.compile(r"[\s-]*(?:bundle|purkinje|electrogram|system)\b", _I)
 _BUNDLE_OF = re.compile(r"\b(?:(?:bundle|branch)(?:es)?|angle|fasciculus|fibers?)\s+of\s+(?:the\s+)?$", _I)
 _BRACKETED = re.compile(r"\[\w\]$")  # "[t]his" of a quotation
-_INCLUSIVE_HE = re.compile(r"(?:\bs\s?/\s?|\(s\)\s?)$", _I)
+_INCLUSIVE_HE = re.compile(r"(?:(?<!['’])\bs ?/ ?|\(s\))$", _I)  # neither "patient's/he" nor "drug(s) he"
 # What follows a subject; an abbreviation (hepatic encephalopathy) has other neighbours.
 _SUBJECT = re.compile(
     r"\s+(?:was|is|has|had|will|would|can|could|did|does|denies|denied|reports|reported|states|stated|said|says|"

@@ -1,5 +1,6 @@
 """Swap whole files: rows in, Parquet parts out, in bounded memory; a killed job goes on after its last whole part."""
 
+import hashlib
 import multiprocessing
 import os
 import platform
@@ -26,11 +27,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.privacy import is_credentialed
+from swapbias.privacy import why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.nouns import REASONS
 from swapbias.swapping.parts import SwapFolder, Totals
-from swapbias.swapping.streams import CREDENTIALED, Batches, Source, is_mimic, open_source, why_credentialed
+from swapbias.swapping.streams import CREDENTIALED, Batches, Source, is_mimic, open_source, why_held
 from swapbias.swapping.swapper import MODES, Swapped, Swapper
 from swapbias.swapping.table import gender_columns, other_gender
 from swapbias.workers import LOCAL, Crew, Engine, Part, Worker, crew
@@ -437,26 +438,30 @@ def swap_files(
     settings = _settings(job, source, swapper, why)
     if whose == "patient":
         settings |= {"whose": whose, "spouses": job.spouses, "gender": gender or "read from the text"}
-    folder = SwapFolder.open(out, settings, say)
-    kept = folder.parts()
-    teller = _Teller(source.size, sum(kept.values(), Totals()), on_progress or (lambda step: None))
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is a file, expected a folder. Choose another --out.")
     mode = "neutralise" if job.mode == "neutralise" else "swap"
     task = Task(job.table, job.resolver, job.column, mode, whose, job.spouses, gender, job.names)
-    units = _units(source.read(batch_rows), job.column, kept, part_bytes, batch_rows)
-    if engine.local:
-        with closing(swapped_in_order(units, task, processes)) as results:
-            _write(folder, layout, results, teller)
-    else:
-        spec = {
-            "out": str(out.resolve()),
-            "task": {**asdict(task), **_wherever(task)},
-            "shape": shape,
-        }
-        workers = crew(engine, WORKER, spec, own=lambda: part_swapper(spec), cores=1, say=say)
-        _have_written(folder, units, teller, workers)
-    if not folder.part(0).exists():  # no rows at all: a part without rows still has the columns
-        folder.write_part(0, layout.schema, [], texts=layout.column)
-    folder.finish(settings, teller.totals, len(folder.parts()), job.split or "train")
+    then = "Wait until it ends, or choose another --out."
+    with writing(out, held=bool(why), then=then):
+        folder = SwapFolder.open(out, settings, say)
+        kept = folder.parts()
+        teller = _Teller(source.size, sum(kept.values(), Totals()), on_progress or (lambda step: None))
+        units = _units(source.read(batch_rows), job.column, kept, part_bytes, batch_rows)
+        if engine.local:
+            with closing(swapped_in_order(units, task, processes)) as results:
+                _write(folder, layout, results, teller)
+        else:
+            spec = {
+                "out": str(out.resolve()),
+                "task": {**asdict(task), **_wherever(task)},
+                "shape": shape,
+            }
+            workers = crew(engine, WORKER, spec, own=lambda: part_swapper(spec), cores=1, say=say)
+            _have_written(folder, units, teller, workers)
+        if not folder.part(0).exists():  # no rows at all: a part without rows still has the columns
+            folder.write_part(0, layout.schema, [], texts=layout.column)
+        folder.finish(settings, teller.totals, len(folder.parts()), job.split or "train")
     return Done(out, teller.totals, why, teller.step)
 
 
@@ -484,7 +489,7 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
         "column": job.column,
         "table": Path(swapper.table_name).name,
         "table_sha256": swapper.sha256,
-        "resolver": job.resolver or "built-in",
+        **_resolver(job.resolver),
         "plausible": job.plausible,
         "credentialed": bool(why),
         "credentialed_because": why,
@@ -499,6 +504,16 @@ def _wherever(task: Task) -> dict[str, str | None]:
         "table": str(table.resolve() if table.is_file() else table),
         "resolver": str(Path(resolver).resolve()) if resolver and Path(resolver).exists() else resolver,
     }
+
+
+def _resolver(given: str | None) -> dict[str, str]:
+    """The resolver's name, and where it is a folder a hash that tells it from another: card and manifest are meant to
+    be uploaded, and name no place of a machine.
+    """
+    if given is None or not Path(given).exists():
+        return {"resolver": given or "built-in"}
+    place = Path(given).resolve()
+    return {"resolver": place.name, "resolver_place": hashlib.sha256(str(place).encode()).hexdigest()[:16]}
 
 
 def _units(
@@ -636,6 +651,4 @@ class _Teller:
 
 def _why_credentialed(job: Job, source: Source) -> str:
     path = Path(job.source)
-    if path.exists() and is_credentialed(path):
-        return "the input lies in a folder that is marked so"
-    return why_credentialed(source)
+    return (path.exists() and why_credentialed(path)) or why_held(source)

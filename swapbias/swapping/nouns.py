@@ -102,7 +102,7 @@ _BIRTH = re.compile(
     rb"(?:\bdeliver\w*|\bbirth (?:of|to)|\bgave birth|\bwith|\bviable|\blive(?:born)?|\bpregnant|"
     rb"\bher (?:new)?(?:baby|infant)|"
     rb"\bit'?s|\bcarrying|\bbearing|\blast baby|\bco-?twin|\btwin [ab]\b|\bone|\btwo|\btwins?|\bafter|"
-    rb"\bmother of|\bhas)\b[^.;\n]{0,24}$", _I)  # fmt: skip
+    rb"\bmother of|\bhas|\bultrasound|\bshows?|\bshowed|\bexpecting|\bhaving|\byoungest|\boldest|\bfirst|\blast)\b[^.;\n]{0,24}$", _I)  # fmt: skip
 _CHILD_BEFORE = re.compile(rb"\b(?:baby|infant|newborn|viable|live(?:born)?|term|fetal|twin)\s+$", _I)
 _INFANT = re.compile(
     rb"\b(?:newborn|neonate|neonatal|DOL|days?[\s-]old|weeks?[\s-]old|NICU|baby (?:boy|girl)|infant (?:boy|"
@@ -279,7 +279,7 @@ def _person(word: str, side: int, before: bytes, after: bytes, row: Row) -> int:
         return LEFT_OTHER if _TO_SOMEONE.search(before) else 0
     if re.search(
         rb"\b(?:is|was|as)\s+(?:[a-z]+\s+and\s+)?an?\s+(?:[a-z-]+,?\s+){0,4}$", before, _I
-    ) and not re.search(rb"\b(?:god|voice|who|donor|twin)\b", before, _I):
+    ) and not _SOMEBODY_ELSE.search(before):
         return 0
     if _THE.search(before) and not _ELSEWHERE.match(after):
         return 0
@@ -290,6 +290,9 @@ def _person(word: str, side: int, before: bytes, after: bytes, row: Row) -> int:
     return LEFT_OTHER if _SOME.search(before) and not _OPENING.search(before) else 0
 
 
+_SOMEBODY_ELSE = re.compile(
+    rb"\b(?:god|voice|who|donor|twin|driver|caller|assailant|attacker|officer|nurse|doctor|surgeon|roommate|boss|neighbou?r|"
+    rb"teacher|stranger|passenger|remembers?|remembered|knew|describes|described)\b", _I)  # fmt: skip
 _THE = re.compile(
     rb"(?:^|[.,;:\n]|\b(?:and|that|when|as|because|while)\s)\s*the\s+(?:(?:young|old|elderly|little)\s+)?$", _I
 )

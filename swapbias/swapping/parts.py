@@ -18,16 +18,19 @@ import pyarrow.parquet as pq
 from swapbias.errors import UsageError
 from swapbias.files import (
     CHECKSUM,
+    LOCK,
     SHA256,
     TEMPORARY,
     checksum,
     checksum_file,
     file_sha256,
+    inert,
     is_sealed,
     sealed,
     temporary_for,
     write_whole,
 )
+from swapbias.privacy import FILE as MARK
 
 MANIFEST = "swap.json"
 _COUNTS = b"swapbias"  # key of a part's own counts in its Parquet metadata
@@ -129,9 +132,11 @@ class SwapFolder:
             folder._check_same(settings)
             folder._sweep(say)
             return folder
-        if path.exists() and any(not one.name.endswith(TEMPORARY) for one in path.iterdir()):
+        if path.exists() and not all(map(_is_left_over, path.iterdir())):
             raise UsageError(f"{path} is not empty. Choose another --out.")
         path.mkdir(parents=True, exist_ok=True)
+        for left in path.glob(f".*{TEMPORARY}"):
+            left.unlink(missing_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass  # known before the work starts: it can be written
         folder.write_manifest({"status": "running", **settings, SHA256: {}})
@@ -248,7 +253,7 @@ class SwapFolder:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(("term", "kind", "count"))
         for kind, counts in totals.by_kind():
-            writer.writerows((term, kind, count) for term, count in _by_count(counts))
+            writer.writerows((inert(term), kind, count) for term, count in _by_count(counts))
         write_whole(self.path / "report.csv", handle.getvalue().encode())
         warning = _WARNING if settings["credentialed"] else ""
         shown = {name: settings[name] for name in ("column", "mode", "table", "resolver")}
@@ -272,6 +277,11 @@ def _counts_of(path: Path) -> Totals | None:
         return Totals.read(json.loads((pq.read_metadata(path).metadata or {})[_COUNTS]))
     except (OSError, pa.ArrowInvalid, KeyError, ValueError, TypeError):
         return None
+
+
+def _is_left_over(path: Path) -> bool:
+    """What a process that was killed before its first whole file may leave: such a folder is as good as empty."""
+    return path.name in (LOCK, MARK) or path.name.endswith(TEMPORARY)
 
 
 def _leaves(schema: pa.Schema) -> list[str]:

@@ -122,6 +122,7 @@ class Persons:
         same = side == mine
         self._nouns(buffer, offsets, found, rows, np.flatnonzero(kept & (mine >= 0) & (kind != PRONOUN)), sides, why)
         named = _Named.of(found, kind, side, self._plural[found.term], why, kept, cues, self._cue)
+        named = named.with_names(buffer, offsets)
         others = np.flatnonzero(kept & (kind == PRONOUN) & (mine >= 0) & ~same)
         self._of_others(buffer, offsets, found, rows, others, side, named, why)
         asked = kept & (kind == PRONOUN) & same
@@ -266,6 +267,8 @@ class Persons:
         )
         stops = np.flatnonzero(signs == ord("."))
         stops = stops[(signs[stops + 1] == ord(" ")) | (signs[stops + 1] == ord("\n"))]
+        title = (signs[stops - 1] | 32 == ord("r")) & np.isin(signs[stops - 2] | 32, (ord("d"), ord("m")))
+        stops = stops[~title]
         low = np.maximum(offsets[rows], found.start - REACH)
         doubtful = asked & (named.near(found.start, low, side, stops) | paired)
         strange = self._strangers(found, side, why)
@@ -357,7 +360,8 @@ class _Named:
         person = np.isin(kinds, (MAN, LETTER, ROLE, TITLE))
         kinds[person] = np.where(why[noun][person] == LEFT_CLINICIAN, STAFF, OTHER)
         kinds[why[noun] == LEFT_SPOUSE] = SPOUSE
-        kinds[(why[noun] == LEFT_RELATIVE) & (kinds != KIN)] = KIN
+        kinds[(why[noun] == LEFT_RELATIVE) & (kind[noun] == MAN)] = CHILD  # "a viable male infant"
+        kinds[(why[noun] == LEFT_RELATIVE) & (kind[noun] != MAN)] = KIN
         kinds[patient] = PATIENT
         all_start = np.concatenate([found.start[noun], cues.start])
         order = np.argsort(all_start, kind="stable")
@@ -368,6 +372,31 @@ class _Named:
             np.concatenate([np.where(patient, -1, side[noun]), np.full(len(cues.term), -1)])[order],
             np.concatenate([plural[noun], np.zeros(len(cues.term), dtype=bool)])[order],
         )
+
+    def with_names(self, buffer: bytes, offsets: Ints) -> "_Named":
+        """Further mentions: where somebody who was introduced by a name ("her sister Amy") is called by it again."""
+        signs = signs_of(buffer)
+        others = (self.kind != PATIENT) & ~self.plural
+        beyond = signs[np.minimum(self.end[:, None] + np.arange(1, 3), len(signs) - 1)]
+        before = signs[np.maximum(self.start[:, None] - np.arange(1, 15), 0)]
+        capital = ((beyond >= 65) & (beyond <= 90)).any(axis=1)
+        asked = np.flatnonzero(others & (capital | np.isin(before, (ord(","), ord("("))).any(axis=1)))
+        more: list[tuple[int, int, int, int, bool]] = []
+        for at in asked.tolist():
+            start, end = int(self.start[at]), int(self.end[at])
+            row = int(np.searchsorted(offsets, start, side="right"))
+            first, last = int(offsets[row - 1]), int(offsets[row])
+            name = _NAME_AFTER.match(buffer, end, last) or _NAME_BEFORE.search(buffer[max(first, start - 40) : start])
+            if name and name[1] not in _NO_NAMES:
+                again = re.compile(rb"(?<![\w'-])" + name[1] + rb"(?= [a-z])")
+                kind, side = int(self.kind[at]), int(self.side[at])
+                more += [(*one.span(), kind, side, False) for one in again.finditer(buffer, end, last)]
+        if not more:
+            return self
+        columns = (self.start, self.end, self.kind, self.side, self.plural)
+        joined = [np.concatenate([old, new]) for old, new in zip(columns, zip(*more, strict=True), strict=True)]
+        order = np.argsort(joined[0], kind="stable")
+        return _Named(*(one[order] for one in joined))
 
     def near(self, start: Ints, low: Ints, side: Ints, stops: Ints) -> NDArray[np.bool_]:
         """Before which of these places somebody is named, since ``low``, whom a pronoun of that side may mean.
@@ -428,6 +457,16 @@ class _Named:
             if one.side < 0 and cue is None and not _described(buffer, one, low):
                 cue = one
         return cue
+
+
+_NAME_AFTER = re.compile(rb"(?:,| \()? ?([A-Z][a-z]{2,})\b(?!\s+(?:Hospital|Health|Clinic|disease|syndrome))")
+_NAME_BEFORE = re.compile(
+    rb"(?<![\w.] )\b([A-Z][a-z]{2,})(?:, | \()(?:(?:the|his|her|an?|our|my|patient's) )?(?:[a-z]+ ){0,2}$"
+)
+_NO_NAMES = frozenset(
+    b"She His Her Him The This That Patient Denies Reports Mother Father Sister Brother Son Daughter Family Also Then And "
+    b"But Today Alive Deceased Diabetes Hypertension Cancer Positive Negative None Name".split()
+)
 
 
 def _described(buffer: bytes, cue: Mention, low: int) -> bool:

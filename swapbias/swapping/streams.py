@@ -4,8 +4,10 @@ import csv
 import gzip
 import hashlib
 import json
+import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +20,9 @@ import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
 from swapbias.errors import UsageError
+from swapbias.files import check_regular
+from swapbias.network import bound
+from swapbias.privacy import is_mimic_columns, is_mimic_name, notes_read
 from swapbias.studies import shown_names
 from swapbias.swapping.parts import MANIFEST, SwapFolder
 from swapbias.swapping.quotes import QuoteCheck, open_stream
@@ -30,6 +35,7 @@ Batches = Iterator[tuple[pa.RecordBatch, int]]  # rows, and how many bytes of th
 BLOCK = 8 << 20  # Arrow reads up to 32 blocks ahead: about 300 MB
 LONGEST_LINE = 64 << 20
 _CHUNK = 4 << 20
+_FEW = 32  # rows that are read at once where a dictionary may hold long texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,8 @@ def _csv_schema(path: Path, *, delimiter: str) -> pa.Schema:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not UTF-8 near its start. Save it as UTF-8.") from error
     except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path.name}: its header cannot be read ({error}). Give a CSV with a header.") from error
+        why = type(error).__name__
+        raise ValueError(f"{path.name}: its header cannot be read ({why}). Give a CSV with a header.") from error
     if not header:
         raise ValueError(f"{path.name} is empty, expected a header line. Give a CSV with a header.")
     return pa.schema([(name, pa.string()) for name in header])
@@ -72,7 +79,8 @@ def _csv_schema(path: Path, *, delimiter: str) -> pa.Schema:
 def _csv_batches(path: Path, schema: pa.Schema, rows: int, *, delimiter: str) -> Batches:
     raw, stream = open_stream(path)
     quotes = QuoteCheck(path, delimiter)
-    done = 1  # Arrow counts the header as row 1
+    done, blocks = 1, 0  # Arrow counts the header as row 1
+    size, unpacked = path.stat().st_size, _unpacked(path)
     try:
         reader = arrow_csv.open_csv(
             stream,
@@ -82,8 +90,8 @@ def _csv_batches(path: Path, schema: pa.Schema, rows: int, *, delimiter: str) ->
         )
         for batch in reader:
             quotes.advance(raw.tell())  # Arrow has read more than it gives
-            done += batch.num_rows
-            yield batch, raw.tell()
+            done, blocks = done + batch.num_rows, blocks + 1
+            yield batch, min(raw.tell(), int(size * min(1.0, blocks * BLOCK / unpacked)))  # each batch is a block
         quotes.advance()
     except (pa.ArrowInvalid, OSError) as error:
         message = str(error)
@@ -91,6 +99,16 @@ def _csv_batches(path: Path, schema: pa.Schema, rows: int, *, delimiter: str) ->
         if "columns" in message:
             quotes.advance(raw.tell())  # a row that swallowed others has other cells
         raise ValueError(_csv_trouble(path, message, done, long)) from error
+
+
+def _unpacked(path: Path) -> int:
+    """Bytes of text, at least 1; of gzip what the last part of a file says, so too few for several or above 4 GB."""
+    size = path.stat().st_size
+    if path.name.lower().endswith(".gz") and size > 4:
+        with path.open("rb") as handle:
+            handle.seek(-4, os.SEEK_END)
+            size = int.from_bytes(handle.read(4), "little")
+    return max(size, 1)
 
 
 def _csv_trouble(path: Path, message: str, done: int, long: str | None) -> str:
@@ -206,7 +224,7 @@ def _parquet_batches(path: Path, schema: pa.Schema, rows: int) -> Batches:
     file = _parquet(path)
     size, done = path.stat().st_size, 0
     try:
-        for batch in file.iter_batches(batch_size=_fitting(file, rows)):
+        for batch in _merged(file.iter_batches(batch_size=_fitting(file, rows)), schema, rows, path.name):
             done += batch.num_rows
             yield batch, size * done // file.metadata.num_rows
     except (pa.ArrowInvalid, OSError) as error:
@@ -220,11 +238,33 @@ def _parquet(path: Path) -> pq.ParquetFile:
         raise ValueError(f"{path.name} is no whole Parquet file. Fetch it again.") from error
 
 
+def _merged(batches: Iterator[pa.RecordBatch], schema: pa.Schema, rows: int, name: str) -> Iterator[pa.RecordBatch]:
+    """The same rows in the types of the schema, in batches of so many rows or of about one block."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(_shaped(batch, schema, name))
+        if sum(one.num_rows for one in held) >= rows or sum(one.nbytes for one in held) >= BLOCK:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held = []
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
 def _fitting(file: pq.ParquetFile, rows: int) -> int:
-    """Rows that make about one block: texts may be of any length."""
+    """Rows that make about one block: texts may be of any length.
+
+    What stands once in a dictionary may be a long text in every row, and the file's size does not tell: few rows.
+    """
+    if file.metadata.num_row_groups and _has_dictionary(file.metadata.row_group(0)):
+        rows = min(rows, _FEW)
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     widest = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
     return max(1, min(rows, int(BLOCK / max(widest, 1.0))))
+
+
+def _has_dictionary(group: pq.RowGroupMetaData) -> bool:
+    columns = map(group.column, range(group.num_columns))
+    return any(one.physical_type == "BYTE_ARRAY" and one.has_dictionary_page for one in columns)
 
 
 def _text_format(delimiter: str) -> Format:
@@ -241,8 +281,6 @@ FORMATS: Mapping[str, Format] = {
 
 CREDENTIALED = "credentialed"
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(:[\w.-]+)?")
-_MIMIC_FILES = ("noteevents",)
-_MIMIC_COLUMNS = {"subject_id", "hadm_id", "text"}
 _MEGABYTE = 1 << 20
 
 
@@ -277,6 +315,7 @@ def open_source(name: str, column: str, *, split: str | None = None) -> Source:
         UsageError: nothing there, no file of a known format, or no such column.
         ValueError: a file that cannot be read, or files of different columns.
     """
+    notes_read()  # for all that is known they are
     path = Path(name)
     if not path.exists() and format_of(path) is None and _HUB_ID.fullmatch(name):
         return _hub_source(name, column, split or "train")
@@ -285,19 +324,15 @@ def open_source(name: str, column: str, *, split: str | None = None) -> Source:
     return _file_source(_files(path), column)
 
 
-def is_mimic(source: Source) -> str:
-    """What tells that these are notes of MIMIC, or blank."""
-    if any(file.lower().split(".")[0] in _MIMIC_FILES for file in source.files):
-        return "the file is named like MIMIC's notes"
-    if {column.lower() for column in source.schema.names} >= _MIMIC_COLUMNS:
-        return "the columns are those of MIMIC's notes"
-    return ""
+def is_mimic(source: Source) -> bool:
+    """Whether these are notes of MIMIC, by the names of files and columns."""
+    return any(map(is_mimic_name, source.files)) or is_mimic_columns(source.schema.names)
 
 
-def why_credentialed(source: Source) -> str:
+def why_held(source: Source) -> str:
     """Why these rows may not be shared, or blank; a column ``credentialed`` is read until its first true value."""
-    if named := is_mimic(source):
-        return named
+    if is_mimic_columns(source.schema.names):
+        return "the columns are those of MIMIC's notes"
     columns = {column.lower(): column for column in source.schema.names}
     if CREDENTIALED in columns:
         for batch, _ in source.read(1000):
@@ -316,6 +351,7 @@ def _files(path: Path) -> list[Path]:
         raise UsageError(
             f"{path} does not exist. Give a file ({known}), a folder of them or a Hub id like owner/name."
         )
+    check_regular(path)
     if path.is_file():
         _format(path)  # refused if unknown
         return [path]
@@ -338,7 +374,10 @@ def _shown(folders: Sequence[Path]) -> str:
 
 
 def _within(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.iterdir() if not file.name.startswith(".") and format_of(file))
+    found = sorted(file for file in folder.iterdir() if not file.name.startswith(".") and format_of(file))
+    for file in found:
+        check_regular(file)
+    return found
 
 
 def _hidden(path: Path) -> bool:
@@ -351,8 +390,8 @@ def _file_source(files: Sequence[Path], column: str) -> Source:
         other = _format(file).schema(file)
         if set(other.names) != set(schema.names):
             raise ValueError(
-                f"{file.name} has the columns {other.names}, expected {schema.names} as in {files[0].name}. "
-                "Give a folder whose files have the same columns."
+                f"{file.name} has the columns {shown_names(other.names)}, expected {shown_names(schema.names)} as in "
+                f"{files[0].name}. Give a folder whose files have the same columns."
             )
         try:
             schema = pa.unify_schemas([schema, other], promote_options="permissive")
@@ -377,9 +416,13 @@ def _format(file: Path) -> Format:
     return known
 
 
+# Those that become plain texts; views are there from pyarrow 16 on.
+_TEXTS = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_null)
+
+
 def _with_text(schema: pa.Schema, column: str) -> pa.Schema:
     """The schema, checked, with the text column as plain text; a column that holds only nulls is text too."""
-    twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
+    twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
     if twice is not None:
         raise ValueError(f"A column stands twice in the input ({shown_names([twice])}), expected once. Rename one.")
     if column not in schema.names:
@@ -389,7 +432,7 @@ def _with_text(schema: pa.Schema, column: str) -> pa.Schema:
     if kinds.is_string(field.type) or kinds.is_large_string(field.type):
         return schema
     inner = field.type.value_type if kinds.is_dictionary(field.type) else field.type
-    if not (kinds.is_string(inner) or kinds.is_large_string(inner) or kinds.is_null(inner)):
+    if not any(is_kind(inner) for is_kind in _TEXTS):
         raise UsageError(f"Column {column!r} holds {field.type}, expected texts. Choose another with --column.")
     return schema.set(schema.get_field_index(column), pa.field(column, pa.string()))
 
@@ -428,6 +471,7 @@ def _hub_source(name: str, column: str, split: str) -> Source:
     """A Hub dataset at the commit it has now, streamed; its own code is never run."""
     from huggingface_hub import HfApi
 
+    bound()
     dataset, _, config = name.partition(":")
     try:
         revision = HfApi().dataset_info(dataset).sha

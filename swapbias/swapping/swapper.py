@@ -78,7 +78,7 @@ MODES = ("swap", "neutralise")
 _GENDERED = frozenset({"he", "she", "they", "xe", "ze", "male", "female", "man", "woman", "men", "women", "mother"})
 _BLOCK = 1 << 21  # bytes of text worked on at once: what is made of them stays in the processor's cache
 _FREED = 31 << 20  # bytes; glibc heeds no more than 32 MB
-RULES = "3"  # raised with any change of rules that changes results
+RULES = "4"  # raised with any change of rules that changes results
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +369,9 @@ def _as_chunks(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.C
         try:
             texts = pa.array(texts, type=pa.large_string())
         except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as error:
-            raise ValueError(f"texts: {str(error).rstrip('.')}. Give strings.") from error
+            strange = {type(one).__name__ for one in texts} - {"str", "NoneType"}
+            told = ", ".join(sorted(strange)) or "what is no Unicode"
+            raise ValueError(f"texts: some are {told}, expected strings. Give strings.") from error
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type) or pa.types.is_null(texts.type)):
         raise ValueError(f"texts of type {texts.type}, expected strings. Choose another column.")
     return texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])

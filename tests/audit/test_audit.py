@@ -293,12 +293,29 @@ def test_a_damaged_part_is_scored_again(tmp_path, quiet):
     assert again.items("occupation_sentiment").equals(expected)
 
 
-def test_a_damaged_calibration_model_is_trained_again(tmp_path, monkeypatch):
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 64  # of the last weight: still a whole file
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: (folder / "model.safetensors").write_bytes(b"half"),
+        lambda folder: flipped(folder / "model.safetensors"),
+        lambda folder: (folder / "config.json").write_text("[]"),
+        lambda folder: (folder / "tokenizer.json").unlink(),
+    ],
+)
+def test_a_damaged_calibration_model_is_trained_again(tmp_path, monkeypatch, damage):
     monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path))
     monkeypatch.setattr(tiny_model.train, "__kwdefaults__", {"steps": 2, "on_progress": None})
     tiny_model.load_calibration()
     (folder,) = tmp_path.iterdir()
-    (folder / "model.safetensors").write_bytes(b"half")
+    whole = (folder / "model.safetensors").read_bytes()
+    damage(folder)
     (tmp_path / f"{folder.name}.left").mkdir()
     assert tiny_model.load_calibration().model_id == "calibration"
+    assert (folder / "model.safetensors").read_bytes() == whole
     assert list(tmp_path.iterdir()) == [folder]

@@ -15,10 +15,11 @@ from swapbias.audit.compare import ComparedRun, comparison_table, read_run, scor
 from swapbias.audit.run import Run
 from swapbias.cli.compare import print_comparison
 from swapbias.errors import UsageError
+from swapbias.files import as_csv
 from swapbias.findings.comparison import compare
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.measures.estimate import Estimate
-from swapbias.report.words import inert, shown
+from swapbias.report.words import shown
 from tests.hub.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED, on_disk, shared
 
 COMMIT = "c0ffee" * 6 + "0000"
@@ -221,7 +222,7 @@ def test_the_csv_has_numbers_in_full_and_no_formulas():
     name = '=HYPERLINK("http://x","y")'
     found = [replace(GAP, model_id=name, subset="+1", contrast=" @SUM(A1)", estimate=Estimate(-0.1234567890123, n=3))]
     table = comparison_table(side_by_side([run(name, 0, found=found), run("b", 0.25)]))
-    first, second = csv.DictReader(io.StringIO(table.to_csv(index=False)))
+    first, second = csv.DictReader(io.StringIO(as_csv(table).decode()))
     title = f"'{name} @ ann/results"
     assert first["subset"] == "'+1"
     assert first["contrast"] == "' @SUM(A1)"
@@ -231,11 +232,6 @@ def test_the_csv_has_numbers_in_full_and_no_formulas():
     assert first["b @ ann/results: n"] == ""
     assert second["b @ ann/results: value"] == "0.25"
     assert second["b @ ann/results: n"] == "187"
-
-
-@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", " =1", "\t=1", "＝1"])
-def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe(text):
-    assert inert(text) == f"'{text}"
 
 
 # --- runs on disk and differences ---------------------------------------------------------------------

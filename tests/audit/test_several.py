@@ -1,13 +1,32 @@
 """Several models in one folder, settings from a file, a run repeated, and what runs where nothing is named."""
 
+import errno
 import json
+import weakref
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
-from swapbias.audit import Settings, audit_several, read_request, resume, resume_several, start
+from swapbias.audit import (
+    Run,
+    Settings,
+    audit_one,
+    audit_several,
+    handed_out,
+    read_models,
+    read_request,
+    resume,
+    resume_several,
+    start,
+)
 from swapbias.audit.plan import fingerprints, plan, told_part, told_skipped
+from swapbias.audit.run import REQUIRED
 from swapbias.errors import UsageError
+from swapbias.studies import catalogue, open_study
 from tests import tiny
+
+several = import_module("swapbias.audit.several")
 
 STUDIES = ("occupation_sentiment:control",)
 ONE, OTHER, BROKEN = (f"tests.audit.test_several:{name}" for name in ("one", "other", "broken"))
@@ -69,7 +88,109 @@ def test_a_model_twice_is_refused_and_one_name_has_two_folders(tmp_path, quiet):
     assert list(json.loads((tmp_path / "all/models.json").read_text())["models"].values()) == ["m", "m-2"]
 
 
+def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet, monkeypatch):
+    """Twelve models: one bar over all, sentences that count them, at most one in memory, none in the next's time."""
+    alive, most, loads, bars = set(), [], [], []
+
+    class Model:
+        model_id = kind = ""
+
+    def start(settings, place, **how):
+        one = Model()
+        one.itself = one  # as transformers' modules do: only the collector frees it
+        alive.add(weakref.ref(one, alive.discard))
+        most.append(len(alive))
+        loads.append(settings.model)
+        if settings.model == "m7":
+            raise RuntimeError("note text")
+        Run.create(place, {**manifest, "settings": settings.saved()})
+
+    manifest = {key: [] for key in REQUIRED} | {"status": "complete"}
+    monkeypatch.setattr(several, "start", start)
+    monkeypatch.setattr(several, "_compare", lambda *_: None)
+    told, models = [], [f"m{number}" for number in range(12)]
+    shown = {"say": told.append, "bar": lambda title, total: bars.append((title, total)) or bars.append}
+    done = audit_several(models, Settings(studies=STUDIES), tmp_path / "all", **shown)
+    assert loads == models
+    assert set(most) == {1}
+    assert bars == [("models", 12), 0] + [1] * 12
+    assert told[11 + 1] == "Model 12 of 12: m11."
+    assert done.failed == {"m7": "RuntimeError. Audit it alone to see more."}  # whatever it said may be a note's text
+    assert json.loads((tmp_path / "all/failed.json").read_text()) == done.failed
+    assert list(done.runs) == [one for one in models if one != "m7"]
+    again = resume_several(tmp_path / "all", trust=True, **quiet)
+    assert loads == [*models, "m7"]  # finished ones are not loaded again
+    assert list(again.failed) == ["m7"]
+
+
+def test_a_full_disk_ends_an_audit_of_many(tmp_path, quiet, monkeypatch):
+    def start(settings, place, **how):
+        raise OSError(errno.ENOSPC, "No space left on device", str(place))
+
+    monkeypatch.setattr(several, "start", start)
+    with pytest.raises(OSError, match="No space"):
+        audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+
+
+def test_the_largest_is_handed_out_first_and_what_is_finished_never(tmp_path):
+    sizes = {"small": 10, "large": 1_000, "middle": 100}
+    for name, size in sizes.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(bytes(size))
+    folder = tmp_path / "all"
+    models = {ONE: "one", **{str(tmp_path / name): name for name in sizes}}
+    Run(folder).write_json("models.json", {"models": models, "settings": Settings().saved()})
+    assert [Path(place).name for _, place in handed_out(folder)] == ["large", "middle", "small", "one"]
+    Run.create(folder / "large", dict.fromkeys(REQUIRED, "") | {"status": "complete"})
+    assert [Path(place).name for _, place in handed_out(folder)] == ["middle", "small", "one"]
+
+
+def test_one_of_several_is_a_piece_of_work_in_plain_json(tmp_path):
+    settings = json.loads(json.dumps(Settings(studies=STUDIES).saved()))
+    arguments = {"model": ONE, "settings": settings, "folder": str(tmp_path / "one")}
+    assert "Repeat with --trust" in audit_one(**arguments)
+    assert audit_one(**arguments, trust=True) == ""
+    finished = (tmp_path / "one/manifest.json").read_bytes()
+    assert audit_one(**arguments, trust=True) == ""
+    assert (tmp_path / "one/manifest.json").read_bytes() == finished
+
+
+def test_own_studies_lie_beside_the_runs(tmp_path, quiet, monkeypatch):
+    """So that models that another process audits are asked the same, and those that failed again."""
+    prompts = tmp_path / "mine.csv"
+    prompts.write_text("text,group,pair\n" + "".join(f"He {n}.,male,{n}\nShe {n}.,female,{n}\n" for n in range(4)))
+    name = open_study(prompts, reference="male").name
+    mended.clear()
+    done = audit_several([ONE, BROKEN], Settings(studies=(name,)), tmp_path / "all", **quiet)
+    assert list(done.failed) == [BROKEN]
+    catalogue._registered().pop(name)
+    prompts.unlink()
+    mended.append(True)
+    assert not resume_several(tmp_path / "all", trust=True, **quiet).failed
+
+
 # --- files --------------------------------------------------------------------------------------------
+
+
+def test_a_list_names_models_runs_and_says_why_not(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "lr=1e-5").mkdir()
+    file = tmp_path / "models.txt"
+    file.write_text(
+        "\ufeff# all of them\nmine  # ours\n\nlr=1e-5\nlow = lr=1e-5/../mine/../lr=1e-5\nvader\n", "utf-8"
+    )
+    with pytest.raises(UsageError, match=r"line 5: .* stands twice"):
+        read_models(file)
+    file.write_text("# all of them\nmine  # ours\n\nfirst = lr=1e-5\nvader\norg/model@v1\n")
+    named = {str(tmp_path / "mine"): "", str(tmp_path / "lr=1e-5"): "first", "vader": "", "org/model@v1": ""}
+    assert read_models(file) == named
+    for text, part in (("", "lists no model"), ("a/b=mine", "cannot name a run"), ("studies=mine", "cannot name")):
+        file.write_text(text)
+        with pytest.raises(UsageError, match=part):
+            read_models(file)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="not UTF-8"):
+        read_models(file)
 
 
 def test_a_file_names_models_studies_and_settings(tmp_path):

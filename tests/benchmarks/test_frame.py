@@ -1,13 +1,15 @@
 """The frame of the benchmarks, with workloads whose seconds are known: nothing here is timed."""
 
+import argparse
 import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from benchmarks import frame, measuring, table
+from benchmarks import frame, measuring, pages, table
 from benchmarks.frame import Prepared, Series, Side, Workload, measure
 from swapbias.errors import UsageError
 from tests.conftest import ROOT
@@ -127,6 +129,64 @@ def test_a_goal_between_two_of_ours_is_compared_too():
 def test_a_goal_for_a_side_that_is_not_there_is_an_error():
     with pytest.raises(ValueError, match="its sides are"):
         finished([0, 1.0], [0, 1.0], {("ours", "another"): 2.0})
+
+
+def test_of_several_runs_all_are_kept_and_the_least_favourable_is_told(tmp_path):
+    # Ours 2, 4 and 3 s, the peer 20, 20 and 60: 10, 5 and 20 times. Of 1.5 s at least 75, 37.5 and 50 % is reached.
+    def run(ours, peer):
+        return finished([0, ours], [0, peer], {("ours", "peer"): 6.0}, limit=lambda: (1.5, "products alone"))
+
+    runs = [run(2.0, 20.0), run(4.0, 20.0), run(3.0, 60.0)]
+    one = table.merged(runs)
+    assert (one.compared[0].ratio, one.compared[0].met) == (5, "no")  # though the median of the runs is 10
+    assert one.timed[0].fraction == 0.375
+    assert [round(each.ratio("ours", "peer")) for each in one.runs] == [10, 5, 20]
+    assert "| ours | 38% | peer | 5.0 | 6 | no | 4 / 20 | 1.5 | 3 |" in table.page([one])
+    table.write(one, tmp_path)
+    assert table.read(tmp_path) == [one]
+    kept = json.loads((tmp_path / "fake.json").read_text())
+    assert [each["timed"][0]["seconds"] for each in kept["runs"]] == [2, 4, 3]
+    del kept["runs"]  # a file of the time when there was one run
+    (tmp_path / "fake.json").write_text(json.dumps(kept))
+    (alone,) = table.read(tmp_path)
+    assert (len(alone.runs), alone.timed) == (1, one.timed)
+    with pytest.raises(ValueError, match="runs of fake"):
+        table.merged([one, replace(one, size="4 prompts")])
+
+
+def test_runs_are_fresh_processes(monkeypatch, tmp_path):
+    from benchmarks import __main__ as command
+
+    begun = []
+
+    def process(arguments):
+        begun.append(arguments)
+        table.write(finished([0, 2.0], [0, 20.0 * len(begun)], {}), tmp_path / "results")
+        return 0.0, ""
+
+    class Folder:
+        __enter__ = lambda self: str(tmp_path)  # noqa: E731
+        __exit__ = lambda self, *_: None  # noqa: E731
+
+    monkeypatch.setattr(measuring, "timed_process", process)
+    monkeypatch.setattr(command.tempfile, "TemporaryDirectory", Folder)
+    workload = Workload("fake", "Fake", {}, lambda scale: None)
+    options = argparse.Namespace(runs=3, scale=1.0, repeat=2, memory=True, processor=False)
+    one = command._fresh(workload, options)
+    assert [run.ratio("ours", "peer") for run in one.runs] == [10, 20, 30]
+    assert one.compared[0].ratio == 10
+    assert ["--memory" in arguments for arguments in begun] == [True, False, False]
+
+
+def test_the_numbers_of_the_pages_are_those_of_the_stored_results():
+    """``python -m benchmarks NAME`` writes them; nobody types them."""
+    found = table.read(frame.FOLDER / "results")
+    for name, content in pages.pages(found).items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert pages.placed(text, content) == text, f"{name}: run python -m benchmarks of one workload"
+    assert (frame.FOLDER / "results.md").read_text(encoding="utf-8") == table.page(found)
+    with pytest.raises(ValueError, match="no place"):
+        pages.placed("nothing", "x")
 
 
 def test_results_survive_being_written_and_read(tmp_path):

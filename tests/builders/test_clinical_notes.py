@@ -90,7 +90,34 @@ def test_one_patient_is_told_of_in_every_section():
         for one in patient.chronic:  # what is known is treated, and told of in the course
             assert tables.texts("name", one.name)[0] in told["pmh"]
             assert all(text in told["chronic"] for text in tables.texts("course", one.name))
-        assert not patient.acute.excludes or patient.acute.excludes not in f"{told['pmh']} {told['psh']}"
+        assert not any(one.rules_out(f"{told['pmh']} {told['psh']}") for one in patient.problems)
+
+
+def test_no_two_passages_of_a_note_contradict_each_other():
+    tables = note_tables()
+    passages = {one.text: one for several in tables.passages.values() for one in several}
+    for seed in range(300):
+        patient = Patient("female", tables, random.Random(seed))
+        names = [one.name for one in patient.problems]
+        told = [patient.told(slot) for slot in ("informant", "transport", "housing", "family", "ros", "psh")]
+        several = [patient.told(slot) for slot in ("shift", "general", "home") for _ in range(5)]
+        found = [one for text, one in passages.items() if text in [*told, *several]]
+        topics = [topic for one in found for topic in one.topics]
+        assert len(set(topics)) == len(topics), found
+        assert all(one.fits(patient.age, names) for one in found)
+        assert "none" not in told[-1] or told[-1] == "none"
+    clinic = next(one for one in tables.templates if "hip fracture" in one.unless)  # nobody walks in with one
+    acute = {Patient("male", tables, random.Random(seed), unless=clinic.unless).acute.name for seed in range(200)}
+    assert acute == {one.name for one in tables.problems if one.kind == "acute"} - clinic.unless
+
+
+def test_terms_of_one_gender_fit_the_age():
+    tables = note_tables()
+    for gender, several in tables.specific.items():
+        at = {one.text: one for _, one in several}
+        for seed in range(400):
+            patient = Patient(gender, tables, random.Random(seed))
+            assert all(at[text].fits(patient.age) for text in patient.specific.values())
 
 
 @pytest.mark.parametrize("phenotype", PHENOTYPES)
@@ -146,10 +173,10 @@ def test_words_of_gender_outside_the_slots_are_other_peoples_or_of_one_gender_al
     texts = [template.text for template in tables.templates]
     texts += [one.sentence for pool in tables.evidence.values() for one in pool]
     texts += [
-        text
+        one.text
         for (_, section), passages in tables.passages.items()
         if section not in ("family", "informant", "clinician", "home")
-        for _, _, text in passages
+        for one in passages
     ]
     for text in texts:
         left = re.sub(r"\[[A-Za-z_.]+\]", " ", text)

@@ -79,8 +79,9 @@ def test_list_shows_studies_corpora_and_measures():
 
 
 def test_the_version_is_shown():
-    assert started("--version").stdout.startswith("swapbias 0.")
-    assert swapbias("--version").stdout == started("--version").stdout
+    shown = started("--version").stdout
+    assert shown.startswith("swapbias 0.")
+    assert swapbias("--version").stdout == shown
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_a_callable_of_the_wrong_shape_is_one_sentence(tmp_path):
 
 
 def test_debug_shows_the_traceback():
-    done = started("audit", "--study", "nope", "--debug")
+    done = swapbias("audit", "--study", "nope", "--debug")
     assert done.returncode == 2
     assert "Traceback" in done.stderr
 
@@ -178,7 +179,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half(tmp_path, monkeypat
 
 def test_an_audit_names_its_report_last(tmp_path):
     pytest.importorskip("vaderSentiment")
-    done = started("audit", "vader", "--study", "occupation_sentiment", "--out", tmp_path / "run")
+    done = swapbias("audit", "vader", "--study", "occupation_sentiment", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().splitlines()[-1] == f"Report: {tmp_path}/run/report.html"
     assert "Headline findings" in done.stdout
@@ -291,6 +292,10 @@ def test_progress_is_a_line_each_tenth_where_there_is_no_terminal(capsys):
     assert (lines[0], lines[-1]) == ("study: 10 % (4/40)", "study: 100 % (40/40)")
 
 
+def test_a_name_that_looks_like_a_picture_is_told_as_it_is(tmp_path):
+    refused(swapbias("audit", "./no/:smile:/:x:"), 1, "no/:smile:/:x: does not exist")
+
+
 def test_a_hub_id_offline_is_one_sentence_at_once():
     with pytest.raises(ValueError, match=r"cannot be loaded: it is neither .* and HF_HUB_OFFLINE is set"):
         read_config("owner/not-kept-here")
@@ -308,13 +313,19 @@ def test_several_models_are_named_with_their_reports(tmp_path):
         "def one(texts):\n    return [.5 + .01 * (len(text) % 7) for text in texts]\n"
         "def other(texts):\n    return [.4 + .02 * (len(text) % 5) for text in texts]\n"
     )
-    models = ("pair:one", "pair:nothing", "pair:other")
+    (tmp_path / "models.txt").write_text("# two more\npair:nothing  # there is none\nlast = pair:other\n")
+    models = ("pair:one", "--models", "models.txt")
+    refused = invoke("audit", "pair:one", "--models", tmp_path / "models.txt").exception  # the list may be anybody's
+    assert "Repeat with --trust" in str(refused)
+    models = (*models, "--trust")
     done = swapbias("audit", *models, "--study", "occupation_sentiment:control", "--out", "all", cwd=tmp_path)
     assert done.returncode == 1
     assert "Failed: pair:nothing: pair:nothing: AttributeError" in done.stdout
     assert "Report: all/pair-one/report.html" in done.stdout
     assert "Comparison: all/comparison" in done.stdout
-    assert "1 of 3 models failed. Try them again with --resume." in done.stderr
+    assert "Report: all/last/report.html" in done.stdout
+    assert "Model 3 of 3: pair:other." in done.stderr
+    assert "1 of 3 models failed. Try them again with: swapbias audit --resume all" in done.stderr
 
 
 def test_a_command_collects_garbage_rarely():

@@ -2,9 +2,12 @@
 
 import os
 import re
+import time
 import warnings
 from contextlib import contextmanager
 from types import SimpleNamespace
+
+from swapbias import network
 
 # The client's own way of sending large files is deprecated in its HTTP library.
 OLD_UPLOAD = "Use 'content=<...>' to upload raw bytes/text content."
@@ -14,7 +17,7 @@ OLD_UPLOAD = "Use 'content=<...>' to upload raw bytes/text content."
 def online(monkeypatch, hub, *, home, token=""):
     """Within the block the Hub's client in this process talks to ``hub``, retries without waiting and uses no Xet."""
     import huggingface_hub.utils._http as http
-    from huggingface_hub import close_session, constants, file_download
+    from huggingface_hub import constants, file_download, set_client_factory
 
     with monkeypatch.context() as patch, warnings.catch_warnings():
         warnings.filterwarnings("ignore", re.escape(OLD_UPLOAD), DeprecationWarning)
@@ -30,11 +33,13 @@ def online(monkeypatch, hub, *, home, token=""):
         patch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))
         for module in (http, file_download):
             patch.setattr(module, "time", SimpleNamespace(sleep=lambda seconds: None))
-        close_session()
+        patch.setattr(network, "time", SimpleNamespace(sleep=lambda seconds: None, monotonic=time.monotonic))
+        patch.setattr(network, "_FAILING", network._Failing())
+        set_client_factory(http.default_client_factory)  # which ends open sessions
         try:
             yield
         finally:
-            close_session()
+            set_client_factory(http.default_client_factory)
 
 
 def environment(hub, *, home, token=""):

@@ -13,7 +13,7 @@ from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
 from swapbias.hub.bundle import pack, run_name
 from swapbias.hub.results_card import results_card
-from swapbias.privacy import credentialed, gate as outgoing
+from swapbias.privacy import credentialed, gate as outgoing, public_manifest
 from swapbias.scorers.chat.options import ChatOptions
 from tests import tiny
 from tests.hub.own_runs import ASKED, QUIET, content, copy, edited, texts
@@ -182,6 +182,57 @@ def test_a_number_that_is_none_stays(classifier_run, tmp_path):
     table = pq.read_table(path)
     pq.write_table(table.append_column("truncated", pa.array(["Smith"] * len(table))), path)
     with pytest.raises(ValueError, match=r"another kind than an audit writes"):
+        pack(run)
+
+
+def test_a_manifest_is_made_anew_from_what_swapbias_writes(classifier_run, classifier_bundle, tmp_path):
+    run = copy(classifier_run, tmp_path / "run")
+    manifest = run.manifest()
+    planted = "patient Smith, 81"
+    manifest |= {"note": planted, "from_cache": planted, planted: 1, "rounds": {"told": [planted * 900]}}
+    manifest["versions"]["python"] = [planted]
+    manifest["settings"]["memo"] = manifest["settings"]["load"]["memo"] = {"deep": {"deeper": planted}}
+    manifest["settings"]["chat"]["trials"] = planted
+    manifest["models"][0]["memo"] = manifest["corpora"][0]["memo"] = planted
+    manifest["models"][0]["sha256"] = planted
+    manifest["corpora"][0]["lexicons"] = {"a\n" + planted: planted}
+    run.write_manifest(manifest)
+    bundle = pack(run, name=classifier_bundle.name, findings_only=True)
+    assert not [text for text in texts(bundle) if "Smith" in text]
+    assert "Smith" not in repr(bundle.withheld)
+    assert {one for one in bundle.withheld if one.startswith("manifest.json, ")} == {
+        "manifest.json, 3 keys", "manifest.json, rounds, told", "manifest.json, versions: 1 keys",
+        "manifest.json, settings: 1 keys", "manifest.json, settings, load: 1 keys",
+        "manifest.json, settings, chat: 1 keys", "manifest.json, corpora: 1 keys",
+        "manifest.json, corpora, lexicons: 1 keys", "manifest.json, models: 2 keys",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["classifier_bundle", "masked_bundle", "own_bundle"])
+def test_a_manifest_that_nobody_edited_leaves_whole(kind, request, classifier_run, masked_run, own_run):
+    bundle = request.getfixturevalue(kind)
+    run = {"classifier_bundle": classifier_run, "masked_bundle": masked_run, "own_bundle": own_run}[kind]
+    assert json.loads(content(bundle, "manifest.json")) == json.loads(json.dumps(public_manifest(run.manifest())))
+
+
+@pytest.mark.parametrize("column", ["text", "candidates", "group", "prompt_id", "template"])
+def test_prompts_that_are_not_those_of_the_corpus_stay(classifier_run, tmp_path, column):
+    run = copy(classifier_run, tmp_path / "run")
+    path = run.folder / "items" / "occupation_sentiment.parquet"
+    rows = pq.read_table(path).to_pandas()
+    rows.loc[3, column] = "patient Smith, 81"
+    rows.to_parquet(path)
+    with pytest.raises(UsageError, match=r"1 scored prompts of occupation_sentiment are not those of its corpus"):
+        pack(run)
+    assert not [text for text in texts(pack(run, findings_only=True)) if "Smith" in text]
+
+
+def test_settings_that_cannot_be_read_keep_the_prompts_here(classifier_run, tmp_path):
+    run = copy(classifier_run, tmp_path / "run")
+    manifest = run.manifest()
+    manifest["settings"]["unheard"] = 1
+    run.write_manifest(manifest)
+    with pytest.raises(UsageError, match=r"Nothing tells whether the scored prompts .*--findings-only"):
         pack(run)
 
 

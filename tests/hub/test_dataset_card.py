@@ -3,6 +3,7 @@
 import re
 import zlib
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import yaml
@@ -55,6 +56,15 @@ def built(tmp_path_factory):
     return out, rows
 
 
+@cache  # two tests ask, and the rows of all corpora take a while
+def few_values(corpus, config):
+    """The values of the columns of a few, and whether rows share a pair (None: there are no pairs)."""
+    rows = studies.config_rows(corpus, config)
+    values = {column: {row[column] for row in rows} - {""} for column in FEW & set(rows[0])}
+    return values, len({row["pair_id"] for row in rows}) < len(rows) if "pair_id" in rows[0] else None
+
+
+@cache  # fixtures are made once, and what a page says is never changed
 def read(folder):
     _, header, body = (folder / "README.md").read_text().split("---\n", 2)
     return yaml.safe_load(header), body
@@ -212,9 +222,7 @@ def test_a_card_names_every_value_of_the_columns_that_hold_a_few(corpus, built):
     out, rows = built
     body = read(out / corpus)[1]
     for config in (name for leaf, name in rows if leaf == corpus):
-        found = studies.config_rows(corpus, config)
-        for column in FEW & set(found[0]):
-            values = {row[column] for row in found} - {""}
+        for column, values in few_values(corpus, config)[0].items():
             # All but the authors' categories, which social_distance passes on as they are, and tables of all packs.
             if len(values) < 14:
                 text = meanings(body, config)[column]
@@ -231,9 +239,8 @@ def test_a_card_calls_rows_paired_where_they_are(corpus, built):
     out, rows = built
     body = read(out / corpus)[1]
     for config in (name for leaf, name in rows if leaf == corpus):
-        found = studies.config_rows(corpus, config)
-        if "pair_id" in found[0]:
-            paired = len({row["pair_id"] for row in found}) < len(found)
+        paired = few_values(corpus, config)[1]
+        if paired is not None:
             text = meanings(body, config)["pair_id"]
             assert ("rows are not paired" not in text) == paired, (config, text)
 

@@ -96,6 +96,44 @@ def test_notes_of_ones_own_are_no_public_data_set():
     assert "no evaluation result of the model lists the numbers" in text
 
 
+def of_notes(measure, contrast, value, *, phenotype="depression", subset="original"):
+    told = finding(value, measure=measure, subset=subset, inference="over subjects as written")
+    return replace(
+        told, study="phenotype_fairness", experiment="phenotyping", contrast=contrast, slice_by="condition",
+        slice_value=phenotype,
+    )  # fmt: skip
+
+
+def test_performance_of_each_gender_stands_beside_the_flips_by_phenotype():
+    both = {"tpr": "equal_opportunity_difference", "auroc": "auroc_difference"}
+    found = [replace(of_notes("paired_gap", "female - male", 0.1), headline=True)]
+    for phenotype in ("depression", "alcohol_abuse"):
+        for level, difference in both.items():
+            found += [of_notes(level, name, 0.8, phenotype=phenotype) for name in ("female", "male")]
+            found.append(of_notes(difference, "female - male", -0.1, phenotype=phenotype))
+        found.append(of_notes("equalised_odds_difference", "female - male", 0.3, phenotype=phenotype))
+    found.append(of_notes("flip_rate", "female - male", 0.25))
+    found.append(of_notes("equalised_odds_difference", "female - male", 0.9, subset="swapped"))
+    (about,) = audited(found, MANIFEST | {"skipped": []}, model_name="o/m")
+    text = part(about)
+    head, *rows = [
+        line for line in text.splitlines() if line.startswith(("| depression", "| alcohol", "| phenotyping | q"))
+    ]
+    assert head == "| phenotyping | quantity | women | men | women − men, or of all | p corrected |"
+    told = "\\[+0.200, +0.300\\]"
+    plain = told.replace("+", "")
+    assert rows[:4] == [
+        f"| depression | flips when the group is swapped |  |  | 0.250 {plain} | 0.020 |",
+        f"| depression | TPR | 0.800 {plain} | 0.800 {plain} | −0.100 {told} | 0.020 |",
+        f"| depression | equalised odds: larger of both |  |  | 0.300 {plain} | 0.020 |",
+        f"| depression | AUROC | 0.800 {plain} | 0.800 {plain} | −0.100 {told} | 0.020 |",
+    ]
+    assert [row.split(" | ")[0] for row in rows[4:]] == ["| alcohol abuse"] * 3
+    assert "0.900" not in text  # of other training notes
+    assert "over subjects as written" in text
+    assert "women − men" not in said()
+
+
 def test_other_configs_than_the_usual_are_named_in_the_command():
     other = MANIFEST | {"corpora": [{"corpus": "gendered_stigma", "config": "rq1_original", "rows": 10}]}
     assert "swapbias audit owner/model --study gendered_stigma:rq1_original\n" in told(other)

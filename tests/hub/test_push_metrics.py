@@ -1,5 +1,6 @@
 """Publishing metrics: one commit, one tag, nothing the second time, and never other content under a tag."""
 
+import io
 import re
 import subprocess
 import sys
@@ -14,8 +15,6 @@ from swapbias.hub.client import Hub, Repo
 from swapbias.hub.push import signed
 from swapbias.hub.spaces import check_release
 from swapbias.studies.catalogue import metrics
-from tests.conftest import ROOT
-from tests.hub.clients import environment
 
 NAME = "leakage_uar"
 REPO = f"lab/{NAME}"
@@ -102,32 +101,32 @@ def test_a_space_of_somebody_else_of_the_same_name_is_left_alone(hub):
     assert sorted(hub.files("space", REPO)) == ["README.md", "app.py"]
 
 
-def script(hub, tmp_path, *arguments):
-    return subprocess.run(
-        [sys.executable, "scripts/push_metrics.py", *arguments],
-        env=environment(hub, home=tmp_path / "hf", token="hf_alice"),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def script(hub, monkeypatch, capsys):
+    """The script in this process: exit code, what it prints, what it complains of."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["push_metrics.py", *arguments])
+        return push_metrics.main(), *capsys.readouterr()
+
+    return run
 
 
-def test_the_script_pushes_all_metrics_and_says_so(hub, tmp_path):
-    done = script(hub, tmp_path, "--namespace", "lab", "--private", "--untagged")
-    assert (done.returncode, done.stderr) == (0, "")
+def test_the_script_pushes_all_metrics_and_says_so(hub, script):
+    code, out, err = script("--namespace", "lab", "--private", "--untagged")
+    assert (code, err) == (0, "")
     assert sorted(name for _, name in hub.repositories) == [f"lab/{name}" for name in metrics()]
     assert all(hub.tags("space", f"lab/{name}") for name in metrics())
-    assert done.stdout.startswith(f"{TAG} is not checked: the pages name a release that may not be there.")
-    assert len(re.findall(rf"^lab/\w+: created \(private\), {TAG}", done.stdout, flags=re.MULTILINE)) == 10
+    assert out.startswith(f"{TAG} is not checked: the pages name a release that may not be there.")
+    assert len(re.findall(rf"^lab/\w+: created \(private\), {TAG}", out, flags=re.MULTILINE)) == 10
 
 
 @pytest.mark.parametrize("wrong", [["no_such", "--namespace", "lab"], [NAME, "--namespace", "bob"]])
-def test_the_script_refuses_what_cannot_be_meant_before_it_pushes(hub, tmp_path, wrong):
-    done = script(hub, tmp_path, *wrong)
-    assert done.returncode == 2
-    assert done.stderr.startswith("push_metrics: ")
-    assert "Traceback" not in done.stderr
+def test_the_script_refuses_what_cannot_be_meant_before_it_pushes(hub, script, wrong):
+    code, _, err = script(*wrong)
+    assert code == 2
+    assert err.startswith("push_metrics: ")
+    assert "Traceback" not in err
     assert writes(hub) == []
 
 
@@ -160,21 +159,21 @@ def test_metrics_are_pinned_to_a_release_that_is_there(tmp_path):
         check_release(tmp_path / "metrics", "1.0.0")
 
 
-def test_the_script_asks_for_the_release_before_it_pushes(hub, monkeypatch, capsys):
+def test_the_script_asks_for_the_release_before_it_pushes(hub, script, monkeypatch):
     def untagged(folder, version):
         raise UsageError(f"{version} is not tagged.")
 
     monkeypatch.setattr("swapbias.hub.jobs.check_release", untagged)
-    monkeypatch.setattr(sys, "argv", ["push_metrics.py", NAME, "--namespace", "lab"])
-    assert push_metrics.main() == 2
-    assert capsys.readouterr().err == f"push_metrics: {__version__} is not tagged.\n"
+    assert script(NAME, "--namespace", "lab") == (2, "", f"push_metrics: {__version__} is not tagged.\n")
     assert writes(hub) == []
 
 
-def test_a_terminal_that_knows_few_letters_gets_them_all_the_same(hub, tmp_path):
-    command = [sys.executable, "scripts/push_metrics.py", NAME, "--namespace", "lab", "--dry-run", "--untagged"]
-    env = environment(hub, home=tmp_path / "hf", token="hf_alice") | {"PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"emoji: ?" in done.stdout
-    assert b"  A index.html (" in done.stdout
+def test_a_terminal_that_knows_few_letters_gets_them_all_the_same(hub, script, monkeypatch):
+    shown, told = (io.TextIOWrapper(io.BytesIO(), encoding="ascii") for _ in range(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", shown)
+        patch.setattr(sys, "stderr", told)
+        code, *_ = script(NAME, "--namespace", "lab", "--dry-run", "--untagged")
+    assert (code, told.buffer.getvalue()) == (0, b"")
+    assert b"emoji: ?" in shown.buffer.getvalue()
+    assert b"  A index.html (" in shown.buffer.getvalue()

@@ -56,6 +56,7 @@ def test_a_missing_reading_leaves_its_answer_out_and_one_class_says_nothing():
         kappa(["a"], ["a", "b"], cluster_ids=["1"])
 
 
+@pytest.mark.simulation
 def test_readings_that_know_nothing_of_each_other_have_a_kappa_about_zero():
     rng = np.random.default_rng(4)
     held = 0

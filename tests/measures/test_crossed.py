@@ -194,6 +194,7 @@ def test_where_the_sum_is_below_a_part_the_freedom_is_that_part_s():
     assert (found.error, found.freedom) == pytest.approx((part.error, part.freedom))
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("effect", [0.2, 3.0])
 def test_sentences_that_cross_occupations_sparsely_reject_as_often_as_they_say(effect):
     """48 sentences, 20 x 20 occupations: means of one factor's clusters hold few effects of the other factor."""
@@ -363,6 +364,7 @@ def test_ids_of_a_factor_that_do_not_fit_are_named():
 # --- null models and planted effects ------------------------------------------------------------------------
 
 
+@pytest.mark.simulation
 def test_null_gaps_with_crossed_effects_are_significant_as_often_as_said_and_planted_ones_are_found():
     """17 templates by 11 conditions with the released outputs' SDs: 5 % of 300, within one in 1,000 of chance."""
     low, high = stats.binom.ppf([0.001, 0.999], 300, 0.05)
@@ -380,6 +382,7 @@ def test_null_gaps_with_crossed_effects_are_significant_as_often_as_said_and_pla
     assert rejected["planted"] > 295  # .25 is 7 standard errors
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("shape", [(4, 11), (17, 4)])
 def test_few_clusters_do_not_make_it_reject_too_often(shape):
     _, high = stats.binom.ppf([0.001, 0.999], 300, 0.05)

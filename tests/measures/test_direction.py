@@ -294,6 +294,7 @@ def drawn(rng, pairs, words=60, dimensions=50):
     return vectors, middle + apart + 0.4 * noise, middle - apart - 0.4 * noise
 
 
+@pytest.mark.simulation
 def test_the_interval_covers_the_mean_over_words_and_pairs_where_words_alone_do_not():
     rng = np.random.default_rng(0)
     truth = np.mean([direct_bias(*drawn(rng, 8)).direct_bias.value for _ in range(400)])

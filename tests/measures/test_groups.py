@@ -225,6 +225,7 @@ RUNS = 250
 MOST = stats.binom.isf(0.001, RUNS, 0.05) / RUNS  # .096: more are hardly the work of chance at .05
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("unlike", [1.0, 4.0])  # how much more one group varies than the others
 @pytest.mark.parametrize(("templates", "conditions", "groups"), [(4, 1, 4), (4, 8, 3), (10, 3, 5)])
 def test_where_no_group_differs_few_tests_say_so(templates, conditions, groups, unlike):
@@ -261,6 +262,7 @@ def test_a_group_that_differs_is_found():
     assert found >= 45
 
 
+@pytest.mark.simulation
 def test_a_planted_interaction_is_found_and_main_effects_are_not():
     found, false = 0, 0
     for run in range(100):

@@ -135,6 +135,7 @@ def test_changing_the_groups_over_turns_every_sign_and_copies_of_notes_add_nothi
         assert thrice > 0.95 * wide > thin, name
 
 
+@pytest.mark.simulation
 def test_a_model_as_good_for_both_is_rarely_called_unequal_and_a_worse_one_is_found():
     rejected = dict.fromkeys((*DIFFERENCES.values(), "odds"), 0)
     planted = dict(rejected)
@@ -150,6 +151,7 @@ def test_a_model_as_good_for_both_is_rarely_called_unequal_and_a_worse_one_is_fo
     assert planted["demographic_parity_difference"] < 15  # as many of both are called positive
 
 
+@pytest.mark.simulation
 def test_intervals_cover_what_a_group_is_truly_given():
     labels, _, _, scores = clinic(5, subjects=(4_000, 4_000), notes=1)
     truth = performance(

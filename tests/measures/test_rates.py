@@ -426,6 +426,7 @@ def covered(estimates, truth):
     return np.mean([one.ci_low <= truth + 1e-9 and truth - 1e-9 <= one.ci_high for one in estimates])
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(("n", "rate"), [(20, 0.1), (100, 0.02), (100, 0.5)])
 def test_the_interval_of_flips_covers(n, rate):
     rng = np.random.default_rng(n)
@@ -433,6 +434,7 @@ def test_the_interval_of_flips_covers(n, rate):
     assert 0.92 <= covered(found, rate) <= 0.98
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(("clusters", "notes", "rate"), [(10, 10, 0.5), (10, 10, 0.02), (30, 5, 0.1)])
 def test_the_interval_of_flips_of_subjects_covers_where_that_of_pairs_does_not(clusters, notes, rate):
     rng = np.random.default_rng(clusters)
@@ -454,6 +456,7 @@ def versions(rng, n, rate, again=0.5):
     return pairs(np.where(rng.random(n) < again, rng.random(n) < rate, first), first)
 
 
+@pytest.mark.simulation
 def test_the_published_ratio_is_biased_and_the_difference_and_the_log_ratio_are_not():
     rng = np.random.default_rng(1)
     found = []
@@ -466,6 +469,7 @@ def test_the_published_ratio_is_biased_and_the_difference_and_the_log_ratio_are_
     assert np.nanmean([one.log_ratio.value for one in found]) == pytest.approx(0, abs=0.07)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(("n", "rate"), [(50, 0.5), (200, 0.2), (100, 0.05)])
 def test_equal_rates_are_told_apart_in_no_more_than_a_twentieth(n, rate):
     rng = np.random.default_rng(n)
@@ -480,6 +484,7 @@ def test_equal_rates_are_told_apart_in_no_more_than_a_twentieth(n, rate):
         assert covered(estimates, 0) >= 0.925
 
 
+@pytest.mark.simulation
 def test_equal_rates_of_subjects_are_told_apart_in_no_more_than_a_twentieth():
     # 12 subjects of 10 notes, whose gap is theirs and 0 on average: pairs taken to be independent are too sure.
     rng = np.random.default_rng(4)
@@ -497,6 +502,7 @@ def test_equal_rates_of_subjects_are_told_apart_in_no_more_than_a_twentieth():
     assert covered(naive, 0) < 0.85
 
 
+@pytest.mark.simulation
 def test_planted_differences_of_rates_are_recovered():
     rng = np.random.default_rng(5)
     found = []

@@ -73,10 +73,10 @@ def test_own_notes_made_from_credentialed_ones_stay_credentialed(tmp_path, facts
         ({"label": "2"}, "own.csv: row 2, column 'label': '2', expected 1, 0, positive"),
         ({"gender": "x"}, "own.csv: row 2, column 'gender': 'x', expected F, M, female or male"),
         ({"split": "dev"}, "own.csv: row 2, column 'split': 'dev', expected train or test"),
-        ({"credentialed": "perhaps"}, "column 'credentialed': 'perhaps', expected true or false"),
+        ({"credentialed": "perhaps"}, "column 'credentialed': 7 characters, expected true or false"),
         ({"text": " "}, "own.csv: row 2, column 'text': blank, expected a note"),
-        ({"note_id": "n1"}, "note_id 'n1' of own stands twice, expected once"),
-        ({"split": "train", "subject_id": "s"}, "subject_id 's' of own is in train and test"),
+        ({"note_id": "n1"}, "rows 1 and 2 have one note_id within a phenotype, expected two"),
+        ({"split": "train", "subject_id": "s"}, "rows 1 and 2 have one subject_id, in train and test"),
     ],
 )
 def test_a_wrong_cell_of_own_notes_is_named(tmp_path, changes, sentence):

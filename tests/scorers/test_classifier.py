@@ -31,6 +31,14 @@ def test_a_classifier_gives_the_probability_of_its_positive_label(labels, tmp_pa
         assert one.answer == labels[int(p.argmax())]
 
 
+@pytest.mark.parametrize("name", ["math:sqrt", "builtins:len"])
+def test_a_function_that_is_built_in_has_no_file_and_is_called_all_the_same(name):
+    scorer = CallableScorer.load(name)
+    assert "sha256" not in scorer.identity
+    with pytest.raises(ValueError, match=rf"{name} (raised TypeError|returned shape \(\))"):
+        scorer.score(PROMPTS)
+
+
 def test_labels_without_meaning_are_asked_about_once(tmp_path):
     folder = tiny.save_classifier(tmp_path, ["LABEL_0", "LABEL_1"])
     with pytest.raises(UsageError, match=r"LABEL_0.*--positive-label"):

@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +15,8 @@ from swapbias.audit.plan import Settings
 from swapbias.audit.run import score_rows
 from swapbias.hub.bundle import unknown_columns
 from swapbias.measures.direction import gender_direction
+from swapbias.scorers.chat.local import LocalChatScorer
+from swapbias.scorers.chat.options import ChatOptions
 from swapbias.scorers.classifier import CallableScorer, VaderScorer
 from swapbias.scorers.engine.encoder import Engine
 from swapbias.scorers.masked import PARTS
@@ -24,13 +24,14 @@ from swapbias.scorers.notes.features import ContextualVectors
 from swapbias.scorers.notes.phenotype import PhenotypeScorer
 from swapbias.scorers.notes.trained import load_phenotype_classifier
 from swapbias.scorers.notes.word_direction import DirectionScorer, DirectionTables
-from swapbias.scorers.registry import load_scorer, read_as
+from swapbias.scorers.registry import kinds, load_scorer, read_as
 from swapbias.scorers.scorer import LoadOptions, Scored
 from swapbias.scorers.sentiment.bilstm import BiLstm, SentimentLstm, Words
 from swapbias.scorers.sentiment.models import SentimentScorer, fit_bow, load_sentiment_model, save_bow, write_record
 from swapbias.studies.catalogue import as_prompts, config_rows
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from tests import tiny
+from tests.cli.test_cli import swapbias
 from tests.scorers.engine import encoders
 
 ROWS = config_rows("gendered_stigma", "rq1")[::40]
@@ -424,9 +425,7 @@ def test_an_audit_of_a_model_of_nan_weights_ends_with_a_sentence_and_keeps_its_r
 def test_the_command_ends_with_one(tmp_path):
     folder = broken(tiny.save("bert", tmp_path / "model"))
     out = ["--study", "gendered_stigma:rq1", "--limit", "60", "--out", str(tmp_path / "run")]
-    done = subprocess.run(
-        [sys.executable, "-m", "swapbias", "audit", str(folder), *out], capture_output=True, text=True, check=False
-    )
+    done = swapbias("audit", folder, *out)
     assert done.returncode == 1
     assert SENTENCE.format(60, 60, "rq1") in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
@@ -472,3 +471,81 @@ def test_a_callable_may_be_silent_on_less_than_half(silent, stops, tmp_path, qui
         run, found = start(settings, tmp_path / "run", **quiet)
         assert run.manifest()["status"] == "complete"
         assert max(one.estimate.n_unscored for one in found) > 0
+
+
+# --- every kind ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every", [True, False])
+def test_a_local_chat_model_of_nan_weights_answers_nothing(every, tmp_path):
+    folder = tiny.save_causal(tmp_path / "m")
+    texts = {"a": "she?", "b": f"{'she ' * 20}?"}
+    options = ChatOptions(max_tokens=3, model=str(folder))
+    before = LocalChatScorer.load(str(folder), LoadOptions(device="cpu"), options)
+    first = len(before._encode(texts["a"])) + options.max_tokens
+    assert len(before._encode(texts["b"])) > first
+    # Of all weights, or of late positions: there the answer to the longer question alone is lost.
+    broken(folder, "" if every else "wpe.weight", start=0 if every else first)
+    scorer = LocalChatScorer.load(str(folder), LoadOptions(device="cpu"), options)
+    scorer.read = lambda prompt, text: (1.0, {"correct": 1.0})
+    short, long = scorer.score([blank(prompt_id=f"{name}/t1", text=text) for name, text in texts.items()])
+    assert lost([short, long] if every else [long])
+    assert set(long.parts) == {"tokens", "truncated", "correct"}
+    assert every or (short.finite and short.score == 1.0)
+
+
+# Each way to read a model of each kind, and the test above or elsewhere that gives it NaN: a new one fails here.
+CASES = {
+    "masked": "test_a_masked_model_of_nan_weights_scores_no_label_zero",
+    "masked phrases": "test_a_masked_model_of_nan_weights_scores_no_label_zero",
+    "masked attitude": "test_a_masked_model_of_nan_weights_scores_no_label_zero",
+    "masked log_mass": "test_every_reading_of_a_model_of_nan_weights_is_nan",
+    "classifier": "test_a_classifier_of_nan_weights_labels_nothing",
+    "classifier negative_label": "test_a_classifier_of_nan_weights_labels_nothing",
+    "causal": "test_a_causal_model_of_nan_weights_scores_nothing",
+    "causal antonyms": "test_a_causal_model_of_nan_weights_scores_nothing",
+    "causal answers": "test_a_causal_model_of_nan_weights_scores_nothing",
+    "embedding phenotype": "test_a_note_whose_features_are_not_finite_has_no_phenotype",
+    "embedding gender": "test_a_note_whose_features_are_not_finite_has_no_phenotype",
+    "embedding direction": "test_a_word_whose_vector_is_not_finite_has_no_cosine_nor_is_it_a_random_word",
+    **{
+        f"chat {reading}".strip(): "test_a_local_chat_model_of_nan_weights_answers_nothing"
+        for reading in ("", "options", "label", "facts", "completion", "text", "person")  # read after the answer
+    },
+}
+
+
+def test_every_way_to_read_a_model_has_a_case_of_nan():
+    there = {f"{kind.name} {reading}".strip() for kind in kinds() for reading in kind.readings}
+    assert there == set(CASES)
+    assert all(callable(globals()[name]) for name in CASES.values())
+
+
+@pytest.mark.parametrize("kind", ["masked", "classifier", "causal"])
+def test_every_reading_of_a_model_of_nan_weights_is_nan(kind, tmp_path):
+    if kind == "classifier":
+        folder, rows = tiny.save_classifier(tmp_path, ["negative", "positive"]), [blank(text="she is someone")]
+    elif kind == "causal":
+        folder, rows = tiny.save_causal(tmp_path / "m"), [QUESTION]
+    else:
+        folder, rows = tiny.save("bert", tmp_path), as_prompts(ROWS[:2])
+    scorer = load_scorer(str(broken(folder)), kind=kind)
+    antonyms = as_prompts(config_rows("social_distance", "template4" if kind == "causal" else "baseline")[:2])
+    for reading in {one.name: one for one in kinds()}[kind].readings:
+        prompts = antonyms if reading in ("antonyms", "attitude") else rows
+        assert lost(read_as(scorer, reading).score(prompts) if reading else scorer.score(prompts)), reading
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        [math.nan, 0.2], (math.nan, 0.2), [None, 0.2], np.array([np.nan, 0.2]), np.array([np.nan, 0.2], np.float16),
+        torch.tensor([math.nan, 0.2]), [[math.nan, math.nan], [0.8, 0.2]], np.array([[0.5, np.nan], [0.8, 0.2]]),
+        [[np.nan, 0.5], [0.8, 0.2]], torch.tensor([[math.nan, 0.5], [0.8, 0.2]]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_nan_of_a_callable_is_lost_in_every_shape_that_it_may_return(returned):
+    nan, known = CallableScorer(lambda texts: returned, model_id="m:f").score([blank(text="a"), blank(text="b")])
+    assert lost([nan])
+    assert known.score == pytest.approx(0.2, abs=1e-3)

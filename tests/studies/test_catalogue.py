@@ -528,9 +528,9 @@ PINNED = {
 
 # Texts of generated notes: a change of templates, of the generator or of the swap makes a new version.
 NOTE_SUMS = {
-    "depression-original": "cf7681f96fbdfd8d",
-    "alcohol_abuse-augmented": "d3ffb720bd458b2f",
-    "pairs": "57c7d3b12b53b990",
+    "depression-original": "2b8a0322408928c4",
+    "alcohol_abuse-augmented": "21af2b7c82d380bc",
+    "pairs": "287f6773ba3c2d02",
 }
 
 

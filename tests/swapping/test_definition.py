@@ -53,7 +53,7 @@ def choice_of(term, before, after, table):
 def cased(term, written, target):
     if is_phrase(term):
         return as_written(term, written, target)
-    letters = [letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" for letter in written[:2]]
+    letters = [letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" for letter in (*written[:2], written[-1])]
     return in_case(target, 2 if all(letters) else int(letters[0]))
 
 
@@ -204,6 +204,7 @@ TEXTS = st.lists(PIECES, max_size=9).map("".join)
 @pytest.mark.parametrize("mode", ["swap", "neutralise"])
 @pytest.mark.parametrize("name", SWAPPERS)
 @example(texts=["日本G2P1 ", "éG2P1", "xpara 2", "日本para 2"])
+@example(texts=["’s / he ", "s / he", "S/he", "’s/he", "(s)he", "drug(s) he", "SHe", "HERs MRs."])
 @given(texts=st.lists(TEXTS, min_size=1, max_size=6))
 @settings(max_examples=50, deadline=None)
 def test_many_texts_at_once_equal_one_term_after_the_other(name, mode, texts):

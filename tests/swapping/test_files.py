@@ -18,7 +18,8 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.swapping.files import Job, swap_files
 from swapbias.swapping.parts import Totals
-from swapbias.swapping.streams import format_of, open_source
+from swapbias.swapping.streams import BLOCK, _with_text, format_of, open_source
+from tests.cli.test_cli import swapbias
 from tests.conftest import ROOT
 
 # "he" and "she" are replaced once each; "Nothing" not at all; quotes, commas and newlines must survive.
@@ -153,6 +154,49 @@ def test_a_categorical_text_column_is_read_as_text(tmp_path):
     pq.write_table(pa.table({"text": pa.array(["he", "she", "he"]).dictionary_encode()}), tmp_path / "a.parquet")
     rows, _ = run(tmp_path / "a.parquet", tmp_path / "out")
     assert [row["text"] for row in rows] == ["she", "he", "she"]
+
+
+def test_texts_that_are_views_are_read_as_texts(tmp_path):
+    view = pa.array(["he", "she"], pa.string_view())
+    pq.write_table(pa.table({"text": view, "other": view}), tmp_path / "a.parquet")
+    rows, _ = run(tmp_path / "a.parquet", tmp_path / "out")
+    assert [(row["text"], row["other"]) for row in rows] == [("she", "he"), ("he", "she")]
+
+
+@pytest.mark.parametrize("typed", [True, False])  # the type of the column, or how its pages are written alone
+def test_a_long_text_that_a_dictionary_holds_once_is_not_read_into_thousands_of_rows_at_once(tmp_path, typed):
+    text, rows = "She " * 50_000, 2_000  # 200 kB: 400 MB in all, in a file of some kB
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
+    schema = None if typed else pa.schema([("text", pa.string())])
+    with pq.ParquetWriter(tmp_path / "a.parquet", schema or pa.schema([("text", column.type)])) as writer:
+        for start in range(0, rows, 100):
+            part = column[start : start + 100]
+            writer.write_table(pa.table({"text": part if typed else part.cast(pa.string())}), row_group_size=rows)
+    source = open_source(str(tmp_path / "a.parquet"), "text")
+    read = [(len(batch), batch.nbytes) for batch, _ in source.read(rows)]
+    assert sum(count for count, _ in read) == rows
+    assert max(size for _, size in read) < 3 * BLOCK
+
+
+def test_no_column_of_a_wide_table_is_looked_for_among_all():
+    schema, asked = pa.schema([("text", pa.string()), *((f"c{n}", pa.string()) for n in range(2_000))]), []
+
+    class Counting:
+        def __getattr__(self, name):
+            asked.append(name)
+            return getattr(schema, name)
+
+    assert _with_text(Counting(), "text").names == schema.names
+    assert asked.count("names") < 10
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_the_bar_is_full_when_all_is_swapped_and_not_when_all_is_read(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("swapbias.swapping.streams.BLOCK", 1 << 16)
+    source = open_source(str(write_csv(tmp_path / name, {"text": ["She is here. " * 20] * 2_000})), "text")
+    told = [position / source.size for _, position in source.read(2_000)]
+    assert told == sorted(told)
+    assert (told[0] < 0.2, told[len(told) // 2] < 0.7, told[-1]) == (True, True, 1)
 
 
 def test_a_json_type_that_shows_late_is_known_from_the_start(tmp_path):
@@ -619,7 +663,12 @@ def test_an_input_with_a_column_that_would_be_added_is_refused(tmp_path, mode, n
 
 def test_missing_and_unknown_inputs_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
+    (tmp_path / "pipes").mkdir()
+    os.mkfifo(tmp_path / "pipes" / "a.csv")
     for name, part in (
+        ("pipes/a.csv", "is a pipe, a socket or a device, expected a file"),
+        ("pipes", "a.csv is a pipe"),
+        ("/dev/null", "null is a pipe, a socket or a device"),
         ("nope.csv", "does not exist"),
         ("no/such/place", "does not exist"),
         ("empty", "holds no files to swap"),
@@ -635,7 +684,7 @@ def test_a_folder_of_different_files_is_refused(tmp_path):
     folder.mkdir()
     write_csv(folder / "a.csv", COLUMNS)
     write_csv(folder / "b.csv", {"text": ["he"]})
-    with pytest.raises(ValueError, match=r"b\.csv has the columns \['text'\], expected \['id', 'text'\]"):
+    with pytest.raises(ValueError, match=r"b\.csv has the columns text, expected id, text as in a\.csv"):
         run(folder, tmp_path / "out")
     write_parquet(folder / "b.csv", {"x": [1]})
     (folder / "b.csv").rename(folder / "b.parquet")
@@ -665,26 +714,10 @@ def test_formats_are_told_by_name():
 # The command
 
 
-def command(*arguments):
-    code = (
-        "from swapbias.cli import app, main\n"
-        "from swapbias.cli.swap import swap\n"
-        "if not any(one.callback is swap for one in app.registered_commands): app.command('swap')(swap)\n"
-        "main()"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", code, "swap", *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_the_command_writes_the_rows_and_shows_what_was_done(tmp_path):
     source = write_csv(tmp_path / "a.csv", {"note": TEXTS})
-    done = command(source, "--column", "note", "--mode", "pairs", "--out", tmp_path / "out", "--credentialed")
+    options = ("--column", "note", "--mode", "pairs", "--credentialed")
+    done = swapbias("swap", source, *options, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     for part in ("rows read", "she -> he", "specific: pregnant", "rows left out", str(tmp_path / "out")):
         assert part in done.stdout
@@ -694,7 +727,7 @@ def test_the_command_writes_the_rows_and_shows_what_was_done(tmp_path):
 
 
 def test_the_command_refuses_in_one_sentence(tmp_path):
-    done = command(tmp_path / "nope.csv", "--out", tmp_path / "out")
+    done = swapbias("swap", tmp_path / "nope.csv", "--out", tmp_path / "out")
     assert done.returncode == 2
     assert done.stderr.strip().splitlines()[-1].startswith("swapbias: ")
     assert "does not exist" in done.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from swapbias.errors import UsageError
 from swapbias.studies import corpus_dir
@@ -308,6 +308,7 @@ def slow_swap(text, table):
 
 @given(st.lists(st.tuples(st.sampled_from([*PAPER.table.terms, "them", "he2", "hers", *FILLERS]), CASES,
                           st.sampled_from([" ", "", "  ", "/", "'s "])), max_size=14))  # fmt: skip
+@example(parts=[("’s", str.upper, ""), ("he", str.capitalize, " ")])
 @settings(max_examples=200, deadline=None)
 def test_the_fast_swap_equals_its_slow_definition(parts):
     text = "".join(case(word) + gap for word, case, gap in parts)

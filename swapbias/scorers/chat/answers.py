@@ -4,10 +4,13 @@ import json
 import math
 import os
 import re
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from swapbias.errors import UsageError
 from swapbias.measures import (
@@ -23,11 +26,12 @@ from swapbias.measures import (
     unreasoned,
     words_said,
 )
-from swapbias.scorers.scorer import Scored
+from swapbias.scorers.scorer import Scored, not_finite
 from swapbias.studies import Prompt, facts_read, load_lexicon, stated
 
 Read = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]  # prompt and raw answer -> score and its parts
 
+NON_FINITE = "non_finite"  # why an answer ended whose tokens had probabilities that are NaN or infinite
 CUT_OFF = "length"  # why an answer ended that reached the most tokens
 FIRST_ANSWERS = 10  # are enough to see that the others would be cut off as well
 
@@ -92,7 +96,9 @@ def _read_again(answer: Answer) -> tuple[float, dict[str, float]]:
     return parts.pop("score"), parts
 
 
+_LARGEST = 1e300  # of a number in a log, which anybody may have edited
 ANSWERS = "answers.jsonl"  # in the folder of a run
+_MANIFEST = "manifest.json"  # beside it; says when the run was begun
 
 
 class AnswerLog:
@@ -141,6 +147,16 @@ class AnswerLog:
                 os.fsync(file.fileno())
         self.known[answer.key] = answer
 
+    @cached_property
+    def salt(self) -> str:
+        """Tells the requests of this run from the same ones of another; the same after a run was stopped."""
+        for folder in self.path.parents[:2] if self.path else ():  # the judge's log lies in a folder of its own
+            try:
+                return str(json.loads((folder / _MANIFEST).read_bytes())["started"])
+            except (OSError, ValueError, LookupError, TypeError):
+                continue
+        return secrets.token_hex(16)
+
     def __contains__(self, key: object) -> bool:
         """Whether the request of this key is answered."""
         return key in self.known
@@ -152,9 +168,31 @@ class AnswerLog:
 
 def _answer_of(line: bytes) -> Answer | None:
     try:
-        return Answer(**json.loads(line))
-    except (ValueError, TypeError):
+        found = Answer(**json.loads(line))
+    except (ValueError, TypeError, RecursionError):
         return None
+    texts = (found.key, found.prompt_id, found.answer, found.finish_reason, found.time)
+    sound = all(isinstance(one, str) for one in texts) and _is_number(found.seconds)
+    sound = sound and isinstance(found.usage, dict) and all(map(_is_number, found.usage.values()))
+    sound = sound and isinstance(found.logprobs, list | tuple) and all(map(_is_token, found.logprobs))
+    return found if sound and _is_reading(found.reading) else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
+
+
+def _is_token(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and _is_number(value[1])
+
+
+def _is_reading(value: Any) -> bool:
+    """What was read of an answer without its text: a score, its parts, and whether it said nothing; or nothing."""
+    if not isinstance(value, dict):
+        return False
+    return not value or (
+        {"score", _UNSAID} <= value.keys() and all(one is None or _is_number(one) for one in value.values())
+    )
 
 
 def trial_of(prompt_id: str) -> int:
@@ -297,6 +335,8 @@ def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
     ``truncated`` at the most tokens (1 or 0; NaN where the service does not say why it ended).
     """
     score, parts = _read_again(answer) if answer.reading else read(prompt, answer.answer)
+    if answer.finish_reason == NON_FINITE:
+        return not_finite(["tokens", "truncated", *parts])
     tokens = float(answer.usage.get("total_tokens", math.nan))
     truncated = float(answer.truncated) if answer.finish_reason else math.nan
     if truncated == 1 and "length" in parts:

@@ -134,6 +134,7 @@ class Chat(Kind):
         options = _asked(request, long=bool(rows) and str(rows[0]["candidates"]).startswith("{"))
         if options.log:
             return f"answers are read from {short_name(options.log)}, and nothing is asked."
+        options.check_open()
         check_provider(options)
         needed = ChatScorer(options.model or "", options).estimate(as_prompts(rows), ())
         more = options.max_requests is not None and needed.requests > options.max_requests

@@ -9,6 +9,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor
 
 from swapbias.scorers.chat.answers import (
     CUT_OFF,
+    NON_FINITE,
     Answer,
     Read,
     refuse_cut_off,
@@ -85,7 +86,8 @@ class LocalChatScorer(AnsweringScorer):
         for members, answers in self._answers([encoded[index] for index in fits], [keys[index] for index in fits]):
             for index, tokens in zip((fits[member] for member in members), answers, strict=True):
                 rows, (text, reason) = groups[keys[index]], self._decoded(tokens, encoded[index])
-                usage = {"completion_tokens": len(tokens), "total_tokens": len(tokens) + len(encoded[index])}
+                count = len(tokens or ())
+                usage = {"completion_tokens": count, "total_tokens": count + len(encoded[index])}
                 self.log.add(
                     Answer(
                         key=keys[index], prompt_id=rows[0].prompt_id, answer=text, finish_reason=reason, usage=usage
@@ -139,8 +141,13 @@ class LocalChatScorer(AnsweringScorer):
         ids: list[int] = encoded["input_ids"]
         return ids
 
-    def _answers(self, encoded: Sequence[list[int]], keys: Sequence[str]) -> Iterator[Answered]:
-        """Places of prompts and the tokens of their answers, batch by batch."""
+    def _answers(
+        self, encoded: Sequence[list[int]], keys: Sequence[str]
+    ) -> Iterator[tuple[list[int], list[list[int] | None]]]:
+        """Places of prompts and the tokens of their answers, batch by batch; None where these are not chosen at all:
+
+        a probability was NaN or infinite, and the first token of the vocabulary would have looked the likeliest.
+        """
         most, ends = self.options.max_tokens, self._ends()
         chooser = _Chooser(self.options.temperature, keys, self.model)
         many = generator(self.model, max(encoded, key=len), most) if len(encoded) > 1 else None
@@ -153,7 +160,8 @@ class LocalChatScorer(AnsweringScorer):
                 if chooser.unclear(place, len(answers[number])) and len(places) > 1:
                     alone = _Chooser(self.options.temperature, [keys[place]], self.model)
                     answers[number] = self._generate([encoded[place]], alone, [0])[0]
-            yield places, answers
+                    chooser.lost = chooser.lost - {place} | ({place} if alone.lost else set())
+            yield places, [None if place in chooser.lost else own for place, own in zip(places, answers, strict=True)]
 
     def _equally_long(self, encoded: Sequence[list[int]], chooser: "_Chooser") -> Iterator[Answered]:
         for places in length_batches([len(ids) for ids in encoded], self.batch_size):
@@ -183,8 +191,10 @@ class LocalChatScorer(AnsweringScorer):
         found = self.tokenizer.eos_token_id if found is None else found
         return [] if found is None else [found] if isinstance(found, int) else list(found)
 
-    def _decoded(self, tokens: Sequence[int], asked: Sequence[int]) -> tuple[str, str]:
+    def _decoded(self, tokens: Sequence[int] | None, asked: Sequence[int]) -> tuple[str, str]:
         """The text of an answer and why it ended; a reasoning that the chat template has begun is marked as one."""
+        if tokens is None:
+            return "", NON_FINITE
         ended = bool(tokens) and tokens[-1] in self._ends()
         text = self.tokenizer.decode(tokens[:-1] if ended else tokens, skip_special_tokens=True)
         begun = self.tokenizer.decode(asked[-_TAG_TOKENS:]).rstrip().endswith(_TAG)
@@ -229,6 +239,7 @@ class _Chooser:
         self.generators = [torch.Generator(model.device).manual_seed(int(key[:15], 16)) for key in keys]
         self.chosen = [0] * len(keys)  # tokens of each prompt
         self.first: dict[int, int] = {}  # and its first that was chosen narrowly
+        self.lost: set[int] = set()  # prompts of which a logit was NaN, or the highest infinite
 
     def choose(self, logits: torch.Tensor, places: Sequence[int]) -> list[int]:
         """The next token of each of some prompts; ``logits`` has the shape (prompts, vocabulary)."""
@@ -242,6 +253,9 @@ class _Chooser:
     def weighed(self, logits: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
         """What is to be taken the highest of, shape (prompts, vocabulary)."""
         weighed = self._noisy(logits, places) if self.temperature else logits
+        known = logits.amax(dim=-1).isfinite()
+        if not known.all():
+            self.lost.update(place for place, one in zip(places, known.tolist(), strict=True) if not one)
         if self.clear is not None:
             highest = weighed.topk(2, dim=-1).values
             margin = logits.abs().amax(dim=-1) * self.clear / (self.temperature or 1.0)

@@ -1,6 +1,8 @@
 """Answers that inspect_ai logged: how its log says the model was asked, and the scorer that reads them."""
 
 import json
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path, PurePath
@@ -19,6 +21,9 @@ Turns = tuple[tuple[str, str], ...]
 _CUT_OFF = ("max_tokens", "model_length")  # why inspect says that an answer ended at the most tokens
 _UNREAD = frozenset({"events", "store", "timelines", "events_data", "scores", "metadata"})  # parts of a sample
 _MOST_LISTED = 3
+MOST_BYTES = 2 * 2**30  # of a log, unpacked: it is read into memory
+MOST_PARTS = 1_000_000  # files within one: a sample each, and some
+_PIECE = 2**20
 
 
 def chat_configs(study: str, config: str = "") -> dict[str, Experiment]:
@@ -129,7 +134,7 @@ def _named(model: str) -> str:
 
 
 def _read(path: Path, **more: Any) -> Any:
-    """The log as inspect_ai reads it."""
+    """The log as inspect_ai reads it, once it is known not to unpack to more than a memory holds."""
     try:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
@@ -141,6 +146,7 @@ def _read(path: Path, **more: Any) -> Any:
         raise UsageError(f"There is no log {path}. Name the .eval or .json file that inspect_ai wrote.")
     if path.suffix not in (".eval", ".json"):
         raise UsageError(f"{path} is no log of inspect_ai, expected a .eval or .json file. Name another.")
+    check_size(path)
     try:
         return read_eval_log(path, **more)
     except Exception as error:  # of a broken file a zip, JSON or schema error of five libraries
@@ -148,6 +154,59 @@ def _read(path: Path, **more: Any) -> Any:
             f"{path} cannot be read as a log of inspect_ai ({type(error).__name__}). Give another file, or run the "
             "task again."
         ) from error
+
+
+def check_size(path: Path) -> None:
+    """Refuse a log that unpacks to more than ``MOST_BYTES``, whatever it says of its parts.
+
+    Raises:
+        ValueError: it is too large, or a .eval file that is no archive.
+    """
+    if path.suffix == ".json":
+        if path.stat().st_size > MOST_BYTES:
+            raise _too_large(path)
+        return
+    try:
+        with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+            parts = archive.infolist()
+            if len(parts) > MOST_PARTS or sum(one.file_size for one in parts) > MOST_BYTES:
+                raise _too_large(path)
+            left = MOST_BYTES
+            for one in parts:
+                left -= _unpacked(file, one, left)
+                if left < 0:
+                    raise _too_large(path)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, OSError, EOFError) as error:
+        raise ValueError(
+            f"{path} cannot be read as a log of inspect_ai ({type(error).__name__}). Give another file, or run the "
+            "task again."
+        ) from error
+
+
+def _too_large(path: Path) -> ValueError:
+    return ValueError(
+        f"{path} unpacks to more than {MOST_BYTES:,} bytes or {MOST_PARTS:,} files, which is no log of our prompts. "
+        "Give another file."
+    )
+
+
+def _unpacked(file: Any, part: zipfile.ZipInfo, most: int) -> int:
+    """Bytes that a part unpacks to, counted up to just beyond ``most``: what the archive says of it may be a lie."""
+    file.seek(part.header_offset)
+    head = file.read(30)
+    if len(head) < 30 or head[:4] != b"PK\x03\x04":
+        raise zipfile.BadZipFile("a part that is not where it should be")
+    file.seek(int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little"), 1)
+    left, got = part.compress_size, 0
+    unpack = zlib.decompressobj(-zlib.MAX_WBITS) if part.compress_type == zipfile.ZIP_DEFLATED else None
+    if unpack is None:  # stored; of other ways inspect_ai knows Zstandard alone, whose own reader keeps to the size
+        return left if part.compress_type == zipfile.ZIP_STORED else part.file_size
+    while left > 0 and got <= most and (packed := file.read(min(_PIECE, left))):
+        left -= len(packed)
+        while packed and got <= most:
+            got += len(unpack.decompress(packed, _PIECE))
+            packed = unpack.unconsumed_tail
+    return got
 
 
 class LoggedScorer(AnsweringScorer):

@@ -1,5 +1,6 @@
 """How a chat model is asked: the service, its key, sampling and limits."""
 
+import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -16,7 +17,22 @@ NO_KEY = "none"  # sent where no key is set, so that the client does not look fo
 SCORINGS = SAMPLED, LOG_ODDS = "sampled", "log-odds"
 ENDPOINTS = CHATS, COMPLETIONS = "chat", "completions"
 OF_SAMPLES = ("trials", "temperature", "max_tokens")  # settings that log-odds have no use for
+KEY = "SWAPBIAS_API_KEY"
 JUDGE_KEY = "SWAPBIAS_JUDGE_API_KEY"
+KEYS = {  # of services by their host, where a key of that name goes and nowhere else
+    "api.openai.com": "OPENAI_API_KEY",
+    "api.anthropic.com": "ANTHROPIC_API_KEY",
+    "api.cohere.ai": "COHERE_API_KEY",
+    "api.deepseek.com": "DEEPSEEK_API_KEY",
+    "api.fireworks.ai": "FIREWORKS_API_KEY",
+    "api.groq.com": "GROQ_API_KEY",
+    "api.mistral.ai": "MISTRAL_API_KEY",
+    "api.together.xyz": "TOGETHER_API_KEY",
+    "api.x.ai": "XAI_API_KEY",
+    "generativelanguage.googleapis.com": "GEMINI_API_KEY",
+    "openrouter.ai": "OPENROUTER_API_KEY",
+    "router.huggingface.co": "HF_TOKEN",
+}
 MOST_AT_ONCE = 100  # connections that the HTTP client keeps open
 
 
@@ -48,7 +64,8 @@ class ChatOptions:
         judge: the chat model that judges free text; None: none does. ``judge_base_url``, ``judge_provider``: where it
             is asked, as for the model; ``judge_max_tokens``: most tokens of a judgement.
         seed: trial t is asked with seed + t.
-        key_name: the variable of the environment that holds the key.
+        key_name: the variable of the environment that holds the key. No manifest says it: it could name any secret.
+        plain_http: the service may be asked without encryption, though it is not on this machine.
         attempts: how often a request is tried before the run stops; where the service limits the rate, more often,
             for two minutes at least.
 
@@ -88,7 +105,10 @@ class ChatOptions:
     judge_provider: str | None = option(None, "The judge's inference provider, or local.")
     judge_max_tokens: int = option(16, "Most tokens of a judgement; judges that think need thousands.", least=1)
     seed: int = 0
-    key_name: str = "SWAPBIAS_API_KEY"
+    key_name: str = option(
+        KEY, "Variable of the environment that holds the service's key.", name="api_key_env", unsaved=True
+    )
+    plain_http: bool = option(False, "Ask a service elsewhere over http, which anybody can read.", unsaved=True)
     attempts: int = field(default=6, metadata={"least": 1})
 
     def __post_init__(self) -> None:
@@ -165,6 +185,21 @@ class ChatOptions:
             told = " and ".join(given)
             raise UsageError(f"{self.model} runs on this machine, and {told} is for models of a service. Drop it.")
 
+    def check_open(self) -> None:
+        """Refuse to send texts and a key where anybody on the way could read them.
+
+        Raises:
+            UsageError: a service is asked over http that is neither on this machine nor declared nor allowed.
+        """
+        asked = (self.base_url, self.judge_base_url)
+        for url in (one for one in asked if one and _is_address(one)):
+            own = any(_origin(url) == _origin(one) for one in self.own_address)
+            if urlsplit(url).scheme == "http" and not (_is_loopback(url) or own or self.plain_http):
+                raise UsageError(
+                    f"{urlsplit(url).netloc} would be asked over http, where anybody on the way can read texts and "
+                    "key. Use https, or allow it with --plain-http."
+                )
+
     @property
     def declared(self) -> bool:
         """Whether the service is one that the user declared as their own; this machine's are so alone by being said.
@@ -182,7 +217,7 @@ class ChatOptions:
         if parts.username or parts.password or parts.query:
             raise UsageError(
                 f"base_url of {parts.hostname} holds a user, a password or a query, expected none: files of the run "
-                "name it. Put the key into SWAPBIAS_API_KEY."
+                f"name it. Put the key into {KEY}."
             )
 
     @property
@@ -197,6 +232,14 @@ def _is_address(url: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is no number, a bracket that is not closed
         return False
+
+
+def _is_loopback(url: str) -> bool:
+    host = (urlsplit(url).hostname or "").rstrip(".").lower()
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _usual(name: str) -> Any:
@@ -249,18 +292,38 @@ def check_provider(options: ChatOptions) -> None:
         )
 
 
+def key_names(options: ChatOptions) -> tuple[str, ...]:
+    """The variables of the environment whose key may go to the service, the first that is set.
+
+    Known keys go over https to the service that they are of; to another only where the user names the variable.
+    """
+    if not options.base_url:
+        return (options.key_name, "HF_TOKEN")
+    scheme, host, port = _origin(options.base_url)
+    own = KEYS.get(host) if (scheme, port) == ("https", 443) else None
+    if options.key_name not in (KEY, JUDGE_KEY):
+        return (options.key_name,)
+    return tuple(one for one in (options.key_name, own) if one)
+
+
 def api_key(options: ChatOptions) -> str:
     """From the environment alone, and read anew for each pass, so that no object holds it.
 
     A saved Hugging Face token never goes to another service.
+
+    Raises:
+        UsageError: no key where one is needed, or one that the user named and that is not set.
     """
-    names = (options.key_name, "OPENAI_API_KEY" if options.base_url else "HF_TOKEN")
+    options.check_open()
+    names = key_names(options)
     for name in names:
         key = os.environ.get(name, "").strip()
         if key and not (key.isascii() and key.isprintable()):
             raise UsageError(f"{name} holds characters that no key has. Copy the key again.")
         if key:
             return key
-    if options.base_url:
+    if options.base_url and options.key_name in (KEY, JUDGE_KEY):
         return NO_KEY
+    if options.base_url:
+        raise UsageError(f"--api-key-env names {options.key_name}, which is not set. Set it, or name another.")
     raise UsageError(f"Inference providers need a key, and neither {' nor '.join(names)} is set. Set one of them.")

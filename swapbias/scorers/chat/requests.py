@@ -1,6 +1,7 @@
 """Requests to an OpenAI-compatible service: many at once, tried again where trouble passes, stopped where not."""
 
 import asyncio
+import hashlib
 import math
 import random
 import re
@@ -14,22 +15,34 @@ from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
 from typing import Any
 
-from huggingface_hub import AsyncInferenceClient, ChatCompletionOutput, get_async_session
+from huggingface_hub import AsyncInferenceClient, ChatCompletionOutput
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 from huggingface_hub.utils import hf_raise_for_status, httpx  # type: ignore[attr-defined]
 
 from swapbias.errors import UsageError
 from swapbias.scorers.chat.answers import FIRST_ANSWERS, Answer, AnswerLog, mostly_unsaid, trial_of
-from swapbias.scorers.chat.options import COMPLETIONS, NO_KEY, ChatOptions
+from swapbias.scorers.chat.options import COMPLETIONS, NO_KEY, ChatOptions, key_names
+from swapbias.scorers.chat.replies import (
+    ATTEMPT,
+    LONGEST_REASON,
+    NOTHING,
+    USAGE,
+    BoundsError,
+    MovedError,
+    NoAnswerError,
+    as_chat,
+    counted,
+    first_tokens,
+    session_to,
+    written,
+)
 from swapbias.scorers.scorer import Progress
 from swapbias.studies import Prompt, turns
 
 LONGEST_WAIT = 600.0  # seconds that a service may ask to wait; beyond them the run stops instead of hanging
 LIMITED = 429
 PASSING = (408, 409, 425, LIMITED)  # besides 5xx: states that pass
-# Where the services are strict about types, the library itself stumbles over bodies of another shape.
-FAILURES = (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, TypeError, AttributeError)
-NOTHING = "something else than an answer came back"
+SHORTEST_KEY = 6  # characters: a shorter one is a word that an answer may well say
 LENGTHS = ("max_tokens", "max_completion_tokens")  # names of the most tokens: OpenAI's newer models refuse the first
 REFUSED, UNPROCESSABLE = 400, 422
 WAYS_OUT = {  # of settings that some models refuse, such as those that think first
@@ -60,18 +73,6 @@ class Trouble:
         return self.status == LIMITED
 
 
-class NoAnswerError(ValueError):
-    """The service sent something else than an answer; ``error`` is what it says of it, if anything."""
-
-    def __init__(self, error: Any = None) -> None:
-        super().__init__(NOTHING)
-        self.error = error
-
-
-class MovedError(ValueError):
-    """A service that was declared as the user's own names another address."""
-
-
 def trouble_of(error: Exception, key: str) -> Trouble:
     """What an error of an attempt means; the key is taken out of what the service says."""
     if isinstance(error, HfHubHTTPError):
@@ -81,13 +82,17 @@ def trouble_of(error: Exception, key: str) -> Trouble:
         return Trouble("HF_HUB_OFFLINE is set: unset it", passes=False)
     if isinstance(error, MovedError):
         return Trouble(str(error), passes=False, own=True)
+    if isinstance(error, BoundsError):
+        return Trouble(error.told, own=True)
     if isinstance(error, TimeoutError):
         return Trouble("no answer in time", own=True)
     if isinstance(error, NoAnswerError) and error.error:
         code = _code(error.error)
         said = _redacted(_message(error.error), key) or NOTHING
         return _told(f"{code}: {said}", code, 0.0) if code else Trouble(said)
-    if isinstance(error, JSONDecodeError | UnicodeDecodeError | NoAnswerError | TypeError | AttributeError):
+    # Where services are strict about types, the library itself stumbles over bodies of another shape.
+    shapes = (JSONDecodeError, UnicodeDecodeError, NoAnswerError, TypeError, AttributeError, LookupError)
+    if isinstance(error, (*shapes, ArithmeticError, RecursionError, AssertionError)):
         return Trouble(NOTHING)
     told = _redacted(str(error) or type(error).__name__, key)
     return Trouble(told, passes=isinstance(error, httpx.HTTPError | OSError))
@@ -171,7 +176,6 @@ def _duration(value: str) -> float:
 LONGEST_BACKOFF = 60.0  # seconds between attempts, where the service does not say
 PATIENCE = 120.0  # seconds without any answer before a limited rate ends the run: limits are often by the minute
 MOST_STEPS = 16  # of a backoff that doubles: a power beyond is as long as the longest
-USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 def ask(
@@ -196,18 +200,6 @@ def ask(
         raise asking.failure(*asking.end)
 
 
-def _session(options: ChatOptions) -> httpx.AsyncClient:
-    """To a service that was declared as the user's own nothing goes by way of another: no redirect, no proxy."""
-    if options.declared:
-        return httpx.AsyncClient(follow_redirects=False, trust_env=False, timeout=None)
-    return get_async_session()
-
-
-async def _stay(response: httpx.Response) -> None:
-    if response.is_redirect:
-        raise MovedError("it sends requests on to another address")
-
-
 class _Client(AsyncInferenceClient):
     """The library's client over one open session; it would make one for each request that starts before the first."""
 
@@ -217,8 +209,6 @@ class _Client(AsyncInferenceClient):
             base_url=options.base_url, provider=options.provider, api_key=key, timeout=options.timeout  # type: ignore[arg-type]
         )  # fmt: skip
         self._session = session
-        if options.base_url:  # offline mode is about the Hub: a server of one's own is asked all the same
-            session.event_hooks = {"response": [_stay]} if options.declared else {}
 
     async def completion(self, *, messages: Sequence[Mapping[str, str]], **asked: Any) -> ChatCompletionOutput:
         """An answer of the service's older endpoint, which knows no roles: the turns stand one below the other."""
@@ -238,32 +228,11 @@ class _Client(AsyncInferenceClient):
         hf_raise_for_status(response)
         found = response.json()
         return ChatCompletionOutput.parse_obj_as_instance(
-            {**found, "choices": [_as_chat(choice) for choice in found.get("choices", ())]}
+            {**found, "choices": [as_chat(choice) for choice in found.get("choices", ())]}
         )
 
     async def _get_async_client(self) -> httpx.AsyncClient:
         return self._session
-
-
-def _as_chat(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """A choice of the older endpoint as one of a chat, with the tokens that might have been its first."""
-    shown = ((choice.get("logprobs") or {}).get("top_logprobs") or [{}])[0]
-    tops = [{"token": token, "logprob": log} for token, log in (shown or {}).items()]
-    content = [{"token": "", "logprob": 0.0, "top_logprobs": tops}]
-    return {
-        **choice,
-        "message": {"role": "assistant", "content": choice.get("text")},
-        "logprobs": {"content": content} if tops else None,
-    }
-
-
-def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:
-    """The likeliest first tokens of an answer with their log-probabilities; none where the service gives none."""
-    try:
-        tops = [(str(one.token), float(one.logprob)) for one in choice.logprobs.content[0].top_logprobs]
-    except (AttributeError, IndexError, TypeError, ValueError):
-        return ()
-    return tuple((token.encode(errors="replace").decode(), log) for token, log in tops if math.isfinite(log))
 
 
 class _Asking:
@@ -283,7 +252,7 @@ class _Asking:
 
     async def run(self, groups: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
         requests, enough = iter(groups.items()), min(FIRST_ANSWERS, len(self.log) + len(groups))
-        async with _session(self.options) as session:
+        async with session_to(self.options) as session:
             client = _Client(session, self.options, self.key)
             workers = range(min(self.options.concurrency, len(groups)))
             tasks = [asyncio.create_task(self._work(client, requests, report, enough)) for _ in workers]
@@ -309,14 +278,18 @@ class _Asking:
 
     async def _answer(self, client: _Client, key: str, prompt: Prompt) -> Answer | None:
         """The answer, or None once the pass is stopped."""
-        begun, until, tried = time.monotonic(), 0.0, 0
+        begun, until, tried, told = time.monotonic(), 0.0, 0, 0
         while not await self._rest(until):
             sent, length = time.monotonic(), self.length
+            # A lost answer is asked for by the same name; after one that was told, trouble or not, it is asked anew.
+            name = hashlib.sha256(f"{self.log.salt}/{key}/{length}/{told}".encode()).hexdigest()
+            ATTEMPT.set(f"swapbias-{name[:40]}")
             try:
                 async with asyncio.timeout(self.options.timeout):
                     answer = await self._attempt(client, key, prompt)
-            except FAILURES as error:
+            except Exception as error:  # noqa: BLE001 - whatever a reply does, answers that are paid for are kept
                 trouble = trouble_of(error, self.key)
+                told += isinstance(error, HfHubHTTPError) or not isinstance(error, httpx.TransportError | OSError)
             else:
                 self._note_answer(sent)
                 return answer
@@ -380,17 +353,22 @@ class _Asking:
         text = choice.message.content or "" if choice.message else None
         if not isinstance(text, str):
             raise NoAnswerError
-        counted = {name: getattr(found.usage, name, None) for name in USAGE}
+        used = {name: counted(getattr(found.usage, name, None)) for name in USAGE}
         return Answer(
             key=key,
             prompt_id=prompt.prompt_id,
-            answer=text.encode(errors="replace").decode(),  # half of a surrogate pair cannot be written down
-            finish_reason=str(choice.finish_reason or ""),
-            usage={name: count for name, count in counted.items() if isinstance(count, int)},
+            answer=self._hidden(written(text)),
+            finish_reason=self._hidden(written(str(choice.finish_reason or "")))[:LONGEST_REASON],
+            usage={name: count for name, count in used.items() if count is not None},
             seconds=round(time.monotonic() - begun, 3),
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            logprobs=first_tokens(choice) if odds else (),
+            logprobs=tuple((self._hidden(token), log) for token, log in first_tokens(choice)) if odds else (),
         )
+
+    def _hidden(self, text: str) -> str:
+        """A text without the key, should the service repeat it."""
+        secret = self.key != NO_KEY and len(self.key) >= SHORTEST_KEY
+        return text.replace(self.key, "***") if secret else text
 
     def failure(self, trouble: Trouble, prompt: Prompt, tried: int) -> ValueError:
         """The sentence that the run stops with."""
@@ -399,7 +377,7 @@ class _Asking:
         if log.read is not None and not trouble.own:  # a service may repeat what it was asked
             told = f"{trouble.status or 'no answer'}, and what it said is not shown"
         if trouble.status in (401, 403):
-            said = f"refuses the key ({told}). Set SWAPBIAS_API_KEY to a valid one"
+            said = f"refuses the key ({told}). Set {key_names(self.options)[0]} to a valid one"
         elif trouble.status == 404:
             said = f"does not know model {self.model!r} ({told}). Check both names"
         elif not trouble.passes:

@@ -63,7 +63,7 @@ def explain_pair(
     rows = np.asarray(predict_proba(list(texts.values())), dtype=np.float64)
     for (version, text), row in zip(texts.items(), rows, strict=True):
         if np.isnan(row).any():
-            raise ValueError(f"Version {version!r} ({text[:30]!r}...) has no probability. Choose another note.")
+            raise ValueError(f"Version {version!r} ({len(text)} characters) has no probability. Choose another note.")
     found = {}
     for version, text in texts.items():
         explainer = explainers.LimeTextExplainer(

@@ -121,8 +121,10 @@ class PhenotypeScorer(Scorer):
         rows = [row for row in self.training(phenotype, regime) if row[self.target]]
         strange = {row[self.target] for row in rows} - set(TARGETS[self.target])
         if strange:
-            found, wanted = f"{self.target} {min(strange)!r}", " or ".join(TARGETS[self.target])
-            raise ValueError(f"{phenotype}, {regime}: {found}, expected {wanted}. Mend the notes.")
+            wanted = " or ".join(TARGETS[self.target])
+            raise ValueError(
+                f"{phenotype}, {regime}: {len(strange)} other {self.target}, expected {wanted}. Mend the notes."
+            )
         return rows
 
     def _check(self, truth: Labels, groups: Names, *, unread: int, where: str) -> None:

@@ -1,6 +1,7 @@
 """Train the three kinds of sentiment models of the occupation study: bag of words, bidirectional LSTM, encoder."""
 
 import math
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,8 @@ from torch.nn.utils import clip_grad_norm_
 from torch.nn.utils.rnn import pad_sequence
 
 from swapbias.errors import UsageError
+from swapbias.files import locked_place
+from swapbias.privacy import for_owner_alone, is_credentialed, mark
 from swapbias.scorers.checkpoint import length_limit, load_model, model_name, pick_device
 from swapbias.scorers.classifier import TextClassifierScorer
 from swapbias.scorers.notes.features import SUFFIXES, StaticVectors, load_extra
@@ -165,8 +168,8 @@ class _Fitted:
 def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Trained:
     """Train a model into a new folder, with a record of how in ``training.json``.
 
-    The folder appears whole at the end: an error or a stop leaves nothing; a process that is killed outright
-    leaves a hidden folder beside it (``.NAME.`` and a random ending), which can be deleted. Accuracy counts
+    The folder appears whole at the end: an error or a stop leaves nothing; what a process that is killed outright
+    leaves beside it (``.NAME.`` and a random ending) goes when the same folder is made. Accuracy counts
     P(positive) above .5 as positive. A bilstm chooses its epoch on the dev sentences, so its accuracy there is a
     little too high.
 
@@ -180,20 +183,31 @@ def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Tr
     data = load_sentiment_data(settings.data)
     audit = gender_audit(data.train)
     target.parent.mkdir(parents=True, exist_ok=True)
-    making = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        fitted = _FITS[settings.kind](settings, data, making, say, bar)
-        accuracy, n_dev = _accuracy(fitted.dev, data.dev)
-        write_record(making, _record(settings, data, fitted, accuracy, audit))
-        making.chmod(0o755)
-        if target.exists():
-            target.rmdir()
-        making.rename(target)
-    except SafetensorError as error:
-        raise OSError(None, f"the model cannot be written ({error})", str(target.parent)) from error
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
+    held = is_credentialed(Path(settings.data)) if Path(settings.data).exists() else False
+    with for_owner_alone(held), locked_place(target):
+        _sweep(target)
+        making = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            fitted = _FITS[settings.kind](settings, data, making, say, bar)
+            accuracy, n_dev = _accuracy(fitted.dev, data.dev)
+            write_record(making, _record(settings, data, fitted, accuracy, audit))
+            mark(making) if held else making.chmod(0o755)
+            if target.exists():
+                target.rmdir()
+            making.rename(target)
+        except SafetensorError as error:
+            raise OSError(None, f"the model cannot be written ({error})", str(target.parent)) from error
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
     return Trained(out, accuracy, n_dev, audit)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what killed processes have left for the same place: none that lives makes it, the lock says."""
+    left = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}")
+    for folder in target.parent.iterdir():
+        if left.fullmatch(folder.name):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _accuracy(positive: Floats, rows: Sequence[Labelled]) -> tuple[float, int]:

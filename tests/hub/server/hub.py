@@ -1,6 +1,7 @@
 """The local Hub as a test sees it: users and repositories to set up, faults to plan, and what arrived."""
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -58,6 +59,7 @@ class LocalHub:
         self.broken: list[str] = []  # tracebacks of faults of this server
         self.plans = Plans()
         self.lock = threading.RLock()
+        self.closing = threading.Event()
 
     def __enter__(self) -> Self:
         self.server = Server(self)
@@ -69,6 +71,7 @@ class LocalHub:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.closing.set()
         self.server.shutdown()
         self.thread.join()
         self.server.hang_up()
@@ -186,6 +189,19 @@ class LocalHub:
         late = method not in ("POST", "PUT") if answer is None else answer
         where = "answer" if late else "request"
         self.plans.add(Plan(method, pattern, times, after, cut=where, after_bytes=after_bytes))
+
+    def hang(
+        self,
+        method: str,
+        pattern: str,
+        *,
+        times: int = -1,
+        after: int = 0,
+        after_bytes: int = 0,
+        drip: float = math.inf,
+    ) -> None:
+        """Answer nothing, or from ``after_bytes`` of an answer on a byte every ``drip`` seconds."""
+        self.plans.add(Plan(method, pattern, times, after, drip=drip, after_bytes=after_bytes))
 
     def on(
         self, method: str, pattern: str, callback: Callable[[], object], *, times: int = 1, after: int = 0

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from .answers import Answer, Refused, Request, as_json
 
 if TYPE_CHECKING:
+    from .faults import Plan
     from .hub import LocalHub
 
 
@@ -67,6 +68,8 @@ class Handler(BaseHTTPRequestHandler):
             self.rfile.read(min(fault.after_bytes, self.length))
             return self.drop()
         content = self.content()
+        if fault is not None and fault.drip:
+            return self.send_slowly(fault)
         if len(content) < self.length:  # the client went away while it sent: nothing is carried out
             return self.drop()
         request = Request(self.command, split.path, dict(parse_qsl(split.query)), self.headers, content, user)
@@ -129,6 +132,21 @@ class Handler(BaseHTTPRequestHandler):
         self.head(answer)
         self.wfile.write(answer.content[:size])
         self.wfile.flush()
+        self.drop()
+
+    def send_slowly(self, fault: "Plan") -> None:
+        """Nothing, or after some bytes one now and then, until the client goes away or the server stops."""
+        whole = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n" + b" " * 1000
+        at = fault.after_bytes
+        try:
+            self.wfile.write(whole[:at])
+            self.wfile.flush()
+            while not self.hub.closing.wait(min(fault.drip, 3600.0)):
+                self.wfile.write(whole[at : at + 1])
+                self.wfile.flush()
+                at += 1
+        except OSError:  # the client had enough
+            pass
         self.drop()
 
     def drop(self) -> None:

@@ -20,6 +20,15 @@ class Reply:
     headers: dict = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Raw:
+    """The very bytes of a reply; ``endless``: they come again and again."""
+
+    content: bytes
+    headers: dict = field(default_factory=dict)
+    endless: bool = False
+
+
 def cut_off(content=None, **message):
     """What comes of a model that reached the most tokens; further parts of its message by name."""
     whole = _completion(content)
@@ -42,6 +51,7 @@ class ChatServer:
         self.answer, self.fault, self.key, self.model = answer, fault or (lambda prompt, n: None), key, model
         self.requests = []  # bodies, in the order of arrival
         self.authorizations = set()
+        self.names = []  # prompt and Idempotency-Key of each request
         self.now = self.most_at_once = 0
         self.closing = threading.Event()
         self.pause, self.port, self.tokens = pause, port, tokens
@@ -100,6 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         authorization = self.headers["Authorization"]
         with self.chat.under_way(body) as n:
             self.chat.authorizations.add(authorization)
+            self.chat.names.append((_prompt(body), self.headers["Idempotency-Key"]))
             self.chat.meeting.wait()
             self.chat.closing.wait(self.chat.pause)
             if self.chat.key is not None and authorization != f"Bearer {self.chat.key}":
@@ -117,6 +128,8 @@ class _Handler(BaseHTTPRequestHandler):
         return self.send(200, whole)
 
     def fail(self, fault, prompt):
+        if isinstance(fault, Raw):
+            return self.send_raw(fault)
         if isinstance(fault, Reply):
             return self.send(fault.status, fault.body, fault.headers)
         name, _, wait = fault.partition(" after ")
@@ -140,6 +153,15 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         other = {"empty": {"choices": []}, "other": ["what"], "null": _completion(None)}
         return self.send(200, other[name])
+
+    def send_raw(self, raw):
+        self.head(200, 10**12 if raw.endless else len(raw.content), raw.headers)
+        try:
+            self.wfile.write(raw.content)
+            while raw.endless and not self.chat.closing.wait(0.001):
+                self.wfile.write(raw.content)
+        except OSError:  # the client had enough
+            self.close_connection = True
 
     def send(self, status, content, headers=None):
         encoded = json.dumps(content).encode()

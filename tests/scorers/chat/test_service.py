@@ -334,7 +334,7 @@ def test_settings_that_cannot_be_meant_are_refused(changes):
     [
         ({}, "none"),
         ({"HF_TOKEN": "hf_1"}, "none"),  # a Hub token never goes to another service
-        ({"OPENAI_API_KEY": "two", "HF_TOKEN": "hf_1"}, "two"),
+        ({"OPENAI_API_KEY": "two", "HF_TOKEN": "hf_1"}, "none"),  # nor does one of OpenAI
         ({"SWAPBIAS_API_KEY": " one\n", "OPENAI_API_KEY": "two"}, "one"),
     ],
 )

@@ -1,0 +1,100 @@
+"""What the README and docs/speed.md say of speed, written from the stored results."""
+
+from collections.abc import Sequence
+
+from benchmarks.table import Result, Steps, markdown
+
+_TOLD = (  # what, beside what, and the pairs of sides whose numbers stand in the row
+    ("374 prompts, RoBERTa-base shape", "fill-mask pipeline; in batches of 32",
+     (("masked", "swapbias", "fill-mask pipeline"), ("masked", "swapbias", "pipeline, batches of 32"))),
+    ("the same in bfloat16", "fill-mask pipeline", (("masked", "swapbias bfloat16", "fill-mask pipeline"),)),
+    ("374 prompts, RoBERTa-large shape; in bfloat16", "fill-mask pipeline",
+     (("masked-large", "swapbias", "fill-mask pipeline"),
+      ("masked-large", "swapbias bfloat16", "fill-mask pipeline"))),
+    ("recursive masking; with `--prune 0.001`", "one pipeline call per sequence",
+     (("recursive", "swapbias", "one pipeline call per sequence"),
+      ("recursive", "swapbias --prune 0.001", "one pipeline call per sequence"))),
+    ("374 short prompts, Clinical-Longformer shape", "fill-mask pipeline",
+     (("longformer", "swapbias", "fill-mask pipeline"),)),
+    ("3,892 social-distance prompts; in bfloat16", "fill-mask pipeline",
+     (("distance", "swapbias", "fill-mask pipeline"), ("distance", "swapbias bfloat16", "fill-mask pipeline"))),
+    ("840 sentences, DistilBERT shape", "text-classification pipeline",
+     (("sentiment", "swapbias", "text-classification pipeline"),)),
+    ("contextual features of 1,000 notes that an audit reads (372 different); of 1,000 different ones",
+     "one note at a time", (("features-audit", "swapbias", "one note per forward pass"),
+                            ("features", "swapbias", "one note per forward pass"))),
+    ("swapping 200 MB of notes: all 251 terms with context; the paper's 11 terms", "one regex of the same terms",
+     (("swapping", "swapbias", "one regex, all 251 terms"),
+      ("swapping", "swapbias, the paper's terms", "one regex, the paper's 11 terms"))),
+    ("all 251 terms with context, two processes", "one process",
+     (("swapping", "swapbias, two processes", "swapbias"),)),
+    ("swapping Parquet to Parquet: 251 terms; 11", "`datasets.map` with the same regex",
+     (("swap_files", "swapbias", "datasets.map, all 251 terms"),
+      ("swap_files", "swapbias, the paper's terms", "datasets.map, the paper's 11 terms"))),
+    ("a second audit of the same model", "the first",
+     (("second_audit", "second audit", "audit that scores everything"),)),
+)  # fmt: skip
+_COPYING = 0.05  # less than this share of a limit is a limit that nobody could come near
+
+
+def summary(found: Sequence[Result | Steps]) -> str:
+    """The table of docs/speed.md: how near the hardware's limit, then the smallest ratio of all runs."""
+    by_name = {one.name: one for one in found if isinstance(one, Result)}
+    rows = []
+    for what, beside, pairs in _TOLD:
+        known = [(by_name[name], ours, against) for name, ours, against in pairs if name in by_name]
+        if known:
+            limits = list(dict.fromkeys(filter(None, (_reached(one, ours) for one, ours, _ in known))))
+            ratios = [_times(one, ours, against) for one, ours, against in known]
+            runs = min(len(one.runs) for one, _, _ in known)
+            rows.append((what, "; ".join(limits), beside, "; ".join(ratios), str(runs)))
+    return markdown(("workload", "of what the hardware can", "beside", "times faster", "runs"), rows)
+
+
+def sentence(found: Sequence[Result | Steps]) -> str:
+    """The sentence of the README."""
+    by_name = {one.name: one for one in found if isinstance(one, Result)}
+    masked, sentiment, swapping = (by_name[name] for name in ("masked", "sentiment", "swapping"))
+    runs = min(len(one.runs) for one in (masked, sentiment, swapping))
+    alone, batches = (_times(masked, "swapbias", peer) for peer in ("fill-mask pipeline", "pipeline, batches of 32"))
+    sentences = _times(sentiment, "swapbias", "text-classification pipeline")
+    notes = _times(swapping, "swapbias, the paper's terms", "one regex, the paper's 11 terms")
+    told = f"the least favourable of {runs} runs" if runs > 1 else "1 run"
+    return (
+        f"374 prompts of RoBERTa-base's shape reach {_reached(masked, 'swapbias')} of what two cores can multiply, "
+        f"{alone} times the speed of the fill-mask pipeline ({batches} times in batches); 840 sentences "
+        f"{_reached(sentiment, 'swapbias')} and {sentences} times; notes are swapped {notes} times as fast as by a "
+        f"regex ({told}, equal results)"
+    )
+
+
+def placed(text: str, content: str, *, name: str = "speed") -> str:
+    """A page with what it says between ``<!-- speed -->`` and ``<!-- /speed -->`` written anew.
+
+    Raises:
+        ValueError: the page has no such place.
+    """
+    before, begins, rest = text.partition(f"<!-- {name} -->")
+    _, ends, after = rest.partition(f"<!-- /{name} -->")
+    if not (begins and ends):
+        raise ValueError(f"a page has no place between <!-- {name} --> and <!-- /{name} -->. Add it.")
+    return f"{before}{begins}{content}{ends}{after}"
+
+
+def _reached(one: Result, ours: str) -> str:
+    reached = next(timed.fraction for timed in one.timed if timed.name == ours)
+    if reached is None:
+        return ""
+    return (
+        "all" if reached >= 1 else f"{reached:.0%}".replace("%", " %") + (" (copying)" if reached < _COPYING else "")
+    )
+
+
+def _times(one: Result, ours: str, against: str) -> str:
+    ratio = next(pair.ratio for pair in one.compared if (pair.ours, pair.against) == (ours, against))
+    return f"{ratio:.1f}" if ratio < 20 else f"{ratio:.0f}"
+
+
+def pages(found: Sequence[Result | Steps]) -> dict[str, str]:
+    """What stands between the marks of each page, by its path in the repository."""
+    return {"README.md": sentence(found), "docs/speed.md": f"\n{summary(found)}"}

@@ -1,0 +1,75 @@
+"""An unclosed quote swallows the rows behind it: whatever file of the user's has one is refused, with the row."""
+
+import gzip
+
+import pytest
+
+from tests.cli.test_cli import swapbias
+
+OWN = [f"She left {number}.,{number % 2},{'FM'[number % 2]}" for number in range(9)]
+PAIRS = [
+    f"{who} left {number}.,{group},{number}" for number in range(5) for who, group in (("She", "f"), ("He", "m"))
+]
+WORDS = ["she,f", "he,m", "woman,f", "man,m"]
+LABELS = [f"word{number},positive" for number in range(5)]
+FACTS = [f"{number},fact{number},term{number}" for number in range(4)]
+SWAPS = ["she,he", "woman,man", "girl,boy"]
+NOTES = ("plan", "--study", "phenotype_fairness", "--data", "FILE")
+PROMPTS = ("plan", "vader", "--prompts", "GOOD", "--reference", "m")
+CHAT = ("--chat", "m", "--base-url", "http://127.0.0.1:9/v1", "--data", "NOTES", "--question", "Is she ill?")
+# What is read, its header and rows, the row (the header is row 1) in which a quote opens, and the command.
+FILES = {
+    "swap": ("text,label,gender", OWN, ("swap", "FILE", "--out", "OUT")),
+    "swap of a folder": ("text,label,gender", OWN, ("swap", "FOLDER", "--out", "OUT")),
+    "notes": ("text,label,gender", OWN, NOTES),
+    "build": ("text,label,gender", OWN, ("build", "clinical_notes", "--data", "FILE", "--out", "OUT")),
+    "own prompts": ("text,group,pair", PAIRS, ("plan", "vader", "--prompts", "FILE", "--reference", "m")),
+    "study check": ("text,group,pair", PAIRS, ("study", "check", "FILE", "--reference", "m")),
+    "lexicon of prompts": ("word,group", WORDS, (*PROMPTS, "--lexicon", "FILE")),
+    "labels": ("word,label", LABELS, ("lexicon", "import", "FILE")),
+    "agreement": ("word,label", LABELS, ("lexicon", "agreement", "FILE", "FILE")),
+    "swap table": ("female,male", SWAPS, ("swap", "GOOD", "--table", "FILE", "--out", "OUT")),
+    "checklist": ("note_id,fact,terms", FACTS, ("plan", *CHAT, "--study", "clinical_chat", "--checklist", "FILE")),
+}
+
+
+def opened(rows, at, last=False):
+    """The rows with a quote that opens a cell of one and is never closed, or closed before the cell's end."""
+    return [f'"{row[:3]}" {row[3:]}' if number == at and last else f'"{row}' if number == at else row
+            for number, row in enumerate(rows)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(("at", "ended"), [(0, False), (-1, False), (2, True)])
+def test_a_file_with_an_open_quote_is_refused_with_the_row(name, at, ended, tmp_path):
+    header, rows, command = FILES[name]
+    at %= len(rows)
+    (tmp_path / "in").mkdir()
+    file, good = tmp_path / "in" / "file.csv", tmp_path / "good.csv"
+    file.write_text("\n".join([header, *opened(rows, at, ended), ""]))
+    (tmp_path / "notes.csv").write_text("\n".join(["text,label,gender", *OWN, ""]))
+    good.write_text("\n".join(["text,group,pair", *PAIRS, ""]))
+    places = {
+        "FILE": file,
+        "FOLDER": file.parent,
+        "OUT": tmp_path / "out",
+        "GOOD": good,
+        "NOTES": tmp_path / "notes.csv",
+    }
+    done = swapbias(*(places.get(one, one) for one in command))
+    told = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode in (1, 2), told
+    assert f"row {at + 2}" in told
+    assert "quote" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("name", ["swap", "notes"])
+def test_so_is_a_compressed_one(name, tmp_path):
+    header, rows, command = FILES[name]
+    with gzip.open(tmp_path / "file.csv.gz", "wt") as handle:
+        handle.write("\n".join([header, *opened(rows, 3), ""]))
+    places = {"FILE": tmp_path / "file.csv.gz", "OUT": tmp_path / "out"}
+    done = swapbias(*(places.get(one, one) for one in command))
+    assert done.returncode == 1
+    assert "row 5" in done.stderr

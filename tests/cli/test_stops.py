@@ -1,0 +1,147 @@
+"""A command that is told to end: one sentence with the folder and how to go on, 128 + the signal, nothing half."""
+
+import signal
+from importlib import import_module
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from swapbias.audit.run import Parts, Run
+from swapbias.errors import UsageError
+from swapbias.files import LOCK
+from swapbias.swapping import Job, swap_files
+from swapbias.swapping.parts import SwapFolder
+from tests.cli.test_cli import swapbias
+
+SIGNALS = [("SIGINT", 130), ("SIGTERM", 143)]
+TOY = "def fixed(texts): return [0.5] * len(texts)\n"
+
+
+def raising(name, real, after=0):
+    """What stands in for a function: after so many calls a signal comes."""
+    calls = []
+
+    def stop(*arguments, **options):
+        calls.append(name)
+        if len(calls) > after:
+            signal.raise_signal(getattr(signal, name))
+        return real(*arguments, **options)
+
+    return stop
+
+
+def told(done, code, *parts):
+    """One sentence, no traceback, the exit status of the signal."""
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Aborted" not in done.stderr
+    sentences = [line for line in done.stderr.splitlines() if line.startswith("Stopped")]
+    assert len(sentences) == 1
+    assert all(part in sentences[0] for part in parts), sentences
+    assert not [one for part in parts if Path(part).is_dir() for one in Path(part).rglob(".*.tmp")]
+
+
+@pytest.mark.parametrize(("name", "code"), SIGNALS)
+def test_an_audit_says_how_to_go_on_and_goes_on(name, code, tmp_path, monkeypatch):
+    (tmp_path / "stopped_toy.py").write_text(TOY)
+    place = tmp_path / "a run"
+    arguments = ("audit", "stopped_toy:fixed", "--study", "occupation_sentiment", "--limit", "40", "--no-wordings")
+    with monkeypatch.context() as patched:
+        patched.setattr(Parts, "add", raising(name, Parts.add, after=1))
+        done = swapbias(*arguments, "--out", place, cwd=tmp_path)
+    told(done, code, str(place), f"swapbias audit --resume '{place}'")
+    assert not (place / LOCK).exists()
+    parts = list((place / "items").rglob("*.parquet"))
+    assert parts
+    assert all(pq.read_table(one).num_rows for one in parts)  # whole
+    if name == "SIGINT":
+        done = swapbias("audit", "--resume", place, "--trust", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert Run(place).manifest()["status"] == "complete"
+
+
+@pytest.mark.parametrize(("name", "code"), SIGNALS)
+def test_an_audit_that_has_begun_nothing_says_so(name, code, tmp_path, monkeypatch):
+    (tmp_path / "stopped_toy.py").write_text(TOY)
+    arguments = ("audit", "stopped_toy:fixed", "--study", "occupation_sentiment", "--out", tmp_path / "run")
+    # The package names the function itself "audit", which hides the module of that name.
+    module = import_module("swapbias.audit.audit")
+    monkeypatch.setattr(module, "load_readers", raising(name, module.load_readers))
+    told(swapbias(*arguments, cwd=tmp_path), code, "nothing is kept", str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("name", "code"), SIGNALS)
+def test_an_audit_of_several_says_how_to_go_on(name, code, tmp_path, monkeypatch):
+    (tmp_path / "stopped_toy.py").write_text(f"{TOY}other = lambda texts: [0.4] * len(texts)\n")
+    place = tmp_path / "several"
+    monkeypatch.setattr(Parts, "add", raising(name, Parts.add, after=1))
+    arguments = ("stopped_toy:fixed", "stopped_toy:other", "--study", "occupation_sentiment", "--limit", "40")
+    told(swapbias("audit", *arguments, "--out", place, cwd=tmp_path), code, f"swapbias audit --resume {place}")
+    assert not list(place.rglob(LOCK))
+
+
+@pytest.mark.parametrize(("name", "code"), SIGNALS)
+def test_a_swap_keeps_whole_parts_and_goes_on(name, code, tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("text\n" + "She left.\n" * 5)
+    out = tmp_path / "out"
+    with monkeypatch.context() as patched:
+        patched.setattr(SwapFolder, "finish", raising(name, SwapFolder.finish))
+        told(swapbias("swap", tmp_path / "a.csv", "--out", out), code, str(out), "the same command goes on")
+    assert swapbias("swap", tmp_path / "a.csv", "--out", out).returncode == 0
+    assert pq.read_table(out / "data").num_rows == 5
+
+
+@pytest.mark.parametrize(("name", "code"), SIGNALS)
+def test_a_build_leaves_nothing_half(name, code, tmp_path, monkeypatch):
+    corpora = import_module("swapbias.hub.corpora")
+    monkeypatch.setattr(corpora, "write_config", raising(name, corpora.write_config))
+    told(swapbias("build", "occupation_sentiment", "--out", tmp_path / "out"), code, str(tmp_path / "out"))
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "code"), SIGNALS)
+@pytest.mark.parametrize(
+    ("module", "place", "arguments", "part"),
+    [
+        ("swapbias.hub", "share_run", ("share", "RUN", "--results", "me/r"), "What is on the Hub stays"),
+        ("swapbias.hub.jobs", "share_run", ("push", "results", "RUN", "--results", "me/r"), ""),
+        ("swapbias.audit.viewer", "RunsServer.serve_forever", ("view", "RUN", "--port", "0"), "Stopped"),
+        ("swapbias.audit", "write_figures", ("figures", "RUN"), "The same command"),
+        ("swapbias.audit", "read_run", ("compare", "RUN", "RUN"), "The same command"),
+    ],
+)
+def test_other_commands_end_with_a_sentence(module, place, arguments, part, name, code, tmp_path, monkeypatch):
+    (tmp_path / "manifest.json").write_text(
+        '{"swapbias": "0", "status": "complete", "settings": {}, "corpora": [], "skipped": [], "versions": {}}'
+    )
+    owner, _, attribute = place.rpartition(".")
+    home = import_module(module)
+    monkeypatch.setattr(getattr(home, owner) if owner else home, attribute, raising(name, lambda *_, **__: None))
+    done = swapbias(*(tmp_path if one == "RUN" else one for one in arguments))
+    if part:
+        told(done, code, part)
+    else:  # one that pushes several says where it was
+        assert (done.returncode, "topped" in done.stderr) == (code, True)
+
+
+def test_a_folder_that_a_process_left_before_its_first_whole_file_counts_as_empty(tmp_path, quiet):
+    for place in (tmp_path / "run", tmp_path / "swap"):
+        place.mkdir()
+        (place / LOCK).touch()
+        (place / ".manifest.json.7.tmp").write_text('{"swap')
+        (place / "CREDENTIALED").write_text("held")
+    (tmp_path / "run" / "items").mkdir()
+    Run.check_new(tmp_path / "run")
+    manifest = dict.fromkeys(("swapbias", "status", "settings", "corpora", "skipped", "versions"), "")
+    Run.create(tmp_path / "run", manifest)
+    (tmp_path / "a.csv").write_text("text\nShe left.\n")
+    swap_files(Job(str(tmp_path / "a.csv")), tmp_path / "swap")
+    assert not list(tmp_path.rglob("*.tmp"))  # swept
+    for name in ("items/a", "b.tmp", "manifest.json"):
+        other = tmp_path / name.replace("/", "-")
+        (other / name).parent.mkdir(parents=True)
+        (other / name).write_text("mine")
+        with pytest.raises(UsageError, match="is not empty"):
+            Run.check_new(other)

@@ -1,0 +1,219 @@
+"""A Hub that hangs, drips, refuses for now or points elsewhere: bounded, said, and nothing written goes astray."""
+
+import logging
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from swapbias import network
+from swapbias.errors import HubError, UsageError
+from swapbias.hub.client import Change, Hub, Repo
+from swapbias.network import Patience
+from swapbias.scorers.revision import at_commit
+from swapbias.swapping import Job, swap_files
+from tests.cli.test_cli import refused, swapbias
+from tests.hub.server import LocalHub
+
+DATA = Repo("dataset", "alice/data")
+SILENT = 0.15  # seconds
+SLOW = "|".join(("not waited for", "could not be reached", "Timeout", "timed out"))
+
+
+@pytest.fixture
+def slow(hub, monkeypatch):
+    """A Hub with a repository, whose client waits for a blink."""
+    monkeypatch.setenv(network.TIMEOUT, str(SILENT))
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", SILENT)
+    monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", SILENT)
+    hub.add_repo("dataset", "alice/data", files={"a.txt": b"a", "README.md": b"# a\n"})
+    return hub
+
+
+def head(hub):
+    return hub.commits("dataset", "alice/data")[0][0]
+
+
+def written(hub, **more):
+    change = Change({"b.txt": b"what is written"})
+    return Hub().commit(DATA, change, "a change", parent=head(hub), **more)
+
+
+# Silence
+
+TRICKLES = {
+    "silence": {},
+    "a head that drips": {"after_bytes": 9, "drip": 0.02},
+    "a body that drips": {"after_bytes": 80, "drip": 0.02},
+}
+
+
+@pytest.mark.parametrize("how", TRICKLES.values(), ids=TRICKLES)
+@pytest.mark.parametrize(
+    ("method", "pattern", "act"),
+    [
+        ("GET", "/api/datasets/alice/data", lambda server, folder: Hub().state(DATA)),
+        ("GET", "/tree/", lambda server, folder: Hub().state(DATA)),
+        ("GET", "whoami", lambda server, folder: Hub().user),
+        ("POST", "/commit/", lambda server, folder: written(server)),
+        ("GET", "resolve/", lambda server, folder: Hub().read(DATA, "a.txt", revision="main")),
+        ("GET", "/api/models", lambda server, folder: at_commit("alice/model")),
+        ("GET", "/api/datasets", lambda server, folder: swap_files(Job("alice/data"), folder / "out")),
+    ],
+    ids=["state", "tree", "user", "commit", "read", "model", "swap"],
+)
+def test_a_hub_that_hangs_or_drips_ends_in_one_sentence(method, pattern, act, how, slow, tmp_path):
+    slow.hang(method, pattern, **how)
+    with pytest.raises(ValueError, match=SLOW):
+        act(slow, tmp_path)
+    assert list(slow.files("dataset", "alice/data")) == ["README.md", "a.txt"]
+
+
+def test_the_commands_end_too(slow, tmp_path):
+    slow.hang("*", "/api/")
+    for given in (
+        ("pull", "alice/data", "--out", tmp_path / "d"),
+        ("audit", "alice/model", "--study", "gendered_stigma:rq1", "--out", tmp_path / "r"),
+        ("check", "alice/data"),
+        ("compare", "alice/data", "alice/other"),
+        ("swap", "alice/data", "--out", tmp_path / "s"),
+    ):
+        done = swapbias(*given)
+        assert done.returncode in (1, 2), given
+        assert "Traceback" not in done.stderr
+        assert "fault of swapbias" not in done.stderr
+
+
+def test_a_body_is_judged_by_its_pace_and_not_by_what_is_done_with_it(slow):
+    content = b"x" * 200_000
+    slow.push("dataset", "alice/data", {"big.txt": content})
+    assert Hub().read(DATA, "big.txt", revision="main") == content
+    inner = SimpleNamespace(__iter__=None, close=lambda: None)
+    paced = network._paced_class()(inner, Patience(silent=0.01))
+    paced.inner = [b"a", b"b"]
+    for _ in paced:
+        time.sleep(0.03)
+
+
+def test_the_patience_is_a_setting(monkeypatch):
+    assert Patience.chosen() == Patience()
+    monkeypatch.setenv(network.TIMEOUT, "2")
+    assert Patience.chosen() == Patience(2.0, 8.0, 8.0)
+    for wrong in ("soon", "0", "-1", "nan", "1e9"):
+        monkeypatch.setenv(network.TIMEOUT, wrong)
+        with pytest.raises(UsageError, match="expected seconds above 0"):
+            Patience.chosen()
+
+
+# Refused for now
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_commit_that_is_refused_for_now_is_sent_again(slow, status):
+    slow.fail("POST", "/commit/", status=status, times=network.ATTEMPTS - 1)
+    written(slow)
+    assert slow.files("dataset", "alice/data")["b.txt"] == b"what is written"
+    assert sum("/commit/" in path for _, path, _ in slow.log) == network.ATTEMPTS
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_commit_that_stays_refused_is_given_up_after_a_cap(slow, status):
+    slow.fail("POST", "/commit/", status=status, times=-1)
+    with pytest.raises(HubError, match=rf"\({status}.*what has arrived is not sent twice"):
+        written(slow)
+    assert sum("/commit/" in path for _, path, _ in slow.log) == network.ATTEMPTS
+
+
+def test_a_wait_that_the_hub_asks_for_is_kept_and_said(slow, monkeypatch, caplog):
+    waits = []
+    monkeypatch.setattr(network.time, "sleep", waits.append)
+    slow.fail("POST", "/commit/", status=429, headers={"Retry-After": "37"})
+    slow.fail("GET", "/api/datasets/alice/data", status=429, headers={"ratelimit": '"api";r=0;t=55'})
+    with caplog.at_level(logging.WARNING, logger="swapbias"):
+        Hub().state(DATA)
+        written(slow)
+    assert waits == [55, 37]
+    assert [one.getMessage() for one in caplog.records] == [
+        "The Hub asks to wait 55 seconds (429): waiting.",
+        "The Hub asks to wait 37 seconds (429): waiting.",
+    ]
+
+
+@pytest.mark.parametrize("wait", ["601", "86400", "9" * 400])
+def test_a_wait_beyond_all_patience_ends_it(slow, wait):
+    slow.fail("*", "/api/datasets/alice/data", status=429, times=-1, headers={"Retry-After": wait})
+    with pytest.raises(HubError, match="The Hub asks to wait"):
+        Hub().state(DATA)
+    assert len(slow.log) == 1
+
+
+def test_a_commit_that_went_through_before_its_answer_was_lost_is_not_done_twice(slow):
+    before = head(slow)
+    other = Hub()
+
+    def first():
+        done = threading.Event()
+        threading.Thread(target=lambda: (slow.push("dataset", "alice/data", {"b.txt": b"b"}), done.set())).start()
+        done.wait(5)
+
+    slow.on("POST", "/commit/", first)
+    slow.fail("POST", "/commit/", status=504)
+    with pytest.raises(HubError, match=r"\(504.*what has arrived is not sent twice"):
+        other.commit(DATA, Change({"b.txt": b"b"}), "a change", parent=before)
+    assert len(slow.commits("dataset", "alice/data")) == 2
+
+
+def test_a_pull_request_is_not_opened_twice_after_an_unclear_answer(slow):
+    slow.fail("POST", "/commit/", status=502, times=-1)
+    with pytest.raises(HubError, match=r"\(502"):
+        written(slow, create_pr=True)
+    assert sum("/commit/" in path for _, path, _ in slow.log) == 1
+
+
+# Elsewhere
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_what_is_written_never_follows_to_another_host(slow, status):
+    with LocalHub() as other:
+        slow.fail("POST", "/commit/", status=status, headers={"Location": f"{other.url}/api/x"}, times=-1)
+        with pytest.raises(HubError, match="sends what is written on to another address"):
+            written(slow)
+        assert other.log == []
+
+
+def test_a_token_never_follows_to_another_host(slow):
+    with LocalHub() as other:
+        other.add_user("alice", token="hf_alice")
+        slow.fail("GET", "/api/datasets/", status=307, headers={"Location": f"{other.url}/api/x"}, times=-1)
+        with pytest.raises(HubError):
+            Hub().state(DATA)
+        assert {user for _, _, user in other.log} == {None}
+
+
+def test_a_redirect_within_the_hub_is_followed(slow):
+    place = f"{slow.url}/api/datasets/alice/data/commit/main"
+    slow.fail("POST", "/commit/", status=307, headers={"Location": place})
+    written(slow)
+    assert "b.txt" in slow.files("dataset", "alice/data")
+
+
+def test_a_client_of_the_users_own_stays(monkeypatch):
+    from huggingface_hub import get_session, set_client_factory
+    from huggingface_hub.utils import _http, httpx
+
+    monkeypatch.setattr(_http, "_GLOBAL_CLIENT_FACTORY", _http.default_client_factory)
+    mine = httpx.Client()
+    set_client_factory(lambda: mine)
+    network.bound()
+    assert get_session() is mine
+    set_client_factory(_http.default_client_factory)
+    network.bound()
+    assert type(get_session()).__name__ == "Session"
+
+
+def test_an_odd_setting_is_one_sentence(slow):
+    refused(swapbias("check", "alice/data", SWAPBIAS_HUB_TIMEOUT="soon"), 2, "SWAPBIAS_HUB_TIMEOUT is 'soon'")

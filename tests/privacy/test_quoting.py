@@ -1,0 +1,149 @@
+"""No error of anything that may be notes repeats a cell: not in its sentence, nor behind --debug."""
+
+import json
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from swapbias.privacy import errors, forget_notes, notes_read, told, told_trace
+from swapbias.scorers.notes.explanation import explain_pair
+from swapbias.swapping import Swapper
+from tests.cli.test_cli import swapbias
+
+SECRET = "Xanthippe"  # stands in every note
+NOTE = f"{SECRET} was seen for her knee"
+OWN = "text,label,gender\n" + "".join(f"{NOTE} {number},{number % 2},{'FM'[number % 2]}\n" for number in range(12))
+MODULE = f"""
+import numpy as np, pandas as pd, pyarrow as pa
+def raises(texts): raise KeyError(texts[0] if {SECRET!r} in texts[0] else 'x')
+def floats(texts): return [float(one) for one in texts] if {SECRET!r} in texts[0] else [0.5] * len(texts)
+def frames(texts): return pd.Series(texts).astype(float) if {SECRET!r} in texts[0] else [0.5] * len(texts)
+def arrow(texts): return pa.array([1, *texts]) if {SECRET!r} in texts[0] else [0.5] * len(texts)
+def strings(texts): return texts if {SECRET!r} in texts[0] else [0.5] * len(texts)
+class Remote(Exception): pass
+def remote(texts):
+    if {SECRET!r} not in texts[0]: return [0.5] * len(texts)
+    try: raise ValueError(texts[0])
+    except ValueError as error: raise Remote('a worker failed: ' + repr(texts)) from error
+class Model:
+    classes_ = (0, 1)
+    def predict_proba(self, texts):
+        if {SECRET!r} in texts[0]: raise ValueError('could not convert string to float: ' + repr(texts[0]))
+        return np.full((len(texts), 2), .5)
+model = Model()
+"""
+FILES = {
+    "headerless.csv": f"{NOTE},1\n{NOTE},0\n",
+    "one-column.csv": f"{NOTE}\n{NOTE}\n",
+    "short.csv": f"{SECRET} is well,1\n{SECRET} is ill,0\n",
+    "headerless.tsv": f"{NOTE}\t1\n",
+    "twice.csv": f"{SECRET} a,{SECRET} a\nx,y\n",
+    "label.csv": f"text,label\na,{SECRET}\n",
+    "shifted.csv": f"text,label,gender\na,1,{SECRET}\n",
+    "id.csv": f"text,label,note_id\na,1,{SECRET}\nb,0,{SECRET}\n",
+    "subject.csv": f"text,label,split,subject_id\na,1,train,{SECRET}\nb,0,test,{SECRET}\n",
+    "open.csv": f'text,label\n"{NOTE},1\nb,0\n',
+    "ragged.csv": f"text,label\na,1,{SECRET}\n",
+    "bytes.csv": b"text,label\n" + SECRET.encode() + b"\xff,1\n",
+    "cut.jsonl": f'{{"text": "{NOTE}", "label": 1\n',
+    "string.jsonl": f'"{NOTE}"\n',
+    "types.jsonl": f'{{"text": 1}}\n{{"text": "{NOTE}"}}\n',
+    "deep.jsonl": f'{{"text": "a", "label": {{"{SECRET}": 1}}}}\n{{"text": "a", "label": "{SECRET}"}}\n',
+    "fake.parquet": NOTE,
+    "fake.csv.gz": NOTE,
+}
+
+
+def shows_nothing(done, *codes):
+    assert done.returncode in codes, (done.stdout, done.stderr)
+    assert SECRET not in done.stdout + done.stderr
+    assert done.stderr.strip()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_broken_file_is_told_without_its_cells(name, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(FILES[name] if isinstance(FILES[name], bytes) else FILES[name].encode())
+    lexicon = ("--prompts", path, "--reference", "a", "--lexicon", path)
+    for number, command in enumerate(
+        (
+            ("swap", path, "--out", tmp_path / "a", "--debug"),
+            ("plan", "--study", "phenotype_fairness", "--data", path, "--debug"),
+            ("build", "clinical_notes", "--data", path, "--out", tmp_path / "b", "--debug"),
+            ("swap", path, "--out", tmp_path / "c", "--table", path, "--debug"),
+            ("plan", "vader", *lexicon, "--debug"),
+            ("lexicon", "import", path, "--debug"),
+        )
+    ):
+        done = swapbias(*command)
+        assert SECRET not in done.stdout + done.stderr, (number, done.stderr)
+        assert done.returncode in (0, 1, 2)
+
+
+def test_folders_of_headerless_files_are_told_without_their_cells(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text(f"{NOTE} {name},1\n")
+    shows_nothing(swapbias("swap", tmp_path, "--out", tmp_path / "out", "--debug"), 1, 2)
+
+
+def test_a_column_of_another_type_is_told_without_its_cells(tmp_path):
+    pq.write_table(pa.table({"text": [{"a": NOTE}]}), tmp_path / "a.parquet")
+    shows_nothing(swapbias("swap", tmp_path / "a.parquet", "--out", tmp_path / "out", "--debug"), 1, 2)
+    with pytest.raises(ValueError, match="some are dict, expected strings") as caught:
+        Swapper().swap([{"a": NOTE}])
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["raises", "floats", "frames", "arrow", "strings", "remote", "model"])
+def test_what_an_own_classifier_raises_is_told_by_its_type(name, tmp_path):
+    (tmp_path / "own_quoting.py").write_text(MODULE)
+    (tmp_path / "own.csv").write_text(OWN)
+    done = swapbias(
+        "audit", "--study", "phenotype_fairness", "--data", tmp_path / "own.csv",
+        "--classifier", f"own_quoting:{name}", "--out", tmp_path / "run", "--debug", cwd=tmp_path,
+    )  # fmt: skip
+    shows_nothing(done, 1, 2)
+    assert "Traceback" in done.stderr  # --debug still shows where
+    assert "own_quoting" in done.stderr
+
+
+def test_what_a_library_says_is_shown_only_while_no_notes_are_read():
+    forget_notes()
+    try:
+        for attack in (
+            lambda: float(NOTE),
+            lambda: pd.to_datetime([NOTE], format="%Y"),
+            lambda: pa.array([1, NOTE]),
+            lambda: json.loads(NOTE),
+            lambda: {}[NOTE],
+        ):
+            errors._reading.clear()
+            with pytest.raises(Exception) as caught:  # noqa: PT011 - of any library
+                attack()
+            plain = told(caught.value)
+            assert plain == str(caught.value)
+            notes_read()
+            assert SECRET not in told(caught.value) + told_trace(caught.value)
+            assert type(caught.value).__name__ in told(caught.value)
+    finally:
+        forget_notes()
+
+
+def test_a_sentence_of_ours_is_shown_and_what_it_came_from_is_not():
+    notes_read()
+    try:
+        with pytest.raises(ValueError, match="some are int") as caught:
+            Swapper().swap([1, NOTE])
+        assert "some are int" in told(caught.value)
+        assert SECRET not in told_trace(caught.value)
+    finally:
+        forget_notes()
+
+
+def test_a_note_without_a_probability_is_told_by_its_length():
+    pytest.importorskip("lime", reason="needs lime: pip install 'swapbias[explain]'")
+    with pytest.raises(ValueError, match="has no probability") as caught:
+        explain_pair(lambda texts: [[float("nan")] * 2] * len(texts), {"original": NOTE})
+    assert SECRET not in str(caught.value)
