@@ -5,7 +5,7 @@ READY  := $(VENV)/.ready
 NODE   := build/node
 INSPECT := build/inspect
 
-.PHONY: setup audit test test-pythons test-oldest test-inspect test-ray docs bench lint types release-check clean
+.PHONY: setup audit test test-pythons test-oldest test-inspect test-ray docs bench soak lint types release-check clean
 
 setup: $(READY)
 
@@ -78,6 +78,12 @@ test-ray: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 	@echo "Site: build/site/index.html"
+
+# make soak SOAK=30: kills, full disks, strangers' bytes and large files for about so many minutes; writes docs/reliability.md.
+SOAK ?= 60
+
+soak: $(READY)
+	$(VENV)/bin/python -m benchmarks.soak --minutes $(SOAK)
 
 # make bench BENCH="masked --scale 0.1": names and options as in benchmarks/README.md; all at full size by default.
 bench: $(READY)

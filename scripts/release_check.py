@@ -1,5 +1,10 @@
-"""Check what would be released: python scripts/release_check.py. Builds, looks inside, installs, tries it."""
+"""Check what would be released: python scripts/release_check.py. Builds, looks inside, installs, tries it.
 
+Writes what it is made of (CycloneDX) and the sha256 of its files into build/release.
+"""
+
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -14,8 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from email.parser import BytesParser
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+RELEASE = ROOT / "build" / "release"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PACKAGED = {"swapbias": "swapbias", **{name: f"swapbias/{name}" for name in ("builders", "metrics", "datasets_src")}}
 REFUSED = "Install with pip install 'swapbias[audit]'."  # how an audit ends where only the core is installed
@@ -38,8 +45,10 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="swapbias-release-") as folder:
             wheel = _built(Path(folder))
             with ThreadPoolExecutor() as pool:  # installing waits for disks and networks
-                places = pool.map(partial(_installed, Path(folder), wheel), versions := list(_versions()))
-                tried = [version for version, place in zip(versions, places, strict=True) if _tried(version, place)]
+                places = list(pool.map(partial(_installed, Path(folder), wheel), versions := list(_versions())))
+            tried = [version for version, place in zip(versions, places, strict=True) if _tried(version, place)]
+            if tried:
+                _described(wheel, Path(folder) / tried[0] / "bin" / "python")
     except ValueError as error:
         print(f"release_check: {error}", file=sys.stderr)
         return 1
@@ -91,6 +100,45 @@ def _built(folder: Path) -> Path:
     print(_run(sys.executable, "-m", "twine", "check", "--strict", wheel, archive).strip())
     _look_into(wheel, archive, [name for name in known if name.partition("/")[0] in PACKAGED and "/" in name])
     return wheel
+
+
+def _components(python: Path) -> list[dict[str, Any]]:
+    """Every distribution that an installation of the wheel brought along, as CycloneDX has it."""
+    names = (
+        "import importlib.metadata as m, json; print(json.dumps([dict(name=one.name, version=one.version, licence="
+    )
+    names += "one.metadata.get('License-Expression') or '') for one in m.distributions()]))"
+    found = json.loads(_run(python, "-c", names).splitlines()[-1])
+    return [
+        {
+            "type": "library",
+            "name": one["name"],
+            "version": one["version"],
+            "purl": f"pkg:pypi/{re.sub('[-_.]+', '-', one['name']).lower()}@{one['version']}",
+            **({"licenses": [{"expression": one["licence"]}]} if one["licence"] else {}),
+        }
+        for one in sorted(found, key=lambda one: str(one["name"]).lower())
+        if one["name"] not in (PROJECT["name"], "pip", "setuptools")
+    ]
+
+
+def _described(wheel: Path, python: Path) -> None:
+    """Write the bill of materials and the hashes beside copies of what would be released."""
+    RELEASE.mkdir(parents=True, exist_ok=True)
+    about = {"type": "library", "name": PROJECT["name"], "version": PROJECT["version"]}
+    about |= {
+        "purl": f"pkg:pypi/{PROJECT['name']}@{PROJECT['version']}",
+        "licenses": [{"expression": PROJECT["license"]}],
+    }
+    bill = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1, "metadata": {"component": about}}
+    components = _components(python)
+    if not {one["name"] for one in components} >= {"numpy", "pyarrow", "huggingface_hub"}:
+        raise ValueError("the bill of materials lacks what the wheel depends on.")
+    (RELEASE / "sbom.cdx.json").write_text(json.dumps({**bill, "components": components}, indent=1) + "\n")
+    files = [*sorted(wheel.parent.iterdir()), RELEASE / "sbom.cdx.json"]
+    hashes = [f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.name}" for one in files]
+    (RELEASE / "SHA256SUMS").write_text("\n".join(hashes) + "\n")
+    print(f"{len(components)} components and {len(hashes)} hashes in {RELEASE.relative_to(ROOT)}")
 
 
 def _look_into(wheel: Path, archive: Path, known: list[str]) -> None:

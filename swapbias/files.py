@@ -165,6 +165,26 @@ def write_whole(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def parse_json(content: str | bytes) -> Any:
+    """What JSON says, whoever wrote it.
+
+    Raises:
+        ValueError: it is none, or nested more deeply than anything that is read here.
+    """
+    try:
+        return json.loads(content)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def is_there(place: Path | str) -> bool:
+    """Whether a path exists; a name that no file can have is none."""
+    try:
+        return Path(place).exists()
+    except (OSError, ValueError):
+        return False
+
+
 def as_json(value: Any) -> Any:
     """A value as JSON holds it: keys as texts, lists for tuples, plain numbers for NumPy's, None for NaN."""
     if isinstance(value, Mapping):

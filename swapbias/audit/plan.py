@@ -1,6 +1,5 @@
 """What an audit will do: its settings, which experiments fit the model, which prompts they read."""
 
-import json
 import math
 import random
 import tomllib
@@ -16,6 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from swapbias.audit.judge import announced
 from swapbias.errors import UsageError
+from swapbias.files import is_there, parse_json
 from swapbias.notes import NAME, PHENOTYPES, Notes, kind_of_folder, local_notes, with_genders
 from swapbias.privacy import is_credentialed
 from swapbias.scorers import (
@@ -93,7 +93,7 @@ class Settings(Request):
             plain = {name: tuple(value) if isinstance(value, list) else value for name, value in rest.items()}
             _check_types(cls, plain)
             return cls(**{**plain, "studies": plain["studies"], "load": load, "options": options})
-        except (TypeError, KeyError) as error:
+        except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(
                 f"The manifest's settings are not of this version ({error}). Start a new run."
             ) from error
@@ -138,7 +138,7 @@ def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None
     """
     content = path.read_bytes()
     try:
-        read: Any = tomllib.loads(content.decode()) if path.suffix == ".toml" else json.loads(content)
+        read: Any = tomllib.loads(content.decode()) if path.suffix == ".toml" else parse_json(content)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
     if path.suffix != ".toml":
@@ -162,7 +162,7 @@ def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None
         settings = Settings.from_manifest(usual)
     except ValueError as error:
         raise UsageError(f"{path}: a setting is of the wrong type ({error.__cause__}). Correct it.") from error
-    beside = [str((path.parent / one).resolve()) if (path.parent / one).exists() else one for one in models]
+    beside = [str((path.parent / one).resolve()) if is_there(path.parent / one) else one for one in models]
     return beside, _spelled(replace(settings, model=beside[0] if beside else None)), None
 
 
@@ -238,12 +238,12 @@ def _absolute(model: str, words: Sequence[str]) -> str:
     """A model, or NAME=PATH, with the path of a local file or folder made absolute, so that a run can go on."""
     if model in words:  # a folder of that name does not matter
         return model
-    name, equals, path = ("", "", model) if Path(model).exists() else model.partition("=")  # lr=1e-5 may be a folder
+    name, equals, path = ("", "", model) if is_there(model) else model.partition("=")  # lr=1e-5 may be a folder
     return f"{name}{equals}{_resolved(path)}" if equals else _resolved(model)
 
 
 def _resolved(model: str) -> str:
-    return str(Path(model).resolve()) if Path(model).exists() else model
+    return str(Path(model).resolve()) if is_there(model) else model
 
 
 def _saved(options: Any) -> dict[str, Any]:

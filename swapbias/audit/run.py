@@ -25,6 +25,7 @@ from swapbias.files import (
     checksum_file,
     file_sha256,
     is_sealed,
+    parse_json,
     sealed,
     write_checked,
     write_whole,
@@ -139,7 +140,7 @@ class Run:
             ValueError: it is no JSON object.
         """
         try:
-            read = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
+            read = parse_json((self.folder / MANIFEST).read_text(encoding="utf-8"))
         except ValueError as error:  # not JSON, or not UTF-8
             raise ValueError(f"{self.folder / MANIFEST} is no JSON ({error}). Start a new run.") from error
         missing = [key for key in REQUIRED if not isinstance(read, dict) or key not in read]

@@ -2,7 +2,6 @@
 
 import errno
 import gc
-import json
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from swapbias.audit.compare import Compared, compare_runs, read_run, write_compa
 from swapbias.audit.plan import Settings, access_of, with_access
 from swapbias.audit.run import MANIFEST, STUDIES, Run
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, file_sha256, locked
+from swapbias.files import LOCK, file_sha256, locked, parse_json
 from swapbias.privacy import is_credentialed, told, writing
 from swapbias.scorers import Bar, Progress, Say, kind_of, short_name
 from swapbias.scorers.notes import NoteOptions
@@ -451,7 +450,7 @@ def _read(folder: Path) -> tuple[dict[str, str], dict[str, Any], dict[str, str]]
         ValueError: the file is not what ``audit_several`` writes.
     """
     try:
-        read: Any = json.loads((folder / MODELS).read_text(encoding="utf-8"))
+        read: Any = parse_json((folder / MODELS).read_text(encoding="utf-8"))
         models = {str(model): str(name) for model, name in read["models"].items()}
         own = {str(name): str(origin) for name, origin in read.get("own_studies", {}).items()}
         if any(Path(name).name != name or name in ("", ".", "..") for name in (*models.values(), *own)):

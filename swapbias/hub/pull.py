@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import HubError, UsageError
+from swapbias.files import parse_json
 from swapbias.hub.client import HUB_FILES, Hub, Repo, State, check_names, difference
 from swapbias.hub.corpora import recover, standing_in
 from swapbias.hub.metric_modules import shipped_names
@@ -107,7 +108,7 @@ def _held(folder: Path) -> dict[str, Path]:
 def _source(folder: Path) -> dict[str, Any]:
     """What a pull noted down in a folder; empty where none did."""
     try:
-        read = json.loads((folder / SOURCE).read_text(encoding="utf-8"))
+        read = parse_json((folder / SOURCE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return read if isinstance(read, dict) and isinstance(read.get("files"), dict) else {}

@@ -169,7 +169,7 @@ def _rows(path: Path, where: str) -> pd.DataFrame:
         if any((pc.max(pc.binary_length(one)).as_py() or 0) > _LONGEST for one in words):
             raise ValueError(f"{wrong}: a text has more than {_LONGEST} bytes.")
         rows: pd.DataFrame = table.cast(pa.schema(types)).to_pandas()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(f"{wrong} ({type(error).__name__}).") from error
     return rows
 

@@ -2,15 +2,18 @@
 
 import csv
 import gzip
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UsageError
+from swapbias.files import parse_json
 from swapbias.privacy import notes_read
 from swapbias.studies import corpus_dir, read_table, shown_names
+
+if TYPE_CHECKING:
+    from swapbias.swapping import QuoteCheck
 
 _SHOWN_CELL = 3  # characters
 BLOCK_BYTES = 2 * 2**20  # a row must fit in a block; larger blocks are slower here and cost memory
@@ -79,10 +82,18 @@ def csv_rows(path: Path, columns: Sequence[str], *, optional: Iterable[str] = ()
         message = str(error)
         place = (quotes.long_cell(BLOCK_BYTES) if "straddling" in message else None) or "a row"
         if "columns" in message:
-            quotes.advance(raw.tell())  # a row that swallowed others has other cells
+            _quotes_told(quotes, raw.tell())  # a row that swallowed others has other cells
         raise ValueError(
             f"{path.name} cannot be read as CSV ({_reason(message, place)}). Look for an open quote, or get it again."
         ) from None
+
+
+def _quotes_told(quotes: "QuoteCheck", position: int) -> None:
+    """An open quote up to there, without what Arrow said of it: that repeats the row."""
+    try:
+        quotes.advance(position)
+    except ValueError as error:
+        raise error from None
 
 
 def _reason(message: str, place: str) -> str:
@@ -122,14 +133,17 @@ def _string(value: Any) -> str:
 
 
 def _json_rows(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[dict[str, str]]:
-    with path.open(encoding="utf-8") as handle:
+    with path.open("rb") as handle:
         for line, text in enumerate(handle, start=1):
             if not text.strip():
                 continue
             try:
-                row = json.loads(text)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"{path.name}:{line}: no JSON ({error.msg}). Write one object a line.") from None
+                row = parse_json(text.decode("utf-8-sig" if line == 1 else "utf-8"))
+            except UnicodeDecodeError:
+                raise ValueError(f"{path.name}:{line}: not UTF-8. Save the file as UTF-8.") from None
+            except ValueError as error:
+                why = getattr(error, "msg", error)
+                raise ValueError(f"{path.name}:{line}: no JSON ({why}). Write one object a line.") from None
             if not isinstance(row, dict):
                 raise ValueError(f"{path.name}:{line}: {type(row).__name__}, expected an object. Fix the line.")
             names = _matched(f"{path.name} line {line}", list(row), columns, optional)
@@ -142,13 +156,16 @@ def _parquet_rows(path: Path, columns: Sequence[str], optional: Sequence[str]) -
 
     try:
         file = pq.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         raise ValueError(f"{path.name} cannot be read as Parquet. Get the file again.") from None
     with file:
         names = _matched(path.name, file.schema_arrow.names, columns, optional)
-        for batch in file.iter_batches(columns=list(names.values()), batch_size=4096):
-            for row in batch.to_pylist():
-                yield {name: _string(row[spelled]) for name, spelled in names.items()}
+        try:
+            for batch in file.iter_batches(columns=list(names.values()), batch_size=4096):
+                for row in batch.to_pylist():
+                    yield {name: _string(row[spelled]) for name, spelled in names.items()}
+        except (pa.ArrowException, OSError, UnicodeDecodeError):  # whole at its end, damaged within
+            raise ValueError(f"{path.name} cannot be read as Parquet. Get the file again.") from None
 
 
 NAME = "clinical_notes"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.files import locked
+from swapbias.files import locked, parse_json
 from swapbias.privacy.redact import own_data
 
 FILE = "CREDENTIALED"  # stands in every folder that holds such text or anything made from it
@@ -164,7 +164,7 @@ def _inside(folder: Path) -> tuple[Path, ...]:
 
 def _said(file: Path) -> bool:
     try:
-        read = json.loads(file.read_text(encoding="utf-8"))
+        read = parse_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(read, dict) and bool(read.get("credentialed"))

@@ -12,7 +12,7 @@ from huggingface_hub.errors import RevisionNotFoundError
 from transformers import AutoConfig, AutoTokenizer
 
 from swapbias.errors import UsageError
-from swapbias.files import file_sha256
+from swapbias.files import file_sha256, is_there
 from swapbias.network import bound
 from swapbias.scorers.revision import at_commit, hub_away, no_revision, split_revision
 
@@ -26,9 +26,9 @@ def read_config(model: str) -> Any:
         ValueError: in one sentence, when there is none.
     """
     folder = Path(model)
-    if folder.exists() and not (folder / "config.json").is_file():
+    if is_there(folder) and not (folder / "config.json").is_file():
         raise ValueError(f"{model} is no model folder: it has no config.json. Give a folder saved by transformers.")
-    if not folder.exists() and (folder.is_absolute() or model.startswith(".") or model.count("/") > 1):
+    if not is_there(folder) and (folder.is_absolute() or model.startswith(".") or model.count("/") > 1):
         raise ValueError(f"{model} does not exist. Give a local folder or a Hub id like owner/name.")
     name, found = _found(at_commit(model))
     try:
@@ -72,7 +72,8 @@ def first_line(error: BaseException) -> str:
 
 def architectures(config: Any) -> Sequence[str]:
     """The architectures that a config names; none where it has no such key."""
-    return config.architectures or ()
+    named = config.architectures
+    return [one for one in named if isinstance(one, str)] if isinstance(named, list | tuple) else ()
 
 
 def pick_device(device: str) -> torch.device:
@@ -183,7 +184,7 @@ def loaded_pin(model: Any) -> dict[str, Any]:
 
 def model_name(model: str) -> str:
     """The name findings carry: the Hub id, or the last part of a folder's path (never a path of this machine)."""
-    return Path(model).resolve().name if Path(model).exists() else split_revision(model)[0]
+    return Path(model).resolve().name if is_there(model) else split_revision(model)[0]
 
 
 def length_limit(tokenizer: Any, config: Any) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from swapbias.errors import UsageError
+from swapbias.files import is_there
 from swapbias.scorers.scorer import Bar, LoadOptions, Say, Scorer
 from swapbias.studies import Experiment
 
@@ -190,4 +191,4 @@ class Kind(Protocol):
 
 def short_name(model: str | None) -> str:
     """A model's name without the path of this machine."""
-    return Path(model).resolve().name if model and Path(model).exists() else str(model)
+    return Path(model).resolve().name if model and is_there(model) else str(model)

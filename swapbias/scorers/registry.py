@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError, extras_named
-from swapbias.files import file_sha256
+from swapbias.files import file_sha256, is_there
 from swapbias.scorers.kind import Kind, Request
 from swapbias.scorers.revision import split_revision, with_revision
 from swapbias.scorers.scorer import DEVICES, DTYPES, LoadOptions, Say, Scorer, is_callable
@@ -178,7 +178,7 @@ def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True) -> 
             if kind not in (None, one.name):
                 raise UsageError(f"{model} returns probabilities of a text, expected kind {one.name!r}. Drop --kind.")
             return one.name
-    place = model if ask_hub or Path(model).exists() else _config_at_hand(model)
+    place = model if ask_hub or is_there(model) else _config_at_hand(model)
     if place is None and kind is None:
         raise UsageError(
             f"{model} is not on this machine, and a dry run asks nobody what kind of model it is. "
@@ -244,7 +244,7 @@ def code_of(model: str) -> Code | None:
     from swapbias.scorers.notes.features import vectors_sha256
     from swapbias.scorers.sentiment.models import bow_file, folder_sha256, is_sentiment_folder
 
-    place = Path(model) if Path(model).exists() else Path(model.partition("=")[2] or model)
+    place = Path(model) if is_there(model) else Path(model.partition("=")[2] or model)
     if place.is_file() and is_pickle(place):
         return Code(place.name, True, vectors_sha256(place))
     if place.is_dir() and is_sentiment_folder(place) and is_pickle(bow_file(place)):

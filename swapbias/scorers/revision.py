@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from swapbias.errors import UsageError
+from swapbias.files import is_there
 from swapbias.network import bound
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -22,7 +23,7 @@ def split_revision(model: str) -> tuple[str, str]:
     >>> split_revision("owner/name@v1"), split_revision("owner/name")
     (('owner/name', 'v1'), ('owner/name', ''))
     """
-    name, _, revision = (model, "", "") if Path(model).exists() else model.partition("@")
+    name, _, revision = (model, "", "") if is_there(model) else model.partition("@")
     return name, revision
 
 
@@ -32,7 +33,7 @@ def with_revision(model: str | None, revision: str) -> str:
     Raises:
         UsageError: no model, or one that has a revision already or is none of the Hub.
     """
-    if not model or Path(model).exists() or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@.*)?", model):
+    if not model or is_there(model) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@.*)?", model):
         told = f"{Path(model).name or model} is none" if model else "none is named"
         raise UsageError(f"Revision {revision!r} is of a model on the Hub, and {told}. Drop it, or give OWNER/NAME.")
     if "@" in model:
@@ -54,7 +55,7 @@ def at_commit(model: str) -> str:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import RevisionNotFoundError
 
-    if Path(model).exists():
+    if is_there(model):
         return model
     if model.endswith("@"):
         raise ValueError(f"Model {model!r} names no revision behind its @. Give a branch, tag or commit.")
@@ -91,7 +92,7 @@ def as_pinned(model: str, pinned: Sequence[Mapping[str, Any]]) -> str:
     """A model of the Hub at the commit by which a manifest's ``models`` pin it, wherever its branch is by now."""
     name, _ = split_revision(model)
     commits = [str(one.get("revision")) for one in pinned if one.get("model_id") == name]
-    held = not Path(model).exists() and commits and _COMMIT.fullmatch(commits[0])
+    held = not is_there(model) and commits and _COMMIT.fullmatch(commits[0])
     return f"{name}@{commits[0]}" if held else model
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
@@ -159,7 +160,7 @@ def check_ranges(options: Any) -> None:
         value, least, most = getattr(options, one.name), one.metadata.get("least"), one.metadata.get("most")
         if value is None or least is None:
             continue
-        if not (least <= value <= (math.inf if most is None else most) and math.isfinite(value)):
+        if not least <= value <= (sys.float_info.max if most is None else most):  # NaN is neither
             wanted = f"a number of {least:g} or more" if most is None else f"{least:g} to {most:,g}"
             flag = f"--{one.name.replace('_', '-')}"
             raise UsageError(f"{one.name} is {value}, expected {wanted}. Change {flag}.")

@@ -45,8 +45,8 @@ def read_checklist(path: Path) -> tuple[Fact, ...]:
         fact = Fact(row["fact"].strip(), tuple(filter(None, terms)) or (row["fact"].strip(),), row["note_id"].strip())
         try:
             stated([fact], "")
-        except re.error as error:
-            told = f"{path.name}:{line}: a pattern cannot be read ({error.msg})"
+        except (re.error, RecursionError, OverflowError) as error:
+            told = f"{path.name}:{line}: a pattern cannot be read ({error})"
             raise ValueError(f"{told}, expected a regular expression after {REGEX} Mend it.") from error
         found.append(fact)
     return tuple(found)

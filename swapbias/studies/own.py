@@ -322,7 +322,7 @@ def _declared(content: bytes) -> Declared:
     text = _text(DECLARATION, content)
     try:
         read = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"{DECLARATION}: no TOML: {error}. Mend that line.") from error
     known = {one.name: one.default for one in fields(Declared)}
     values: dict[str, Any] = {}
@@ -477,7 +477,8 @@ def _of_prompts(draft: Draft) -> Iterator[Line]:
         if MASK in row["text"] and "group" not in sheet.columns:  # one text, and the words of each group
             yield from (Line(where, {**cells, "group": one}, one) for one in draft.groups)
         else:
-            yield Line(where, cells, row.get("candidates", "") or _counted(draft, cells))
+            counted = row.get("candidates", "") if MASK in row["text"] else ""
+            yield Line(where, cells, counted or _counted(draft, cells))
 
 
 def _counted(draft: Draft, cells: Mapping[str, str]) -> str:
@@ -610,6 +611,8 @@ def _faults_of_pairs(draft: Draft, made: Sequence[Line]) -> Iterator[str]:
         if many and compared and not set(mine) - compared:
             yield f"{first.where}: {of_pair} holds the reference alone. Add a row of another group."
         both = [one for group, one in mine.items() if group in draft.groups]
+        if len({MASK in one.cells["text"] for one in both}) > 1:
+            yield f"{first.where}: {of_pair} holds {MASK} in one text and not in another. Write both alike."
         if len(both) > 1 and len({(one.cells["text"], one.counted) for one in both}) == 1:
             words = f", for the words of {both[0].counted!r} alone are counted there" if both[0].counted else ""
             yield f"{first.where}: {of_pair} has the same text in every group: nothing is swapped{words}. Change one."

@@ -8,8 +8,10 @@ patient, "recommends" a clinician, "found him" a witness); who heads the clause;
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from swapbias.swapping.resolving import by_words, first_word, last_word
+from swapbias.swapping.table import word_list
 
 KIN, SPOUSE, STAFF, OTHER, CHILD, PATIENT = range(6)
 REACH = 260  # bytes before a pronoun in which the person it means is looked for
@@ -17,8 +19,8 @@ AHEAD = 72  # bytes after it that say what it does
 _I = re.IGNORECASE
 
 
-def _any(words: str) -> str:
-    return "|".join(words.split())
+def _verbs_of(name: str) -> frozenset[bytes]:
+    return frozenset(word.encode() for word in word_list(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,46 +89,9 @@ _PASSIVE = re.compile(
     rb"comfortable|"
     rb"asymptomatic|voiding|breastfeeding|pregnant|drunk|ready|worse|better|improving)\b", _I)  # fmt: skip
 # Verbs by what they say of their subject, in any form that notes use.
-_PATIENTS = frozenset(
-    _any(
-        """denies denied complains complained tolerated tolerates presents presented presenting underwent undergoes
-    suffers suffered ambulates ambulated voided voiding responded improved required requires remained
-    experienced experiences endorses endorsed vomited fell falls limps drinks smokes smoked eats sleeps
-    slept coughs aspirated desaturated awoke exercises uses complies failed understands understood
-    verbalized weighs weighed gained recovered follows relapsed quit drank snores wheezes stiffened
-    seized lost needs stopped feels developed develops passed"""
-    ).encode().split(b"|")
-)  # fmt: skip
-_STAFFS = frozenset(
-    _any(
-        """recommend recommends recommended recommending agree agrees agreed advise advises advised examine
-    examined examines review reviewed reviews order ordered orders prescribe prescribed prescribes
-    perform performed performs explain explained explains discuss discussed discusses refer referred
-    refers increase increased decrease decreased start started starts operate operated see sees saw
-    follow arrange arranged arranges consult consulted operates schedule scheduled placed place applied
-    removed adjusted adjust changed suggested suggests suggest evaluated evaluate assessed assess
-    instructed instruct redirected redirect read covered cover call called calls return returns felt
-    thinks believes noted notes noticed noticing aware decide decides decided offered offers dictated
-    measured gave put counseled counselled drew inserted cleaned taught showed shows obtained repeated confirmed met
-    drained injected listened helped repositioned placing giving spent faxed dressed
-    signed concurs concurred closed assisted assist issue issued acknowledged assures assured used treat
-    treats treated take recommending send sends sent asked told introduced managed manages did got found answered
-    collected wrote prefers scrubbed available attempted spoke stated states"""
-    ).encode().split(b"|")
-)  # fmt: skip
-_WITNESSES = frozenset(
-    _any(
-        """found find finds heard hears saw see sees gave give gives giving called call calls came come comes
-    brought bring brings noticed notices noticing noted witnessed stayed helps help helped checks check
-    checked drove drives wants want agrees agreed agree asked asks worries worried cares care cared
-    feeds feed fed turns put puts thought thinks thinks believes started performed held told tell said
-    says states stated reports reported believed prays prayed takes care visits visited lives lived
-    works worked pays pay paid wait waited died drinks placed understands signed consented knows know
-    read left sent moved pick picks picked hit struck punched cooks rode smokes sleeps did recorded fled
-    collected confirmed tested manages treated kept applied applies iced brushes bathes bathed dresses changes
-    changed explained insisted reads sits sat shook fills filled packs"""
-    ).encode().split(b"|")
-)  # fmt: skip
+_PATIENTS = _verbs_of("patient_verbs")
+_STAFFS = _verbs_of("clinician_verbs")
+_WITNESSES = _verbs_of("witness_verbs")
 _MOTHERS = re.compile(
     rb"^\s+(?:also\s+|has\s+|had\s+|then\s+)?(?:received\s+(?:betamethasone|penicillin|prenatal|steroid|"
     rb"magnesium|antibiotic|"
@@ -199,9 +164,10 @@ _PREDICATE = re.compile(
     rb"|\b(?:is|was)\s+(?:also\s+)?(?:my|our)\s+$", _I)  # fmt: skip
 # A full stop after a title or an initial ends no sentence.
 _STOP = re.compile(
-    rb"\n|[!?]+(?=[\s,)\"\x27]|$)|:(?<=\w:)(?!\s+[a-z])(?=\s|,|$)|\.(?=[\s,)\"\x27]|"
-    rb"$)(?<!Dr\.)(?<!DR\.)(?<!dr\.)(?<!Mr\.)(?<!MR\.)(?<!Mrs\.)"
-    rb"(?<!Ms\.)(?<!MS\.)(?<!MRS\.)(?<!\bSt\.)(?<!\bvs\.)(?<!Drs\.)(?<![JS]r\.)(?<!\b[A-HJ-Z]\.)"
+    # It begins with one of a few signs, which is searched for fast.
+    rb"[\n!?:.](?:(?<=\n)|(?<=[!?])[!?]*(?=[\s,)\"\x27]|$)|(?<=\w:)(?!\s+[a-z])(?=\s|,|$)|(?<=\.)(?=[\s,)\"\x27]|$)"
+    rb"(?<!Dr\.)(?<!DR\.)(?<!dr\.)(?<!Mr\.)(?<!MR\.)(?<!Mrs\.)"
+    rb"(?<!Ms\.)(?<!MS\.)(?<!MRS\.)(?<!\bSt\.)(?<!\bvs\.)(?<!Drs\.)(?<![JS]r\.)(?<!\b[A-HJ-Z]\.))"
 )
 _FAMILY = re.compile(
     rb"(?:\bfamily\s+(?:medical\s+)?(?:history|hx)\b|\bFAMILY\s+HX|\bF\.?H\.?x?\b|"
@@ -222,13 +188,14 @@ def in_family_history(before: bytes) -> bool:
     return not _SECTION.search(before, end) and b"\n\n" not in before[end:]
 
 
-def sentences(text: bytes) -> list[int]:
+@lru_cache(maxsize=256)
+def sentences(text: bytes) -> tuple[int, ...]:
     """Where sentences begin, after the first: no full stop of a title or of an initial ends one.
 
     >>> sentences(b"Seen by Dr. A. Lee. He left.")
-    [19, 28]
+    (19, 28)
     """
-    return [stop.end() for stop in _STOP.finditer(text)]
+    return tuple(stop.end() for stop in _STOP.finditer(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +242,7 @@ def role_of(word: str, before: bytes, after: bytes) -> str:
 
 def meant(one: Pronoun) -> Mention | None:
     """The person whom it means, or None: the patient."""
-    bounds = sentences(one.before + (b"A" if one.capital else b"a"))
+    bounds = [*sentences(one.before + (b"A" if one.capital else b"a"))]
     here = bounds[-1] if bounds else 0
     last = bounds[-2] if len(bounds) > 1 else 0
     while len(bounds) > 1 and not one.before[bounds[-2] : bounds[-1]].strip(b" .,:\n"):  # a heading's own sign
@@ -338,7 +305,7 @@ def _person(one: Pronoun, here: int, last: int) -> Mention | None:
 
 
 def _leading(one: Pronoun, person: Mention, begin: int) -> Mention:
-    """Of those in one sentence who heads it, rather than who was named last: "Dad said he talks as his brother did"."""
+    """Of those in one sentence who heads it, not who was named last: "Dad said he talks as his brother did"."""
     if _heads(one, person):
         return person
     at = person.start - one.first
@@ -410,13 +377,7 @@ def _does(after: bytes) -> bytes:
     return b"is" if _HAVING.search(after[: found.start(1)]) and not verb.endswith((b"ed", b"en")) else verb
 
 
-_STRONG = _STAFFS - frozenset(
-    (
-        b"noticed noticing notes noted felt thinks believes did got used take takes call called calls sees saw "
-        b"see aware changed stated states spoke return returns attempted treat treats started start signed "
-        b"available asked told follow read "
-    ).split()
-) | {b"recommending"}
+_STRONG = _verbs_of("clinician_verbs_alone")
 _YOUNG = re.compile(
     rb"\s+was\s+(?:only\s+)?(?:an?\s+(?:baby|child|teen\w*|infant|boy|girl|toddler)|young|little|one|two|three|"
     rb"four|five|six|seven|"
@@ -428,12 +389,7 @@ _HAS_KIN = re.compile(
     rb"uncles?|aunts?|cousins?)\b", _I)  # fmt: skip
 
 
-_WEAK = frozenset(
-    (
-        b"noticed noticing felt did hit lives lived works worked noted notes see sees saw sleeps smokes drinks "
-        b"died left know knows worries worried says said states stated reports reported "
-    ).split()
-)
+_WEAK = _verbs_of("witness_verbs_of_others")
 
 
 _KIN_NEAR = re.compile(
@@ -659,29 +615,21 @@ def _topic_before(one: Pronoun, person: Mention, here: int) -> bool:
     return person.start - one.first >= bounds[-1] and _heads(one, person)
 
 
-_TELLS = frozenset(
-    b"says states stated reports reported said believes thinks thought asked asks noted notes noticed notices found".split()
-)
+_TELLS = _verbs_of("telling_verbs")
 # What patients do as often as those who look after them: no sign of who is meant.
-_ANYONE = frozenset(
-    b"is was has had be been does did do will can could went goes go came comes come returned returns return got gets get "
-    b"takes took take works worked lives lived likes liked wants wanted walked walks slept ate drove left started stopped "
-    b"continues continued continue remained reached recalls remembers hopes plans prefers declined refused agreed agrees "
-    b"chose elected opted wishes accepted understood asked signed felt feel feels appears looks seems states stated says said "
-    b"reports reported notes noted noticed believes thinks thought knows used tried tries gets called calls began begins "
-    b"broke hit hurt injured woke wakes also now still never not moved stayed spends spent grew became becomes weaned "
-    b"received receives kept keeps brought admits admitted".split()
-)
-_VISITS = frozenset(b"visits visited checks calls helps drives brings".split())
+_ANYONE = _verbs_of("anyone_verbs")
+_VISITS = _verbs_of("visiting_verbs")
 # What a clinician thinks and is about, and what somebody who looks after the patient feels, or is told.
 _OPINES = re.compile(
-    rb"\s+(?:also\s+)?(?:(?:did|does)\s+not\s+|didn't\s+|doesn't\s+)?(?:feels?|felt|thinks?|thought|believes?|believed)\s+"
-    rb"(?:that|it|this|the|there)\b|\s+(?:is|was|will be)\s+(?:also\s+)?(?:happy to|willing to|available|aware|in agreement|"
-    rb"teaching|planning|following|covering|arranging|recommending|going to (?:see|call|operate|review|arrange))\b", _I)  # fmt: skip
+    rb"\s+(?:also\s+)?(?:(?:did|does)\s+not\s+|didn't\s+|doesn't\s+)?(?:feels?|felt|thinks?|thought|"
+    rb"believes?|believed)\s+(?:that|it|this|the|there)\b|\s+(?:is|was|will be)\s+(?:also\s+)?(?:happy to|willing to|"
+    rb"available|aware|in agreement|teaching|planning|following|covering|arranging|recommending|"
+    rb"going to (?:see|call|operate|review|arrange))\b", _I)  # fmt: skip
 _MINDS = re.compile(
     rb"\s+(?:is|was|seems|appears|became)\s+(?:also\s+|very\s+|quite\s+|understandably\s+)*(?:concerned|worried|tearful|"
-    rb"upset|frustrated|supportive|overwhelmed|grateful|appreciative)\b|\s+(?:does not|doesn't|did not|didn't)\s+(?:know|"
-    rb"see|witness|notice)\b|\s+(?:insists?|insisted|requests?|requested|would like|asks?|asked|wonders)\b", _I)  # fmt: skip
+    rb"upset|frustrated|supportive|overwhelmed|grateful|appreciative)\b|"
+    rb"\s+(?:does not|doesn't|did not|didn't)\s+(?:know|see|witness|notice)\b|"
+    rb"\s+(?:insists?|insisted|requests?|requested|would like|asks?|asked|wonders)\b", _I)  # fmt: skip
 _INFORMED = re.compile(
     rb"\s+(?:was|has been|were)\s+(?:also\s+)?(?:told|informed|advised|updated|reassured|asked)\b", _I
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.swapping.agreement import agreeing, article_before
+from swapbias.swapping.agreement import agreeing, alternatives, article_before
 from swapbias.swapping.doubtful import ALWAYS, JUDGES, Judged, given_name
 from swapbias.swapping.matching import Bytes, Ints, Matches, signs_of
 from swapbias.swapping.resolving import (
@@ -335,17 +335,24 @@ class Decider:
                 word[one.place] = len(words) - 1
         start, end, word = found.start[kept], found.end[kept], word[kept]
         end, word = with_possessives(buffer, start, end, offsets[rows[kept] + 1], word, words)
+        terms, sides, own = found.term[kept], self._sides[found.term[kept]], rows[kept]
+        report = self._report(terms, choice[kept])
+        if not self._swaps and self._context:
+            second = alternatives(buffer, start, end, own, sides, [words[one].lower() for one in word.tolist()])
+            start[second], word[second], sides[second] = start[second - 1], word[second - 1], 0
+            rest = np.delete(np.arange(len(start)), second - 1)
+            start, end, word, own, sides, terms = (one[rest] for one in (start, end, word, own, sides, terms))
         if not self._swaps:
             removed = np.flatnonzero(np.array([not one for one in words])[word])
-            start, end = without_gaps(buffer, offsets, start, end, removed, self._is_title[found.term[kept]])
+            start, end = without_gaps(buffer, offsets, start, end, removed, self._is_title[terms])
         decided = Decided(
             start=start,
             end=end,
             word=word,
             words=words,
-            rows=rows[kept],
-            sides=self._sides[found.term[kept]],
-            terms=self._report(found.term[kept], choice[kept]),
+            rows=own,
+            sides=sides,
+            terms=report,
             doubtful=Counter(doubt for _, doubt in doubts),
             doubtful_rows=rows[places[[at for at, _ in doubts]]] if doubts else rows[:0],
         )
@@ -353,7 +360,7 @@ class Decider:
             return decided
         articles = self._articles(text, decided)
         if self._plural:
-            return self._with_verbs(text, decided, found.term[kept], articles)
+            return self._with_verbs(text, decided, terms, articles)
         return _merged(decided, articles, ()) if articles else decided
 
     def _articles(self, text: _Text, decided: Decided) -> dict[int, tuple[int, str, str, int]]:
@@ -383,10 +390,15 @@ class Decider:
             term = self._terms[number]
             if term.text not in self._plural:
                 continue
-            seen, end = (
-                self._seen(text, int(np.searchsorted(text.found.start, decided.start[place]))),
-                decided.end[place],
+            end = decided.end[place]
+            first, last = (
+                self._seen(text, int(np.searchsorted(text.found.start, at, side="right")) - 1)
+                for at in (decided.start[place], end - 1)
             )
+            seen = first
+            if first.place != last.place:  # "he or she", now one word
+                between = text.buffer[int(decided.start[place]) : int(end)].decode()
+                seen = _Seen(first.place, first.term, between, first.before, last.after)
             found, doubt = agreeing(seen.written, seen.before, seen.after, plural=self._plural[term.text])
             if term.text == "they" and not doubt:
                 doubt = "they: one person or several"
@@ -572,11 +584,12 @@ def _looked_at(term: Term, context: bool) -> tuple[bool, bool, bool]:
 
 def _cases(signs: Bytes, found: Matches) -> Ints:
     """Case of each match by its first two letters and the last ("SHe" is a slip of "She"); "M" alone is upper."""
-    first, second, last = (
+    first, second = (
         (signs[place] >= 65) & (signs[place] <= 90)
-        for place in (found.start, np.minimum(found.start + 1, found.end - 1), found.end - 1)
+        for place in (found.start, np.minimum(found.start + 1, found.end - 1))
     )
-    return first.astype(np.int64) + (first & second & last)
+    lower = (signs[found.end - 1] >= 97) & (signs[found.end - 1] <= 122)
+    return first.astype(np.int64) + (first & second & ~lower)
 
 
 def _alone(term: Term, alone: bool) -> int:

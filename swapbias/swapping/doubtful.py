@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from swapbias.swapping.resolving import word_kind
 from swapbias.swapping.table import DEMOGRAPHIC, GLUED
 
 _I = re.IGNORECASE
@@ -41,6 +42,9 @@ _AGE_UNIT = re.compile(
 _GLUED = re.compile(_AGE + r"\s?-?$")  # what stands before "yoM" and "yF"
 _BARE_AGE = re.compile(r"(?:(?<![\d.,/:$%#])(?<!\d[-/])(\d{1,3})|(_{3})|(\*\*\]))(?:[\s-]?|\s?/\s?|,\s)$")
 _AGE_AFTER = re.compile(r"\s?/\s?\d{1,3}(?![\d/])|,\s?\d{1,3}\s?-?(?:y\b|y/?o\b|yrs?\b|years?\b)", _I)
+_GRADED = re.compile(
+    r"\b(?:bi-?rads|pi-?rads|ti-?rads|li-?rads|lung-?rads|grade|stage|class|category|type|score)\W*$", _I
+)
 _BOTH = re.compile(r"\s?/\s?[MF]\b"), re.compile(r"\b[MF]\s?/\s?$")
 _INSTRUMENT = re.compile(
     r"[\s-]*(?:fr\b|french|foley|cath|sheath|tube|drain|pigtail|stent|needle|introducer|ng\b|guid|rigid|coude|"
@@ -49,7 +53,7 @@ _INSTRUMENT = re.compile(
 )
 _STORY = re.compile(
     r"\s*\b(?:with|who|w|s/p|h/o|p/w|c/o|hx|history|admitted|presents?|presented|presenting|and|has|had|is|was|in|from|"
-    r"patient|pt|status|found|transferred|brought|adm|here|complain\w*|referred|known|seen|smoker|driver|pmh\w*|"
+    r"g\d{1,2}(?:\s?p\d{1,4})?|patient|pt|status|found|transferred|brought|adm|here|complain\w*|referred|known|seen|smoker|driver|pmh\w*|"
     r"restrained|struck|victim|living|resident|undergoing|being|now|never|found|s)\b",
     _I,
 )
@@ -99,7 +103,7 @@ def letter(term: str, before: str, after: str) -> Judged:
         return _NO
     if _AGE_BEHIND.match(after) and (_LEADS.search(before) or (after[0] == "," and before[-2:] == ", ")):
         return _YES
-    if _AGE_AFTER.match(after) and not before[-1:].isalnum() and before[-1:] != "/":
+    if _AGE_AFTER.match(after) and not before[-1:].isalnum() and before[-1:] != "/" and not _GRADED.search(before):
         return _YES
     age = _BARE_AGE.search(before)
     return _after_number(term, before[: age.start()], before[age.end(1) :], age.group(1), after) if age else _NO
@@ -306,20 +310,35 @@ _NO_FIRST_NAMES = frozenset(
 _CAPITAL_AFTER = re.compile(r"\s+(?:[A-Z]\.\s+)?[A-Z][a-z'’-]")
 
 
+def _titled(text: str) -> str:
+    """Words in capitals with their first letter alone in capitals: "'S DISEASE" is "'s Disease"."""
+    return re.sub(r"['’]S\b", "'s", re.sub(r"\b[A-Z]{2,}\b", lambda found: found[0].capitalize(), text))
+
+
 def given_name(term: str, before: str, after: str) -> Judged:
     """Given names: of a patient or a relative, and no surname, clinician, place or test.
 
     >>> given_name("John", "Mr. ", " Smith").swap, given_name("John", "St. ", "'s").swap
     (True, False)
+    >>> given_name("JOHN", "NAME: ", " SMITH").swap, given_name("JOHN", "MARY ", " IS").swap
+    (True, False)
     """
-    if not (term[0].isupper() and term[1:].islower()) or before[-1:] in ("-", "’", "'") or after[:1] == "-":
+    capitals = term.isupper() and len(term) > 2
+    if (
+        not (term[0].isupper() and (capitals or term[1:].islower()))
+        or before[-1:] in ("-", "’", "'")
+        or after[:1] == "-"
+    ):
         return _NO
-    if _NO_PATIENT.search(before) or _OF_A_THING.match(after) or _CLINICIAN.match(after):
+    thing = _OF_A_THING.match(_titled(after) if capitals else after)
+    if _NO_PATIENT.search(before) or thing or _CLINICIAN.match(after):
         return _NO
     if _ADDRESSED.search(before):
-        return _YES if _CAPITAL_AFTER.match(after) else _NO
+        return _YES if _CAPITAL_AFTER.match(_titled(after) if capitals else after) else _NO
     first = _CAPITAL_BEFORE.search(before)
-    if first and first[1].lower() not in _NO_FIRST_NAMES and not first[1].isupper():
+    surname = first and first[1].lower() not in _NO_FIRST_NAMES
+    # In capitals any word may be a heading's: "PATIENT SEEN WITH JOHN SMITH".
+    if first and surname and (word_kind(first[1].lower()) == "n" if capitals else not first[1].isupper()):
         return Judged(False, "a given name may be a surname")
     return _YES
 

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
+from swapbias.files import is_there
 from swapbias.privacy import why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.nouns import REASONS
@@ -452,11 +453,7 @@ def swap_files(
             with closing(swapped_in_order(units, task, processes)) as results:
                 _write(folder, layout, results, teller)
         else:
-            spec = {
-                "out": str(out.resolve()),
-                "task": {**asdict(task), **_wherever(task)},
-                "shape": shape,
-            }
+            spec = {"out": str(out.resolve()), "task": {**asdict(task), **_wherever(task)}, "shape": shape}
             workers = crew(engine, WORKER, spec, own=lambda: part_swapper(spec), cores=1, say=say)
             _have_written(folder, units, teller, workers)
         if not folder.part(0).exists():  # no rows at all: a part without rows still has the columns
@@ -510,7 +507,7 @@ def _resolver(given: str | None) -> dict[str, str]:
     """The resolver's name, and where it is a folder a hash that tells it from another: card and manifest are meant to
     be uploaded, and name no place of a machine.
     """
-    if given is None or not Path(given).exists():
+    if given is None or not (Path(given).is_absolute() or is_there(given)):
         return {"resolver": given or "built-in"}
     place = Path(given).resolve()
     return {"resolver": place.name, "resolver_place": hashlib.sha256(str(place).encode()).hexdigest()[:16]}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from swapbias.swapping.antecedents import CHILD, KIN, OTHER, PATIENT, SPOUSE, STAFF, sentences
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED, word_list
 
 REASONS = ("relative", "spouse", "clinician", "other", "no_person", "both", "unknown")
 LEFT_RELATIVE, LEFT_SPOUSE, LEFT_CLINICIAN, LEFT_OTHER, LEFT_NO_PERSON, LEFT_BOTH, LEFT_UNKNOWN = range(1, 8)
@@ -17,34 +17,12 @@ _I = re.IGNORECASE
 MAN, TITLE, PRONOUN, LETTER, ROLE = 10, 11, 12, 13, 14
 _PRONOUNS = frozenset("he she him her his hers himself herself".split())  # noqa: SIM905
 _TITLES = frozenset("mr ms mrs miss sir madam ma'am".split())  # noqa: SIM905
-_MEN = frozenset(
-    "man woman men women male female males females boy girl boys girls gentleman lady gentlemen ladies".split()  # noqa: SIM905
-)
-_PARTNERS = frozenset(
-    """husband wife husbands wives boyfriend girlfriend boyfriends girlfriends fiancé fiancée fiance fiancee
-    fiancés fiancées hubby wifey""".split()  # noqa: SIM905
-)
-_ROLES = frozenset(
-    """widower widow widowers widows businessman businesswoman salesman saleswoman policeman policewoman
-    fireman firewoman spokesman spokeswoman chairman chairwoman congressman congresswoman waiter
-    waitress actor actress landlord landlady heir heiress boyhood girlhood manhood womanhood fatherhood
-    motherhood brotherhood groom bride bridegroom""".split()  # noqa: SIM905
-)
-_STAFF_WORDS = """dr drs doctor physician nurse nurses rn np pcp surgeon resident fellow attending intern hospitalist
-    cardiologist psychiatrist psychologist neurologist oncologist urologist nephrologist radiologist
-    pathologist gastroenterologist endocrinologist dermatologist ophthalmologist pulmonologist
-    rheumatologist hematologist anesthesiologist anesthetist podiatrist pediatrician obstetrician
-    internist orthopedist neurosurgeon therapist pharmacist counselor midwife dentist chiropractor
-    caseworker technician technologist provider practitioner clinician consultant worker doula hygienist
-    optometrist dietitian nutritionist lpn cna pta lcsw""".split()  # noqa: SIM905
-_OTHER_WORDS = """roommate neighbor friend officer boss coworker employer coach teacher babysitter sponsor tenant
-    bystander passerby clerk guard attorney lawyer donor priest supervisor caregiver guardian cousin
-    cousins parent sibling twin attendant aide sitter interpreter chaplain paramedic manager student
-    colleague assailant attacker cellmate classmate pastor minister stepparent grandparent caretaker fob
-    caller barber passenger visitor trainer counsellor proxy god""".split()  # noqa: SIM905
+_MEN = word_list("people")
+_PARTNERS = word_list("partners")
+_ROLES = word_list("roles")
 CUES: Mapping[str, int] = {
-    **dict.fromkeys(_STAFF_WORDS, STAFF),
-    **dict.fromkeys(_OTHER_WORDS, OTHER),
+    **dict.fromkeys(sorted(word_list("clinicians")), STAFF),
+    **dict.fromkeys(sorted(word_list("others")), OTHER),
     **dict.fromkeys(("baby", "infant", "newborn", "neonate", "fetus"), CHILD),
     **dict.fromkeys(("partner", "spouse"), SPOUSE),
     **dict.fromkeys(("patient", "pt", "proband"), PATIENT),
@@ -102,7 +80,8 @@ _BIRTH = re.compile(
     rb"(?:\bdeliver\w*|\bbirth (?:of|to)|\bgave birth|\bwith|\bviable|\blive(?:born)?|\bpregnant|"
     rb"\bher (?:new)?(?:baby|infant)|"
     rb"\bit'?s|\bcarrying|\bbearing|\blast baby|\bco-?twin|\btwin [ab]\b|\bone|\btwo|\btwins?|\bafter|"
-    rb"\bmother of|\bhas|\bultrasound|\bshows?|\bshowed|\bexpecting|\bhaving|\byoungest|\boldest|\bfirst|\blast)\b[^.;\n]{0,24}$", _I)  # fmt: skip
+    rb"\bmother of|\bhas|\bultrasound|\bshows?|"
+    rb"\bshowed|\bexpecting|\bhaving|\byoungest|\boldest|\bfirst|\blast)\b[^.;\n]{0,24}$", _I)  # fmt: skip
 _CHILD_BEFORE = re.compile(rb"\b(?:baby|infant|newborn|viable|live(?:born)?|term|fetal|twin)\s+$", _I)
 _INFANT = re.compile(
     rb"\b(?:newborn|neonate|neonatal|DOL|days?[\s-]old|weeks?[\s-]old|NICU|baby (?:boy|girl)|infant (?:boy|"

@@ -26,6 +26,7 @@ from swapbias.files import (
     file_sha256,
     inert,
     is_sealed,
+    parse_json,
     sealed,
     temporary_for,
     write_whole,
@@ -135,7 +136,7 @@ class SwapFolder:
         if path.exists() and not all(map(_is_left_over, path.iterdir())):
             raise UsageError(f"{path} is not empty. Choose another --out.")
         path.mkdir(parents=True, exist_ok=True)
-        for left in path.glob(f".*{TEMPORARY}"):
+        for left in path.glob(f".*{TEMPORARY}"):  # of a process that was killed before its first manifest
             left.unlink(missing_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass  # known before the work starts: it can be written
@@ -145,7 +146,7 @@ class SwapFolder:
 
     def _check_same(self, settings: Mapping[str, Any]) -> None:
         try:
-            known = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+            known = parse_json((self.path / MANIFEST).read_text(encoding="utf-8"))
             complete = known["status"] == "complete"
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{self.path / MANIFEST} was not written by swapbias. Choose another --out.") from error
@@ -158,7 +159,8 @@ class SwapFolder:
             raise UsageError(f"{self.path} is complete. Choose another --out.")
         for name, value in json.loads(json.dumps(settings)).items():
             if known.get(name) != value:
-                shown = "" if isinstance(value, dict | list) else f" {known.get(name)!r}, now {value!r}"
+                long = isinstance(value, dict | list) or len(str(known.get(name))) > 200
+                shown = "" if long else f" {known.get(name)!r}, now {value!r}"
                 raise UsageError(
                     f"{self.path} was begun with another {name}:{shown or ' it is not what it was'}. "
                     "Give what it was begun with, or choose another --out."

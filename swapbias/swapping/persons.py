@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,12 +54,14 @@ from swapbias.swapping.nouns import (
     is_plural,
     kind_of,
 )  # fmt: skip
+from swapbias.swapping.table import word_list
 
 WHOSE = ("everyone", "patient")
 SPOUSES = ("swap", "keep")
 _WHY = {KIN: LEFT_RELATIVE, SPOUSE: LEFT_SPOUSE, STAFF: LEFT_CLINICIAN, OTHER: LEFT_OTHER, CHILD: LEFT_RELATIVE}
 _STOPS = 2
 _HEAD = 400  # bytes that say whether a note is about a newborn
+_KNOWN_FOR = 3000  # bytes after somebody was introduced by a name in which the name is theirs
 _FAR = 600  # bytes before a pronoun of the other gender in which its person is looked for
 _I = re.IGNORECASE
 
@@ -380,8 +383,8 @@ class _Named:
         beyond = signs[np.minimum(self.end[:, None] + np.arange(1, 3), len(signs) - 1)]
         before = signs[np.maximum(self.start[:, None] - np.arange(1, 15), 0)]
         capital = ((beyond >= 65) & (beyond <= 90)).any(axis=1)
-        asked = np.flatnonzero(others & (capital | np.isin(before, (ord(","), ord("("))).any(axis=1)))
-        more: list[tuple[int, int, int, int, bool]] = []
+        asked = np.flatnonzero(others & (capital | ((before == ord(",")) | (before == ord("("))).any(axis=1)))
+        more: dict[int, tuple[int, int, int, int, bool]] = {}
         for at in asked.tolist():
             start, end = int(self.start[at]), int(self.end[at])
             row = int(np.searchsorted(offsets, start, side="right"))
@@ -390,11 +393,14 @@ class _Named:
             if name and name[1] not in _NO_NAMES:
                 again = re.compile(rb"(?<![\w'-])" + name[1] + rb"(?= [a-z])")
                 kind, side = int(self.kind[at]), int(self.side[at])
-                more += [(*one.span(), kind, side, False) for one in again.finditer(buffer, end, last)]
+                for one in again.finditer(buffer, end, min(last, end + _KNOWN_FOR)):
+                    more.setdefault(one.start(), (*one.span(), kind, side, False))
         if not more:
             return self
         columns = (self.start, self.end, self.kind, self.side, self.plural)
-        joined = [np.concatenate([old, new]) for old, new in zip(columns, zip(*more, strict=True), strict=True)]
+        joined = [
+            np.concatenate([old, new]) for old, new in zip(columns, zip(*more.values(), strict=True), strict=True)
+        ]
         order = np.argsort(joined[0], kind="stable")
         return _Named(*(one[order] for one in joined))
 
@@ -414,8 +420,12 @@ class _Named:
         return near
 
     @cached_property
-    def _mentions(self) -> list[Mention]:
-        return [*map(Mention, *(one.tolist() for one in (self.start, self.end, self.kind, self.side, self.plural)))]
+    def _listed(self) -> list[Any]:
+        return [one.tolist() for one in (self.start, self.end, self.kind, self.side, self.plural)]
+
+    def _mentions(self, low: int, high: int) -> list[Mention]:
+        """All from one number to the other, the last first."""
+        return [*map(Mention, *(one[low:high] for one in self._listed))][::-1]
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -430,7 +440,7 @@ class _Named:
         last = bisect_left(self._starts, high)
         found: list[Mention] = []
         upto = following = high
-        for one in reversed(self._mentions[bisect_left(self._starts, low, 0, last) : last]):
+        for one in self._mentions(bisect_left(self._starts, low, 0, last), last):
             beside, following = following - one.end <= 1 and following != high, one.start
             if one.side < 0 and one.kind != PATIENT:
                 if beside:
@@ -449,7 +459,7 @@ class _Named:
         """Who was named last of that side; one without a gender where it heads its clause or nobody else is near."""
         last = bisect_left(self._starts, start)
         cue: Mention | None = None
-        for one in reversed(self._mentions[bisect_left(self._starts, low, 0, last) : last]):
+        for one in self._mentions(bisect_left(self._starts, low, 0, last), last):
             if one.kind == PATIENT or one.plural:
                 continue
             if one.side == side:
@@ -463,10 +473,7 @@ _NAME_AFTER = re.compile(rb"(?:,| \()? ?([A-Z][a-z]{2,})\b(?!\s+(?:Hospital|Heal
 _NAME_BEFORE = re.compile(
     rb"(?<![\w.] )\b([A-Z][a-z]{2,})(?:, | \()(?:(?:the|his|her|an?|our|my|patient's) )?(?:[a-z]+ ){0,2}$"
 )
-_NO_NAMES = frozenset(
-    b"She His Her Him The This That Patient Denies Reports Mother Father Sister Brother Son Daughter Family Also Then And "
-    b"But Today Alive Deceased Diabetes Hypertension Cancer Positive Negative None Name".split()
-)
+_NO_NAMES = frozenset(word.encode() for word in word_list("no_names"))
 
 
 def _described(buffer: bytes, cue: Mention, low: int) -> bool:

@@ -6,6 +6,7 @@ from functools import cache, lru_cache
 from typing import Protocol
 
 from swapbias.studies import corpus_dir, read_table
+from swapbias.swapping.table import word_list
 
 _CLOSED = frozenset(
     """
@@ -61,7 +62,8 @@ _PREDICATE = frozenset(
     able afraid alert alive alone angry awake aware asleep better comfortable confused dizzy drowsy
     fatigued happy hungry ill late nauseated nauseous nervous npo pain-free pregnant quiet ready sad
     safe short sick sleepy stable still thirsty tired unable uncomfortable unsteady unresponsive upset
-    warm weak worse worried
+    warm weak worse worried pale febrile lethargic hypotensive somnolent slumped lying sitting standing crying
+    agitated
     """.split()  # noqa: SIM905
 )
 
@@ -285,13 +287,7 @@ def _weights() -> Mapping[str, float]:
 
 
 # After them a noun is often a thing ("gave him tablets"), but hardly ever one of these: "asked his son".
-_SOMEBODY = frozenset(
-    """
-    aunt boyfriend brother brothers children cousin dad daughter daughters dentist doctor doctors family father
-    girlfriend granddaughter grandson husband mom mother nephew niece nurse oncologist parents partner pcp physician
-    providers psychiatrist roommate sister sisters son sons spouse surgeon therapist uncle wife
-    """.split()  # noqa: SIM905
-)
+_SOMEBODY = word_list("somebody")
 
 
 # Two words that no person owns: "reviewed with him prior to leaving", "we called him several times".
@@ -301,6 +297,42 @@ _PHRASES = {
 }  # fmt: skip
 
 
+# Two words that somebody owns, or that tell when: "her back pain"; "see her next week", "met her last Tuesday".
+_OWNED_PHRASES = {"back": word_list("owned_after_back")}
+_TIMES = {
+    "next": word_list("times"), "last": word_list("times") | {"night", "evening"}, "late": frozenset({"last"}),
+    "early": frozenset({"on"}), "first": frozenset({"thing"}), "skin": frozenset({"to"}),
+}  # fmt: skip
+_FEEDS, _LETS = word_list("feeding_verbs"), word_list("letting_verbs")
+_GIVEN = word_list("own_gifts")  # what is given is the giver's own: "gave her consent"
+# After "have her" they are verbs; a noun behind them makes them nouns too ("sleep study"), a closed word does not.
+_DOES = word_list("bare_verbs")
+_COUNTS = frozenset("one two three four five six seven eight nine ten several some".split())  # noqa: SIM905
+_FED = 2.0  # of log-odds
+
+
+def _phrased(previous: str, following: str | None, second: str | None) -> float:
+    """What two words behind "her" tell at once: log-odds for sure, 0 where they are no such phrase."""
+    if following is None or second is None:
+        return 0.0
+    if second in _OWNED_PHRASES.get(following, ()):
+        return _CERTAIN
+    if second in _PHRASES.get(following, ()) or second in _TIMES.get(following, ()):
+        return -_CERTAIN
+    closed = word_class(second) not in ("open", "digit") and second not in ("-", "/")
+    return -_CERTAIN if closed and (_is_adverb(following) or (previous in _LETS and following in _DOES)) else 0.0
+
+
+def _is_adverb(word: str) -> bool:
+    return word.endswith("ly") and len(word) > 4 and word not in word_list("no_adverbs")
+
+
+def _asks_further(previous: str, following: str) -> bool:
+    """Whether the word behind the next one is asked, however sure the words beside the pronoun make it."""
+    phrase = following in _PHRASES or following in _TIMES or following in _OWNED_PHRASES
+    return phrase or _is_adverb(following) or (previous in _LETS and following in _DOES)
+
+
 @lru_cache(maxsize=1 << 16)
 def by_words(previous: str, following: str | None) -> float:
     """The built-in log-odds of "his" by the words beside "her" alone: ``last_word`` and ``first_word``."""
@@ -308,7 +340,11 @@ def by_words(previous: str, following: str | None) -> float:
         return SURE
     weights = _weights()
     odds = weights["bias"] + sum(weights.get(name, 0.0) for name in features(previous, following))
-    return odds if following not in _PHRASES else max(-_LEFT_OPEN, min(odds, _LEFT_OPEN))
+    if previous in _FEEDS and following and (following[0].isdigit() or following in _COUNTS):
+        return -SURE  # "gave her two units"
+    if previous in _FEEDS and following and word_class(following) == "open" and following not in _GIVEN:
+        odds -= _FED  # "gave her oral antibiotics"
+    return max(-_LEFT_OPEN, min(odds, _LEFT_OPEN)) if following and _asks_further(previous, following) else odds
 
 
 def in_context(previous: str, after: str) -> float:
@@ -322,8 +358,8 @@ def in_context(previous: str, after: str) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def _by_second(previous: str, following: str | None, second: str | None, opens: bool) -> float:
-    if second in _PHRASES.get(following or "", ()):
-        return -_CERTAIN
+    if told := _phrased(previous, following, second):
+        return told
     weights = _weights()
     return sum(weights.get(name, 0.0) for name in further_features(previous, following, second, opens))
 

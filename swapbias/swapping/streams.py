@@ -3,7 +3,6 @@
 import csv
 import gzip
 import hashlib
-import json
 import os
 import re
 import zlib
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
 from swapbias.errors import UsageError
-from swapbias.files import check_regular
+from swapbias.files import check_regular, parse_json
 from swapbias.network import bound
 from swapbias.privacy import is_mimic_columns, is_mimic_name, notes_read
 from swapbias.studies import shown_names
@@ -97,8 +96,11 @@ def _csv_batches(path: Path, schema: pa.Schema, rows: int, *, delimiter: str) ->
         message = str(error)
         long = quotes.long_cell(BLOCK) if "straddling" in message else None
         if "columns" in message:
-            quotes.advance(raw.tell())  # a row that swallowed others has other cells
-        raise ValueError(_csv_trouble(path, message, done, long)) from error
+            try:
+                quotes.advance(raw.tell())  # a row that swallowed others has other cells
+            except ValueError as found:
+                raise found from None
+        raise ValueError(_csv_trouble(path, message, done, long)) from None  # Arrow repeats the row
 
 
 def _unpacked(path: Path) -> int:
@@ -139,7 +141,7 @@ def _jsonl_schema(path: Path) -> pa.Schema:
         try:
             schema = pa.unify_schemas([schema, found], promote_options="permissive")
         except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
-            raise ValueError(f"{where}: {_one_type(str(error))}") from error
+            raise ValueError(f"{where}: {_one_type(str(error))}") from None
     if not schema.names:
         raise ValueError(f"{path.name} is empty, expected one JSON object per line. Give a file with rows.")
     return schema
@@ -184,11 +186,12 @@ def _lines(path: Path, handle: BinaryIO | gzip.GzipFile) -> Iterator[tuple[int, 
 def _json_row(path: Path, number: int, line: bytes) -> dict[str, Any]:
     where = f"{path.name}:{number}"
     try:
-        row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        row = parse_json(line.decode("utf-8-sig" if number == 1 else "utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError(f"{where}: not UTF-8. Save the file as UTF-8.") from error
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{where}: no JSON ({error.msg}), expected one JSON object per line. Mend it.") from error
+    except ValueError as error:
+        why = getattr(error, "msg", error)  # the whole sentence of a decoder would repeat the line
+        raise ValueError(f"{where}: no JSON ({why}), expected one JSON object per line. Mend it.") from error
     if not isinstance(row, dict):
         raise ValueError(f"{where}: a {type(row).__name__}, expected one JSON object per line. Mend it.")
     return row
@@ -200,11 +203,14 @@ def _as_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None, where
     for name in names:
         try:
             columns.append(pa.array([row.get(name) for row in rows], schema.field(name).type if schema else None))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as error:
-            raise ValueError(f"{where}: {_one_type(f'Field {name} has')}") from error
-    return (
-        pa.RecordBatch.from_arrays(columns, schema=schema) if schema else pa.RecordBatch.from_arrays(columns, names)
-    )
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError):
+            raise ValueError(f"{where}: {_one_type(f'Field {name} has')}") from None  # Arrow repeats a value
+    if schema is not None:
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    try:
+        return pa.RecordBatch.from_arrays(columns, names)
+    except UnicodeError as error:
+        raise ValueError(f"{where}: the name of a column is no text, half of a character. Rename it.") from error
 
 
 def _one_type(message: str) -> str:
@@ -227,14 +233,14 @@ def _parquet_batches(path: Path, schema: pa.Schema, rows: int) -> Batches:
         for batch in _merged(file.iter_batches(batch_size=_fitting(file, rows)), schema, rows, path.name):
             done += batch.num_rows
             yield batch, size * done // file.metadata.num_rows
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name} is no whole Parquet file after row {done}. Fetch it again.") from error
 
 
 def _parquet(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)  # streams within a row group
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name} is no whole Parquet file. Fetch it again.") from error
 
 

@@ -4,11 +4,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.studies import corpus_dir, read_table, strict_rows
+from swapbias.studies import corpus_dir, read_table, shown_names, strict_rows
 
 BUILT_IN = ("resolved", "paper")
 OF_GROUPS = {"race": "swap_race.csv", "age": "swap_age.csv"}  # tables of other groups than genders, in group_packs
@@ -20,6 +21,13 @@ DEMOGRAPHIC = frozenset({"m", "f", "wm", "wf", "bm", "bf", "hm", "hf", "aam", "a
 
 UNITS = ("y", "yo", "yr", "yrs", "o")  # the last after "y/"
 GLUED = frozenset(f"{unit}{letters}" for unit in UNITS for letters in DEMOGRAPHIC)
+
+
+@cache
+def word_list(name: str) -> frozenset[str]:
+    """Words that the rules of swapping share, by the name of their list."""
+    rows = read_table(corpus_dir("gender_lexicon") / "word_lists.csv", ("list", "words"))
+    return frozenset(next(row["words"] for row in rows if row["list"] == name).split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +190,7 @@ def _header(path: Path) -> tuple[str, ...]:
     allowed = {"neutral", "note", "table"}
     if len(header) < 2 or not set(header[2:]) <= allowed or set(header[:2]) & allowed or header[0] == header[1]:
         raise ValueError(
-            f"{path.name}:1: columns {list(header)}, expected two groups and then neutral, table or note. "
+            f"{path.name}:1: columns {shown_names(header)}, expected two groups and then neutral, table or note. "
             "Fix the header."
         )
     return header

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections import Counter
+from collections import Counter, namedtuple
 from unittest.mock import patch
 
 import numpy as np
@@ -53,7 +53,8 @@ def choice_of(term, before, after, table):
 def cased(term, written, target):
     if is_phrase(term):
         return as_written(term, written, target)
-    letters = [letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" for letter in (*written[:2], written[-1])]
+    letters = [letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" for letter in written[:2]]
+    letters.append(written[-1] not in "abcdefghijklmnopqrstuvwxyz")
     return in_case(target, 2 if all(letters) else int(letters[0]))
 
 
@@ -74,11 +75,28 @@ def possessive(written, word, rest):
     return word, 0
 
 
+Change = namedtuple("Change", "start end upto word target side before after low")
+
+
+def joined(changes, text):
+    """ "he or she", of which both become the same word, is that word once."""
+    done, last = [], None  # the second of a pair is no first of the next
+    for one in changes:
+        before = done[-1] if done else None
+        other = before and before is not last and before.side != one.side and before.word.lower() == one.word.lower()
+        if other and re.fullmatch(r"\s?/\s?|\s+(and\s?/\s?)?or\s+", text[before.upto : one.start], re.I | re.A):
+            last = one._replace(start=before.start, word=before.word, before=before.before)
+            done[-1] = last
+        else:
+            done.append(one)
+    return done
+
+
 def slow(text, name, mode):
     """(text, replaced, doubtful, specific, side, terms, doubts) of one text."""
     table, edits, at = SWAPPERS[name].table, {}, 0
     specific = len(BIRTHS.findall(text))
-    terms, doubts, sides = Counter(), Counter(), 0
+    terms, doubts, sides, swapped = Counter(), Counter(), 0, []
     for found in PATTERNS[name].finditer(text):
         written, (start, end) = found.group(), found.span()
         low = " ".join(written.lower().split())
@@ -100,14 +118,18 @@ def slow(text, name, mode):
         target = (term.others if mode == "swap" else term.neutral)[choice]
         terms[f"{low} -> {target.lower() or '(removed)'}"] += 1
         sides += 2 * term.side - 1
-        verbs, doubt = agreeing(written, before, after, plural=True) if target == "they" else ((), "")
+        word, taken = possessive(written, cased(term, written, target), text[end:])
+        swapped.append(Change(start, end, end + taken, word, target, term.side, before, after, low))
+    for one in joined(swapped, text) if mode == "neutralise" and table.context else swapped:
+        start, end, low, word = one.start, one.end, one.low, one.word
+        written = text[start:end]
+        verbs, doubt = agreeing(written, one.before, one.after, plural=True) if one.target == "they" else ((), "")
         doubts.update([doubt] if doubt else [])
         for verb in verbs:
             if verb.old.lower() not in table.terms:
                 edits.setdefault(end + verb.start, (end + verb.end, verb.new))
                 terms[f"{verb.old.lower()} -> {verb.new.lower()}"] += 1
-        word, taken = possessive(written, cased(term, written, target), text[end:])
-        end += taken
+        end = one.upto
         if not word:
             end += low in TITLES and text[end : end + 1] == "."
             if start > at and text[start - 1] == " ":
@@ -204,6 +226,13 @@ TEXTS = st.lists(PIECES, max_size=9).map("".join)
 @pytest.mark.parametrize("mode", ["swap", "neutralise"])
 @pytest.mark.parametrize("name", SWAPPERS)
 @example(texts=["日本G2P1 ", "éG2P1", "xpara 2", "日本para 2"])
+@example(
+    texts=[
+        "Is he or she here? HIS/her; a male or female, himself and/or herself",
+        "he/she/he or she",
+        "a lady or man",
+    ]
+)
 @example(texts=["’s / he ", "s / he", "S/he", "’s/he", "(s)he", "drug(s) he", "SHe", "HERs MRs."])
 @given(texts=st.lists(TEXTS, min_size=1, max_size=6))
 @settings(max_examples=50, deadline=None)
@@ -289,3 +318,17 @@ def test_a_term_of_sixteen_letters_is_no_beginning_of_a_longer_word(tmp_path):
     path.write_text("male,female\ncounterrevolutio,other\n")  # 16 letters: as many as are compared at once
     own = Swapper(path)
     assert own.swap(["counterrevolutio counterrevolution"]) == ["other counterrevolution"]
+
+
+@given(texts=st.lists(TEXTS, min_size=1, max_size=6))
+@settings(max_examples=100, deadline=None)
+def test_a_text_without_groups_is_left_as_it_is(texts):
+    once = SWAPPERS["resolved"].neutralise(texts)
+    assert SWAPPERS["resolved"].neutralise(once) == once
+
+
+def test_real_reports_without_groups_are_left_as_they_are(clinical):
+    with (clinical / "mtsamples_first_half.csv").open(newline="", encoding="utf-8") as handle:
+        reports = [row["text"] for row in csv.DictReader(handle)]
+    once = SWAPPERS["resolved"].neutralise([*reports, *(text.upper() for text in reports[:25])])
+    assert SWAPPERS["resolved"].neutralise(once) == once

@@ -129,12 +129,17 @@ def test_words_for_race_and_age_are_swapped_of_people_alone():
 
 def test_given_names_become_names_as_common_of_the_same_origin():
     own = Swapper(names=True)
-    text = "Mr. Robert Smith was seen with Maria. Smith, Jennifer. Dr. James Miller, St. John's, Amy Jones, MD, JOHN"
+    text = (
+        "Mr. Robert Smith was seen with Maria. Smith, Jennifer. Dr. James Miller, St. John's, Amy Jones, MD, "
+        "JOHN DOE, DOE JOHN, JOHN'S SYNDROME"
+    )
     told = own.run([text])
     (new,) = told.texts.to_pylist()
-    assert new == text.replace("Mr. Robert", "Ms. Mary").replace("Maria", "Jose").replace("Jennifer", "Daniel")
+    assert new == text.replace("Mr. Robert", "Ms. Mary").replace("Maria", "Jose").replace(
+        "Jennifer", "Daniel"
+    ).replace("JOHN DOE", "DIANE DOE")
     assert own.swap([new]) == [text]
-    assert told.terms == {"a given name -> another": 3, "mr -> ms": 1}  # and no name of a patient
+    assert told.terms == {"a given name -> another": 4, "mr -> ms": 1}  # and no name of a patient
     assert SWAPPER.swap(["Robert called."]) == ["Robert called."]
     assert own.neutralise(["Robert called."]) == ["___ called."]
     assert own.sha256 != SWAPPER.sha256
@@ -442,7 +447,7 @@ def test_masculine_reports_teach_and_test_the_resolver(reports):
 
 LEFT_ALONE = [
     r"\([sS]\)he$", r"(X Y|CD), M$", r"\bmiss$", r"\bMS$", r"\bMR$", r"\d\.?\d*°? ?[MF]$", r"\bDr\. F$", r"[ap]\.m$",
-    r"Theragran-M$", r"\d0 m$", r"SN60WF$", r"N1b M$", r"\(wo\)man$", r"\bm$", r"\d WF$",
+    r"Theragran-M$", r"\d0 m$", r"SN60WF$", r"N1b M$", r"\(wo\)man$", r"\bm$", r"\d WF$", r"BIRADS CATEGORY M$",
 ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
+from swapbias.files import parse_json
 from swapbias.measures import (
     CLASSES,
     PARSERS,
@@ -168,8 +169,8 @@ class AnswerLog:
 
 def _answer_of(line: bytes) -> Answer | None:
     try:
-        found = Answer(**json.loads(line))
-    except (ValueError, TypeError, RecursionError):
+        found = Answer(**parse_json(line))
+    except (ValueError, TypeError):
         return None
     texts = (found.key, found.prompt_id, found.answer, found.finish_reason, found.time)
     sound = all(isinstance(one, str) for one in texts) and _is_number(found.seconds)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.files import file_sha256
+from swapbias.files import file_sha256, is_there
 from swapbias.scorers.notes.options import TFIDF
 from swapbias.scorers.scorer import LoadOptions, Progress, Say
 from swapbias.scorers.trust import check_pickle
@@ -87,7 +87,7 @@ def load_features(name: str, *, options: LoadOptions, say: Say | None = None) ->
     """
     if name == TFIDF:
         return TfidfLsa()
-    chosen, given, place = (None, "", name) if Path(name).exists() else _parts(name)
+    chosen, given, place = (None, "", name) if is_there(name) else _parts(name)
     if place.lower().endswith(SUFFIXES) and not Path(place).is_dir():
         return StaticVectors.load(Path(place), name=chosen, allow_pickle=options.allow_pickle, say=say)
     if not place:

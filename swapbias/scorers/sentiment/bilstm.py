@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, embedding
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
+from swapbias.files import parse_json
 from swapbias.scorers.checkpoint import length_batches
 from swapbias.scorers.scorer import Progress
 from swapbias.scorers.sentiment.sst2 import Labelled
@@ -136,7 +137,7 @@ class SentimentLstm:
         Raises:
             OSError, KeyError, ValueError, RuntimeError, SafetensorError: a file is missing or damaged.
         """
-        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        settings = parse_json((folder / SETTINGS).read_text(encoding="utf-8"))
         tensors = load_file(folder / WEIGHTS)
         vectors = tensors.pop("vectors")
         if len(vectors) != len(settings["words"]) + 1:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.files import file_sha256
+from swapbias.files import file_sha256, parse_json
 from swapbias.scorers.notes.features import load_extra
 from swapbias.scorers.scorer import Progress, Say, Scored, Scorer, not_finite, ranked
 from swapbias.scorers.trust import check_pickle, is_pickle
@@ -86,7 +86,9 @@ def is_sentiment_folder(path: str | Path) -> bool:
 def dev_accuracy_of(folder: str | Path) -> float | None:
     """Accuracy on dev that a training of any kind wrote down, 0..1; None for other folders and Hub ids."""
     found = _record(Path(folder)).get("dev_accuracy")
-    return float(found) if isinstance(found, float | int) and not isinstance(found, bool) else None
+    if not isinstance(found, float | int) or isinstance(found, bool) or not 0 <= found <= 1:
+        return None
+    return float(found)
 
 
 def load_sentiment_model(
@@ -121,7 +123,7 @@ def load_sentiment_model(
 def _record(folder: Path) -> dict[str, Any]:
     """The record of a training; empty where there is none that can be read."""
     try:
-        found = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        found = parse_json((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -51,12 +51,12 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     processes = multiprocessing.get_context("forkserver")  # a life begins with its libraries loaded, as a fork
     processes.set_forkserver_preload(_LOADED)
     with tempfile.TemporaryDirectory() as place:
-        with ChatServer(_answer, pause=PAUSE) as server:
+        with ChatServer(answer, pause=PAUSE) as server:
             _live(processes, server.base_url, Path(place) / "whole").join()
             needed, port = len(server.requests), server.http.server_port  # the key of an answer names the port
         whole = _results(Path(place) / "whole")
         while tally.kills < kills:
-            with ChatServer(_answer, pause=PAUSE, port=port) as server:
+            with ChatServer(answer, pause=PAUSE, port=port) as server:
                 folder = Path(place) / f"run{tally.runs}"
                 _killed(processes, server, folder, tally, kills, needed, draw)
                 tally.runs += 1
@@ -80,12 +80,20 @@ def _told(tally: _Tally, files: int) -> list[tuple[str, ...]]:
         ("requests sent", tally.requests, "", True),
         ("requests sent again", tally.repeated, f"{most} ({AT_ONCE} a kill) at most", tally.repeated <= most),
         ("under way at a kill, at most", max(tally.under_way), f"{AT_ONCE}", max(tally.under_way) <= AT_ONCE),
-        ("sent again that were not under way", tally.repeated - sum(tally.under_way), "0 at most",
-         tally.repeated <= sum(tally.under_way)),
+        (
+            "sent again that were not under way",
+            tally.repeated - sum(tally.under_way),
+            "0 at most",
+            tally.repeated <= sum(tally.under_way),
+        ),
         ("answers lost", tally.lost, "0", tally.lost == 0),
-        (f"results that differ from an undisturbed run, of {files} a run", len(tally.differing), "0",
-         not tally.differing),
-    )  # fmt: skip
+        (
+            f"results that differ from an undisturbed run, of {files} a run",
+            len(tally.differing),
+            "0",
+            not tally.differing,
+        ),
+    )
     return [
         (what, f"{count:,}", wanted, ("yes" if met else "no") if wanted else "")
         for what, count, wanted, met in counts
@@ -144,7 +152,7 @@ def _killed(
         kept = found
 
 
-def _answer(prompt: str) -> str:
+def answer(prompt: str) -> str:
     return f"({'ABCDE'[zlib.crc32(prompt.encode()) % 5]})"
 
 

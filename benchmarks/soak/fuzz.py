@@ -1,0 +1,476 @@
+"""Bytes that nobody promised to be right, through the public readers: each is read, or refused in one sentence."""
+
+import base64
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+from benchmarks.frame import Scale, Series
+from swapbias.errors import HubError, MissingExtraError, UpstreamMissingError, UsageError
+
+# A library's own error is a fault too, also where it is a ValueError: no sentence says then what to do.
+DOCUMENTED = frozenset({ValueError, UsageError, HubError, UpstreamMissingError, MissingExtraError})
+MOST_SECONDS = 1.0  # of the processor, for each started MB
+_SECONDS = 3_600  # of a round at full size
+_STUCK = 30  # seconds after which a reader is stopped
+_LONGEST = 4_000  # characters of a sentence
+CANARY = "swapbias-canary"
+_LAID = "/tmp/" + CANARY
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A reader and what it reads.
+
+    Attributes:
+        name: as the table shows it.
+        seeds: whole inputs, from which others are made.
+        read: bytes -> reads them as the package does; its errors are looked at.
+        tokens: bytes that this format takes a turn at.
+        build: bytes of a mutated inner text -> a file around it (gzip); None where the bytes are the file.
+    """
+
+    name: str
+    seeds: Sequence[bytes]
+    read: Callable[[bytes], Any]
+    tokens: Sequence[bytes] = ()
+    build: Callable[[bytes], bytes] | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of the inputs of a target; ``found`` holds the first input of each fault by what it is."""
+
+    inputs: int = 0
+    read: int = 0
+    slow: int = 0
+    stuck: int = 0
+    ran: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    found: dict[str, bytes] = field(default_factory=dict)
+
+    def note(self, what: str, content: bytes) -> None:
+        """Count a fault, and keep the shortest input that shows it."""
+        self.faults[what] += 1
+        if what not in self.found or len(content) < len(self.found[what]):
+            self.found[what] = content
+
+
+# --- inputs -------------------------------------------------------------------------------------------
+
+_TOKENS = tuple(
+    one.encode("utf-8", "surrogatepass")
+    for one in (
+        "",
+        "\0",
+        "\n",
+        "\r\n",
+        "\r",
+        "\ufeff",
+        "\u2028",
+        "\ud800",
+        "\U0001f469\u200d\u2695\ufe0f",
+        "'",
+        '"',
+        '""',
+        '"""',
+        ",",
+        ";",
+        "\t",
+        "|",
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        "null",
+        "true",
+        "NaN",
+        "-Infinity",
+        "1e999",
+        "-0",
+        "9" * 400,
+        "18446744073709551616",
+        "9007199254740993",
+        "0x41",
+        "1_000",
+        "\\u0000",
+        "\\ud83d",
+        "&a [*a, *a]",
+        "<<: *a",
+        "!!python/object/apply:os.system ['touch " + _LAID + "']",
+        "__import__('os').system('touch " + _LAID + "')",
+        "{{ 7*7 }}",
+        "${jndi:ldap://127.0.0.1/a}",
+        "=cmd|' /C calc'!A0",
+        "../../../../etc/passwd",
+        "file:///etc/passwd",
+        "cos\nsystem\n(S'touch " + _LAID + "'\ntR.",
+        "os:system",
+        "subprocess:Popen",
+        "<script>alert(1)</script>",
+        "auto_map",
+        "trust_remote_code",
+        "\x1b]0;a\x07",
+        "[" * 2_000,
+        '{"a":' * 500,
+        "(" * 300,
+        "a" * 3_000,
+        "\\" * 50,
+    )
+)
+
+
+def mutated(target: Target, draw: random.Random) -> bytes:
+    """An input made from the seeds: some bytes, lines or tokens changed, cut, doubled or spliced."""
+    content = bytearray(draw.choice(target.seeds))
+    if draw.random() < 0.3 and (made := _json_mutated(bytes(content), draw)) is not None:
+        content = bytearray(made)
+    for _ in range(draw.choice((0, 1, 1, 1, 2, 3, 8, 30)) if content else 1):
+        _change(content, target, draw)
+    return target.build(bytes(content)) if target.build and draw.random() < 0.8 else bytes(content)
+
+
+def _change(content: bytearray, target: Target, draw: random.Random) -> None:
+    at, kind = draw.randrange(len(content) + 1), draw.randrange(8)
+    end = min(len(content), at + draw.choice((1, 1, 2, 4, 16, 64, 256)))
+    if kind == 0 and at < len(content):
+        content[at] ^= 1 << draw.randrange(8)
+    elif kind == 1:
+        content[at:end] = draw.randbytes(end - at)
+    elif kind == 2:
+        del content[at:end]
+    elif kind == 3:
+        content[at:at] = content[at:end] * draw.choice((1, 2, 50))
+    elif kind == 4:
+        other = draw.choice(target.seeds)
+        start = draw.randrange(len(other) + 1)
+        content[at:end] = other[start : start + draw.choice((4, 64, 1_024))]
+    elif kind == 5 and draw.random() < 0.3:
+        del content[at:]
+    else:
+        content[at : draw.choice((at, end))] = draw.choice((*_TOKENS, *target.tokens, *target.tokens))
+
+
+_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1.5,
+    1e308,
+    2**63,
+    2**70,
+    "",
+    "a",
+    "\0",
+    "\ud800",
+    "x" * 3_000,
+    [],
+    {},
+    [[]],
+    [{}],
+    {"": None},
+    {"a": 1},
+    "nan",
+    "../..",
+    "os:system",
+    ["a", 1, None],
+    "\u202e",
+)
+
+
+def _json_mutated(content: bytes, draw: random.Random) -> bytes | None:
+    """JSON (or the first of JSON lines) with a value of another type, a key gone, renamed or doubled deep inside."""
+    try:
+        read = json.loads(content.partition(b"\n{")[0] if content[:1] == b"{" else content)
+    except ValueError:
+        return None
+    if not isinstance(read, dict | list):
+        return None
+    inner: Any = read
+    while draw.random() < 0.75:
+        further = [
+            one for one in (inner.values() if isinstance(inner, dict) else inner) if isinstance(one, dict | list)
+        ]
+        if not further:
+            break
+        inner = draw.choice(further)
+    keys = list(inner) if isinstance(inner, dict) else list(range(len(inner)))
+    if keys:
+        key, kind = draw.choice(keys), draw.randrange(4)
+        if kind == 0:
+            del inner[key]
+        elif kind == 1 and isinstance(inner, dict):
+            inner[str(draw.choice(_VALUES))] = inner.pop(key)
+        else:
+            inner[key] = draw.choice(_VALUES)
+    return json.dumps(read).encode("utf-8", "surrogatepass")
+
+
+def grown(target: Target, count: int, seed: int) -> Iterator[bytes]:
+    """Inputs that hypothesis makes: bytes, texts, and nested values as JSON."""
+    from hypothesis import HealthCheck, Phase, given, seed as seeded, settings, strategies as st
+
+    made: list[bytes] = []
+    leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30)
+    nested = st.recursive(
+        leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    )
+    rows = st.lists(st.lists(st.text(alphabet=st.sampled_from('ab,"\n\r;\t\0é'), max_size=6), max_size=4), max_size=6)
+    texts = st.one_of(
+        st.text(max_size=200).map(lambda one: one.encode()),
+        rows.map(lambda found: "\n".join(map(",".join, found)).encode()),
+        nested.map(lambda one: json.dumps(one).encode()),
+        st.binary(max_size=300),
+    )
+
+    @seeded(seed)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(texts, st.booleans())
+    def collect(content: bytes, built: bool) -> None:
+        made.append(target.build(content) if built and target.build else content)
+
+    collect()
+    yield from made
+
+
+# --- what readers may not do --------------------------------------------------------------------------
+
+_RUNS = (
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "os.fork",
+    "os.forkpty",
+    "pty.spawn",
+    "subprocess.Popen",
+    "ctypes.dlopen",
+    "socket.connect",
+    "socket.getaddrinfo",
+    "pickle.find_class",
+    "marshal.loads",
+    "code.__new__",
+    "webbrowser.open",
+)
+_CHANGES = (
+    "os.remove",
+    "os.rename",
+    "os.rmdir",
+    "os.mkdir",
+    "os.link",
+    "os.symlink",
+    "os.truncate",
+    "os.chmod",
+    "shutil.rmtree",
+)
+_KNOWN = frozenset({*sys.stdlib_module_names, *packages_distributions(), "swapbias", "benchmarks", "tests"})
+
+
+class Watch:
+    """An audit hook: while it is on, it notes code that is run and files that are changed outside of a folder."""
+
+    def __init__(self, place: Path) -> None:
+        """``place`` is where readers may write; a hook cannot be taken out again."""
+        self.place, self.on, self.seen = str(place), False, Counter[str]()
+        self.own = tuple(map(os.path.realpath, {sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])}))
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, args: tuple[Any, ...]) -> None:
+        if not self.on:
+            return
+        if event in _RUNS:
+            told = f"{event} {args[:2]!r}"
+        elif event in _CHANGES or (event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+")):
+            if str(args[0]).startswith(self.place) or (event == "open" and isinstance(args[0], int)):
+                return
+            told = f"{event} {args[0]!r}"
+        elif event == "import" and str(args[0]).partition(".")[0] not in _KNOWN:
+            told = f"import {args[0]}"
+        elif event == "exec" and not self._is_own(args[0].co_filename):
+            told = f"exec {args[0].co_filename}"
+        else:
+            return
+        frames = [one.filename for one in traceback.extract_stack()]
+        if event in ("exec", "code.__new__", "marshal.loads") and any("importlib" in one for one in frames):
+            return  # a module of an installed library that is loaded when it is first needed
+        self.seen[told[:200]] += 1
+
+    def _is_own(self, filename: str) -> bool:
+        return filename.startswith(("<frozen", "<string>", "<attrs", *self.own))
+
+
+def _stop(number: int, frame: object) -> None:
+    raise TimeoutError("stuck")
+
+
+def tried(target: Target, content: bytes, tally: Tally, watch: Watch) -> None:
+    """Read one input and count what came of it."""
+    tally.inputs += 1
+    signal.alarm(_STUCK)
+    begun, watch.on = time.process_time(), True
+    try:
+        target.read(content)
+        tally.read += 1
+    except TimeoutError:
+        tally.stuck += 1
+        tally.note("stuck", content)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever a reader raises is what is looked for
+        if fault := _fault(error):
+            tally.note(fault, content)
+    finally:
+        watch.on = False
+        taken = time.process_time() - begun
+        signal.alarm(0)
+    if taken > MOST_SECONDS * (1 + len(content) // 1_000_000):
+        tally.slow += 1
+        tally.note("slow", content)
+    if watch.seen:
+        tally.ran += 1
+        tally.note(f"ran {min(watch.seen)}", content)
+        watch.seen.clear()
+
+
+def _fault(error: BaseException) -> str:
+    """What is wrong with how an input was refused; blank where nothing is."""
+    where = traceback.extract_tb(error.__traceback__)
+    ours = next(
+        (f"{Path(one.filename).name}:{one.name}" for one in reversed(where) if "/swapbias/" in one.filename), "?"
+    )
+    if type(error) not in DOCUMENTED:
+        return f"{type(error).__name__} in {ours}"
+    told = str(error)
+    if not told.strip() or len(told) > _LONGEST:
+        return (
+            f"a sentence of {len(told)} characters in {ours}"
+            if len(told) <= _LONGEST
+            else f"a long sentence in {ours}"
+        )
+    return ""
+
+
+def fuzz(targets: Sequence[Target], seconds: float, seed: int, place: Path) -> dict[str, Tally]:
+    """So many seconds of inputs, dealt out to the targets in turns."""
+    watch, draw = Watch(place), random.Random(seed)
+    signal.signal(signal.SIGALRM, _stop)
+    tallies = {one.name: Tally() for one in targets}
+    for one in targets:
+        for content in (*one.seeds, *one.seeds):  # loads what is loaded when it is first needed
+            tried(one, content, tallies[one.name], watch)
+        for what, content in tallies[one.name].found.items():
+            sys.stderr.write(f"{one.name}: a seed: {what}: {content[:100]!r}\n")
+        tallies[one.name] = Tally()
+        for content in grown(one, 300, draw.randrange(2**32)):
+            tried(one, content, tallies[one.name], watch)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for one in targets:
+            until = time.monotonic() + min(2.0, seconds / len(targets))
+            while time.monotonic() < until:
+                tried(one, mutated(one, draw), tallies[one.name], watch)
+    return tallies
+
+
+def as_json(tallies: Mapping[str, Tally]) -> dict[str, Any]:
+    """Counts and faults, with the inputs that show them."""
+    return {
+        name: {
+            **{key: getattr(one, key) for key in ("inputs", "read", "slow", "stuck", "ran")},
+            "faults": dict(one.faults),
+            "found": {what: base64.b64encode(content).decode() for what, content in one.found.items()},
+        }
+        for name, one in tallies.items()
+    }
+
+
+def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """A process of its own, whose hook of the interpreter goes with it; seeds differ from round to round."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "found.json"
+        asked = [str(_SECONDS * scale), str(time.time_ns() % 2**32), str(out)]
+        subprocess.run([sys.executable, "-m", "benchmarks.soak.fuzz", *asked], check=True)
+        return told(json.loads(out.read_text(encoding="utf-8")))
+
+
+def told(
+    found: Mapping[str, Any], stored: Path = Path(__file__).parent / "results" / "fuzz.json"
+) -> list[tuple[str, ...]]:
+    """A row a reader; inputs of earlier rounds, in which faults were found and mended, are added up in the last."""
+    before = (
+        {row[0]: int(row[-1].replace(",", "")) for row in json.loads(stored.read_text())["rows"]}
+        if stored.exists()
+        else {}
+    )
+    rows = []
+    for name, one in found.items():
+        tracebacks = sum(
+            count for what, count in one["faults"].items() if not what.startswith(("slow", "stuck", "ran "))
+        )
+        every = before.get(name, 0) + one["inputs"]
+        rows.append(
+            (
+                name,
+                *(
+                    f"{number:,}"
+                    for number in (
+                        one["inputs"],
+                        one["read"],
+                        tracebacks,
+                        one["slow"] + one["stuck"],
+                        one["ran"],
+                        every,
+                    )
+                ),
+            )
+        )
+    sums = [f"{sum(int(row[at].replace(',', '')) for row in rows):,}" for at in range(1, 7)]
+    return [("all", *sums), *rows]
+
+
+COLUMNS = (
+    "reader",
+    "inputs",
+    "of them read",
+    "tracebacks",
+    "over 1 s per MB",
+    "code executed",
+    "inputs of all rounds",
+)
+SERIES = Series("fuzz", "Bytes of strangers", COLUMNS, _rows, timed=False)
+
+
+def main() -> None:
+    """``python -m benchmarks.soak.fuzz SECONDS SEED OUT [TARGET ...]``."""
+    from benchmarks.soak.inputs import targets
+
+    seconds, seed, out, *names = sys.argv[1:]
+    root = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(dir=root, prefix="swapbias-fuzz-") as folder:
+        chosen = [one for one in targets(Path(folder)) if not names or one.name in names]
+        tallies = fuzz(chosen, float(seconds), int(seed), Path(folder))
+    Path(out).write_text(json.dumps(as_json(tallies), indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

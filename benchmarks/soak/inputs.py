@@ -1,0 +1,508 @@
+"""What is fuzzed: the readers of everything that a stranger, a service or a disk may have written."""
+
+import asyncio
+import gzip
+import io
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from huggingface_hub.utils import httpx
+
+from benchmarks.soak.fuzz import Target
+from swapbias.errors import UsageError
+
+NOTES = (
+    "note_id,subject_id,text,label,gender,phenotype,split\n"
+    '1,a,"She has pain, and ""her"" leg hurts.",1,F,pain,train\n2,b,He is well.,0,M,pain,test\n'
+    '3,c,"Several lines\nof one note. é",1,female,pain,test\n'
+)
+_ROWS = [
+    {"text": "She has pain.", "n": 1, "who": {"age": 4, "tags": ["a", None]}, "credentialed": False},
+    {"text": None, "n": None, "who": None, "credentialed": False},
+    {"text": "He — her\u2028.", "n": 2.5, "who": {"age": 5}, "credentialed": None},
+]
+_CONFIG = {
+    "model_type": "bert",
+    "architectures": ["BertForMaskedLM"],
+    "vocab_size": 30,
+    "hidden_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 8,
+    "max_position_embeddings": 16,
+    "id2label": {"0": "NEG", "1": "POS"},
+    "auto_map": {"AutoConfig": "code.Config", "AutoModelForMaskedLM": "code.Model"},
+    "torch_dtype": "float32",
+}
+_TOML = b"""models = ["vader", "../m"]
+studies = ["occupation_sentiment:sentences"]
+seed = 3
+margin = 0.05
+limit = 10
+wordings = false
+
+[load]
+device = "cpu"
+batch_size = 4
+
+[chat]
+model = "m"
+base_url = "http://127.0.0.1:1/v1"
+trials = 2
+"""
+_HEADER = """---
+license: mit   # mine
+tags: [a,  b]
+language: &l en
+other: *l
+model-index:
+- name: x
+  results: [{task: {type: fill-mask}, metrics: [{value: 0.5, type: "a: b"}]}]
+date: 2025-01-01
+text: |
+  several
+  lines
+---
+# Title
+
+<!-- swapbias:begin -->
+old
+<!-- swapbias:end -->
+
+```
+<!-- swapbias:begin -->
+```
+"""
+_EVAL = b"""- dataset: {id: alice/x, task_id: y}
+  value: 0.5
+  source: {name: swapbias, url: "https://huggingface.co/a", user: alice}
+- dataset:
+    id: b/c
+  value: [1, 2]
+"""
+_REPLY = {
+    "id": "a",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "system_fingerprint": "",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": "<think>well</think> (A) Yes, {}"},
+            "logprobs": {
+                "content": [{"token": "A", "logprob": -0.1, "top_logprobs": [{"token": "A", "logprob": -0.1}]}]
+            },
+        }
+    ],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
+}
+_OLDER = {
+    "choices": [
+        {"text": "B", "index": 0, "finish_reason": "length", "logprobs": {"top_logprobs": [{"A": -1, "B": -2.5}]}}
+    ],
+    "usage": {"prompt_tokens": 3},
+}
+_FAULTY = {"error": {"message": "no key sk-abc", "code": 429, "type": "x"}}
+_ANSWERS = (
+    "(B) No.",
+    "I cannot answer that.",
+    "**Answer:** B) It depends",
+    "Sofia should get the loan, not Daniel.",
+    "yes" * 50,
+    "The correct answer is angry. Not (A) but (B)!",
+    "",
+    "<think>" * 30 + "he",
+    "1. yes\n2. no\n3. She has diabetes.",
+)
+
+
+def targets(place: Path) -> list[Target]:
+    """Every target; what they read of a path is written into this folder."""
+    return [*_tables(place), *_studies(place), *_runs(place), *_cards(), *_chat(place), *_models(place)]
+
+
+def _file(path: Path, read: Callable[[Path], Any]) -> Callable[[bytes], Any]:
+    """A reader of a path as one of bytes."""
+
+    def write_and_read(content: bytes) -> Any:
+        with path.open("wb") as handle:
+            handle.write(content)
+        return read(path)
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return write_and_read
+
+
+def _parquet(**columns: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+# --- tables -------------------------------------------------------------------------------------------
+
+
+def _tables(place: Path) -> Iterator[Target]:
+    from swapbias.notes import local_notes
+    from swapbias.studies import read_checklist, read_labels
+    from swapbias.swapping.streams import open_source, why_credentialed
+    from swapbias.swapping.table import load_table
+
+    def stream(path: Path) -> None:
+        source = open_source(str(path), "text")
+        why_credentialed(source)
+        for _ in source.read(50):
+            pass
+
+    def notes(path: Path) -> None:
+        with suppress(UsageError):
+            local_notes(path, labelled=False)
+        local_notes(path)
+
+    table, lines = NOTES.encode(), "\n".join(map(json.dumps, _ROWS)).encode()
+    packed: Any = {"build": lambda content: gzip.compress(content, 1)}
+    text = ["She is here.", "It hurts.", "He left."]
+    parquets = [
+        _parquet(text=text, label=["1", "0", "1"], gender=["F", "M", None], note=pa.array([None, "a", "é"])),
+        _parquet(
+            text=pa.array(text).dictionary_encode(), n=[1, 2, None], when=pa.array([1, 2, 3], pa.timestamp("us"))
+        ),
+        _parquet(text=pa.array(text, pa.large_string()), inner=[{"a": 1}, None, {"a": 2}], many=[[1], [], None]),
+        _parquet(text=pa.array(text, pa.string_view())),
+    ]
+    csvs = [
+        table,
+        b"text\na\n",
+        b"\xef\xbb\xbftext;label\r\na;1\r\n",
+        b'a,text\n1,"un\nclosed\n2,b\n',
+        b"text,text\na,b\n",
+    ]
+    yield Target("CSV to swap", csvs, _file(place / "swap.csv", stream))
+    yield Target("TSV to swap", [table.replace(b",", b"\t")], _file(place / "swap.tsv", stream))
+    yield Target("CSV.gz to swap", csvs, _file(place / "swap.csv.gz", stream), **packed)
+    yield Target("JSON lines to swap", [lines], _file(place / "swap.jsonl", stream))
+    yield Target("JSON lines.gz to swap", [lines], _file(place / "swap.jsonl.gz", stream), **packed)
+    yield Target("Parquet to swap", parquets, _file(place / "swap.parquet", stream))
+    yield Target(
+        "CSV of notes", csvs, _file(place / "notes.csv", notes), tokens=[b",train\n", b"hadm_id", b"F", b"True"]
+    )
+    yield Target("CSV.gz of notes", csvs, _file(place / "notes.csv.gz", notes), **packed)
+    rows = b"\n".join(json.dumps({"text": "She.", "label": one, "gender": "F"}).encode() for one in (1, "0", True))
+    yield Target("JSON lines of notes", [rows, lines], _file(place / "notes.jsonl", notes))
+    yield Target("Parquet of notes", parquets, _file(place / "notes.parquet", notes))
+    words = b"male,female,neutral,note\nhe,she,they,x\nhim,her,,y\n"
+    yield Target("table of terms", [words, b"old,young\nold man,boy\n"], _file(place / "terms.csv", load_table))
+    yield Target(
+        "ratings of words",
+        [b"word,label\nnurse,neutral\n", b"word,label,n\na,positive,1\nb,,2\n"],
+        _file(place / "labels.csv", read_labels),
+    )
+    facts = b'note_id,fact,terms\n1,diabetes,type 2 diabetes|T2DM\n,fall,"fell|re:f[ae]ll(en)?"\n'
+    yield Target(
+        "checklist of facts",
+        [facts],
+        _file(place / "facts.csv", read_checklist),
+        tokens=[b"re:(a+)+$", b"|re:", b"(?P<"],
+    )
+
+
+# --- studies and requests -----------------------------------------------------------------------------
+
+
+def _studies(place: Path) -> Iterator[Target]:
+    from importlib.resources import files
+
+    from swapbias.audit import read_request
+    from swapbias.studies import faults, lines, own_corpus, read_draft
+
+    example = Path(str(files("swapbias.studies") / "example"))
+    whole = {one.name: one.read_bytes().replace(b"STUDY_NAME", b"mine") for one in example.iterdir()}
+    whole.pop("README.md")
+    prompts = b"text,group,pair\nShe is late.,female,1\nHe is late.,male,1\nShe left.,female,2\nHe left.,male,2\n"
+    masked = b"text,group,pair,candidates\n<mask> left.,female,2,she|her\n<mask> left.,male,2,he|him\n"
+    plain = b'name = "mine"\ntitle = "T"\nreference = "male"\ngroups = ["female", "male"]\n'
+    asked = plain + b'kind = ["chat"]\nanswers = ["0=Yes", "1=No", "=It depends"]\n'
+    asked += b'rubric = "Kind?"\nrubric_options = ["1=a", "0=b"]\n'
+
+    def study(name: str, beside: dict[str, bytes]) -> Callable[[bytes], Any]:
+        def read(content: bytes) -> None:
+            files = {**beside, name: content}
+            corpus = own_corpus(files)
+            for config in corpus.configs:
+                list(config.rows() if callable(config.rows) else config.rows)
+            draft = read_draft(files)
+            list(faults(draft, lines(draft)))
+
+        return read
+
+    for name in whole:
+        yield Target(
+            f"study: {name}",
+            [whole[name]],
+            study(name, whole),
+            tokens=[b"[name]", b"<mask>", b"[", b"]", b"random = "],
+        )
+    table = {"study.toml": plain, "prompts.csv": prompts}
+    yield Target(
+        "study: prompts.csv",
+        [prompts, masked],
+        study("prompts.csv", table),
+        tokens=[b"<mask>"],
+    )
+    yield Target(
+        "study: study.toml of a chat",
+        [asked, plain],
+        study("study.toml", table),
+    )
+    yield Target(
+        "audit.toml",
+        [_TOML, b'model = "vader"\n'],
+        _file(place / "audit.toml", read_request),
+        tokens=[b"[notes]\n", b"[judge]\n", b"inf", b"1979-05-27"],
+    )
+
+
+# --- runs ---------------------------------------------------------------------------------------------
+
+
+def _runs(place: Path) -> Iterator[Target]:
+    from swapbias.audit import (
+        MANIFEST,
+        Settings,
+        parse_manifest,
+        parse_results,
+        read_request,
+        read_run,
+        resume,
+        start,
+    )
+    from swapbias.audit.several import MODELS, resume_several
+    from swapbias.hub.results_repo import _rows
+    from swapbias.swapping.parts import MANIFEST as SWAP, SwapFolder
+
+    quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+    run = place / "run"
+    start(Settings(model="vader", studies=("occupation_sentiment:control",), limit=4), run, draw=False, **quiet)
+    manifest, results = ((run / name).read_bytes() for name in (MANIFEST, "results.json"))
+    items = (run / "items" / "occupation_sentiment.parquet").read_bytes()
+    cut = json.dumps({**json.loads(results), "findings": json.loads(results)["findings"][:3]}).encode()
+    for name, mine in (("stranger", ""), ("own", "x/")):
+        shutil.copytree(run, place / mine / name)
+    compared = place / "stranger"
+
+    def of_run(name: str) -> Callable[[bytes], Any]:
+        def read(path: Path) -> None:
+            read_run(path.parent, repo="a/b")
+
+        return _file(compared / name, read)
+
+    yield Target("results of a stranger", [cut], lambda content: parse_results(content, "results.json"))
+    yield Target("manifest of a stranger", [manifest], lambda content: parse_manifest(content, "manifest.json"))
+    yield Target("manifest to repeat", [manifest], _file(place / "again.json", read_request))
+    (compared / "results.json").write_bytes(cut)
+    yield Target("shared results.json", [cut], of_run("results.json"))
+    other = place / "other"
+    shutil.copytree(compared, other)
+    yield Target(
+        "shared manifest.json", [manifest], _file(other / MANIFEST, lambda path: read_run(path.parent, repo="a/b"))
+    )
+    yield Target(
+        "shared items", [items], _file(place / "occupation_sentiment.parquet", lambda path: _rows(path, "a/b"))
+    )
+    stopped = json.dumps({**json.loads(manifest), "status": "running"}).encode()
+    shutil.rmtree(place / "x" / "own" / "items")
+    yield Target(
+        "manifest to resume",
+        [stopped],
+        _file(place / "x" / "own" / MANIFEST, lambda path: _planned(path.parent, resume, quiet)),
+    )
+    several = {"models": {"vader": "vader", "m:f": "m-f"}, "settings": json.loads(manifest)["settings"]}
+    yield Target(
+        "models.json",
+        [json.dumps(several).encode()],
+        _file(place / "several" / MODELS, lambda path: _planned(path.parent, resume_several, quiet)),
+    )
+    begun = json.dumps({"status": "running", "mode": "swap", "input": {"files": []}}).encode()
+    yield Target(
+        "swap.json",
+        [begun],
+        _file(
+            place / "swapped" / SWAP,
+            lambda path: SwapFolder.open(path.parent, {"mode": "swap", "input": {"files": []}}),
+        ),
+    )
+
+
+class _PlannedError(Exception):
+    """A reader came as far as loading a model."""
+
+
+def _planned(folder: Path, go_on: Callable[..., Any], quiet: Any) -> None:
+    """Go on with a run up to where its model would be loaded: scoring is another matter."""
+    from unittest.mock import patch
+
+    with (
+        suppress(_PlannedError),
+        patch("swapbias.audit.audit.load_readers", side_effect=_PlannedError),
+        patch("swapbias.audit.several._compare"),
+    ):
+        go_on(folder, **quiet)
+
+
+# --- cards of the Hub ---------------------------------------------------------------------------------
+
+
+def _cards() -> Iterator[Target]:
+    from swapbias.hub import eval_results, header
+    from swapbias.hub.markdown import markdown, replaced, visible
+
+    def card(content: bytes) -> None:
+        text = header.decode(content, "README.md")
+        parts = header.split(text)
+        header.load(parts.header, "README.md", first_line=parts.first_line)
+        header.with_keys(text, {"tags": ["a", "swapbias"], "swapbias": {"run": 1}}, where="README.md")
+        made = replaced(text, "new", begin="<!-- swapbias:begin -->", end="<!-- swapbias:end -->")
+        markdown(visible(made[:2_000]))
+
+    yaml = [
+        b"1:1:1",
+        b"!!binary x",
+        b"? ",
+        b"- - - ",
+        b"<<: ",
+        b"*l",
+        b"&l ",
+        b"---\n",
+        b"%YAML 1.1\n",
+        b"```",
+        b"~~~",
+    ]
+    yield Target("card with a YAML header", [_HEADER.encode(), b"# no header\n"], card, tokens=yaml)
+    yield Target("file of eval results", [_EVAL], lambda content: _eval(eval_results, content), tokens=yaml)
+
+
+def _eval(eval_results: Any, content: bytes) -> None:
+    eval_results.numbers(content, "swapbias.yaml", "alice")
+    eval_results.merged(content, [], "swapbias.yaml")
+
+
+# --- chat ---------------------------------------------------------------------------------------------
+
+
+def _chat(place: Path) -> Iterator[Target]:
+    from swapbias.measures import decision_named, is_refusal, option_named, options_of, person_named, words_said
+    from swapbias.scorers.chat.answers import (
+        AnswerLog,
+        read_answer,
+        read_completion,
+        read_facts,
+        read_option,
+        read_text,
+    )
+    from swapbias.scorers.chat.options import COMPLETIONS, ChatOptions
+    from swapbias.scorers.chat.requests import FAILURES, _Asking, _Client, trouble_of
+    from swapbias.studies import Prompt
+
+    def prompt(candidates: str) -> Prompt:
+        given = dict.fromkeys(("pair_id", "group", "construct", "label", "template", "experiment"), "x")
+        return Prompt(
+            prompt_id="p/t1", text="Well? (A) Yes (B) No", candidates=candidates, condition="angry/calm", **given
+        )
+
+    def said(content: bytes) -> None:
+        text = content.decode("utf-8", "replace")
+        options = options_of("0=Yes|1=No|=It depends")
+        option_named(text, options), option_named(text, options, lettered=False), decision_named(text, options)
+        person_named(text, options_of("1=Sofia|0=Daniel")), is_refusal(text), words_said(text)
+        read_option(prompt("0=Yes|1=No"), text), read_text(prompt("0=Yes|1=No"), text)
+        (
+            read_answer(prompt("angry|calm"), text, aliases={}),
+            read_completion(prompt("gendered_stigma/rq1/female"), text),
+        )
+        read_facts(prompt(json.dumps({"a": ["fell", "re:f[ae]ll"]}).replace("/", "")), text)
+
+    sent = {"content": b"", "status": 200}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(
+            int(sent["status"]), content=bytes(sent["content"]), headers={"content-type": "application/json"}
+        )
+
+    def reply(endpoint: str) -> Callable[[bytes], Any]:
+        odds = {"endpoint": endpoint, "scoring": "log-odds"} if endpoint else {}
+        options = ChatOptions(model="m", base_url="http://127.0.0.1:1/v1", **odds)
+        asking = _Asking("m", options, "sk-abc", AnswerLog(), 1.0)
+        session = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+        client = _Client(session, options, "sk-abc")
+
+        def read(content: bytes) -> None:
+            sent["content"], sent["status"] = content, (200, 200, 200, 429, 500)[len(content) % 5]
+            try:
+                found = asyncio.run(asking._attempt(client, "k", prompt("0=Yes|1=No")))
+            except FAILURES as error:
+                told = trouble_of(error, "sk-abc")
+                if "sk-abc" in told.told:
+                    raise KeyError("the key is repeated") from error
+                return
+            (place / "answers.jsonl").unlink(missing_ok=True)
+            log = AnswerLog(place / "answers.jsonl")
+            log.add(found)
+            if AnswerLog(place / "answers.jsonl").known["k"].answer != found.answer:
+                raise KeyError("another answer is read back")
+
+        return read
+
+    seeds = [json.dumps(one).encode() for one in (_REPLY, _FAULTY, {**_REPLY, **_FAULTY})]
+    yield Target(
+        "answers of chat models",
+        [one.encode() for one in _ANSWERS],
+        said,
+        tokens=[b"(A)", b"<think>", b"</think>", b"no", b"not ", b"Answer: "],
+    )
+    yield Target("replies of chat services", seeds, reply(""))
+    yield Target("replies, older endpoint", [json.dumps(_OLDER).encode(), seeds[1]], reply(COMPLETIONS))
+    line = {
+        "key": "k",
+        "prompt_id": "p",
+        "answer": "a",
+        "finish_reason": "stop",
+        "usage": {"total_tokens": 3},
+        "seconds": 0.1,
+        "time": "x",
+    }
+    logs = (json.dumps(line) + "\n" + json.dumps({**line, "key": "l"}) + "\n").encode()
+    yield Target("log of answers", [logs], _file(place / "log" / "answers.jsonl", AnswerLog))
+
+
+# --- models -------------------------------------------------------------------------------------------
+
+
+def _models(place: Path) -> Iterator[Target]:
+    from swapbias.scorers import code_of, model_kind
+    from swapbias.scorers.sentiment.models import dev_accuracy_of, is_sentiment_folder
+
+    def config(path: Path) -> None:
+        code_of(str(path.parent))
+        model_kind(str(path.parent))
+
+    def record(path: Path) -> None:
+        is_sentiment_folder(path.parent), dev_accuracy_of(path.parent), code_of(str(path.parent))
+
+    (place / "code").mkdir(exist_ok=True)
+    (place / "model").mkdir(exist_ok=True)
+    (place / "model" / "code.py").write_text("raise SystemExit('ran')\n")
+    yield Target(
+        "config.json of a model", [json.dumps(_CONFIG).encode()], _file(place / "model" / "config.json", config)
+    )
+    trained = {"kind": "bow", "dev_accuracy": 0.8, "seed": 0}
+    yield Target(
+        "training.json of a model", [json.dumps(trained).encode()], _file(place / "trained" / "training.json", record)
+    )

@@ -1,0 +1,105 @@
+"""What fuzzing found once is refused in a sentence from then on; what looks for more would see what it looks for."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from benchmarks.soak.fuzz import Tally, Target, Watch, mutated, tried
+from benchmarks.soak.inputs import targets
+from swapbias.errors import UsageError
+
+FOUND = [json.loads(line) for line in (Path(__file__).parent / "found.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("fuzz")
+
+
+@pytest.fixture(scope="module")
+def known(place):
+    made = {one.name: one for one in targets(place)}
+    for one in made.values():
+        for content in one.seeds:  # loads what is loaded when it is first needed
+            with suppress(ValueError):
+                one.read(one.build(content) if one.build else content)
+    return made
+
+
+@pytest.fixture(scope="module")
+def watch(place):
+    return Watch(place)
+
+
+def faults(target, contents, watch):
+    tally = Tally()
+    for content in contents:
+        tried(target, content, tally, watch)
+    return {what: count for what, count in tally.faults.items() if what != "slow"}  # others use this machine too
+
+
+@pytest.mark.parametrize("found", FOUND, ids=lambda one: f"{one['target']}: {one['what']}")
+def test_what_was_found_is_read_or_refused_in_a_sentence(known, watch, found):
+    import base64
+
+    target, content = known[found["target"]], base64.b64decode(found["input"])
+    assert not faults(target, [content], watch), found["what"]
+
+
+@pytest.mark.filterwarnings("ignore:Possible nested set:FutureWarning")
+def test_some_inputs_of_every_kind(known, watch):
+    draw, told = random.Random(7), {}
+    for target in known.values():
+        told[target.name] = faults(target, [mutated(target, draw) for _ in range(20)], watch)
+    assert not {name: found for name, found in told.items() if found}
+
+
+def test_seeds_are_inputs_that_are_read(known):
+    """A target whose every seed is refused would fuzz nothing but its first check."""
+    refused = []
+    for target in known.values():
+        content = target.seeds[0]
+        try:
+            target.read(target.build(content) if target.build else content)
+        except ValueError as error:
+            refused.append((target.name, str(error)))
+    assert not refused
+
+
+def _import(content, place):
+    (place / "planted_module.py").write_text("x = 1\n")
+    sys.path.insert(0, str(place))
+    try:
+        __import__("planted_module")
+    finally:
+        sys.path.remove(str(place))
+        sys.modules.pop("planted_module", None)
+
+
+@pytest.mark.parametrize(
+    ("does", "what"),
+    [
+        (lambda content, place: [][1], "IndexError in ?"),
+        (lambda content, place: content.decode(), "UnicodeDecodeError in ?"),  # of a library, if a ValueError
+        (lambda content, place: (_ for _ in ()).throw(ValueError("x" * 5_000)), "a long sentence in ?"),
+        (lambda content, place: subprocess.run(["true"], check=True), "ran subprocess.Popen"),
+        (lambda content, place: os.mkdir("/nonexistent/x"), "ran os.mkdir '/nonexistent/x'"),
+        (lambda content, place: exec(compile("1", "theirs.py", "exec")), "ran exec theirs.py"),
+        (_import, "ran import planted_module"),
+    ],
+)  # fmt: skip
+def test_the_watch_sees_what_it_looks_for(place, watch, does, what):
+    def read(content):
+        try:
+            does(content, place)
+        except FileNotFoundError as error:
+            raise UsageError("refused") from error
+
+    found = faults(Target("planted", [b""], read), [b"\xff"], watch)
+    assert any(one.startswith(what) for one in found), found

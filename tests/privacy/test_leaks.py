@@ -1,0 +1,298 @@
+"""A word planted in every place that a run knows of, looked for in all that leaves a machine: none comes out.
+
+Ways out are the program's own commands: a new one is listed here, with what it puts out or why that is nothing.
+"""
+
+import re
+import sys
+import urllib.request
+import zlib
+from base64 import b64decode
+from io import BytesIO
+from threading import Thread
+
+import pyarrow.parquet as pq
+import pytest
+import typer
+
+from swapbias.audit import EXPORTS, Run, RunsServer
+from swapbias.cli import app, main
+from swapbias.report import FORMATS
+from tests.hub.clients import OLD_UPLOAD, online
+from tests.hub.own_runs import audit_own
+from tests.hub.server import LocalHub
+
+pytestmark = pytest.mark.filterwarnings(f"ignore:{re.escape(OLD_UPLOAD)}:DeprecationWarning")
+
+# What is planted, by the place: one word each, in no other text.
+PLACES = {
+    "text of a note": "zqtextzq",
+    "file of the notes": "zqfilezq",
+    "folder of the notes": "zqfolderzq",
+    "folder of the run": "zqrunzq",
+    "user": "zquserzq",
+    "host": "zqhostzq",
+    "key in the environment": "zqkeyzqzqkeyzq",
+    "folder of a model": "zqmodelzq",
+    "address of a service": "zqservicezq",
+    "address of a judge": "zqjudgezq",
+    "log of a model": "zqlogzq",
+    "checklist": "zqchecklistzq",
+    "path of a resolver": "zqresolverzq",
+    "stray file of a study": "zqstrayzq",
+    "stray file of a run": "zqleftzq",
+}
+COLUMNS = "text,label,gender,phenotype"
+WORD = PLACES["text of a note"]
+NOTES = (
+    f"After falls he met {WORD}.,1,M,falls\nShe is well in {WORD}.,0,F,falls\n"
+    f"He fell at {WORD} and falls.,1,M,falls\nShe met {WORD}.,0,F,falls\n"
+)
+
+
+def commands(group=app, before=""):
+    """The names of every command of the program."""
+    click = typer.main.get_command(group) if isinstance(group, typer.Typer) else group
+    for name, one in click.commands.items():
+        yield from commands(one, f"{before}{name} ") if hasattr(one, "commands") else [f"{before}{name}"]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """A finished run of own notes, in places whose names are planted, with a manifest that names all the others."""
+    place = tmp_path_factory.mktemp("leaks") / "home" / PLACES["user"]
+    notes = place / PLACES["folder of the notes"] / f"{PLACES['file of the notes']}.csv"
+    notes.parent.mkdir(parents=True)
+    notes.write_text(f"{COLUMNS}\n{NOTES}")
+    run = audit_own(notes, place / PLACES["folder of the run"])
+    manifest = run.manifest()
+    settings = manifest["settings"]
+    settings["model"] = f"{place}/{PLACES['folder of a model']}/mini"
+    settings["notes"] |= {"checklist": f"{place}/{PLACES['checklist']}.csv"}
+    settings["chat"] |= {
+        "model": f"/srv/{PLACES['folder of a model']}/chat",
+        "base_url": f"http://{PLACES['host']}.internal:8000/{PLACES['address of a service']}",
+        "own_address": [f"http://{PLACES['host']}:8000"],
+        "judge": f"/srv/{PLACES['folder of a model']}/judge",
+        "judge_base_url": f"http://{PLACES['address of a judge']}.lan/v1",
+        "log": f"{place}/{PLACES['log of a model']}/a.eval",
+    }
+    run.write_manifest(manifest)
+    (run.folder / f"{PLACES['stray file of a run']}.txt").write_text(PLACES["stray file of a run"])
+    (run.folder / "items" / f".{PLACES['stray file of a run']}.tmp").write_text(PLACES["stray file of a run"])
+    return run, place
+
+
+@pytest.fixture
+def told(planted, monkeypatch, capsys, tmp_path):
+    """Run a command: every byte that it says and writes into a folder of its own."""
+    monkeypatch.setenv("USER", PLACES["user"])
+    monkeypatch.setenv("HOSTNAME", PLACES["host"])
+    monkeypatch.setenv("SWAPBIAS_API_KEY", PLACES["key in the environment"])
+    monkeypatch.setenv("OPENAI_API_KEY", PLACES["key in the environment"])
+
+    def tell(*arguments, said=False):
+        out = tmp_path / "out"
+        monkeypatch.setattr(sys, "argv", ["swapbias", *(str(one).replace("OUT", str(out)) for one in arguments)])
+        with pytest.raises(SystemExit) as done:
+            main()
+        spoken = capsys.readouterr()
+        written = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        assert said or (done.value.code == 0 and written), spoken.err
+        return written | ({"said": (spoken.out + spoken.err).encode()} if said else {})
+
+    return tell
+
+
+def found(files):
+    """The planted words in files by place: in their names, bytes, tables, embedded images and compressed parts."""
+    held = {}
+    for name, content in files.items():
+        text = b"\n".join([name.encode(), *pieces(name, content)]).lower()
+        for place, word in PLACES.items():
+            if word.encode() in text or word.encode("utf-16-be") in text:
+                held.setdefault(place, set()).add(name)
+    return held
+
+
+def pieces(name, content):
+    yield content
+    if name.endswith(".parquet"):
+        file = pq.ParquetFile(BytesIO(content))
+        yield f"{file.read().to_pylist()} {file.metadata.metadata} {file.schema_arrow}".encode()
+    for packed in re.findall(rb"base64,([A-Za-z0-9+/=]{8,})", content):
+        yield from inflated(b64decode(packed))
+    for stream in re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.DOTALL):  # of a PDF
+        yield from inflated(stream)
+    for chunk in re.findall(rb"zTXt[^\0]*\0\0(.*)", content, re.DOTALL):  # of a PNG
+        yield from inflated(chunk)
+
+
+def inflated(data):
+    yield data
+    try:
+        yield zlib.decompressobj().decompress(data)
+    except zlib.error:
+        return
+
+
+# Ways out: arguments of the command that puts something out, for each of the forms that it has.
+RUN_WAYS = {
+    "share": [],  # these three in test_what_reaches_the_hub
+    "push results": [],
+    "push comparison": [],
+    "export": [("export", "RUN", "--to", form, "--out", "OUT") for form in EXPORTS],
+    "figures": [("figures", "RUN", "--format", form, "--out", "OUT") for form in FORMATS],
+    "report": [],  # report.html of the run, see test_the_page
+    "compare": [("compare", "RUN", "OTHER", "--out", "OUT")],
+    "check": [("check", "RUN", "--max-gap", "0.5", "--junit", "OUT/junit.xml")],
+}
+OTHER_WAYS = {
+    "swap": "its card, in test_a_card_of_swapped_rows",
+    "study push": "in test_a_study_that_is_pushed",
+    "view": "in test_the_pages_that_are_served",
+    "push datasets": "corpora of the package alone: a folder of one's own is refused",
+    "push metrics": "files of the package alone",
+    "audit": "keeps everything in its folder; what it says of trouble is in test_messages",
+    "plan": "says what an audit would do, and puts nothing out",
+    "build": "writes a folder of this machine: one made of own notes is refused where it would be pushed",
+    "train": "writes a model of this machine",
+    "list": "what the package holds",
+    "reproduce": "numbers that are published",
+    "cache": "sizes of the cache",
+    "lexicon export": "words that a model says, from prompts of the package",
+    "lexicon import": "writes into the cache",
+    "lexicon agreement": "two numbers",
+    "study new": "an example of the package",
+    "study check": "says what is wrong with tables of one's own",
+    "pull datasets": "fetches",
+    "pull metrics": "fetches",
+    "pull results": "fetches",
+}
+# What a way puts out on purpose, on this machine alone.
+ALLOWED = {
+    "compare": {"folder of the run", "user"},  # names the runs as they were given to it
+    "figures": {"text of a note"},  # words of a note that was explained: share leaves these figures out
+}
+
+
+def test_every_command_is_listed():
+    assert {*RUN_WAYS, *OTHER_WAYS} == set(commands())
+
+
+def test_every_place_is_planted(planted):
+    """The words are where they are said to be: in the run, its manifest and its notes, or planted by a test."""
+    run, place = planted
+    held = found({str(path): path.read_bytes() for path in place.rglob("*") if path.is_file()})
+    own = {"key in the environment", "path of a resolver", "stray file of a study"}
+    assert set(PLACES) - set(held) == own
+    known = set(Run.open(run.folder).manifest()["settings"]["chat"])
+    named = {"base_url", "own_address", "judge", "judge_base_url", "log", "model"}
+    plain = {name for name in known if not re.search(r"url|address|log$|model|judge$|path|folder|file|key", name)}
+    assert known == named | plain, "a new setting may name a place: plant it"
+
+
+@pytest.mark.parametrize("arguments", [one for ways in RUN_WAYS.values() for one in ways], ids=" ".join)
+def test_nothing_planted_comes_out_of_a_run(planted, told, tmp_path, arguments):
+    run, _ = planted
+    other = tmp_path / "other"
+    if "OTHER" in arguments:
+        import shutil
+
+        shutil.copytree(run.folder, other)
+    places = {"RUN": run.folder, "OTHER": other}
+    held = found(told(*(places.get(one, one) for one in arguments), said=arguments[0] == "check"))
+    assert not {place: names for place, names in held.items() if place not in ALLOWED.get(arguments[0], ())}
+
+
+def test_what_reaches_the_hub(planted, told, monkeypatch, tmp_path):
+    """Results with their card, a model's card, a comparison's Space: every byte that lies on the Hub then."""
+    run, _ = planted
+    with LocalHub() as hub:
+        hub.add_user("alice", token="hf_alice")
+        hub.add_repo("model", "alice/m", files={"README.md": b"# Mine\n"})
+        with online(monkeypatch, hub, home=tmp_path / "hf", token="hf_alice"):
+            asked = ("--findings-only", "--phenotype", "falls")
+            card = ("--model", "alice/m", "--audited", "tests.hub.own_runs:faller", "--commit")
+            told("share", run.folder, "--results", "alice/a", *asked, *card, said=True)
+            told("push", "comparison", "alice/space", "alice/a", said=True)
+            held = {
+                f"{kind}/{name}/{path}": content
+                for kind, name in hub.repositories
+                for path, content in hub.files(kind, name).items()
+            }
+    assert {name.split("/")[2] for name in held} >= {"a", "m"}
+    assert not found(held)
+
+
+def test_the_files_of_a_run_that_are_shown_to_others(planted):
+    run, _ = planted
+    shown = {name: (run.folder / name).read_bytes() for name in ("findings.csv", "results.json", "report.html")}
+    shown |= {path.name: path.read_bytes() for path in (run.folder / "figures").iterdir()}
+    assert set(found(shown)) == {"text of a note"}  # the user's own page shows the user's own notes
+    explained = [name for name in shown if name == "report.html" or "explained" in name]
+    assert not found({name: content for name, content in shown.items() if name not in explained})
+
+
+def test_the_pages_that_are_served(planted):
+    run, _ = planted
+    with RunsServer(run.folder.parent) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            with urllib.request.urlopen(server.address, timeout=30) as answer:
+                held = found({"index.html": answer.read()})
+        finally:
+            server.shutdown()
+            thread.join()
+    assert set(held) <= {"folder of the run", "text of a note", "user"}  # asked of 127.0.0.1, by whoever began it
+
+
+def test_a_card_of_swapped_rows(tmp_path):
+    """The folder may be uploaded as it is: card, settings and counts name no place of this machine."""
+    from swapbias.swapping import Job, swap_files
+    from swapbias.swapping.files import _resolver_name
+
+    place = tmp_path / PLACES["folder of the notes"]
+    resolver = place / PLACES["path of a resolver"] / "model"
+    resolver.mkdir(parents=True)
+    (place / "rows.csv").write_text("text\nHis wife is well.\n")
+    with pytest.MonkeyPatch.context() as patch:  # its name is what is looked at, not what it resolves
+        patch.setattr("swapbias.swapping.files._resolver_name", lambda given: _resolver_name(str(resolver)))
+        swap_files(Job(str(place / "rows.csv")), tmp_path / "out")
+    made = {path.name: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert b"resolver model (" in made["README.md"]
+    assert not found(made)
+
+
+def test_a_study_that_is_pushed(told, tmp_path):
+    from swapbias.studies import new_study, own_corpus, study_files
+
+    folder = tmp_path / PLACES["user"] / "mine"
+    new_study(folder)
+    (folder / f"{PLACES['stray file of a study']}.csv").write_text(PLACES["stray file of a study"])
+    files = study_files(folder)
+    assert not found(dict(files))
+    assert not found({"study": repr(own_corpus(files)).encode()})
+
+
+@pytest.mark.parametrize("debug", [[], ["--debug"]], ids=["plain", "debug"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"1,{PLACES['text of a note']} was here\n2,b\n",
+        f"text,label\n{PLACES['text of a note']},maybe {PLACES['text of a note']}\n",
+        f'text,label\n"{PLACES["text of a note"]},1\nb,0\n',
+        f"text,label,gender\n{PLACES['text of a note']},1,{PLACES['text of a note']} {PLACES['text of a note']}\n",
+        f"text,label\n{PLACES['text of a note']},1,2,3\n",
+    ],
+)
+def test_messages(told, tmp_path, content, debug):
+    notes = tmp_path / "notes.csv"
+    notes.write_text(content)
+    for arguments in (
+        ("audit", "--study", "phenotype_fairness", "--data", notes, "--classifier", "tests.hub.own_runs:faller"),
+        ("swap", notes, "--out", "OUT"),
+    ):
+        said = told(*arguments, *debug, said=True)["said"]
+        assert not found({"said": said}), said.decode()

@@ -1,0 +1,93 @@
+"""Models that say of themselves what is not so: each is refused in a sentence, none is scored as if nothing were."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from swapbias import load_scorer
+from swapbias.studies import Prompt
+from tests import tiny
+
+OTHERS = dict.fromkeys(("prompt_id", "pair_id", "group", "construct", "condition", "label", "template"), "x")
+
+
+def prompt(text):
+    return Prompt(text=text, candidates="gendered_stigma/rq1/female", experiment="x", **OTHERS)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
+    tiny.save("bert", folder)
+    return folder
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    return shutil.copytree(saved, tmp_path / "model")
+
+
+def edited(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_a_vocabulary_smaller_than_its_tokenizer(folder):
+    from transformers import AutoModelForMaskedLM
+
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    model.resize_token_embeddings(40)
+    model.save_pretrained(folder)
+    with pytest.raises(ValueError, match=r"embeddings of 40 tokens and its tokenizer knows \d+: they do not belong"):
+        load_scorer(str(folder))
+
+
+def test_a_lost_mask_token(folder):
+    edited(folder / "tokenizer_config.json", mask_token=None, added_tokens_decoder={})
+    edited(folder / "tokenizer.json", added_tokens=[])
+    with pytest.raises(ValueError, match="has no mask token"):
+        load_scorer(str(folder))
+
+
+def test_layers_that_are_not_there(folder):
+    edited(folder / "config.json", num_hidden_layers=9)
+    with pytest.raises(ValueError, match=r"has no weights for bert\.encoder\.layer"):
+        load_scorer(str(folder))
+
+
+def test_positions_that_the_weights_do_not_have(folder):
+    edited(folder / "config.json", max_position_embeddings=8)
+    with pytest.raises(ValueError, match="cannot be loaded"):
+        load_scorer(str(folder))
+
+
+def test_a_tokenizer_that_promises_more_positions_than_there_are(folder):
+    asked = [prompt("<mask> has depression."), prompt("<mask> has depression" + " and anxiety" * 100 + ".")]
+    honest = [one.score for one in load_scorer(str(folder)).score(asked)]
+    edited(folder / "tokenizer_config.json", model_max_length=1_000_000)
+    np.testing.assert_equal([one.score for one in load_scorer(str(folder)).score(asked)], honest)
+
+
+@pytest.mark.parametrize(
+    "returns",
+    [
+        lambda texts: None,
+        lambda texts: 3,
+        lambda texts: [0.5],
+        lambda texts: [[0.5]] * len(texts),
+        lambda texts: [[[0.5, 0.5]]] * len(texts),
+        lambda texts: [0.5] * (len(texts) + 1),
+        lambda texts: ["a"] * len(texts),
+        lambda texts: [1.5] * len(texts),
+        lambda texts: [10**400] * len(texts),
+        lambda texts: {},
+        lambda texts: (0.5 for _ in texts),
+        lambda texts: [1j] * len(texts),
+        lambda: None,
+    ],
+)
+def test_callables_of_wrong_shapes(returns):
+    scorer = load_scorer(returns, name="planted")
+    with pytest.raises(ValueError, match=r"^planted (returned|raised) .*\.$"):
+        scorer.score([prompt("a"), prompt("b")])
