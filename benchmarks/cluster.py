@@ -4,13 +4,15 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ KILLS = 100
 KINDS = ("worker", "node", "driver")
 STUDY = "occupation_sentiment:sentences"
 MODEL = "benchmarks.cluster:slow"
+MODELS, PROMPTS = 12, 102  # of an audit of several: tiny ones, one of them broken, and prompts of each
 ROWS = 10_000_000  # of the swap whose memory is told
 STORE = 80 << 20
 _LOADED = ["pandas", "scipy.stats", "ray", "swapbias.audit.audit", "swapbias.audit.conclusion"]
@@ -56,25 +59,41 @@ def _nodes(count: int) -> Iterator[Any]:
 # --- killed ----------------------------------------------------------------------------------------------
 
 
-def _soak(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
-    """One row a count: what, how many, what is wanted, whether it is met. ``repeat`` means nothing."""
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is killed.
+
+    Attributes:
+        audit: begins it in a folder or goes on with it; given an address by workers of that cluster.
+        done: how much of it is on disk.
+        whole: whether nothing is left to do.
+        loaded: modules that a driver begins with.
+    """
+
+    audit: Callable[[str, str], None]
+    done: Callable[[Path], int]
+    whole: Callable[[Path], bool]
+    loaded: Sequence[str]
+
+
+def _soak(job: _Job, scale: Scale) -> list[tuple[str, ...]]:
+    """One row a count: what, how many, what is wanted, whether it is met."""
     draw, kills, runs = random.Random(20_261_122), Counter[str](), 0
     lost = doubled = differing = 0
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(_LOADED)
+    processes.set_forkserver_preload(list(job.loaded))
     with _nodes(2) as cluster, tempfile.TemporaryDirectory() as place:
-        _audit(str(Path(place) / "whole"), "")
-        whole = _results(Path(place) / "whole")
+        folder = Path(place) / "run"  # of all, since a comparison names the places of its runs
+        job.audit(str(folder), "")
+        whole, expected = _results(folder), _ids(folder)
         while kills.total() < scaled(KILLS, scale):
-            folder = Path(place) / f"run{runs}"
-            while not _lived(processes, cluster, folder, draw, kills, scaled(KILLS, scale)):
+            shutil.rmtree(folder)
+            while not _lived(job, processes, cluster, folder, draw, kills, scaled(KILLS, scale)):
                 pass
             runs += 1
-            found = _results(folder)
-            differing += sum(found[name] != whole[name] for name in whole)
-            rows = Counter(_ids(folder))
-            lost += len(set(_ids(Path(place) / "whole")) - set(rows))
-            doubled += sum(count - 1 for count in rows.values())
+            found, rows = _results(folder), _ids(folder)
+            differing += sum(found.get(name) != whole[name] for name in whole) + len(set(found) - set(whole))
+            lost, doubled = lost + (expected - rows).total(), doubled + (rows - expected).total()
             sys.stderr.write(
                 f"{kills.total()} kills, {runs} runs, {lost} lost, {doubled} doubled, {differing} differ\n"
             )
@@ -95,15 +114,17 @@ def _soak(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     ]
 
 
-def _lived(processes: Any, cluster: Any, folder: Path, draw: random.Random, kills: Counter[str], most: int) -> bool:
+def _lived(
+    job: _Job, processes: Any, cluster: Any, folder: Path, draw: random.Random, kills: Counter[str], most: int
+) -> bool:
     """One life of a driver, with kills around it; whether the run is finished."""
-    life = processes.Process(target=_audit, args=(str(folder), cluster.address))
+    life = processes.Process(target=job.audit, args=(str(folder), cluster.address))
     life.start()
     while life.is_alive():
         # Some kills wait for a part to be written, some do not.
-        due = _parts(folder) + draw.choice((0, 1, 2))
+        due = job.done(folder) + draw.choice((0, 1, 2))
         until = time.monotonic() + draw.uniform(0.5, 30.0)
-        while life.is_alive() and time.monotonic() < until and _parts(folder) < due:
+        while life.is_alive() and time.monotonic() < until and job.done(folder) < due:
             time.sleep(0.01)
         time.sleep(draw.uniform(0, 1.0))
         if kills.total() >= most or not life.is_alive():
@@ -125,7 +146,7 @@ def _lived(processes: Any, cluster: Any, folder: Path, draw: random.Random, kill
             kills[kind] += 1
     if life.exitcode:
         raise ValueError(f"A driver ended with {life.exitcode} by itself.")
-    return True
+    return job.whole(folder)
 
 
 def _audit(folder: str, address: str) -> None:
@@ -146,6 +167,36 @@ def _parts(folder: Path) -> int:
     return len(list((folder / "items").glob(".*.parts/*.parquet")))
 
 
+def _audit_models(folder: str, address: str) -> None:
+    """As ``_audit``, of several models: tiny ones beside the folder, and one that cannot be loaded."""
+    from benchmarks.models import STUDY as CONFIG, save_models
+    from swapbias.audit import Settings, audit_several, is_several, resume_several
+    from swapbias.workers import LOCAL, Engine
+
+    quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+    quiet["engine"] = Engine(name="ray", address=address, workers=2) if address else LOCAL
+    out, models = Path(folder), Path(folder).parent / "models"
+    if not models.exists():
+        save_models(models, MODELS)
+        (models / "model-0000/model.safetensors").write_bytes(b"broken")
+    if is_several(out):
+        resume_several(out, **quiet, trust=True)
+        return
+    audit_several(
+        [str(one) for one in sorted(models.iterdir())], Settings(studies=(CONFIG,), limit=PROMPTS), out, **quiet
+    )
+
+
+def _finished(folder: Path) -> int:
+    """Models whose results are there."""
+    return len(list(folder.glob("model-*/results.json")))
+
+
+def _failed_alone(folder: Path) -> bool:
+    """Whether nothing failed but the broken model; one whose workers were killed too often is tried again."""
+    return [Path(one).name for one in json.loads((folder / "failed.json").read_text())] == ["model-0000"]
+
+
 def _workers() -> Iterator[int]:
     """Processes that are workers: Ray names them after the class."""
     for place in Path("/proc").glob("[0-9]*/cmdline"):
@@ -157,16 +208,22 @@ def _workers() -> Iterator[int]:
 
 
 def _results(folder: Path) -> dict[str, bytes]:
-    files = [folder / "results.json", folder / "findings.csv", *sorted((folder / "items").iterdir())]
-    return {path.name: path.read_bytes() for path in files}
+    """Files of results by name: of a run, or of each of several and of their comparison."""
+    names = ("results.json", "findings.csv", "items/*.parquet")
+    files = [path for where in ("", "model-*/") for name in names for path in folder.glob(where + name)]
+    files += [path for path in (folder / "comparison").rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def _ids(folder: Path) -> list[str]:
+def _ids(folder: Path) -> Counter[str]:
+    """How often each row is there: by run, experiment and prompt."""
     import pyarrow.parquet as pq
 
-    (path,) = (folder / "items").glob("*.parquet")
-    table = pq.read_table(path, columns=["experiment", "prompt_id"])
-    return [f"{one['experiment']} {one['prompt_id']}" for one in table.to_pylist()]
+    found = Counter[str]()
+    for path in (*folder.glob("items/*.parquet"), *folder.glob("model-*/items/*.parquet")):
+        rows = pq.read_table(path, columns=["experiment", "prompt_id"]).to_pylist()
+        found.update(f"{path.relative_to(folder)} {one['experiment']} {one['prompt_id']}" for one in rows)
+    return found
 
 
 # --- two nodes against one -------------------------------------------------------------------------------
@@ -252,10 +309,18 @@ if __name__ == "__main__":
     sys.stdout.write(json.dumps(_driver(*sys.argv[1:4], int(sys.argv[4]))) + "\n")
 
 
+_ONE = _Job(_audit, _parts, lambda folder: True, _LOADED)
+_SEVERAL = _Job(_audit_models, _finished, _failed_alone, [*_LOADED, "torch", "transformers"])
+_COUNTS = ("what", "count", "wanted", "met")
+
 SERIES = (
     Series(
-        "cluster-soak", "A run of two nodes, killed and resumed", ("what", "count", "wanted", "met"), _soak,
+        "cluster-soak", "A run of two nodes, killed and resumed", _COUNTS, lambda scale, repeat: _soak(_ONE, scale),
         timed=False,
+    ),
+    Series(
+        "cluster-models", f"{MODELS} models spread over two nodes, killed and resumed", _COUNTS,
+        lambda scale, repeat: _soak(_SEVERAL, scale), timed=False,
     ),
     Series(
         "cluster-rows", f"{ROWS:,} rows swapped by nodes of one thread",

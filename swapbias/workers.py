@@ -31,6 +31,7 @@ Worker = Callable[[Part, Callable[[float], None]], Done]  # told how much more i
 Crew = Callable[[Iterable[Part]], Iterator[tuple[Part, Done]]]
 
 MOST_DEATHS = 12  # of workers on one part, which is then taken for the cause
+MOST_TRIES = 4  # of a part that fails alone: how many workers it may end
 AHEAD = 2  # parts that a worker is given at once, so that it need not wait for the next
 PATIENCE = 10.0  # seconds before a part that takes much longer than the others is given to an idle worker too
 _SLOW = 3  # times the longest so far
@@ -102,6 +103,7 @@ def crew(
     *,
     own: Callable[[], Worker],
     cores: int | None = None,
+    alone: bool = False,
     say: Callable[[str], None] = lambda sentence: None,
     advance: Callable[[Part, float], None] = lambda part, more: None,
 ) -> Iterator[Crew]:
@@ -115,6 +117,8 @@ def crew(
         spec: all that it needs, as JSON holds it: names and places, never a model or rows.
         own: makes the worker of this process.
         cores: of each worker of a cluster; None: a whole machine's.
+        alone: of a cluster, each part is a job of its own: one worker has it at a time, and nothing else. A part that
+            ended ``MOST_TRIES`` workers comes back with their number as ``ended``, and the others go on.
         say: told when no worker is there.
         advance: told how many more rows of a part are done: as they are in this process, all at once elsewhere.
 
@@ -142,7 +146,7 @@ def crew(
             if (first := next(far, None)) is not None:
                 if not hands:
                     ray = open_.enter_context(_cluster(engine))
-                    hands.append(_Hands(ray, engine, maker, spec, cores, say))
+                    hands.append(_Hands(ray, engine, maker, spec, cores, say, alone))
                     open_.callback(hands[0].dismiss)
                 for part, done in hands[0].do(chain([first], far)):
                     advance(part, part["rows"])
@@ -217,9 +221,14 @@ def _hushed() -> Iterator[None]:
 class Hand:
     """In a worker's process: makes the worker at the first part, and turns what it raises into its sentence."""
 
-    def __init__(self, maker: str, spec: Mapping[str, Any], threads: int) -> None:
-        """Nothing is loaded yet: whatever fails is to be told as an error of a part."""
+    def __init__(self, maker: str, spec: Mapping[str, Any], threads: int, place: str) -> None:
+        """Nothing is loaded yet: whatever fails is to be told as an error of a part.
+
+        ``place`` is the folder that relative paths begin at, where this machine has it.
+        """
         self._made: Worker | None = None
+        if os.path.isdir(place):
+            os.chdir(place)
         self._how = maker, spec
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             os.environ[name] = str(threads)
@@ -290,6 +299,7 @@ class _Hands:
     spec: Mapping[str, Any]
     cores: int | None
     say: Callable[[str], None]
+    alone: bool = False
     given: dict[Any, _Given] = field(default_factory=dict)  # by the reference that Ray will have its end in
     coming: dict[Any, Any] = field(default_factory=dict)  # workers that are being started, likewise
     free: deque[Any] = field(default_factory=deque)  # a worker once for each part that it can take
@@ -325,7 +335,7 @@ class _Hands:
 
     def _hire(self) -> None:
         made = self.ray.remote(Hand).options(**self.how)
-        worker = made.remote(self.maker, dict(self.spec), self.how["num_cpus"])
+        worker = made.remote(self.maker, dict(self.spec), self.how["num_cpus"], str(Path.cwd()))
         self.coming[worker.ready.remote()] = worker
 
     def do(self, parts: Iterable[Part]) -> Iterator[tuple[Part, Done]]:
@@ -371,12 +381,14 @@ class _Hands:
 
     def _help(self, open_: Mapping[str, Part]) -> None:
         """With nothing else to do, workers take over what hangs: its machine may be gone without a word."""
+        if self.alone:
+            return
         late = time.monotonic() - max(PATIENCE, _SLOW * self.longest)
         for given in list(self.given.values()):
             if not self.free:
                 return
             slow = not given.twice and given.since < late and given.part["name"] in open_
-            if slow and not given.part.get("once") and any(one is not given.worker for one in self.free):
+            if slow and any(one is not given.worker for one in self.free):
                 while self.free[0] is given.worker:
                     self.free.rotate()
                 given.twice = True
@@ -387,19 +399,25 @@ class _Hands:
         try:
             done: Done = self.ray.get(end)
         except self.ray.exceptions.RayError:
-            name = given.part["name"]
-            if name in open_ and not any(one.part["name"] == name for one in self.given.values()):
-                again.append(given.part)
-            self.deaths[name] = self.deaths.get(name, 0) + 1
-            if self.deaths[name] > MOST_DEATHS:
-                raise ValueError(
-                    f"{self.deaths[name]} workers ended on part {name}, most likely for want of memory. What is done "
-                    "is kept: go on with fewer --workers, or on larger machines."
-                ) from None
             self._lose(given.worker)
-            return None
+            return self._died(given.part, again, open_)
         self.free.append(given.worker)
         return done
+
+    def _died(self, part: Part, again: deque[Part], open_: Mapping[str, Part]) -> Done | None:
+        """The part of a worker that died goes to another one, some times."""
+        name = part["name"]
+        self.deaths[name] = ended = self.deaths.get(name, 0) + 1
+        if self.alone and ended >= MOST_TRIES:
+            return {"done": {"ended": ended}}
+        if ended > MOST_DEATHS:
+            raise ValueError(
+                f"{ended} workers ended on part {name}, most likely for want of memory. What is done is kept: go on "
+                "with fewer --workers, or on larger machines."
+            ) from None
+        if name in open_ and not any(one.part["name"] == name for one in self.given.values()):
+            again.append(part)
+        return None
 
     def _lose(self, worker: Any) -> None:
         """Replace a worker that died, once."""
@@ -425,7 +443,7 @@ class _Hands:
                 f"The worker on {machine} has {name} {found or 'not installed'}, and this process "
                 f"{self.known[name]}: parts would differ. Install the same on every machine."
             )
-        self.free.extend([worker] * AHEAD)
+        self.free.extend([worker] * (1 if self.alone else AHEAD))
 
     def _tell(self) -> None:
         if self.free or self.given:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from swapbias import workers
+from swapbias.audit import audit_several, resume_several
 from swapbias.audit.audit import resume, start
 from swapbias.audit.plan import Settings
 from swapbias.errors import MissingExtraError, UsageError
@@ -186,6 +187,79 @@ def test_what_a_worker_cannot_do_is_said_as_one_process_says_it(cluster, tmp_pat
     with pytest.raises(OSError, match="Input/output error") as failed:
         list(squares(tmp_path, Engine(name="ray", workers=1), 2, maker="broken", spec={"file": "/x/model"}))
     assert failed.value.filename == "/x/model"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A folder with two tiny models, and the audit by one process of these, a broken one and one that may die."""
+    place = tmp_path_factory.mktemp("models")
+    names = ["negative positive", "positive negative"]
+    for name, labels in zip("ab", names, strict=True):
+        tiny.save_classifier(place / name, labels.split())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        yield place, told_by(audit_several(MODELS, Settings(studies=SHORT), place / "all", **QUIET))
+
+
+MODELS, SHORT = ["a", f"{HERE}:failing", f"{HERE}:mortal", "b"], ("occupation_sentiment:control",)
+
+
+def told_by(done):
+    """Who failed why, and the bytes of comparison and results. The folder is gone: a comparison names its place."""
+    files = [path for path in (done.folder / "comparison").rglob("*") if path.is_file()]
+    files += [run.folder / name for run in done.runs.values() for name in ("results.json", "findings.csv")]
+    found = {str(path.relative_to(done.folder)): path.read_bytes() for path in files}
+    assert len(found) > 8
+    shutil.rmtree(done.folder)
+    return done.failed, found
+
+
+@needs_ray
+def test_models_spread_over_workers_are_those_of_one_process_to_the_byte(cluster, models, monkeypatch):
+    place, whole = models
+    monkeypatch.chdir(place)  # models are named by paths that begin here
+    (place / "deaths").write_text("1")
+    told, bars = [], []
+    shown = {"say": told.append, "bar": lambda title, total: bars.append((title, total)) or bars.append}
+    done = audit_several(MODELS, Settings(studies=SHORT), place / "all", engine=RAY, **shown)
+    assert (place / "deaths").read_text() == "0"  # the worker is dead, and another one went on
+    assert list(done.failed) == [f"{HERE}:failing"]
+    assert told_by(done) == whole
+    assert bars == [("models", 4), 0, 1, 1, 1, 1]
+    assert sum(sentence.startswith("Model ") for sentence in told) == 4
+    assert f"{HERE}:failing failed: {done.failed[f'{HERE}:failing']}" in told
+
+
+@needs_ray
+def test_a_model_that_ends_every_worker_fails_alone_and_can_be_resumed(cluster, models, monkeypatch):
+    place, whole = models
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(workers, "MOST_TRIES", 2)
+    (place / "deaths").write_text("2")
+    done = audit_several(MODELS, Settings(studies=SHORT), place / "all", engine=RAY, **QUIET)
+    assert list(done.runs) == ["a", "b"]
+    assert done.failed[f"{HERE}:mortal"].startswith("2 workers ended on it, most likely for want of memory.")
+    assert told_by(resume_several(place / "all", trust=True, **QUIET)) == whole
+
+
+@needs_ray
+def test_models_that_a_stopped_command_left_are_finished_by_another_engine(cluster, models, monkeypatch):
+    place, whole = models
+    monkeypatch.chdir(place)
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(sentence):
+        if sentence.startswith("Model 2"):
+            raise StoppedError
+
+    for first, then in [(LOCAL, RAY), (RAY, LOCAL)]:
+        with pytest.raises(StoppedError):
+            audit_several(
+                MODELS, Settings(studies=SHORT), place / "all", **{**QUIET, "say": stop}, engine=first
+            )  # fmt: skip
+        assert told_by(resume_several(place / "all", trust=True, **QUIET, engine=then)) == whole
 
 
 DRIVER = """

@@ -2,6 +2,8 @@
 
 import errno
 import gc
+import platform
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -13,18 +15,19 @@ from swapbias.audit.compare import Compared, compare_runs, read_run, write_compa
 from swapbias.audit.plan import Settings, access_of, with_access
 from swapbias.audit.run import MANIFEST, STUDIES, Run
 from swapbias.errors import UsageError
-from swapbias.files import parse_json
+from swapbias.files import LOCK, file_sha256, locked, parse_json
 from swapbias.privacy import is_credentialed, told, writing
-from swapbias.scorers import Bar, Progress, Say, short_name
+from swapbias.scorers import Bar, Progress, Say, kind_of, short_name
 from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import open_study, own_studies
-from swapbias.workers import LOCAL, Engine
+from swapbias.workers import LOCAL, Done, Engine, Part, Worker, crew
 
 MODELS = "models.json"  # names the models and their folders, with the settings of all
 FAILED = "failed.json"  # why, by model, of those that failed last
 COMPARISON = "comparison"
 _BARS = 10  # models whose studies have bars of their own; of more there is one bar over all models
 _WEIGHTS = (".safetensors", ".bin", ".joblib", ".skops", ".pt")
+_LEASE = 120.0  # seconds that a file server may keep the lock of a process whose machine is gone
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # what no other model would fare better with
 
 
@@ -98,6 +101,9 @@ def audit_several(
 
     The largest is audited first, where sizes are known: what does not fit a machine is known early. Each is loaded
     once and let go before the next. A model that cannot be audited is named and does not stop the others.
+
+    Workers of a cluster audit a model each at a time. Where a chat model is asked too, models are audited one after
+    the other, and workers have parts of each.
 
     Args:
         models: two or more, as ``Settings.model`` names one, each once; by model the name of its run, where there are
@@ -188,14 +194,15 @@ def audit_one(
     Raises:
         OSError: the disk is full or cannot be written: no other model would fare better.
     """
-    place = Path(folder)
+    place, say = Path(folder), say or (lambda sentence: None)
     how: dict[str, Any] = {
-        "say": say or (lambda sentence: None),
+        "say": say,
         "bar": bar or _no_bar,
         "cache": cache,
         "engine": engine,
     }
     try:
+        _wait_for(place, say)
         if (place / MANIFEST).is_file():
             if not _finished(place):
                 resume(place, **how, trust=trust, allow_pickle=allow_pickle, access=access)
@@ -215,6 +222,51 @@ def audit_one(
     finally:
         gc.collect()  # models hold themselves in circles, and the next one needs the room
     return ""
+
+
+def _wait_for(place: Path, say: Say) -> None:
+    """Wait for whoever works on a run: a worker or command that died may seem to for a while."""
+    until, told_so = time.monotonic() + _LEASE, False
+    while (place / LOCK).exists() and time.monotonic() < until:
+        try:
+            with locked(place):
+                return
+        except UsageError:
+            if not told_so:
+                say(f"{place} is being worked on by another process: waiting up to {_LEASE:.0f} s for it to end.")
+            told_so = True
+            time.sleep(0.5)
+
+
+WORKER = "swapbias.audit.several:model_auditor"
+
+
+def model_auditor(spec: Mapping[str, Any]) -> Worker:
+    """The worker of an audit of several models on a machine of a cluster: a part is a model.
+
+    Args:
+        spec: ``folder`` (on a file system that all machines share), the sha256 of its list of ``models``, and
+            ``cache``, ``trust`` and ``allow_pickle`` as of ``audit_one``.
+
+    Raises:
+        UsageError: this machine does not see the folder as the one that began it does.
+    """
+    folder = Path(spec["folder"])
+    if not is_several(folder) or file_sha256(folder / MODELS) != spec["models"]:
+        raise UsageError(
+            f"The worker on {platform.node()} does not see the audit in {folder}. Choose an --out on a file system "
+            "that all machines share."
+        )
+    settings = _read(folder)[1]
+    allowed: dict[str, Any] = {name: bool(spec[name]) for name in ("cache", "trust", "allow_pickle")}
+
+    def audit(part: Part, advance: Progress) -> dict[str, Any]:
+        said: list[str] = []
+        why = audit_one(part["model"], settings, str(folder / part["name"]), **allowed, say=said.append)
+        known = told_model(part["model"])
+        return {"why": why, "said": [sentence for sentence in said if sentence != known]}
+
+    return audit
 
 
 def handed_out(folder: Path) -> Iterator[tuple[str, str]]:
@@ -274,31 +326,81 @@ def _work(
     access: Mapping[str, Any],
     engine: Engine,
 ) -> Several:
-    models, settings, _ = _read(folder)
-    failed: dict[str, str] = {}
-    with _alone(folder, Settings.from_manifest(settings)):
+    models, saved, _ = _read(folder)
+    settings = Settings.from_manifest(saved)
+    # A chat model has one limit and one log of answers, which all would share: of each run, parts are spread alone.
+    where = LOCAL if kind_of("chat").given(settings) else engine
+    allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle}
+    with _alone(folder, settings):
         _open_studies(folder)
         todo = list(handed_out(folder))
-        overall = bar("models", len(models)) if len(models) > _BARS else None
-        if overall:
-            overall(len(models) - len(todo))
-        for number, (model, place) in enumerate(todo, start=len(models) - len(todo) + 1):
-            place_in = f"model {number:,} of {len(models):,}"
-            say(f"{place_in[0].upper()}{place_in[1:]}: {short_name(model)}.")
-            shown: dict[str, Any] = {"say": _without(told_model(model), say), "bar": _titled(place_in, bar)}
-            if overall:
-                shown["bar"] = _no_bar
-            allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle, "access": access}
-            allowed["engine"] = engine
-            if why := audit_one(model, settings, place, **allowed, **shown):
-                failed[model] = why
-                say(f"{short_name(model)} failed: {why}")
-            if overall:
-                overall(1)
+        shown = _Shown(say, bar, len(models), len(models) - len(todo), many=len(models) > _BARS or not where.local)
+        if not where.local and is_credentialed(folder):
+            say(f"These notes are credentialed: {folder} must not be published, shared or sent anywhere.")
+            if where.address:
+                say(f"The machines of the cluster at {where.address} read them: they must be yours.")
+
+        def here(part: Part, advance: Progress) -> Done:
+            more = {"access": access, "engine": engine, **shown.begins(part["model"])}
+            return {"why": audit_one(part["model"], saved, str(folder / part["name"]), **allowed, **more)}
+
+        spec = {"folder": str(folder.resolve()), "models": file_sha256(folder / MODELS), **allowed}
+        parts: Iterator[Part] = ({"name": Path(place).name, "model": model, "rows": 1} for model, place in todo)
+        failed: dict[str, str] = {}
+        with crew(where, WORKER, spec, own=lambda: here, alone=True, say=say) as hands:
+            for part, done in hands(parts):
+                if why := _why(done):
+                    failed[part["model"]] = why
+                shown.ends(part["model"], why, None if where.local else done.get("said", ()))
+        failed = {model: failed[model] for model in models if model in failed}
         runs = {model: Run(folder / name) for model, name in models.items() if model not in failed}
         _keep_failed(folder, failed)
         compared = _compare(folder, list(runs.values()), say) if len(runs) > 1 else None
     return Several(folder, runs, failed, compared)
+
+
+class _Shown:
+    """What is said of models as they are audited, and of many one bar over all."""
+
+    def __init__(self, say: Say, bar: Bar, total: int, number: int, *, many: bool) -> None:
+        """Of so many in all, of which a number is done."""
+        self.say, self.bar, self.total, self.number = say, bar, total, number
+        self.overall = bar("models", total) if many else None
+        if self.overall:
+            self.overall(number)
+
+    def _next(self) -> str:
+        self.number += 1
+        return f"odel {self.number:,} of {self.total:,}"
+
+    def begins(self, model: str) -> dict[str, Any]:
+        """Before a model is audited here: what ``audit_one`` is to say and show with."""
+        place = self._next()
+        self.say(f"M{place}: {short_name(model)}.")
+        bar = _no_bar if self.overall else _titled(f"m{place}", self.bar)
+        return {"say": _without(told_model(model), self.say), "bar": bar}
+
+    def ends(self, model: str, why: str, said: Sequence[str] | None) -> None:
+        """After it; ``said`` is what a worker would have said of it."""
+        name = short_name(model)
+        if said is not None:
+            self.say(f"M{self._next()}: {name}.")
+        for sentence in said or ():
+            self.say(f"{name}: {sentence}")
+        if why:
+            self.say(f"{name} failed: {why}")
+        if self.overall:
+            self.overall(1)
+
+
+def _why(done: Done) -> str:
+    """Why a model failed; blank where it did not."""
+    if "ended" not in done:
+        return str(done["why"])
+    return (
+        f"{done['ended']} workers ended on it, most likely for want of memory. What is done is kept: go on with "
+        "--resume and fewer --workers, or on larger machines."
+    )
 
 
 def _no_bar(title: str, total: int) -> Progress:

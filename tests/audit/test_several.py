@@ -2,12 +2,15 @@
 
 import errno
 import json
+import shutil
 import weakref
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from swapbias import workers
 from swapbias.audit import (
     Run,
     Settings,
@@ -23,6 +26,9 @@ from swapbias.audit import (
 from swapbias.audit.plan import fingerprints, plan, told_part, told_skipped
 from swapbias.audit.run import REQUIRED
 from swapbias.errors import UsageError
+from swapbias.files import file_sha256, locked
+from swapbias.scorers.chat import ChatOptions
+from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import catalogue, open_study
 from tests import tiny
 
@@ -270,3 +276,64 @@ def test_kind_is_tested_before_cost():
         if "run it with --study " in one.reason:
             named = one.reason.partition("--study ")[2]
             assert one.experiment in {task.experiment.name for task in plan(Settings(studies=(named,)))[0]}
+
+
+def test_a_worker_audits_a_model_of_the_folder_that_it_was_told(tmp_path, quiet):
+    done = audit_several([ONE, BROKEN], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    place = done.runs[ONE].folder
+    expected = (place / "findings.csv").read_bytes()
+    shutil.rmtree(place)
+    spec = {
+        "folder": str(tmp_path / "all"), "models": file_sha256(tmp_path / "all" / several.MODELS),
+        "cache": False, "trust": True, "allow_pickle": False,
+    }  # fmt: skip
+    work = several.model_auditor(spec)
+    assert work({"name": place.name, "model": ONE, "rows": 1}, lambda more: None)["why"] == ""
+    assert (place / "findings.csv").read_bytes() == expected
+    with pytest.raises(UsageError, match=r"does not see the audit in .*all\. Choose an --out on a file system"):
+        several.model_auditor({**spec, "models": "0"})
+
+
+def test_a_run_whose_holder_is_ending_is_waited_for(tmp_path, quiet, monkeypatch):
+    settings, told = Settings(studies=STUDIES).saved(), []
+    place = tmp_path / "m"
+    place.mkdir()
+    with ExitStack() as held:
+        held.enter_context(locked(place))
+
+        def say(sentence):
+            told.append(sentence)
+            held.close()  # as when the machine of a dead worker is given up
+
+        assert audit_one(ONE, settings, str(place), trust=True, say=say) == ""
+    assert "waiting up to 120 s" in told[0]
+    monkeypatch.setattr(several, "_LEASE", 0.1)
+    with locked(place):
+        start_over = tmp_path / "n"
+        start_over.mkdir()
+        with locked(start_over):
+            assert "is being worked on by another process" in audit_one(ONE, settings, str(start_over), trust=True)
+
+
+@pytest.mark.parametrize("chat", [None, "some-model"])
+def test_models_are_spread_unless_a_chat_model_is_asked_too(tmp_path, quiet, monkeypatch, chat):
+    """A service's limit and log are one; of credentialed notes the folder is marked and the cluster is named."""
+    asked, told = [], []
+
+    def crew(engine, *given, own, **more):
+        asked.append(engine.name)
+        return workers.crew(workers.LOCAL, *given, own=own, **more)
+
+    monkeypatch.setattr(several, "crew", crew)
+    monkeypatch.setattr(several, "audit_one", lambda *given, **more: "no")
+    (tmp_path / "mimic").mkdir()
+    (tmp_path / "mimic/discharge.csv").write_text("note_id,subject_id,charttime,text\n")
+    notes = NoteOptions(data=str(tmp_path / "mimic"))
+    settings = Settings(studies=STUDIES, options=(notes, ChatOptions(model=chat)))
+    engine = workers.Engine(name="ray", address="head:1")
+    done = audit_several([ONE, OTHER], settings, tmp_path / "all", **{**quiet, "say": told.append}, engine=engine)
+    assert list(done.failed) == [ONE, OTHER]
+    assert asked == ["local" if chat else "ray"]
+    assert (tmp_path / "all/CREDENTIALED").exists()
+    assert (tmp_path / "all").stat().st_mode & 0o777 == 0o700
+    assert any("cluster at head:1 read them: they must be yours" in one for one in told) is (chat is None)
