@@ -74,7 +74,7 @@ def page() -> str:
 
 
 def _section(one: Steps) -> Iterator[str]:
-    yield from (f"## {one.title}", "", _TOLD[one.name], "", table.shown(one.columns, one.rows))
+    yield from (f"## {one.title}", "", _TOLD[one.name], "", table.markdown(one.columns, one.rows))
     yield f"{one.machine['date']}, Python {one.machine['python']}, {one.scale:.2g} of the full size.\n"
 
 

@@ -5,7 +5,6 @@ PhysioNet lets nobody share such text or what is derived from it with third part
 
 import csv
 import gzip
-import json
 import os
 import re
 import zlib
@@ -133,7 +132,7 @@ def columns_of(path: Path) -> list[str]:
     with suppress(OSError, EOFError, zlib.error, ValueError, csv.Error), opened(path, "rb") as handle:
         start = handle.readline(_HEADER).decode("utf-8-sig", errors="replace")
         if ".jsonl" in name or ".ndjson" in name:
-            row = json.loads(start)
+            row = parse_json(start)
             return list(row) if isinstance(row, dict) else []
         return next(csv.reader(start.splitlines(), delimiter="\t" if ".tsv" in name else ","), [])
     return []

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from swapbias.files import is_there
 from swapbias.scorers.kind import Column, Fit, Kind, Reading, Request
 from swapbias.scorers.scorer import VADER, Bar, LoadOptions, Say, Scorer, is_callable
 from swapbias.studies import Experiment, calibrated
@@ -155,7 +156,7 @@ class Causal(Kind):
 
 def is_trained_here(model: str) -> bool:
     """Whether a folder holds a model of ``swapbias train`` that transformers does not read (bow, bilstm)."""
-    if not (Path(model) / "training.json").is_file():
+    if not is_there(Path(model) / "training.json"):
         return False
     from swapbias.scorers.sentiment.models import is_sentiment_folder
 

@@ -245,6 +245,8 @@ def code_of(model: str) -> Code | None:
     from swapbias.scorers.sentiment.models import bow_file, folder_sha256, is_sentiment_folder
 
     place = Path(model) if is_there(model) else Path(model.partition("=")[2] or model)
+    if not is_there(place):  # also a name that is too long for any file
+        place = Path()
     if place.is_file() and is_pickle(place):
         return Code(place.name, True, vectors_sha256(place))
     if place.is_dir() and is_sentiment_folder(place) and is_pickle(bow_file(place)):

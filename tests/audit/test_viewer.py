@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from urllib.parse import quote
 
 import pytest
+import typer
 
 from swapbias.audit import RunsServer, Viewer
 from swapbias.errors import UsageError
@@ -206,11 +207,13 @@ def test_the_command_serves_and_opens_nothing_by_itself(monkeypatch, folder, cap
     opened = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     monkeypatch.setattr(RunsServer, "serve_forever", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
-    view(folder, port=0)
+    with pytest.raises(typer.Exit, match="130"):
+        view(folder, port=0)
     assert opened == []
-    view(folder, port=0, open_=True)
+    with pytest.raises(typer.Exit, match="130"):
+        view(folder, port=0, open_=True)
     assert opened[0].startswith("http://127.0.0.1:")
-    assert "Stopped." in capsys.readouterr().out
+    assert "Stopped: the runs in" in capsys.readouterr().err
 
 
 def test_runs_are_ticked_and_compared_in_a_browser(server, tmp_path):

@@ -3,10 +3,11 @@
 import shutil
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from swapbias.audit.audit import start
-from swapbias.audit.plan import Settings
+from swapbias.audit.plan import Settings, prompts_asked
 from swapbias.audit.run import Run
 from swapbias.scorers.notes.options import NoteOptions
 
@@ -43,6 +44,16 @@ def copy(run, folder):
 def edited(run, folder, **changes):
     run = copy(run, folder)
     run.write_manifest(run.manifest() | changes)
+    return run
+
+
+def limited(run, folder, limit):
+    """A run that read at most so many rows of a table."""
+    run = edited(run, folder, settings=run.manifest()["settings"] | {"limit": limit})
+    asked = {prompt_id for _, _, prompt_id in prompts_asked(run.manifest())}
+    for path in (folder / "items").glob("*.parquet"):
+        rows = pq.read_table(path)
+        pq.write_table(rows.filter(pc.is_in(rows["prompt_id"], pa.array(asked))), path)
     return run
 
 

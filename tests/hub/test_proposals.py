@@ -8,7 +8,7 @@ from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Change, Hub, Repo
 from swapbias.hub.proposals import COMMIT, PULL_REQUEST, TITLE
 from swapbias.hub.share import Wanted, share_run as share
-from tests.hub.own_runs import edited
+from tests.hub.own_runs import edited, limited
 from tests.hub.sharing_runs import EVAL, MODEL, propose, statuses
 
 pytestmark = pytest.mark.usefixtures("packed_once")
@@ -108,7 +108,7 @@ def test_results_of_others_in_the_file_stay(models, run):
 
 
 def test_a_part_of_the_prompts_is_not_proposed_beside_whole_audits(models, run, tmp_path):
-    part = edited(run, tmp_path / "part", settings=run.manifest()["settings"] | {"limit": 40})
+    part = limited(run, tmp_path / "part", 40)
     with pytest.raises(UsageError, match="only a part of the prompts"):
         propose(part)
     assert not [path for method, path, _ in models.log if method == "POST"]

@@ -13,7 +13,7 @@ from swapbias.hub.model_card import prompts_read
 from swapbias.hub.proposals import COMMIT, findings_of
 from swapbias.studies.catalogue import load_corpus
 from tests.hub.card_findings import without_section
-from tests.hub.own_runs import QUIET, edited
+from tests.hub.own_runs import QUIET, edited, limited
 from tests.hub.shared_runs import GAP
 from tests.hub.sharing_runs import COMMITS, EVAL, MODEL, README, own, propose, put, statuses
 
@@ -149,7 +149,7 @@ def test_own_notes_are_not_told_as_the_public_corpus(models, own_run):
 
 def test_a_part_of_the_prompts_is_not_listed_as_the_whole_data_set(models, run, tmp_path):
     commit = models.add_repo("dataset", "swapbias/occupation_sentiment", tags=[TAG])
-    own(edited(run, tmp_path / "part", settings=run.manifest()["settings"] | {"limit": 40}))
+    own(limited(run, tmp_path / "part", 40))
     assert EVAL not in models.files("model", "alice/m")
     assert "Read: at most 40 rows of each table" in models.files("model", "alice/m")["README.md"].decode()
     own(run)

@@ -7,7 +7,7 @@ from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Hub
 from swapbias.hub.results_card import BEGIN, END
 from swapbias.hub.share import Wanted, share_run as share
-from tests.hub.own_runs import edited
+from tests.hub.own_runs import edited, limited
 from tests.hub.shared_runs import GAP as STRANGERS, MANIFEST, results, written
 from tests.hub.sharing_runs import put, statuses
 
@@ -160,7 +160,7 @@ def test_nothing_is_written_to_a_repository_that_turns_out_to_be_public(hub, run
 def test_the_card_says_what_was_read_in_place_of_the_studies_prompts(hub, run, own_run, tmp_path):
     put(run)
     assert "the studies' own" in hub.files("dataset", "alice/audits")["README.md"].decode()
-    put(edited(run, tmp_path / "part", settings=run.manifest()["settings"] | {"limit": 40}), results="alice/part")
+    put(limited(run, tmp_path / "part", 40), results="alice/part")
     part = hub.files("dataset", "alice/part")["README.md"].decode()
     assert "occupation\\_sentiment&#58; at most 40 rows" in part or "occupation\\_sentiment: at most 40 rows" in part
     put(own_run, results="alice/own", findings_only=True, phenotypes=("falls",))

@@ -251,17 +251,17 @@ def test_the_pages_that_are_served(planted):
 def test_a_card_of_swapped_rows(tmp_path):
     """The folder may be uploaded as it is: card, settings and counts name no place of this machine."""
     from swapbias.swapping import Job, swap_files
-    from swapbias.swapping.files import _resolver_name
+    from swapbias.swapping.files import _resolver
 
     place = tmp_path / PLACES["folder of the notes"]
     resolver = place / PLACES["path of a resolver"] / "model"
     resolver.mkdir(parents=True)
     (place / "rows.csv").write_text("text\nHis wife is well.\n")
     with pytest.MonkeyPatch.context() as patch:  # its name is what is looked at, not what it resolves
-        patch.setattr("swapbias.swapping.files._resolver_name", lambda given: _resolver_name(str(resolver)))
+        patch.setattr("swapbias.swapping.files._resolver", lambda given: _resolver(str(resolver)))
         swap_files(Job(str(place / "rows.csv")), tmp_path / "out")
     made = {path.name: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert b"resolver model (" in made["README.md"]
+    assert b"resolver model)" in made["README.md"]
     assert not found(made)
 
 

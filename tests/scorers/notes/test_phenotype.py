@@ -193,7 +193,7 @@ def test_whether_a_network_converged_is_kept():
             "depression, original: 0 readable .* label negative",
         ),
         (notes()[:5], "2 readable training notes with label positive, expected 3 or more"),
-        ([{**notes()[0], "label": "maybe"}, *notes()], "label 'maybe', expected negative or positive"),
+        ([{**notes()[0], "label": "maybe"}, *notes()], "1 other label, expected negative or positive"),
         ([], "0 readable training notes"),
     ],
 )
