@@ -19,6 +19,14 @@ SIGNALS = [("SIGINT", 130), ("SIGTERM", 143)]
 TOY = "def fixed(texts): return [0.5] * len(texts)\n"
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Ctrl-C is heard: tests that run in the background of a shell are told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def raising(name, real, after=0):
     """What stands in for a function: after so many calls a signal comes."""
     calls = []
