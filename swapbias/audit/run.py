@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 
 from swapbias.errors import UsageError
 from swapbias.files import (
-    LOCK,
     SHA256,
     TEMPORARY,
     as_csv,
@@ -30,7 +29,7 @@ from swapbias.files import (
     write_checked,
     write_whole,
 )
-from swapbias.privacy import FILE as MARK
+from swapbias.privacy import is_left_over
 from swapbias.scorers import Progress, Say, Scorer
 from swapbias.studies import as_prompts, load_corpus, open_study, own_studies
 
@@ -228,10 +227,10 @@ class Run:
 
 
 def _is_left_over(path: Path) -> bool:
-    """What a process that was killed before its first whole file may leave: such a folder is as good as empty."""
+    """As ``is_left_over``, and the folder of items without any."""
     if path.is_dir():
-        return path.name == "items" and not any(path.iterdir())
-    return path.name in (LOCK, MARK) or (path.name.startswith(".") and path.name.endswith(TEMPORARY))
+        return path.name == ITEMS and not any(path.iterdir())
+    return is_left_over(path)
 
 
 class Parts:

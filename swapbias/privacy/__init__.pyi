@@ -3,6 +3,7 @@ from .credentialed import (
     NOTE as NOTE,
     for_owner_alone as for_owner_alone,
     is_credentialed as is_credentialed,
+    is_left_over as is_left_over,
     is_mimic_columns as is_mimic_columns,
     is_mimic_name as is_mimic_name,
     mark as mark,

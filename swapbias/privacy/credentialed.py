@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.files import locked, parse_json
+from swapbias.files import LOCK, TEMPORARY, locked, parse_json
 from swapbias.privacy.redact import own_data
 
 FILE = "CREDENTIALED"  # stands in every folder that holds such text or anything made from it
@@ -78,6 +78,11 @@ def writing(folder: Path, *, held: bool, then: str = "") -> Iterator[None]:
             if held:
                 mark(folder)
             yield
+
+
+def is_left_over(path: Path) -> bool:
+    """What a process that was killed before its first whole file may leave: such a folder is as good as empty."""
+    return path.name in (LOCK, FILE) or (path.name.startswith(".") and path.name.endswith(TEMPORARY))
 
 
 def is_credentialed(path: Path) -> bool:

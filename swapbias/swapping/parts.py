@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from swapbias.errors import UsageError
 from swapbias.files import (
     CHECKSUM,
-    LOCK,
     SHA256,
     TEMPORARY,
     checksum,
@@ -31,7 +30,7 @@ from swapbias.files import (
     temporary_for,
     write_whole,
 )
-from swapbias.privacy import FILE as MARK
+from swapbias.privacy import is_left_over
 
 MANIFEST = "swap.json"
 _COUNTS = b"swapbias"  # key of a part's own counts in its Parquet metadata
@@ -133,7 +132,7 @@ class SwapFolder:
             folder._check_same(settings)
             folder._sweep(say)
             return folder
-        if path.exists() and not all(map(_is_left_over, path.iterdir())):
+        if path.exists() and not all(map(is_left_over, path.iterdir())):
             raise UsageError(f"{path} is not empty. Choose another --out.")
         path.mkdir(parents=True, exist_ok=True)
         for left in path.glob(f".*{TEMPORARY}"):  # of a process that was killed before its first manifest
@@ -279,11 +278,6 @@ def _counts_of(path: Path) -> Totals | None:
         return Totals.read(json.loads((pq.read_metadata(path).metadata or {})[_COUNTS]))
     except (OSError, pa.ArrowInvalid, KeyError, ValueError, TypeError):
         return None
-
-
-def _is_left_over(path: Path) -> bool:
-    """What a process that was killed before its first whole file may leave: such a folder is as good as empty."""
-    return path.name in (LOCK, MARK) or path.name.endswith(TEMPORARY)
 
 
 def _leaves(schema: pa.Schema) -> list[str]:
