@@ -1,9 +1,9 @@
 """Whom a pronoun means in a clinical note: the patient, or somebody else who was named before it.
 
 A logistic model over words tells it: what stands beside the pronoun, what its subject does, who was named last and
-what that person did, and whom the pronouns before it meant. Its weights (``gender_lexicon/antecedent_weights.csv``) are
-fitted by ``scripts/fit_antecedents.py`` to the development notes of ``clinical_swaps``. All text is bytes, as it
-stands in the buffer, so that offsets need no translation.
+what that person did, and whom the pronouns before it meant. Its weights (``antecedent_weights.csv``) are fitted by
+``scripts/fit_antecedents.py`` to the development notes of ``clinical_swaps``. All text is bytes, as it stands in the
+buffer, so that offsets need no translation.
 """
 
 import re
@@ -192,7 +192,7 @@ def _shape(word: bytes) -> str:
 
 
 class _Verb(NamedTuple):
-    """The first full verb after a subject, and its tense with its first auxiliary: ``pastwas``, ``modal``, ``ing``."""
+    """The first full verb after a subject, and its tense with its auxiliary: ``pastwas``, ``modal``, ``ing``."""
 
     word: bytes
     tense: str
