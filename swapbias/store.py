@@ -121,6 +121,15 @@ class Store:
             except FileNotFoundError:
                 return None
 
+    def file(self, name: str) -> pa.NativeFile:
+        """An object of which parts are read.
+
+        Raises:
+            OSError: as ``read``, and where there is none.
+        """
+        with _told(f"{self.url}/{name}"):
+            return self._files.open_input_file(f"{self._root}/{name}")
+
     def names(self, under: str = "") -> list[str]:
         """Names of the objects in a folder of it, and in all below.
 

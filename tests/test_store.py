@@ -26,7 +26,7 @@ from swapbias.notes import Notes
 from swapbias.outcome import audit
 from swapbias.scorers.classifier import CallableScorer
 from swapbias.store import Store
-from swapbias.swapping import Swapper
+from swapbias.swapping import Job, Swapper, swap_files
 from swapbias.workers import LOCAL, Engine
 from tests import cluster_workers
 from tests.conftest import ROOT
@@ -94,7 +94,8 @@ class Objects(FileSystemHandler):
         after = next((most for name, most in self.failing.items() if path.endswith(name)), None)
         return pa.PythonFile(Put(self.objects, path, after), mode="w")
 
-    open_input_file = open_append_stream = create_dir = delete_dir_contents = None
+    open_input_file = open_input_stream
+    open_append_stream = create_dir = delete_dir_contents = None
     delete_root_dir_contents = move = copy_file = None
 
 
@@ -324,6 +325,62 @@ def test_a_call_in_python_writes_to_a_store_and_goes_on_there(store, objects, wh
     assert not folder.exists()
 
 
+# --- swapped files -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """A table of texts, and the folder that it is swapped into, in more than eight parts."""
+    place = tmp_path_factory.mktemp("rows")
+    source = place / "rows.csv"
+    source.write_text("\n".join(["text", *(f"He saw his wife {number} times." for number in range(200))]))
+    swap_files(Job(str(source), mode="pairs"), place / "whole", part_bytes=500)
+    files = [path for path in (place / "whole").rglob("*") if path.is_file()]
+    return source, {path.relative_to(place / "whole").as_posix(): path.read_bytes() for path in files}
+
+
+def swap(store, source, **more):
+    with store.mirrored(begun=False, say=str) as here:
+        job = Job(str(source), mode="pairs", credentialed=more.pop("credentialed", False))
+        return swap_files(job, here, part_bytes=500, store=store, **more)
+
+
+def test_swapped_files_in_a_store_are_those_of_a_folder_and_a_job_goes_on(store, objects, rows):
+    source, expected = rows
+    objects.failing["part-00004.parquet"] = 100
+    with pytest.raises(OSError, match="reset") as failed:
+        swap(store, source)
+    assert failed.value.filename == "s3://bucket/run/data/part-00004.parquet"
+    assert [name for name in store.names() if name.endswith(".parquet")] == [
+        f"data/part-0000{n}.parquet" for n in range(4)
+    ]
+    objects.failing.clear()
+    objects.objects["bucket/run/data/part-00001.parquet"] = b"half"
+    store.remove(["data/.part-00002.parquet.sha256"])
+    objects.puts.clear()
+    told = []
+    swap(store, source, say=told.append)
+    damaged = [f"s3://bucket/run/data/part-0000{n}.parquet is damaged: it is written again." for n in (1, 2)]
+    assert told == damaged
+    assert {name: store.read(name) for name in store.names()} == expected
+    again = [path.rpartition("/")[2] for path in objects.puts if path.endswith(".parquet")]
+    assert "part-00001.parquet" in again
+    assert not {"part-00000.parquet", "part-00003.parquet"} & set(again)
+    with pytest.raises(UsageError, match=r"^s3://bucket/run is complete\."):
+        swap(store, source)
+    store.remove(["data/part-00003.parquet"])  # lost since: made again
+    swap(store, source)
+    assert {name: store.read(name) for name in store.names()} == expected
+
+
+def test_credentialed_rows_go_to_a_store_that_was_declared_for_them_alone(store, objects, rows):
+    with pytest.raises(UsageError, match=r"credentialed \(--credentialed was given\), and s3://bucket/run was not"):
+        swap(store, rows[0], credentialed=True)
+    assert store.names() == []
+    swap(Store("s3://bucket/run", PyFileSystem(objects), "bucket/run", own=True), rows[0], credentialed=True)
+    assert {"CREDENTIALED", "swap.json"} <= set(store.names())
+
+
 # --- a server that speaks S3 ---------------------------------------------------------------------------
 
 MOTO = os.environ.get("SWAPBIAS_TEST_S3")  # a folder: it takes other libraries than the rest is tested with
@@ -423,6 +480,29 @@ def test_on_a_server_what_one_engine_began_the_other_one_finishes(server, slow_w
         store = kill_in_the_middle(f"s3://bucket/{name}", *arguments)
         go_on(store, engine=then)
         check_same(store, slow_whole, drawn=True)
+
+
+@needs_s3
+@needs_ray
+def test_on_a_server_workers_finish_swapped_files_and_one_process_theirs(server, rows):
+    source, expected = rows
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(step):
+        if step.rows > 40:
+            raise StoppedError
+
+    ray = Engine(name="ray", workers=2)
+    for name, first, then in (("swapped", LOCAL, ray), ("by-ray", ray, LOCAL)):
+        store = Store.open(f"s3://bucket/{name}")
+        with pytest.raises(StoppedError):
+            swap(store, source, engine=first, on_progress=stop)
+        kept = {one: store.read(one) for one in store.names("data")}
+        assert 0 < len(kept) < len(expected)
+        swap(store, source, engine=then)
+        assert {one: store.read(one) for one in store.names()} == expected
 
 
 @needs_s3

@@ -1,8 +1,7 @@
 """swapbias audit: from a model to a report."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, replace
 from pathlib import Path
 from shlex import quote
@@ -16,8 +15,11 @@ from swapbias.cli.terminal import (
     AsJson,
     EngineName,
     Gpus,
+    OwnStore,
     Spill,
     Workers,
+    at,
+    check_own_store,
     out,
     print_json,
     progress,
@@ -213,14 +215,7 @@ def audit(
         str | None,
         typer.Option(metavar="PATH", help="Go on with the run in this folder.", rich_help_panel=_OUTPUT),
     ] = None,
-    own_store: Annotated[
-        bool,
-        typer.Option(
-            "--own-store",
-            help="The store of --out or --resume is yours alone: credentialed notes may lie there.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = False,
+    own_store: OwnStore = False,
     conclude: Annotated[
         bool,
         typer.Option(
@@ -256,9 +251,7 @@ def audit(
     access = {name: options[name] for name in _ACCESS if name in given}
     where = Engine(name=engine, address=address, workers=workers, gpus=gpus_per_worker, spill=spill)
     where.check()
-    place = resume or folder
-    if own_store and not (place and is_url(place)):
-        raise UsageError("--own-store is about a store, and neither --out nor --resume names one. Drop it.")
+    check_own_store(own_store, resume or folder)
     if resume:
         _check_alone(given, _WITH_RESUME, "--resume takes everything from the run")
         may = {"trust": trust, "allow_pickle": options["allow_pickle"], "access": access, "engine": where}
@@ -366,24 +359,11 @@ def _audit_one(
     if repeated is not None:
         check_code("The manifest", settings, repeated.get("models"), trust=trust)
     place = folder or str(default_folder(settings))
-    with _at(place, own=own, begun=False) as (here, store):
+    with at(place, own=own, begun=False) as (here, store):
         how: dict[str, Any] = {"cache": cache, "expected": repeated, "engine": engine, "store": store}
         with stoppable(lambda: _stopped(here, store)), progress() as bar:
             run, found = start(settings, here, say=say, bar=bar, **how)
         _show(run, found, as_json)
-
-
-@contextmanager
-def _at(place: str, *, own: bool, begun: bool) -> Iterator[tuple[Path, "Store | None"]]:
-    """The folder that a run is written to; of one in a store its copy, and the store, which is held meanwhile."""
-    if not is_url(place):
-        yield Path(place), None
-        return
-    from swapbias.store import Store
-
-    store = Store.open(place, own=own)
-    with store.mirrored(begun=begun, say=say) as here:
-        yield here, store
 
 
 def _audit_several(
@@ -410,7 +390,7 @@ def _audit_several(
 
 def _go_on(place: str, as_json: bool, *, conclude: bool, own: bool, **may: Any) -> None:
     """Go on with a run, or the runs of several models; ``may`` is what the user lets it do, and where."""
-    with _at(place, own=own, begun=True) as (here, store):
+    with at(place, own=own, begun=True) as (here, store):
         _go_on_here(here, store, as_json, conclude=conclude, **may)
 
 
