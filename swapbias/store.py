@@ -304,7 +304,8 @@ def _file_system(url: str, scheme: str, query: str) -> tuple[FileSystem, str]:
 def _is_within(name: str) -> bool:
     """Whether a name stays within the folder that it is fetched to: a store takes any."""
     path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and "\\" not in name and str(path) == name
+    strange = path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name
+    return bool(path.parts) and not strange and str(path) == name
 
 
 def _beside(name: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, strategies as st
 from pyarrow.fs import FileInfo, FileSystemHandler, FileType, PyFileSystem
 
 from swapbias import store as stores
@@ -267,6 +268,14 @@ def test_names_that_lead_out_of_the_folder_are_not_fetched(store, objects, tmp_p
     assert store.names() == ["x/a"]
     store.fetch_all(tmp_path)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a"]
+
+
+@given(st.text(st.sampled_from("./\\\\a~\0 "), max_size=9) | st.text(max_size=9))
+def test_a_name_that_is_fetched_stays_within_whatever_a_store_holds(name):
+    if stores._is_within(name):
+        assert Path("/top", name).is_relative_to("/top")
+        assert os.path.normpath(f"/top/{name}") == f"/top/{name}"
+        assert name not in ("", ".")
 
 
 @pytest.mark.parametrize(
