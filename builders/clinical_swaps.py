@@ -64,6 +64,7 @@ CORPUS = Corpus(
             description="Notes and sentences, and their counterfactual",
             rows=rows,
             columns=COLUMNS,
+            types={"author": "int64"},
             split_column="split",
         ),
     ),

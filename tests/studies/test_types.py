@@ -12,6 +12,7 @@ TYPED = {
     ("clinical_notes", "credentialed"): "bool",
     ("clinical_notes", "label"): ("negative", "positive"),
     ("clinical_notes", "specific"): "int64",
+    ("clinical_swaps", "author"): "int64",
     ("coreference_schemas", "bergsma_percent_women"): "float64",
     ("coreference_schemas", "bls_percent_women"): "float64",
     ("coreference_schemas", "bls_year"): "int64",
