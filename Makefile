@@ -4,8 +4,9 @@ PYTHON ?= python3
 READY  := $(VENV)/.ready
 NODE   := build/node
 INSPECT := build/inspect
+S3     := build/s3
 
-.PHONY: setup audit test test-pythons test-oldest test-inspect test-ray docs bench soak lint types release-check clean
+.PHONY: setup audit test test-pythons test-oldest test-inspect test-ray test-s3 docs bench soak lint types release-check clean
 
 setup: $(READY)
 
@@ -73,6 +74,14 @@ $(INSPECT)/.ready: constraints-inspect.txt $(READY)
 test-ray: $(READY)
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[ray]'
 	$(VENV)/bin/python -m pytest tests/test_workers.py
+
+# Runs in a store: an S3 server of this machine, whose libraries lie apart for the same reason, and workers of ray.
+test-s3: $(S3)/.ready test-ray
+	SWAPBIAS_TEST_S3=$(CURDIR)/$(S3) $(VENV)/bin/python -m pytest tests/test_store.py
+
+$(S3)/.ready: constraints-s3.txt $(READY)
+	$(VENV)/bin/python -m pip install --quiet --upgrade --constraint constraints-s3.txt --target $(S3) 'moto[s3,server]'
+	touch $@
 
 # The site of README.md and docs/, without the network; a broken link or reference is an error.
 docs: $(READY)

@@ -1,5 +1,6 @@
 """What the README and docs/speed.md say of speed, written from the stored results."""
 
+import re
 from collections.abc import Sequence
 
 from benchmarks.table import Result, Steps, markdown
@@ -47,8 +48,9 @@ def summary(found: Sequence[Result | Steps]) -> str:
             limits = list(dict.fromkeys(filter(None, (_reached(one, ours) for one, ours, _ in known))))
             ratios = [_times(one, ours, against) for one, ours, against in known]
             runs = min(len(one.runs) for one, _, _ in known)
-            rows.append((what, "; ".join(limits), beside, "; ".join(ratios), str(runs)))
-    return markdown(("workload", "of what the hardware can", "beside", "times faster", "runs"), rows)
+            processors = "; ".join(dict.fromkeys(_processor(one) for one, _, _ in known))
+            rows.append((what, "; ".join(limits), beside, "; ".join(ratios), str(runs), processors))
+    return markdown(("workload", "of what the hardware can", "beside", "times faster", "runs", "processor"), rows)
 
 
 def sentence(found: Sequence[Result | Steps]) -> str:
@@ -59,7 +61,14 @@ def sentence(found: Sequence[Result | Steps]) -> str:
     alone, batches = (_times(masked, "swapbias", peer) for peer in ("fill-mask pipeline", "pipeline, batches of 32"))
     sentences = _times(sentiment, "swapbias", "text-classification pipeline")
     notes = _times(swapping, "swapbias, the paper's terms", "one regex, the paper's 11 terms")
-    told = f"the least favourable of {runs} runs" if runs > 1 else "1 run"
+    most = max(len(one.runs) for one in (masked, sentiment, swapping))
+    told = (
+        f"the least favourable of {runs} runs"
+        if runs > 1
+        else "1 run"
+        if most == 1
+        else f"the least favourable of 1 to {most} runs"
+    )
     return (
         f"374 prompts of RoBERTa-base's shape reach {_reached(masked, 'swapbias')} of what two cores can multiply, "
         f"{alone} times the speed of the fill-mask pipeline ({batches} times in batches); 840 sentences "
@@ -79,6 +88,11 @@ def placed(text: str, content: str, *, name: str = "speed") -> str:
     if not (begins and ends):
         raise ValueError(f"a page has no place between <!-- {name} --> and <!-- /{name} -->. Add it.")
     return f"{before}{begins}{content}{ends}{after}"
+
+
+def _processor(one: Result) -> str:
+    """Its maker's name for it, without marks and what it can do."""
+    return re.sub(r"\(R\)|\(TM\)|\bProcessor\b|\s*\([^)]*\)$", "", str(one.machine["cpu"])).strip()
 
 
 def _reached(one: Result, ours: str) -> str:

@@ -91,10 +91,10 @@ def _watch(taken: list[float]) -> None:
 
     read = loading._quietly
 
-    def timed(*arguments: Any) -> Any:
+    def timed(*arguments: Any, **how: Any) -> Any:
         start = time.perf_counter()
         try:
-            return read(*arguments)
+            return read(*arguments, **how)
         finally:
             taken.append(time.perf_counter() - start)
 

@@ -56,9 +56,13 @@ def _made_up(rng: np.random.Generator) -> str:
     return "".join(chr(97 + rank // 26**place % 26) for place in range(4)) + "ful"
 
 
+def clinical_folder() -> Path:
+    """Where real reports lie, if they are at hand."""
+    return Path(os.environ.get("SWAPBIAS_TEST_CLINICAL", FOLDER.parent.parent / "shared" / "clinical"))
+
+
 def _reports() -> list[str]:
-    folder = Path(os.environ.get("SWAPBIAS_TEST_CLINICAL", FOLDER.parent.parent / "shared" / "clinical"))
-    path = folder / "mtsamples_first_half.csv"
+    path = clinical_folder() / "mtsamples_first_half.csv"
     if path.is_file():
         with path.open(newline="", encoding="utf-8") as handle:
             return [row["text"] for row in csv.DictReader(handle)]

@@ -1,15 +1,100 @@
-"""Whose gender is swapped: swappers that people write beside this one, on notes whose counterfactual is known."""
+"""Whose gender is swapped: swappers that people write beside this one, on notes whose counterfactual is known.
 
+The notes are those of clinical_swaps, and real reports (public transcription samples, where they are at hand):
+``report_words.csv`` says of every gendered word in them, by where it stands, whose it is, as two readers wrote down
+who knew nothing of the swapper's rules.
+"""
+
+import csv
+import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks.frame import Scale, Series
-from benchmarks.swapping import peer
+from benchmarks.frame import FOLDER, Scale, Series
+from benchmarks.swapping import clinical_folder, peer
 from swapbias.measures import Estimate
 from swapbias.studies.catalogue import config_rows
-from swapbias.swapping import Swapper, swap_accuracy
+from swapbias.swapping import Swapper, edited_spans, swap_accuracy
 
-Rows = Sequence[Mapping[str, str]]
+REPORTS = "mtsamples_first_half.csv"
+
+
+class Word(NamedTuple):
+    """A gendered word: its characters, and whose it is: ``patient``, ``spouse``, ``other``, ``nobody``."""
+
+    start: int
+    end: int
+    whose: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """A text, its counterfactuals, whose its gendered words are, and who wrote it."""
+
+    text: str
+    gender: str
+    counterfactual: str
+    counterfactual_keep: str
+    words: Sequence[Word]
+    source: str
+
+
+def corpus_notes(split: str) -> list[Note]:
+    """The notes of clinical_swaps."""
+    return [
+        Note(
+            *(row[name] for name in ("text", "gender", "counterfactual", "counterfactual_keep")),
+            words=[Word(one["start"], one["end"], one["whose"]) for one in json.loads(row["spans"])],
+            source=f"author {row['author']}",
+        )
+        for row in config_rows("clinical_swaps", "notes")
+        if row["split"] == split
+    ]
+
+
+def report_notes(folder: Path) -> list[Note]:
+    """Real reports of a folder in which somebody's gender is told, in two halves; none where they are not at hand."""
+    if not (folder / REPORTS).is_file():
+        return []
+    with (folder / REPORTS).open(newline="", encoding="utf-8") as handle:
+        texts = [row["text"] for row in csv.DictReader(handle)]
+    words: dict[int, list[Word]] = defaultdict(list)
+    genders: dict[int, str] = {}
+    with (FOLDER / "report_words.csv").open(newline="", encoding="utf-8") as handle:
+        for row in csv.DictReader(handle):
+            number = int(row["report"])
+            words[number].append(Word(int(row["start"]), int(row["end"]), row["whose"]))
+            genders[number] = row["gender"]
+    turned = Swapper().swap([texts[number] for number in words])  # every word of them, as the readers saw
+    notes = []
+    for number, other in zip(words, turned, strict=True):
+        mine = _turned(texts[number], other, words[number], ("patient", "spouse"))
+        keep = _turned(texts[number], other, words[number], ("patient",))
+        half = f"reports, {'odd' if number % 2 else 'even'}"
+        notes.append(Note(texts[number], genders[number], mine, keep, words[number], half))
+    return notes
+
+
+def _turned(text: str, other: str, words: Sequence[Word], whose: Sequence[str]) -> str:
+    """The text with the words of some as they are in its other version."""
+    tokens = _TOKEN.findall(text)
+    begins = [0, *accumulate(map(len, tokens))]
+    kept = [word for word in words if word.whose in whose]
+    made, at = "", 0
+    for (low, high), new in sorted(edited_spans(text, other).items()):
+        if any(word.start < begins[high] and begins[low] < word.end for word in kept):
+            made += "".join(tokens[at:low]) + new
+            at = high
+    return made + "".join(tokens[at:])
+
+
+Notes = Sequence[Note]
+_TOKEN = re.compile(r"\w+|\W")  # as accuracy splits a text
 _PAIRS = re.compile(r"[^\W\d_]+")
 
 
@@ -29,16 +114,16 @@ def pairs_peer() -> Callable[[str], str]:
     return lambda text: _PAIRS.sub(lambda one: other(one) if one.group().lower() in pairs else one.group(), text)
 
 
-def _each(swap: Callable[[str], str]) -> Callable[[Rows], list[str]]:
-    return lambda rows: [swap(row["text"]) for row in rows]
+def _each(swap: Callable[[str], str]) -> Callable[[Notes], list[str]]:
+    return lambda notes: [swap(note.text) for note in notes]
 
 
-def _ours(*, known: bool = True, whose: str = "patient", spouses: str = "swap") -> Callable[[Rows], list[str]]:
-    def swapped(rows: Rows) -> list[str]:
-        genders = [row["gender"] if known else "" for row in rows]
+def _ours(*, known: bool = True, whose: str = "patient", spouses: str = "swap") -> Callable[[Notes], list[str]]:
+    def swapped(notes: Notes) -> list[str]:
+        genders = [note.gender if known else "" for note in notes]
         found: list[str] = (
             Swapper(whose=whose, spouses=spouses)
-            .run([row["text"] for row in rows], genders=genders)
+            .run([note.text for note in notes], genders=genders)
             .texts.to_pylist()
         )
         return found
@@ -46,10 +131,10 @@ def _ours(*, known: bool = True, whose: str = "patient", spouses: str = "swap") 
     return swapped
 
 
-SWAPPERS: Mapping[str, Callable[[Rows], list[str]]] = {
-    "ten definitional pairs (CDA)": lambda rows: _each(pairs_peer())(rows),
-    "regex, the paper's 11 terms": lambda rows: _each(peer("paper"))(rows),
-    "regex, all 251 terms": lambda rows: _each(peer("resolved"))(rows),
+SWAPPERS: Mapping[str, Callable[[Notes], list[str]]] = {
+    "ten definitional pairs (CDA)": lambda notes: _each(pairs_peer())(notes),
+    "regex, the paper's 11 terms": lambda notes: _each(peer("paper"))(notes),
+    "regex, all 251 terms": lambda notes: _each(peer("resolved"))(notes),
     "swapbias, everyone": _ours(whose="everyone"),
     "swapbias, the patient, gender read from the text": _ours(known=False),
     "swapbias, the patient": _ours(),
@@ -61,21 +146,25 @@ def _shown(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} ({estimate.ci_low:.3f} to {estimate.ci_high:.3f})"
 
 
+def told(notes: Notes, name: str = "swapbias, the patient") -> tuple[str, str, str]:
+    """Precision, recall and the share of exact texts of a swapper."""
+    wanted = [note.counterfactual_keep if name.endswith("kept") else note.counterfactual for note in notes]
+    found = swap_accuracy([note.text for note in notes], wanted, SWAPPERS[name](notes))
+    return _shown(found.precision), _shown(found.recall), f"{found.exact.value:.3f}"
+
+
 def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
-    told = []
-    gold = config_rows("clinical_swaps", "notes")
-    for split in ("development", "test"):
-        rows = [row for row in gold if row["split"] == split]
-        for name, swapped in SWAPPERS.items():
-            wanted = "counterfactual_keep" if name.endswith("kept") else "counterfactual"
-            found = swap_accuracy([row["text"] for row in rows], [row[wanted] for row in rows], swapped(rows))
-            told.append((split, name, _shown(found.precision), _shown(found.recall), f"{found.exact.value:.3f}"))
-    return told
+    sets = {
+        "clinical_swaps, test": corpus_notes("test"),
+        "clinical_swaps, development": corpus_notes("development"),
+        "real reports": report_notes(clinical_folder()),
+    }
+    return [(title, name, *told(notes, name)) for title, notes in sets.items() if notes for name in SWAPPERS]
 
 
 SERIES = Series(
     "whose",
-    "Whose gender: swappers on clinical_swaps",
+    "Whose gender: swappers on clinical_swaps and on real reports",
     ("notes", "swapper", "precision (95 %)", "recall (95 %)", "texts exact"),
     _rows,
     timed=False,

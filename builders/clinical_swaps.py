@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from swapbias.studies import Config, Corpus, corpus_dir, read_table
 
 NAME = "clinical_swaps"
-COLUMNS = ("note_id", "scene", "gender", "text", "counterfactual", "counterfactual_keep", "spans", "split")
+COLUMNS = ("note_id", "scene", "author", "gender", "text", "counterfactual", "counterfactual_keep", "spans", "split")
 # {he|she}: a word of the patient's and what it becomes; <wife|husband>: a word of the spouse's, which may be kept.
 _MARK = re.compile(r"\{([^{}|]*)\|([^{}|]*)\}|<([^<>|]*)\|([^<>|]*)>")
 
@@ -35,11 +35,14 @@ def marked(text: str) -> tuple[str, str, str, list[dict[str, object]]]:
 
 def rows() -> Iterator[dict[str, str]]:
     """One row per note, in the order of the table."""
-    for row in read_table(corpus_dir(NAME) / "notes.csv", ("note_id", "scene", "gender", "split", "marked")):
+    for row in read_table(
+        corpus_dir(NAME) / "notes.csv", ("note_id", "scene", "author", "gender", "split", "marked")
+    ):
         text, swapped, kept, spans = marked(row["marked"])
         yield {
             "note_id": row["note_id"],
             "scene": row["scene"],
+            "author": row["author"],
             "gender": row["gender"],
             "text": text,
             "counterfactual": swapped,
@@ -53,7 +56,7 @@ CORPUS = Corpus(
     name=NAME,
     title="Clinical notes and sentences with the counterfactual that changes nobody's gender but the patient's",
     licence="CC-BY-4.0",
-    version="2.1.0",
+    version="3.0.0",
     tags=("gender-bias", "counterfactual", "medical", "coreference"),
     configs=(
         Config(

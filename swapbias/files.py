@@ -185,6 +185,11 @@ def is_there(place: Path | str) -> bool:
         return False
 
 
+def is_url(place: object) -> bool:
+    """Whether a place is named by a URL, and not by a path of this machine."""
+    return "://" in str(place)
+
+
 def as_json(value: Any) -> Any:
     """A value as JSON holds it: keys as texts, lists for tuples, plain numbers for NumPy's, None for NaN."""
     if isinstance(value, Mapping):

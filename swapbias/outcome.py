@@ -5,11 +5,12 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from io import StringIO
 from os import PathLike
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import pandas as pd
 
@@ -30,7 +31,7 @@ from swapbias.audit import (
     start,
 )
 from swapbias.errors import UsageError, python_names
-from swapbias.files import write_whole
+from swapbias.files import is_url, write_whole
 from swapbias.findings import FAILS, MARGIN, OPEN, Finding, compare, findings_table, headlines
 from swapbias.hub import find_run, own_study, study_name
 from swapbias.privacy import for_owner_alone, is_credentialed
@@ -38,6 +39,9 @@ from swapbias.report import headline_tables, render_summary, words
 from swapbias.scorers import Progress, Scorer, load_scorer, short_name
 from swapbias.studies import PLACEBO, Experiment, load_study
 from swapbias.workers import Engine
+
+if TYPE_CHECKING:
+    from swapbias.store import Store
 
 _log = logging.getLogger("swapbias")
 
@@ -72,6 +76,7 @@ def audit(
     progress: bool = True,
     resume: bool = False,
     engine: "str | Engine" = "local",
+    own_store: bool = False,
     **options: Any,
 ) -> "Audit": ...
 
@@ -97,6 +102,7 @@ def audit(
     progress: bool = True,
     resume: bool = False,
     engine: "str | Engine" = "local",
+    own_store: bool = False,
     **options: Any,
 ) -> "Audit | list[Audit]":
     """Audit a model: score the prompts, compare the groups, say how sure the findings are.
@@ -124,7 +130,8 @@ def audit(
         name: findings carry it, of a model in memory; of several a name for each.
         kind: ``masked``, ``classifier`` or ``causal``, where the model does not tell.
         revision: of a model on the Hub: a branch, tag or commit. The manifest says which commit was read.
-        out: a new folder for the run. None: a temporary one, which goes with the returned object.
+        out: a new folder for the run, or one in a store (``s3://BUCKET/FOLDER``). None: a temporary one, which goes
+            with the returned object.
         limit: most prompts per config, whole pairs, spread evenly.
         seed: of the calibration model and of resampling.
         margin: a gap below this share of the range of its unit counts as none; None: as the study says, else .05.
@@ -137,6 +144,7 @@ def audit(
             function nothing tells whether it is the same. Where ``out`` holds no run, one is begun.
         engine: who scores: ``local`` (this process), ``ray`` (a cluster that is started on this machine), or an
             ``Engine`` that says how many workers and which cluster. A model in memory is read by this process alone.
+        own_store: the store of ``out`` is yours alone, so that credentialed notes may lie there.
         options: further ones of the command line by name: ``batch_size=16``, ``positive_label="LABEL_1"``,
             ``chat="NAME"``, ...
 
@@ -150,7 +158,7 @@ def audit(
         more = {
             "kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings, "prompts": prompts,
             "reference": reference, "group": group, "lexicon": lexicon, "progress": progress, "tokenizer": tokenizer,
-            "resume": resume, "engine": engine,
+            "resume": resume, "engine": engine, "own_store": own_store,
         }  # fmt: skip
         return _each(model, studies, name, out, {**more, **options})
     if name is not None and not isinstance(name, str):
@@ -175,28 +183,39 @@ def audit(
         settings = replace(settings, model=scorer.model_id, kind=scorer.kind)
     elif tokenizer is not None or name is not None:
         raise UsageError("tokenizer and name are of models in memory, and none is given. Drop them.")
-    folder = Path(tempfile.mkdtemp(prefix="swapbias-") if out is None else out)
     kept = out is not None
     if resume and not kept:
         raise UsageError("resume goes on with a run in a folder, and none is given. Add out=.")
+    store = _store(str(out), own=own_store) if is_url(out) else None
+    passing = store is not None or out is None
+    folder = Path(tempfile.mkdtemp(prefix="swapbias-") if out is None or store else out)
     how: dict[str, Any] = {
         "say": _log.info, "bar": _bar if progress else _no_bar, "cache": kept and scorer is None, "scorer": scorer,
-        "engine": Engine(name=engine) if isinstance(engine, str) else engine,
+        "engine": Engine(name=engine) if isinstance(engine, str) else engine, "store": store,
     }  # fmt: skip
     try:
-        if resume and (folder / MANIFEST).is_file():
-            how["say"] = _log.warning
-            run, found = go_on(folder, **how, trust=True, asked=settings)
-        else:
-            run, found = start(settings, folder, **how, draw=kept)
+        with store.held(_log.warning) if store else nullcontext():
+            if store and resume:
+                store.fetch_all(folder)
+            if resume and (folder / MANIFEST).is_file():
+                how["say"] = _log.warning
+                run, found = go_on(folder, **how, trust=True, asked=settings)
+            else:
+                run, found = start(settings, folder, **how, draw=kept)
     except BaseException:
-        if not kept:
+        if passing:
             shutil.rmtree(folder, ignore_errors=True)
         raise
     made = Audit(run, tuple(found))
-    if not kept:
+    if passing:
         weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
     return made
+
+
+def _store(url: str, *, own: bool) -> "Store":
+    from swapbias.store import Store  # its library takes long to import
+
+    return Store.open(url, own=own)
 
 
 def _each(
@@ -207,7 +226,7 @@ def _each(
     if len(listed) != len(models):
         raise UsageError(f"There are {len(listed)} names of {len(models)} models, expected one of each.")
     told = [name or short_name(str(model)) for name, model in zip(listed, models, strict=True)]
-    places = [None if out is None else Path(out) / name.replace("/", "--") for name in told]
+    places = [None if out is None else f"{out}/{name.replace('/', '--')}" for name in told]
     if out is not None and len(set(places)) < len(places):
         raise UsageError(f"Models of one name cannot share a folder: {', '.join(told)}. Give name=, one for each.")
     return [
@@ -231,7 +250,7 @@ class Audit:
     ...
 
     Attributes:
-        run: its folder, which is removed with this object where no ``out`` was given.
+        run: its folder, which is removed with this object where no ``out`` was given, or it is a copy of a store's.
         found: every finding.
     """
 

@@ -53,3 +53,9 @@ def mortal(texts):
         lives.write_text(str(left - 1))
         os.kill(os.getpid(), signal.SIGKILL)
     return positive(texts)
+
+
+def slowly(texts):
+    """The same, so that there is time to kill who reads with it."""
+    time.sleep(0.02)
+    return positive(texts)

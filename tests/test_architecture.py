@@ -18,6 +18,7 @@ ROOMS = {
     "errors": set(),
     "files": {"filelock", "platformdirs"},
     "network": set(),
+    "store": {"pyarrow"},
     "workers": set(),
     "measures": {"numpy", "scipy"},
     "studies": set(),

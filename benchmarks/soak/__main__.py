@@ -23,11 +23,11 @@ _TOLD = {
     ),
     "soak": "An audit of a chat service is killed at random and goes on; what was paid for is not asked again.",
     "fuzz": (
-        "Bytes made from whole files by changing, cutting, splicing and replacing values, and by hypothesis, "
-        "read in one process. A traceback is any error that is not a sentence of the package's own, be it a "
-        "library's ValueError. A hook of the interpreter watches for code that is run, processes, "
-        "connections, pickles, and files changed elsewhere. What was found is kept in "
-        "`tests/benchmarks/found.jsonl` and read again by every run of the tests."
+        "Bytes made from whole files by changing, cutting, splicing and replacing values, by hypothesis, and by "
+        "atheris (guided by the lines they reach) where it is installed, read in one process. A traceback is any "
+        "error that is not a sentence of the package's own, be it a library's ValueError. A hook of the interpreter "
+        "watches for code that is run, processes, connections, pickles, and files changed elsewhere. What was found "
+        "is kept in `tests/benchmarks/found.jsonl` and read again by every run of the tests."
     ),
     "memory": (
         "A CSV of made notes is swapped, a table of own prompts is audited with a Python function, runs of made "

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import packages_distributions
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from swapbias.errors import HubError, MissingExtraError, UpstreamMissingError, U
 DOCUMENTED = frozenset({ValueError, UsageError, HubError, UpstreamMissingError, MissingExtraError})
 MOST_SECONDS = 1.0  # of the processor, for each started MB
 _SECONDS = 3_600  # of a round at full size
+_GUIDED = 0.4  # of it, where atheris is installed
 _STUCK = 30  # seconds after which a reader is stopped
 _LONGEST = 4_000  # characters of a sentence
 CANARY = "swapbias-canary"
@@ -392,6 +394,61 @@ def fuzz(targets: Sequence[Target], seconds: float, seed: int, place: Path) -> d
     return tallies
 
 
+def guided(name: str, seconds: float, seed: int, place: Path, out: Path) -> None:
+    """The rest of this process: inputs of one target that atheris makes, guided by what they reach of swapbias.
+
+    Raises:
+        ImportError: atheris is not installed.
+    """
+    import atheris
+
+    with atheris.instrument_imports(include=["swapbias"]):
+        from benchmarks.soak.inputs import targets
+
+        target = next(one for one in targets(place / "read") if one.name == name)
+    tally, watch = Tally(), Watch(place)
+    for content in target.seeds:  # loads what is loaded when it is first needed
+        tried(target, content, Tally(), watch)
+    seeds = place / "seeds"
+    seeds.mkdir()
+    for number, content in enumerate(target.seeds):
+        (seeds / str(number)).write_bytes(content)
+
+    def once(content: bytes) -> None:
+        tried(target, target.build(content) if target.build else content, tally, watch)
+        if tally.inputs % 100 == 0:  # libFuzzer ends the process without a word
+            out.write_text(json.dumps(as_json({name: tally})), encoding="utf-8")
+
+    limits = [f"-max_total_time={max(1, int(seconds))}", f"-seed={seed % 2**31 + 1}", "-max_len=8192"]
+    quiet = ["-verbosity=0", "-timeout=0", "-rss_limit_mb=0"]
+    atheris.Setup([sys.argv[0], str(seeds), *limits, *quiet], once)
+    signal.signal(signal.SIGALRM, _stop)
+    atheris.Fuzz()
+
+
+def _guided(seconds: float, seed: int, names: Sequence[str], folder: Path) -> dict[str, Any]:
+    """What atheris found, a process a target; nothing where its wheel is not installed."""
+    found: dict[str, Any] = {}
+    if find_spec("atheris") is None:
+        sys.stderr.write("atheris is not installed: inputs are mutated without looking at what they reach.\n")
+        return found
+    for name in names:
+        out = folder / "guided.json"
+        out.unlink(missing_ok=True)
+        asked = [str(seconds / len(names)), str(seed), str(out), "--guided", name]
+        command = [sys.executable, "-m", "benchmarks.soak.fuzz", *asked]
+        subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
+        if out.exists():
+            found |= json.loads(out.read_text(encoding="utf-8"))
+    return found
+
+
+def _joined(one: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    sums = {key: one[key] + more[key] for key in ("inputs", "read", "slow", "stuck", "ran")}
+    faults = Counter(one["faults"]) + Counter(more["faults"])
+    return {**sums, "faults": dict(faults), "found": {**more["found"], **one["found"]}}
+
+
 def as_json(tallies: Mapping[str, Tally]) -> dict[str, Any]:
     """Counts and faults, with the inputs that show them."""
     return {
@@ -408,9 +465,16 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     """A process of its own, whose hook of the interpreter goes with it; seeds differ from round to round."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "found.json"
-        asked = [str(_SECONDS * scale), str(time.time_ns() % 2**32), str(out)]
+        seed, seconds = time.time_ns() % 2**32, _SECONDS * scale
+        asked = [str(seconds * (1 - _GUIDED)), str(seed), str(out)]
         subprocess.run([sys.executable, "-m", "benchmarks.soak.fuzz", *asked], check=True)
-        return told(json.loads(out.read_text(encoding="utf-8")))
+        found = json.loads(out.read_text(encoding="utf-8"))
+        guided_found = _guided(seconds * _GUIDED, seed, list(found), Path(folder))
+        found |= {name: _joined(found[name], one) for name, one in guided_found.items()}
+        for name, one in found.items():
+            for what, content in one["found"].items():
+                sys.stderr.write(f"{name}: {what}: {content[:2_000]}\n")
+        return told(found)
 
 
 def told(
@@ -461,11 +525,15 @@ SERIES = Series("fuzz", "Bytes of strangers", COLUMNS, _rows, timed=False)
 
 
 def main() -> None:
-    """``python -m benchmarks.soak.fuzz SECONDS SEED OUT [TARGET ...]``."""
-    from benchmarks.soak.inputs import targets
-
+    """``python -m benchmarks.soak.fuzz SECONDS SEED OUT [TARGET ...]``, or ``... OUT --guided TARGET``."""
     seconds, seed, out, *names = sys.argv[1:]
     root = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    if names[:1] == ["--guided"]:
+        with tempfile.TemporaryDirectory(dir=root, prefix="swapbias-fuzz-") as folder:
+            guided(names[1], float(seconds), int(seed), Path(folder), Path(out))
+        return
+    from benchmarks.soak.inputs import targets
+
     with tempfile.TemporaryDirectory(dir=root, prefix="swapbias-fuzz-") as folder:
         chosen = [one for one in targets(Path(folder)) if not names or one.name in names]
         tallies = fuzz(chosen, float(seconds), int(seed), Path(folder))

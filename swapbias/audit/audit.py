@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from swapbias import __version__
@@ -12,9 +13,9 @@ from swapbias.audit.cache import ScoreCache
 from swapbias.audit.judge import with_judge
 from swapbias.audit.plan import Settings, Task, access_of, fingerprints, plan, told_part, with_access
 from swapbias.audit.rounds import PartScorer, Scoring, check_whole
-from swapbias.audit.run import MANIFEST, Run, now
+from swapbias.audit.run import MANIFEST, STUDIES, Run, now
 from swapbias.errors import UsageError, need_audit_extra
-from swapbias.files import SHA256, as_json
+from swapbias.files import SHA256, as_json, is_url
 from swapbias.privacy import writing
 from swapbias.scorers import Bar, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
 from swapbias.scorers.notes import NoteOptions
@@ -23,6 +24,7 @@ from swapbias.workers import LOCAL, Engine, crew
 
 if TYPE_CHECKING:
     from swapbias.findings import Finding
+    from swapbias.store import Store
 
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")
 
@@ -38,12 +40,14 @@ def start(
     scorer: Scorer | None = None,
     draw: bool = True,
     engine: Engine = LOCAL,
+    store: "Store | None" = None,
 ) -> "tuple[Run, list[Finding]]":
     """Run an audit into a new folder; with ``cache``, what an earlier one scored is not scored again.
 
     ``expected`` is the manifest of a run that is to be repeated, with the same prompts and models. ``scorer`` reads
     the model that the settings name, which is then not loaded. Without ``draw`` figures and report are left to
-    ``rebuild_report``. ``engine``: who scores; the run is the same.
+    ``rebuild_report``. ``engine``: who scores; the run is the same. ``store``: where the run lies, which the caller
+    holds; the folder is then a copy.
 
     Raises:
         UsageError, ValueError, OSError: each with one sentence; nothing half is left.
@@ -51,7 +55,8 @@ def start(
     need_audit_extra("An audit")
     _check_engine(engine, scorer)
     tasks, skipped = plan(settings, kind=scorer.kind if scorer else None)
-    Run.check_new(folder)
+    Run.check_new(folder, store)
+    _check_store(store, tasks)
     if expected is not None and expected["corpora"] != fingerprints(tasks):
         raise UsageError("The prompts or word lists are not those of the run that is to be repeated. Audit anew.")
     kept = ScoreCache(settings.load) if cache else None
@@ -77,7 +82,7 @@ def start(
         SHA256: {},
     }
     with writing(folder, held=held(tasks), then=_then(folder)):
-        run = Run.create(folder, manifest)
+        run = Run.create(folder, manifest, store)
         if own := run.keep_studies(list(dict.fromkeys(task.study.name for task in tasks))):
             run.write_manifest({**manifest, "own_studies": own})
         return _work(run, settings, tasks, readers, say, bar, kept, draw=draw, engine=engine)
@@ -96,6 +101,7 @@ def resume(
     conclude: bool = False,
     access: Mapping[str, Any] | None = None,
     engine: Engine = LOCAL,
+    store: "Store | None" = None,
 ) -> "tuple[Run, list[Finding]]":
     """Go on with a run that was killed; what is on disk is not scored again.
 
@@ -103,7 +109,7 @@ def resume(
     names, ``allow_pickle`` the pickles alone. ``access`` is what it does not say (``with_access``). ``conclude`` ends
     it with the trials of every prompt that are there, and asks nothing more. ``asked`` are settings that the run must
     have been begun with, and ``scorer`` reads its model, where that is in memory. ``engine``: who scores the rest,
-    whoever began.
+    whoever began. ``store``: as of ``start``; the folder is a copy of all that is there.
 
     Raises:
         UsageError: the folder holds no run, another process works on it, the corpora, the settings or the model are
@@ -112,12 +118,12 @@ def resume(
     need_audit_extra("An audit")
     _check_engine(engine, scorer)
     if asked is not None:
-        _check_same(Run(folder), asked)
+        _check_same(Run(folder, store), asked)
     # Of prompts that were given again: opening the run takes its own copies of them.
     given = fingerprints(plan(asked, kind=scorer.kind if scorer else None)[0]) if asked else None
-    run = Run.open(folder)
+    run = Run.open(folder, store)
     if given is not None and given != run.manifest()["corpora"]:
-        raise UsageError(f"{folder} was begun with other prompts or another swapbias. Choose another --out.")
+        raise UsageError(f"{run.place} was begun with other prompts or another swapbias. Choose another --out.")
     with writing(folder, held=bool(run.manifest().get("credentialed")), then=_then(folder)):
         allowed = trust or allow_pickle
         return _go_on(
@@ -140,7 +146,7 @@ def _check_same(run: Run, asked: Settings) -> None:
     for name, value in wanted.items():
         if begun.get(name) != value:
             raise UsageError(
-                f"{run.folder} was begun with {name} {begun.get(name)!r}, and {value!r} is asked for. Ask for the "
+                f"{run.place} was begun with {name} {begun.get(name)!r}, and {value!r} is asked for. Ask for the "
                 "same, or choose another --out."
             )
 
@@ -164,19 +170,20 @@ def _go_on(
     settings = with_access(replace(settings, load=replace(settings.load, allow_pickle=allow_pickle)), access)
     if manifest.get("in_memory") and scorer is None:
         raise UsageError(
-            f"{run.folder} was begun in Python with a model in memory. Go on there: swapbias.audit with the "
-            f"same model and arguments, out={str(run.folder)!r} and resume=True."
+            f"{run.place} was begun in Python with a model in memory. Go on there: swapbias.audit with the "
+            f"same model and arguments, out={str(run.place)!r} and resume=True."
         )
     if scorer is None:
-        check_code(str(run.folder), settings, manifest.get("models"), trust=trust)
+        check_code(str(run.place), settings, manifest.get("models"), trust=trust)
     elif not any(name.endswith("sha256") for name in scorer.identity):
-        say(f"Nothing tells whether {scorer.model_id} is the model that {run.folder} began with: see to it yourself.")
+        say(f"Nothing tells whether {scorer.model_id} is the model that {run.place} began with: see to it yourself.")
     tasks, _ = plan(settings, kind=scorer.kind if scorer else None)
     if manifest["swapbias"] != __version__ or manifest["corpora"] != fingerprints(tasks):
         raise UsageError(
-            f"{run.folder} was begun with swapbias {manifest['swapbias']} and other corpora than this one "
+            f"{run.place} was begun with swapbias {manifest['swapbias']} and other corpora than this one "
             f"({__version__}) has. Start a new run."
         )
+    _check_store(run.store, tasks)
     if conclude:
         check_whole(run, tasks)
     kept = ScoreCache(settings.load) if cache else None
@@ -201,18 +208,20 @@ def _work(
     manifest = run.manifest()
     pinned = as_json(identities(readers))
     if manifest.setdefault("models", pinned) != pinned:
-        raise UsageError(f"{run.folder} was begun with another version of the model. Start a new run.")
+        raise UsageError(f"{run.place} was begun with another version of the model. Start a new run.")
     run.write_manifest(manifest)
-    if manifest.get("credentialed"):
-        say(f"These notes are credentialed: {run.folder} must not be published, shared or sent anywhere.")
-        if engine.address:
-            say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
+    if manifest.get("credentialed") and run.store:
+        say(f"These notes are credentialed: {run.place} must be yours alone, and must not be published or shared.")
+    elif manifest.get("credentialed"):
+        say(f"These notes are credentialed: {run.place} must not be published, shared or sent anywhere.")
+    if manifest.get("credentialed") and engine.address:
+        say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
     for task, reader in zip(tasks, readers, strict=True):
         reader.keep_answers(run.folder, text=task.notes is None or not task.notes.credentialed)
     scoring = Scoring(run, manifest, say, settings.margin, conclude)
     spec = {
-        "run": str(run.folder.resolve()), "started": manifest.get("started"), "cache": cache is not None,
-        "allow_pickle": settings.load.allow_pickle,
+        "run": run.store.address if run.store else str(run.folder.resolve()), "started": manifest.get("started"),
+        "cache": cache is not None, "allow_pickle": settings.load.allow_pickle,
     }  # fmt: skip
     own = PartScorer(run, tasks, readers, cache)
     try:
@@ -242,19 +251,30 @@ def part_scorer(spec: Mapping[str, Any]) -> PartScorer:
     """The worker of an audit on a machine of a cluster: plans the run of a folder again, and loads its models.
 
     Args:
-        spec: ``run`` (its folder, on a file system that all machines share), when it was ``started``, whether scores
-            are kept in this machine's ``cache``, and ``allow_pickle``.
+        spec: ``run`` (its folder, on a file system that all machines share, or the URL of a store), when it was
+            ``started``, whether scores are kept in this machine's ``cache``, and ``allow_pickle``.
 
     Raises:
         UsageError: this machine does not see the run, its prompts or its models as the one that began it does.
     """
-    folder, machine = Path(spec["run"]), platform.node()
-    if not (folder / MANIFEST).is_file() or Run(folder).manifest().get("started") != spec["started"]:
+    if not is_url(spec["run"]):
+        return _part_scorer(spec, Path(spec["run"]), None)
+    from swapbias.store import Store
+
+    store = Store.open(spec["run"])
+    with TemporaryDirectory(prefix="swapbias-") as folder:  # what the plan is made of; parts go to the store
+        store.fetch(Path(folder), [MANIFEST, *store.names(STUDIES)])
+        return _part_scorer(spec, Path(folder), store)
+
+
+def _part_scorer(spec: Mapping[str, Any], folder: Path, store: "Store | None") -> PartScorer:
+    machine = platform.node()
+    if not (folder / MANIFEST).is_file() or Run(folder, store).manifest().get("started") != spec["started"]:
         raise UsageError(
-            f"The worker on {machine} does not see the run in {folder}. Choose an --out on a file system that all "
-            "machines share."
+            f"The worker on {machine} does not see the run in {store or folder}. Choose an --out on a file "
+            "system that all machines share."
         )
-    run = Run.open(folder)
+    run = Run.open(folder, store)
     manifest = run.manifest()
     settings = Settings.from_manifest(manifest["settings"])
     settings = replace(settings, load=replace(settings.load, allow_pickle=bool(spec["allow_pickle"])))
@@ -271,6 +291,22 @@ def part_scorer(spec: Mapping[str, Any]) -> PartScorer:
 def _wherever(models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """What pins models down, on whatever device they are read."""
     return [{name: value for name, value in one.items() if name != "device"} for one in models]
+
+
+def _check_store(store: "Store | None", tasks: Sequence[Task]) -> None:
+    """Refuse what a store cannot hold, or may not."""
+    if store is None:
+        return
+    if any(task.kind.name == "chat" for task in tasks):
+        raise UsageError(
+            f"Answers of chat models are written to a log line by line, which {store} cannot do. Choose an --out on "
+            "this machine, and copy the run there once it is complete."
+        )
+    if held(tasks) and not store.own:
+        raise UsageError(
+            f"These notes are credentialed, and {store} was not declared as a place for them. Choose an --out on "
+            "this machine, or add --own-store where nobody but those who may read the notes can read that place."
+        )
 
 
 def _check_engine(engine: Engine, scorer: Scorer | None) -> None:

@@ -365,11 +365,11 @@ def scored_rows(
 
 def _without_texts(first: pd.DataFrame, rows: pd.DataFrame, asked: Sequence[str]) -> pd.DataFrame:
     """Rows of a further model; what it was asked like the first is held once for all, in their own columns' order."""
-    own = rows.drop(columns=[one for one in rows if one in _HEAVY or one in asked])
+    own = [one for one in rows if one not in _HEAVY and one not in asked]
     if not asked:
-        return own
-    kept = first[[one for one in asked if one not in _HEAVY]]
-    return pd.concat([kept, own.set_axis(kept.index)], axis=1)
+        return rows[own]
+    kept = {one: first[one].array for one in asked if one not in _HEAVY}
+    return pd.DataFrame({**kept, **{one: rows[one].array for one in own}}, index=first.index, copy=False)
 
 
 def _asked_alike(first: pd.DataFrame | None, rows: pd.DataFrame) -> list[str]:

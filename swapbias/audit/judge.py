@@ -7,13 +7,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
+from swapbias import swapping
 from swapbias.errors import MissingExtraError, UsageError
 from swapbias.measures import Option, option_named, options_of, unreasoned
 from swapbias.notes import Notes
 from swapbias.scorers import Bar, Kind, Progress, Request, Say, Scored, Scorer, short_name
 from swapbias.scorers.chat import ChatOptions, load_chat
 from swapbias.studies import PROMPT_COLUMNS, Experiment, Prompt, Row, Rubric, column, conversation
-from swapbias.swapping import without_groups
 
 FOLDER = "judge"  # of a run: the judge's answers
 READINGS = 2  # of each answer: the options in order, then in reverse
@@ -86,7 +86,7 @@ class JudgedScorer(Scorer):
         """As the reader does; then each answer that says anything is judged in both orders of the options."""
         scored = self.reader.score(prompts, on_progress)
         said = [place for place, one in enumerate(scored) if unreasoned(one.answer).strip()]
-        shown = without_groups([scored[place].answer for place in said], self.rubric.neutral)
+        shown = swapping.without_groups([scored[place].answer for place in said], self.rubric.neutral)
         asked = [
             judged_prompt(self.rubric, f"{prompts[place].prompt_id}/judged/t{trial}", text, trial)
             for trial in range(1, READINGS + 1)

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from swapbias import swapping
 from swapbias.audit.judge import announced
 from swapbias.errors import UsageError
 from swapbias.files import is_there, parse_json
@@ -53,7 +54,6 @@ from swapbias.studies import (
     studies,
     unknown,
 )
-from swapbias.swapping import Swapper
 
 AS_TRAINED = "as trained"  # the regime of a classifier that was trained elsewhere
 _MOST_PLACEBO = 5_000  # rows in other wordings that are read for an experiment
@@ -548,7 +548,7 @@ def load_notes(
     Raises:
         UsageError: nothing in the folder that can be read. ValueError: broken notes.
     """
-    swapper = Swapper(whose="patient")
+    swapper = swapping.Swapper(whose="patient")
     if settings.data is None:
         rows: list[dict[str, str]] = [
             row for phenotype in PHENOTYPES for row in config_rows(corpus, f"{phenotype}-original")

@@ -6,6 +6,8 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,10 @@ _PUBLISHED = tuple(one.name for one in fields(Published))
 _ESTIMATE = {one.name: one.type for one in fields(Estimate)}
 _PRINTED = tuple(f"published_{name}" for name in _PUBLISHED)
 _KEYS = frozenset((*_OF_FINDING, *_ESTIMATE, *_PRINTED))
+_OF_KIND = {kind: tuple(name for name, own in _ESTIMATE.items() if own is kind) for kind in (str, int, float)}
+_get_texts, _get_numbers, _get_printed = (itemgetter(*names) for names in (_TEXTS, _NUMBERS, _PRINTED))
+_get_estimate = {kind: itemgetter(*names) for kind, names in _OF_KIND.items()}
+_WRITTEN: tuple[set[type], ...] = ({str}, {float, type(None)}, {int}, {bool})  # texts, numbers, counts, headlines
 _SHARES = ("p_value", "p_adjusted")
 _OWN = "slice_value"  # the one text of a finding that a user's own notes give
 # Control characters, line and paragraph separators, what turns the direction of writing, halves of characters.
@@ -67,8 +73,10 @@ def parse_results(content: bytes, where: str, *, own_names: bool = False) -> lis
     if len(rows) > MOST_FINDINGS:
         raise ValueError(f"{where}: {len(rows)} findings, expected at most {MOST_FINDINGS}. {_FAULTY}")
     known = frozenset([*studies(), *own_studies()])
-    numbered = enumerate(rows, start=1)
-    return [_finding(row, f"{where}: finding {number}", known, own_names) for number, row in numbered]
+    if not _as_written(rows, known):
+        for number, row in enumerate(rows, start=1):
+            _check_finding(row, f"{where}: finding {number}", known, own_names)
+    return [_finding(row) for row in rows]
 
 
 def parse_manifest(content: bytes, where: str) -> dict[str, Any]:
@@ -131,7 +139,29 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-def _finding(row: Any, where: str, known_studies: frozenset[str], own_names: bool) -> Finding:
+def _as_written(rows: Sequence[Any], known_studies: frozenset[str]) -> bool:
+    """Whether all findings are surely what ``Run.write_json`` makes: a hundred runs have two million values.
+
+    Where it is False each of them is to be looked at.
+    """
+    if not all(type(row) is dict and row.keys() == _KEYS for row in rows):
+        return False
+    names = (*_TEXTS, *_PRINTED, *_OF_KIND[str]), (*_NUMBERS, *_OF_KIND[float]), _OF_KIND[int]
+    texts, numbers, counts = (list(chain.from_iterable(map(itemgetter(*some), rows))) for some in names)
+    kinds = [set(map(type, values)) for values in (texts, numbers, counts, map(itemgetter("headline"), rows))]
+    if not all(found <= wanted for found, wanted in zip(kinds, _WRITTEN, strict=True)):
+        return False
+    fine = not _UNSHOWN.search("".join(texts)) and max(map(len, texts), default=0) <= MOST_CHARACTERS
+    fine = fine and max(counts, default=0) < 2**53 and min(counts, default=0) >= 0
+    known = [value for value in numbers if value is not None]
+    fine = fine and max(known, default=0.0) <= 1e300 and min(known, default=0.0) >= -1e300
+    fine = fine and all(row[name] is None or 0 <= row[name] <= 1 for row in rows for name in _SHARES)
+    return (
+        fine and {row["study"] for row in rows} <= known_studies and {row["measure"] for row in rows} <= set(MEASURES)
+    )
+
+
+def _check_finding(row: Any, where: str, known_studies: frozenset[str], own_names: bool) -> None:
     if not isinstance(row, dict):
         raise ValueError(f"{where}: it is no object. {_FAULTY}")
     if row.keys() != _KEYS:
@@ -140,53 +170,44 @@ def _finding(row: Any, where: str, known_studies: frozenset[str], own_names: boo
                 raise ValueError(f"{where}: {key!r} is missing. {_FAULTY}")
         raise ValueError(f"{where}: it has {len(row)} keys, expected {len(_KEYS)}. {_FAULTY}")
     free = _OWN if own_names and isinstance(row[_OWN], str) else ""
-    texts = _texts(row, _TEXTS, where, free)
-    if texts["study"] not in known_studies:
+    for name in _TEXTS:
+        if name != free:
+            _text(row[name], f"{where}: {name!r}")
+    if row["study"] not in known_studies:
         raise ValueError(f"{where}: 'study' is none that this version knows. Install the version that wrote it.")
-    if texts["measure"] not in MEASURES:
+    if row["measure"] not in MEASURES:
         raise ValueError(f"{where}: 'measure' is none that this version knows. Install the version that wrote it.")
     if not isinstance(row["headline"], bool):
         raise ValueError(f"{where}: 'headline' is neither true nor false. {_FAULTY}")
-    told = _texts(row, _PRINTED, where)
-    printed = dict(zip(_PUBLISHED, told.values(), strict=True))
-    published = Published(**printed) if any(printed.values()) else None
-    numbers = {name: _number(row[name], where, name) for name in _NUMBERS}
-    more: dict[str, Any] = {**texts, **numbers, "headline": row["headline"]}
-    return Finding(**more, estimate=_estimate(row, where), published=published)
-
-
-def _estimate(row: Mapping[str, Any], where: str) -> Estimate:
-    read: dict[str, Any] = {}
+    for name in _PRINTED:
+        _text(row[name], f"{where}: {name!r}")
+    for name in _NUMBERS:
+        _number(row[name], f"{where}: {name!r}")
     for name, kind in _ESTIMATE.items():
-        if kind is str:
-            read[name] = sys.intern(_text(row[name], f"{where}: {name!r}"))
-        elif kind is int:
-            read[name] = _count(row[name], f"{where}: {name!r}")
-        else:
-            read[name] = _number(row[name], where, name)
+        check = _text if kind is str else _count if kind is int else _number
+        check(row[name], f"{where}: {name!r}")
     for name in _SHARES:
-        if not math.isnan(read[name]) and not 0 <= read[name] <= 1:
+        if row[name] is not None and not 0 <= row[name] <= 1:
             raise ValueError(f"{where}: {name!r} is outside 0 to 1. {_FAULTY}")
-    return Estimate(**read)
 
 
-def _texts(row: Mapping[str, Any], names: Sequence[str], where: str, free: str = "") -> dict[str, str]:
-    """The texts of a finding by name, each held once however many findings have it; ``free`` may be any text.
+def _finding(row: Mapping[str, Any]) -> Finding:
+    """The finding of a row that was looked at; each text is held once however many findings have it."""
+    estimate: dict[str, Any] = {
+        **dict(zip(_OF_KIND[str], map(sys.intern, _get_estimate[str](row)), strict=True)),
+        **dict(zip(_OF_KIND[float], map(_float, _get_estimate[float](row)), strict=True)),
+        **dict(zip(_OF_KIND[int], _get_estimate[int](row), strict=True)),
+    }
+    texts: dict[str, Any] = dict(zip(_TEXTS, map(sys.intern, _get_texts(row)), strict=True))
+    numbers: dict[str, Any] = dict(zip(_NUMBERS, map(_float, _get_numbers(row)), strict=True))
+    printed = _get_printed(row)
+    published = Published(*map(sys.intern, printed)) if any(printed) else None
+    return Finding(**texts, **numbers, headline=row["headline"], estimate=Estimate(**estimate), published=published)
 
-    All are looked at together: a hundred runs have a million of them, and none of a run that is as it was written is
-    refused.
-    """
-    values = [row[name] for name in names]
-    looked = [value for name, value in zip(names, values, strict=True) if name != free]
-    try:
-        fine = not _UNSHOWN.search("".join(looked)) and max(map(len, looked)) <= MOST_CHARACTERS
-    except TypeError:  # one is no text
-        fine = False
-    if not fine:
-        for name in names:
-            if name != free:
-                _text(row[name], f"{where}: {name!r}")
-    return {name: sys.intern(value) for name, value in zip(names, values, strict=True)}
+
+def _float(value: float | None) -> float:
+    """Null is how NaN is written."""
+    return math.nan if value is None else float(value)
 
 
 def _text(value: Any, where: str, *, lines: bool = False) -> str:
@@ -206,16 +227,12 @@ def _count(value: Any, where: str) -> int:
     return value
 
 
-def _number(value: Any, where: str, name: str = "") -> float:
-    """A finite number as it is; null as NaN, which is how it was written."""
+def _number(value: Any, where: str) -> None:
+    """A finite number, or null, which is how NaN is written."""
     if value is None:
-        return math.nan
-    if type(value) is float and -1e300 <= value <= 1e300:
-        return value
-    where = f"{where}: {name!r}" if name else where
+        return
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300:
         raise ValueError(f"{where} is no finite number. {_FAULTY}")
-    return float(value)
 
 
 def _entries(value: Any, texts: tuple[str, ...], counts: tuple[str, ...], where: str) -> None:

@@ -101,7 +101,7 @@ class Scoring:
             self._look(number, planned, every, parts)
         items = {name: part.close() for name, part in parts.items()}
         for rows in items.values():
-            refuse_non_finite(rows, str(self.run.folder))
+            refuse_non_finite(rows, str(self.run.place))
         self._note(planned, items)
         return items
 
@@ -112,7 +112,7 @@ class Scoring:
             name for name in parts if number == max(max(one.rounds, default=1) for one in every if _is_of(one, name))
         }
         for name in last - {name for name, missing in left.items() if missing}:
-            refuse_non_finite(parts[name].close(), str(self.run.folder))
+            refuse_non_finite(parts[name].close(), str(self.run.place))
         open_ = {name: len(missing) for name, missing in left.items()}
         for part, done in crew(part for missing in left.values() for part in missing):
             name = study_of(part)
@@ -120,7 +120,7 @@ class Scoring:
             self.cached += done["cached"]
             open_[name] -= 1
             if not open_[name] and name in last:
-                refuse_non_finite(parts[name].close(), str(self.run.folder))
+                refuse_non_finite(parts[name].close(), str(self.run.place))
 
     def _missing(self, number: int, every: Sequence[Asked], parts: Parts) -> list[Part]:
         """The parts of a round that are not on disk."""
@@ -293,6 +293,6 @@ def check_whole(run: Run, tasks: Sequence[Task]) -> None:
         ]
         if lacking:
             raise UsageError(
-                f"{run.folder} has not asked every prompt once: {name} {lacking[0].experiment.name} lacks answers. "
+                f"{run.place} has not asked every prompt once: {name} {lacking[0].experiment.name} lacks answers. "
                 "Go on without --conclude."
             )

@@ -29,7 +29,7 @@ from swapbias.files import (
     write_checked,
     write_whole,
 )
-from swapbias.privacy import is_left_over
+from swapbias.privacy import FILE, is_left_over
 from swapbias.scorers import Progress, Say, Scorer
 from swapbias.studies import as_prompts, load_corpus, open_study, own_studies
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
     from swapbias.audit.cache import ScoreCache
+    from swapbias.store import Store
 
 MANIFEST = "manifest.json"
 ITEMS = "items"  # folder of the scored rows
@@ -48,18 +49,32 @@ REQUIRED = ("swapbias", "status", "settings", "corpora", "skipped", "versions")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A folder of results. Every file in it is written whole or not at all."""
+    """A folder of results. Every file in it is written whole or not at all.
+
+    Attributes:
+        folder: on this machine.
+        store: where the run lies, if not there: what is written goes to it at once, and the folder is a copy.
+    """
 
     folder: Path
+    store: "Store | None" = None
+
+    @property
+    def place(self) -> "Path | Store":
+        """Where the run lies, for sentences."""
+        return self.store or self.folder
 
     @staticmethod
-    def check_new(folder: Path) -> None:
+    def check_new(folder: Path, store: "Store | None" = None) -> None:
         """Know before the work starts that a run can be written here.
 
         Raises:
             UsageError: the folder is a file or holds something.
             OSError: it cannot be written.
         """
+        if store and (names := [name for name in store.names() if not is_left_over(Path(name))]):
+            hint = f"Go on with --resume {store}, or choose" if MANIFEST in names else "Choose"
+            raise UsageError(f"{store} is not empty. {hint} another --out.")
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file, expected a folder. Choose another --out.")
         if folder.exists() and not all(map(_is_left_over, folder.iterdir())):
@@ -70,29 +85,31 @@ class Run:
             pass
 
     @classmethod
-    def create(cls, folder: Path, manifest: Mapping[str, Any]) -> "Run":
+    def create(cls, folder: Path, manifest: Mapping[str, Any], store: "Store | None" = None) -> "Run":
         """A new run in a new or empty folder.
 
         Raises:
             UsageError, OSError: as ``check_new``.
         """
-        cls.check_new(folder)
+        cls.check_new(folder, store)
         (folder / "items").mkdir(parents=True, exist_ok=True)
-        run = cls(folder)
+        run = cls(folder, store)
         run.sweep()
+        if store and (folder / FILE).exists():
+            store.write(FILE, (folder / FILE).read_bytes())
         run.write_manifest(manifest)
         return run
 
     @classmethod
-    def open(cls, folder: Path) -> "Run":
+    def open(cls, folder: Path, store: "Store | None" = None) -> "Run":
         """A run that was begun.
 
         Raises:
             UsageError: the folder holds no run.
         """
+        run = cls(folder, store)
         if not (folder / MANIFEST).is_file():
-            raise UsageError(f"{folder} holds no run: it has no {MANIFEST}. Give the folder of a run.")
-        run = cls(folder)
+            raise UsageError(f"{run.place} holds no run: it has no {MANIFEST}. Give the folder of a run.")
         run.open_studies()
         return run
 
@@ -130,7 +147,13 @@ class Run:
         for parts in (self.folder / "items").glob(".*.parts"):
             name = f"{ITEMS}/{parts.name[1:].removesuffix('.parts')}.parquet"
             if (self.folder / name).exists() and self.is_whole(name):
-                shutil.rmtree(parts, ignore_errors=True)
+                self.remove_parts(parts.name)
+
+    def remove_parts(self, name: str) -> None:
+        """Remove a folder of parts."""
+        shutil.rmtree(self.folder / ITEMS / name, ignore_errors=True)  # a given-up worker may write there yet
+        if self.store:
+            self.store.remove_folder(f"{ITEMS}/{name}")
 
     def manifest(self) -> dict[str, Any]:
         """The manifest as written last.
@@ -141,14 +164,14 @@ class Run:
         try:
             read = parse_json((self.folder / MANIFEST).read_text(encoding="utf-8"))
         except ValueError as error:  # not JSON, or not UTF-8
-            raise ValueError(f"{self.folder / MANIFEST} is no JSON ({error}). Start a new run.") from error
+            raise ValueError(f"{self.place}/{MANIFEST} is no JSON ({error}). Start a new run.") from error
         missing = [key for key in REQUIRED if not isinstance(read, dict) or key not in read]
         if missing:
-            raise ValueError(f"{self.folder / MANIFEST} lacks {missing[0]!r}. Start a new run.")
+            raise ValueError(f"{self.place}/{MANIFEST} lacks {missing[0]!r}. Start a new run.")
         found: dict[str, Any] = read
         if not is_sealed(found, MANIFEST):
             raise ValueError(
-                f"{self.folder / MANIFEST} is damaged, or was edited: it is not what its sha256 says. Start a new "
+                f"{self.place}/{MANIFEST} is damaged, or was edited: it is not what its sha256 says. Start a new "
                 f"run, or take out its {SHA256!r} if the edit is meant."
             )
         return found
@@ -173,8 +196,8 @@ class Run:
         """
         if not self.is_whole(name):
             raise ValueError(
-                f"{self.folder / name} is damaged: its sha256 is not the one that was recorded when it was written. "
-                f"Take it from a copy, or make it again with swapbias audit --resume {self.folder}."
+                f"{self.place}/{name} is damaged: its sha256 is not the one that was recorded when it was written. "
+                f"Take it from a copy, or make it again with swapbias audit --resume {self.place}."
             )
 
     def _recorded(self) -> dict[str, str] | None:
@@ -191,8 +214,11 @@ class Run:
 
     def drop_checksums(self) -> None:
         """Remove the sha256 beside files, once the manifest has them."""
-        for path in (self.folder / ITEMS).glob("*.parquet"):
-            checksum_file(path).unlink(missing_ok=True)
+        beside = [checksum_file(path) for path in (self.folder / ITEMS).glob("*.parquet")]
+        for path in beside:
+            path.unlink(missing_ok=True)
+        if self.store:
+            self.store.remove(path.relative_to(self.folder).as_posix() for path in beside)
 
     def write_json(self, name: str, content: Any) -> None:
         """A JSON file; NaN becomes null."""
@@ -211,7 +237,10 @@ class Run:
         """Any file, by its path within the run."""
         target = self.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        (write_checked if target.match(f"{ITEMS}/*.parquet") else write_whole)(target, content)
+        checked = target.match(f"{ITEMS}/*.parquet")
+        (write_checked if checked else write_whole)(target, content)
+        if self.store:
+            (self.store.write_checked if checked else self.store.write)(name, content)
 
     def items(self, study: str) -> "pd.DataFrame | None":
         """The scored rows of a study, or None while they are not complete.
@@ -261,7 +290,7 @@ class Parts:
             if run.is_whole(name):
                 self.done = run.items(study)
             else:
-                say(f"{run.folder / name} is damaged: it is scored again.")
+                say(f"{run.place}/{name} is damaged: it is scored again.")
 
     def has(self, beginning: str) -> bool:
         """Whether a chunk whose name begins so is on disk."""
@@ -280,7 +309,9 @@ class Parts:
         try:
             known = checksum(path)
             if path.name not in self.whole and (self.hashed if known is None else known != file_sha256(path)):
-                self.say(f"{path} is damaged: it is scored again.")
+                self.say(
+                    f"{self.run.place}/{path.relative_to(self.run.folder).as_posix()} is damaged: it is scored again."
+                )
                 path.unlink()
                 return None
             self.whole.add(path.name)
@@ -296,6 +327,9 @@ class Parts:
         return rows[~(rows["trial"].astype(float) > trial)]
 
     def _table(self) -> pa.Table:
+        if store := self.run.store:  # those that workers have put there since it was opened
+            names = [f"{ITEMS}/{self.folder.name}/{name}.parquet" for name in self.names]
+            store.fetch_checked(self.run.folder, [name for name in names if not (self.run.folder / name).exists()])
         tables = [pq.read_table(self.folder / f"{name}.parquet") for name in sorted(self.names)]
         return pa.concat_tables(tables, promote_options="default")
 
@@ -304,7 +338,7 @@ class Parts:
         if self.done is None:
             table = self._table()
             self.run.write(f"{ITEMS}/{self.study}.parquet", _parquet(table))
-            shutil.rmtree(self.folder, ignore_errors=True)  # a worker that was given up may write there yet
+            self.run.remove_parts(self.folder.name)
             self.done = _frame(table)
         return self.done
 
@@ -312,7 +346,11 @@ class Parts:
 def write_part(run: Run, name: str, rows: "Sequence[Mapping[str, Any]]") -> None:
     """Write a part (study/name) down, whole or not at all; the same rows are the same bytes, whoever writes them."""
     study, _, own = name.partition("/")
-    write_checked(_folder_of(run, study) / f"{own}.parquet", _parquet(_table(rows)))
+    path, content = _folder_of(run, study) / f"{own}.parquet", _parquet(_table(rows))
+    if run.store:
+        run.store.write_checked(path.relative_to(run.folder).as_posix(), content)
+    else:
+        write_checked(path, content)
 
 
 def _folder_of(run: Run, study: str) -> Path:

@@ -15,8 +15,11 @@ from swapbias.cli.terminal import (
     AsJson,
     EngineName,
     Gpus,
+    OwnStore,
     Spill,
     Workers,
+    at,
+    check_own_store,
     out,
     print_json,
     progress,
@@ -25,16 +28,28 @@ from swapbias.cli.terminal import (
     stoppable,
 )
 from swapbias.errors import UsageError
+from swapbias.files import is_url
 from swapbias.scorers import LoadOptions, kinds, model_kinds, settable
 from swapbias.workers import Engine
 
 if TYPE_CHECKING:
     from swapbias.audit import Run, Settings, Several
     from swapbias.findings import Finding
+    from swapbias.store import Store
 
 # Anything else is taken from the run.
 _ACCESS = ("api_key_env", "plain_http")  # what no manifest says
-_WITH_RESUME = ("resume", "conclude", "no_cache", "allow_pickle", "trust", "as_json", *_ACCESS, *ENGINE_OPTIONS)
+_WITH_RESUME = (
+    "resume",
+    "conclude",
+    "no_cache",
+    "allow_pickle",
+    "trust",
+    "own_store",
+    "as_json",
+    *_ACCESS,
+    *ENGINE_OPTIONS,
+)
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")  # anything else is taken from the file
 _MOST_SHOWN = 20  # models whose numbers and reports a terminal lists; of more it names the folder
 _MODEL, _STUDIES, _OUTPUT = "Model", "Studies", "Output"  # panels of the help
@@ -157,7 +172,14 @@ def audit(
     kind: KindName = None,
     revision: Revision = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the run.", show_default=False, rich_help_panel=_OUTPUT)
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="PATH",
+            help="Folder of the run, or s3://BUCKET/FOLDER.",
+            show_default=False,
+            rich_help_panel=_OUTPUT,
+        ),
     ] = None,
     limit: Limit = None,
     seed: Seed = 0,
@@ -190,8 +212,10 @@ def audit(
         ),
     ] = False,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with the run in this folder.", rich_help_panel=_OUTPUT)
+        str | None,
+        typer.Option(metavar="PATH", help="Go on with the run in this folder.", rich_help_panel=_OUTPUT),
     ] = None,
+    own_store: OwnStore = False,
     conclude: Annotated[
         bool,
         typer.Option(
@@ -227,10 +251,11 @@ def audit(
     access = {name: options[name] for name in _ACCESS if name in given}
     where = Engine(name=engine, address=address, workers=workers, gpus=gpus_per_worker, spill=spill)
     where.check()
+    check_own_store(own_store, resume or folder)
     if resume:
         _check_alone(given, _WITH_RESUME, "--resume takes everything from the run")
         may = {"trust": trust, "allow_pickle": options["allow_pickle"], "access": access, "engine": where}
-        _go_on(resume, as_json, conclude=conclude, cache=not no_cache, **may)
+        _go_on(resume, as_json, conclude=conclude, own=own_store, cache=not no_cache, **may)
         return
     if conclude:
         raise UsageError("--conclude ends a run that was stopped, and none is given. Add --resume RUN.")
@@ -275,7 +300,8 @@ def audit(
     elif len(named) > 1:
         _audit_several(named, settings, folder, as_json, cache=not no_cache, engine=where)
     else:
-        _audit_one(settings, folder, as_json, cache=not no_cache, repeated=repeated, trust=trust, engine=where)
+        how: dict[str, Any] = {"own": own_store, "repeated": repeated, "trust": trust, "engine": where}
+        _audit_one(settings, folder, as_json, cache=not no_cache, **how)
 
 
 def _check_named(file: str, models: Iterable[str], settings: "Settings", *, trust: bool) -> None:
@@ -319,10 +345,11 @@ def _check_alone(given: Sequence[str], allowed: Sequence[str], why: str) -> None
 
 def _audit_one(
     settings: "Settings",
-    folder: Path | None,
+    folder: str | None,
     as_json: bool,
     *,
     cache: bool,
+    own: bool,
     repeated: Mapping[str, Any] | None,
     trust: bool,
     engine: Engine,
@@ -331,16 +358,18 @@ def _audit_one(
 
     if repeated is not None:
         check_code("The manifest", settings, repeated.get("models"), trust=trust)
-    place = folder or default_folder(settings)
-    with stoppable(lambda: _stopped(place)), progress() as bar:
-        run, found = start(settings, place, say=say, bar=bar, cache=cache, expected=repeated, engine=engine)
-    _show(run, found, as_json)
+    place = folder or str(default_folder(settings))
+    with at(place, own=own, begun=False) as (here, store):
+        how: dict[str, Any] = {"cache": cache, "expected": repeated, "engine": engine, "store": store}
+        with stoppable(lambda: _stopped(here, store)), progress() as bar:
+            run, found = start(settings, here, say=say, bar=bar, **how)
+        _show(run, found, as_json)
 
 
 def _audit_several(
     models: Mapping[str, str],
     settings: "Settings",
-    folder: Path | None,
+    folder: str | None,
     as_json: bool,
     *,
     cache: bool,
@@ -348,37 +377,47 @@ def _audit_several(
 ) -> None:
     from swapbias.audit import audit_several, default_folder
 
-    place = folder or default_folder(replace(settings, model=f"{len(models)}-models"))
+    if folder and is_url(folder):
+        raise UsageError(
+            f"{folder} is in a store, which holds runs of one model each. Audit one model into each folder of it, or "
+            "choose an --out on a file system that all machines share."
+        )
+    place = Path(folder) if folder else default_folder(replace(settings, model=f"{len(models)}-models"))
     with stoppable(lambda: _stopped(place)), progress() as bar:
         done = audit_several(models, settings, place, say=say, bar=bar, cache=cache, engine=engine)
     _show_several(done, as_json)
 
 
-def _go_on(folder: Path, as_json: bool, *, conclude: bool, cache: bool, **may: Any) -> None:
+def _go_on(place: str, as_json: bool, *, conclude: bool, own: bool, **may: Any) -> None:
     """Go on with a run, or the runs of several models; ``may`` is what the user lets it do, and where."""
+    with at(place, own=own, begun=True) as (here, store):
+        _go_on_here(here, store, as_json, conclude=conclude, **may)
+
+
+def _go_on_here(folder: Path, store: "Store | None", as_json: bool, *, conclude: bool, **may: Any) -> None:
     from swapbias.audit import is_several, resume as go_on, resume_several
 
-    allowed: dict[str, Any] = {"cache": cache, **may}
     if conclude and is_several(folder):
         raise UsageError(f"{folder} holds runs of several models, and --conclude ends one. Name the folder of a run.")
-    with stoppable(lambda: _stopped(folder)), progress() as bar:
+    with stoppable(lambda: _stopped(folder, store)), progress() as bar:
         if is_several(folder):
-            done = resume_several(folder, say=say, bar=bar, **allowed)
+            done = resume_several(folder, say=say, bar=bar, **may)
         else:
-            run, found = go_on(folder, say=say, bar=bar, conclude=conclude, **allowed)
+            run, found = go_on(folder, say=say, bar=bar, conclude=conclude, store=store, **may)
     if is_several(folder):
         _show_several(done, as_json)
     else:
         _show(run, found, as_json)
 
 
-def _stopped(folder: Path) -> str:
+def _stopped(folder: Path, store: "Store | None" = None) -> str:
     """What a stopped audit says: what is kept, where, and how to go on."""
     from swapbias.audit import MANIFEST, Run, is_several
 
+    place = str(store or folder)
     if not is_several(folder) and not (folder / MANIFEST).is_file():
-        return f"Stopped before anything was scored: nothing is kept in {folder}. The same command begins anew."
-    told = f"Stopped. What was scored is kept in {folder}: go on with swapbias audit --resume {quote(str(folder))}"
+        return f"Stopped before anything was scored: nothing is kept in {place}. The same command begins anew."
+    told = f"Stopped. What was scored is kept in {place}: go on with swapbias audit --resume {quote(place)}"
     chat = not is_several(folder) and Run(folder).manifest()["settings"].get("chat")
     return f"{told}{', or end with the trials that are there: add --conclude' if chat else ''}."
 
@@ -394,12 +433,12 @@ def _show(run: "Run", found: "Sequence[Finding]", as_json: bool) -> None:
     left = told_skipped(skipped, ran)
     if as_json:
         table = findings_table(comparisons(found)).to_dict("records")
-        print_json({"run": str(run.folder), "findings": table, "not_run": left})
+        print_json({"run": str(run.place), "findings": table, "not_run": left})
         return
     print_headlines(out, list(found))
     if left:
         out.print(left, soft_wrap=True, markup=False)
-    out.print(f"Report: {run.folder / 'report.html'}", soft_wrap=True, markup=False)
+    out.print(f"Report: {run.place}/report.html", soft_wrap=True, markup=False)
 
 
 def _show_several(done: "Several", as_json: bool) -> None:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,8 +13,11 @@ from swapbias.cli.terminal import (
     AsJson,
     EngineName,
     Gpus,
+    OwnStore,
     Spill,
     Workers,
+    at,
+    check_own_store,
     err,
     out,
     print_json,
@@ -37,7 +39,15 @@ def swap(
             metavar="INPUT", show_default=False, help="CSV, TSV, JSON lines, Parquet, a folder or a Hub id."
         ),
     ],
-    folder: Annotated[Path, typer.Option("--out", show_default=False, help="New folder, or one to go on with.")],
+    folder: Annotated[
+        str,
+        typer.Option(
+            "--out",
+            metavar="PATH",
+            show_default=False,
+            help="New folder, or one to go on with; or s3://BUCKET/FOLDER.",
+        ),
+    ],
     column: Annotated[str, typer.Option(help="Column of texts.")] = "text",
     mode: Annotated[str, typer.Option(help="swap, neutralise, augment or pairs.")] = "swap",
     table: Annotated[
@@ -68,6 +78,7 @@ def swap(
     workers: Workers = None,
     gpus_per_worker: Gpus = 0.0,
     spill: Spill = None,
+    own_store: OwnStore = False,
     as_json: AsJson = False,
 ) -> None:
     """Swap gendered words in a column of texts and write Parquet; the same command goes on after a stop."""
@@ -79,14 +90,16 @@ def swap(
     )  # fmt: skip
     where = Engine(name=engine, address=address, workers=workers, gpus=gpus_per_worker, spill=spill)
     stopped = f"Stopped. Whole parts are kept in {folder}: the same command goes on."
-    with stoppable(lambda: stopped), _bar() as on_progress:
+    check_own_store(own_store, folder)
+    with stoppable(lambda: stopped), _bar() as on_progress, at(folder, own=own_store) as (here, store):
         done = swap_files(
-            job, folder, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=where, say=say
-        )
+            job, here, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=where, say=say,
+            store=store,
+        )  # fmt: skip
     if as_json:
-        print_json({"folder": str(done.folder), "credentialed": done.credentialed, **asdict(done.totals)})
+        print_json({"folder": folder, "credentialed": done.credentialed, **asdict(done.totals)})
     else:
-        _print_done(done)
+        _print_done(done, folder)
 
 
 @contextmanager
@@ -116,7 +129,7 @@ def _speed(step: "Step") -> str:
     return f"{step.text_bytes / 1e6 / max(step.seconds, 1e-9):.1f} MB/s"
 
 
-def _print_done(done: "Done") -> None:
+def _print_done(done: "Done", place: str) -> None:
     """One table: rows, terms, doubts, and where it all is."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -147,7 +160,7 @@ def _print_done(done: "Done") -> None:
     say(f"{totals.text_bytes / 1e6:,.1f} MB of text{speed}.")
     if done.credentialed:
         say(f"Every row is marked credentialed ({done.credentialed}): do not publish, upload or send them to an API.")
-    out.print(f"Swapped: {done.folder}", soft_wrap=True, markup=False)
+    out.print(f"Swapped: {place}", soft_wrap=True, markup=False)
 
 
 def _top(counts: Counter[str]) -> int:

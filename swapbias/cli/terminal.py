@@ -13,10 +13,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from swapbias.files import as_json as plain_json
+from swapbias.errors import UsageError
+from swapbias.files import as_json as plain_json, is_url
 
 if TYPE_CHECKING:
     from swapbias.findings import Finding, NotAtHand, Reproduced
+    from swapbias.store import Store
 
 # Names and places are told as they are: ":x:" in one is no picture.
 out = Console(emoji=False)
@@ -51,7 +53,30 @@ Spill = Annotated[
 ENGINE_OPTIONS = ("engine", "address", "workers", "gpus_per_worker", "spill")  # as parameters of a command
 
 
+OwnStore = Annotated[
+    bool,
+    typer.Option("--own-store", help="The store named is yours alone: credentialed notes may lie there."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def check_own_store(own: bool, place: str | None) -> None:
+    """Refuse a word on a store where none is named."""
+    if own and not (place and is_url(place)):
+        raise UsageError("--own-store is about a store, and a folder of this machine is written. Drop it.")
+
+
+@contextmanager
+def at(place: str, *, own: bool, begun: bool = False) -> Iterator[tuple[Path, "Store | None"]]:
+    """The folder that is written to; of one in a store its copy (of all there, if ``begun``), and the store, held."""
+    if not is_url(place):
+        yield Path(place), None
+        return
+    from swapbias.store import Store  # its library takes long to import
+
+    store = Store.open(place, own=own)
+    with store.mirrored(begun=begun, say=say) as here:
+        yield here, store
 
 
 def print_json(content: Any) -> None:

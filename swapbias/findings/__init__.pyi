@@ -3,6 +3,7 @@ from .comparison import (
     agreeing as agreeing,
     compare as compare,
     condition_scores as condition_scores,
+    rows_asked as rows_asked,
     units as units,
 )
 from .disaggregation import (

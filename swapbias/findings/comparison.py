@@ -14,12 +14,21 @@ from swapbias.findings.disaggregation import corrected, judged
 from swapbias.findings.finding import AS_PUBLISHED, DIFFERENCE, EFFECTS, Context, Finding, looks_of, told_over
 from swapbias.findings.groups import Crossing, crossed_findings, crossing
 from swapbias.findings.predictions import ANSWERS, over_trials, readable
-from swapbias.findings.robustness import Units, condition_means, headline_units, pair_gaps
+from swapbias.findings.robustness import (
+    Pairing,
+    Units,
+    condition_means,
+    headline_units,
+    pair_gaps,
+    paired_units,
+    pairing,
+)
 from swapbias.studies import PLACEBO, Experiment, Slice, Study, load_study
 
 MOST_DETAILED = 5  # pairs of models whose differences are told by slice, by subset and as published as well
 _ALL = Slice("", "all")
 _LONG = ("text", "candidates", "top_tokens", "answer", "prompt_id")  # columns that take time and are not compared
+_SIDES = {0: 1.0, 1: -1.0}  # of a difference: the first model's value less the second's
 Pair = tuple[str, str]
 
 
@@ -48,17 +57,21 @@ def compare(
     for name, models in studies.items():
         study = load_study(name)
         mine: list[Finding] = []
+        asked = {model: set(part["experiment"].unique()) for model, part in models.items()}
         for experiment in study.experiments:
-            rows = {model: _where(part, part["experiment"] == experiment.name) for model, part in models.items()}
-            rows = _shared_trials({model: part for model, part in rows.items() if len(part)})
+            mine_of = {model: part for model, part in models.items() if experiment.name in asked[model]}
+            rows = _shared_trials({model: rows_asked(part, experiment.name) for model, part in mine_of.items()})
             pairs = model_pairs(list(rows), reference=reference, every_pair=every_pair)
             brief = len(pairs) > MOST_DETAILED
             for each in experiment.gaps if pairs and not (brief and _of_effects_alone(experiment)) else ():
                 gap = f"{each.group} - {each.reference_group}" if experiment.groups else ""
                 first = next(iter(rows.values()))
                 needed = not brief or any(_answers(each, one, first) for one in _subsets(each, first))
-                made = {model: units(each, part) for model, part in rows.items()} if needed else {}
-                answers = {model: _answering(name, each, part) for model, part in rows.items()}
+                pairs_of = _pairs_of(each, rows)
+                made = (
+                    {model: units(each, part, pairs_of.get(model)) for model, part in rows.items()} if needed else {}
+                )
+                answers = {model: _answering(name, each, part, pairs_of.get(model)) for model, part in rows.items()}
                 looks = max(map(looks_of, rows.values()))
                 for pair in pairs:
                     told: dict[str, Any] = {"gap": gap, "looks": looks}
@@ -68,6 +81,12 @@ def compare(
         found += corrected(mine, study.correction, {one.name for one in study.experiments})
         found += _agreement(study, models)
     return judged(found)
+
+
+def rows_asked(rows: pd.DataFrame, experiment: str) -> pd.DataFrame:
+    """The rows of an experiment; all as they are where there is no other: copies of a hundred models take time."""
+    names = rows["experiment"].unique().tolist()
+    return rows if names == [experiment] else rows[rows["experiment"] == experiment]
 
 
 def _where(rows: pd.DataFrame, wanted: pd.Series) -> pd.DataFrame:
@@ -99,27 +118,76 @@ def model_pairs(models: Sequence[str], *, reference: str = "", every_pair: bool 
     return [(first, one) for one in models if one != first]
 
 
-def units(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
-    """What is compared: a row per pair with its gap, or per condition with its mean; column ``unit_value``."""
+def _pairs_of(experiment: Experiment, rows: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """``pair_gaps`` of each model that has both groups; of those that read the same prompts pairs are found once.
+
+    Nothing of experiments that compare other units.
+    """
+    if experiment.measure != "paired_gap" or ANSWERS in experiment.rates:
+        return {}
+    found: dict[str, pd.DataFrame] = {}
+    first: pd.DataFrame | None = None
+    known: Pairing | None = None
+    for model, part in rows.items():
+        if first is None or known is None or not _asked_alike(experiment, first, part):
+            first, known = part, _pairing(experiment, part)
+        if known is not None:
+            gaps = known.gaps(part["score"].to_numpy(dtype=np.float64))
+            found[model] = known.facts.assign(gap=gaps).reset_index()
+    return found
+
+
+def _told(experiment: Experiment, rows: pd.DataFrame) -> list[str]:
+    """The columns that say what a row is of, besides the prompt: pair, group and what pairs are told apart by."""
+    used = {experiment.subset, *experiment.random, *(one.column for one in experiment.slices)}
+    return ["pair_id", "group", *(name for name in rows if name in used - {"pair_id", "group"})]
+
+
+def _asked_alike(experiment: Experiment, first: pd.DataFrame, rows: pd.DataFrame) -> bool:
+    names = _told(experiment, first)
+    return (
+        len(first) == len(rows)
+        and names == _told(experiment, rows)
+        and all(first[name].array.equals(rows[name].array) for name in names)
+    )
+
+
+def _pairing(experiment: Experiment, rows: pd.DataFrame) -> Pairing | None:
+    """The pairs of an experiment's two groups, by their places in all the rows; None where one has no row."""
+    groups = [experiment.group, experiment.reference_group]
+    mine = rows["group"].isin(groups) & (rows["group"] != PLACEBO)
+    chosen = rows.loc[mine, _told(experiment, rows)]
+    if chosen["group"].nunique() < len(groups):
+        return None
+    made = pairing(Context("", "", experiment, "score"), chosen)
+    places = np.append(np.flatnonzero(mine), -1)[made.places]
+    return replace(made, facts=made.facts.drop(columns="group"), places=places)
+
+
+def units(experiment: Experiment, rows: pd.DataFrame, pairs: pd.DataFrame | None = None) -> pd.DataFrame:
+    """What is compared: a row per pair with its gap, or per condition with its mean; column ``unit_value``.
+
+    ``pairs`` are those of the rows, where they are known, as ``pair_gaps`` has them.
+    """
+    if pairs is not None:
+        return _units_of_pairs(experiment, pairs)
     rows = _where(rows, rows["group"] != PLACEBO)
     if ANSWERS in experiment.rates:  # trials of one prompt are no further prompts
         rows = over_trials(readable(rows))
     if experiment.measure == "paired_gap":
         rows = _where(rows, rows["group"].isin([experiment.group, experiment.reference_group]))
         rows = rows.drop(columns=[name for name in _LONG if name in rows])
-        context = Context("", "", experiment, "score")
-        made = pair_gaps(context, rows).rename(columns={"pair_id": "unit", "gap": "unit_value"})
-        kept = {
-            "unit",
-            "unit_value",
-            experiment.subset,
-            *experiment.random,
-            *(one.column for one in experiment.slices),
-        }
-        return made[[name for name in made if name in kept]]
+        return _units_of_pairs(experiment, pair_gaps(Context("", "", experiment, "score"), rows))
     named = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
     means = condition_means(experiment, named)
     return means.assign(unit_value=means["score"], unit=means["group"] + "/" + means["condition"])
+
+
+def _units_of_pairs(experiment: Experiment, pairs: pd.DataFrame) -> pd.DataFrame:
+    made = pairs.rename(columns={"pair_id": "unit", "gap": "unit_value"})
+    slices = (one.column for one in experiment.slices)
+    kept = {"unit", "unit_value", experiment.subset, *experiment.random, *slices}
+    return made[[name for name in made if name in kept]]
 
 
 def _differences(
@@ -187,17 +255,22 @@ def _answers(experiment: Experiment, subset: str, rows: pd.DataFrame) -> bool:
     return experiment.headline == (experiment.measure, subset, "all")
 
 
-def _answering(study: str, experiment: Experiment, rows: pd.DataFrame) -> Units | None:
-    """The units of a headline that is no gap of pairs alone: of two sets of conditions, or of two groups of them."""
+def _answering(
+    study: str, experiment: Experiment, rows: pd.DataFrame, pairs: pd.DataFrame | None = None
+) -> Units | None:
+    """The units of a headline that is no gap of pairs alone: of two sets of conditions, or of two groups of them.
+
+    ``pairs`` as in ``units``.
+    """
     measure, subset, slice_by = experiment.headline
     if slice_by != "all" or measure not in ("gap_difference", "group_gap"):
         return None
     if measure == "group_gap" and (subset or not experiment.aggregate):  # else rows of two models are no pairs
         return None
-    rows = _where(rows, rows["group"] != PLACEBO)
-    if measure == "gap_difference" and not set(experiment.contrast or ()) <= set(rows[experiment.subset]):
+    context, rows = Context(study, "", experiment, "score"), _where(rows, rows["group"] != PLACEBO)
+    if measure == "gap_difference" and not set(experiment.contrast or ()) <= set(rows[experiment.subset].unique()):
         return None
-    return headline_units(Context(study, "", experiment, "score"), rows)
+    return headline_units(context, rows) if pairs is None else paired_units(context, pairs)
 
 
 def _of_headline(
@@ -209,7 +282,7 @@ def _of_headline(
         return
     context = Context(study, " - ".join(models), experiment, "score", looks=looks)
     keys = ["group", "label", *experiment.aggregate[-1:]] if experiment.measure == "group_gap" else ["pair_id"]
-    both = first.rows.merge(second.rows[[*keys, "value"]], on=keys, suffixes=("", "_of_other"))
+    both = _joined(first.rows, second.rows, keys)
     if not len(both):
         return
     units = Units(both.assign(value=both["value"] - both["value_of_other"]), first.context, first.weights)
@@ -220,24 +293,33 @@ def _of_headline(
     yield replace(_difference(context, models, subset, gap, told, units.estimate()), headline=True)
 
 
+def _joined(first: pd.DataFrame, second: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """The units of one model that another has too, by their keys, with the other's ``value_of_other``."""
+    alike = len(first) == len(second) and all(first[name].array.equals(second[name].array) for name in keys)
+    if alike and not first.duplicated(keys).any():
+        return first.assign(value_of_other=second["value"].to_numpy())
+    return first.merge(second[[*keys, "value"]], on=keys, suffixes=("", "_of_other"))
+
+
 def _tests(
     context: Context, models: tuple[str, str], first: pd.DataFrame, second: pd.DataFrame
 ) -> Iterator[tuple[str, measures.Estimate]]:
     """Paired over the units both models have, by the design; then the independent test of the papers."""
-    both = pd.concat([first.assign(model=models[0]), second.assign(model=models[1])])
-    shared = set(first["unit"]) & set(second["unit"])
-    paired = both[both["unit"].isin(shared)]
-    if len(shared):
-        clusters, over = context.random(paired)
-        estimate = measures.paired_gap(
-            paired["unit_value"].to_numpy(), paired["model"].to_numpy(), paired["unit"].to_numpy(),
-            reference_group=models[1], cluster_ids=clusters,
-        )  # fmt: skip
-        weights = {models[0]: 1.0, models[1]: -1.0}
-        told = told_over(f"{over}, paired", paired["unit_value"], paired["model"], weights, clusters, paired["unit"])
-        yield told, estimate
+    values = np.concatenate([one["unit_value"].to_numpy(dtype=np.float64) for one in (first, second)])
+    side = np.repeat([0, 1], [len(first), len(second)])
+    names = np.array(models)[side]
+    # Units by number: their names are long, and a hundred models have them all.
+    unit = pd.factorize(pd.concat([first["unit"], second["unit"]]))[0]
+    shared = np.isin(unit, np.intersect1d(unit[side == 0], unit[side == 1]))
+    if shared.any():
+        told = [name for name in context.experiment.random if name in first and name in second]
+        facts = pd.concat([first[told], second[told]])
+        clusters, over = context.random(facts if shared.all() else facts[shared])
+        mine, units_of = values[shared], unit[shared]
+        estimate = measures.paired_gap(mine, names[shared], units_of, reference_group=models[1], cluster_ids=clusters)
+        told_of, pairs = f"{over}, paired", pd.Series(units_of)
+        yield told_over(told_of, pd.Series(mine), pd.Series(side[shared]), _SIDES, clusters, pairs), estimate
     if len(second):
-        values, names = both["unit_value"].to_numpy(), both["model"].to_numpy()
         yield AS_PUBLISHED, measures.group_gap(values, names, reference_group=models[1], test="t")
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -102,18 +102,19 @@ class Finding(Record):
 
     def row(self) -> dict[str, Any]:
         """The finding as one flat row; numbers are native, NaN where undefined."""
-        published = self.published or Published()
-        flat = asdict(self)
+        flat = _flat(self)
         del flat["estimate"], flat["published"]
-        return {
-            **flat,
-            **asdict(self.estimate),
-            **{f"published_{k}": v for k, v in asdict(published).items()},
-        }
+        published = {f"published_{name}": value for name, value in _flat(self.published or Published()).items()}
+        return {**flat, **_flat(self.estimate), **published}
 
     def key(self) -> tuple[str, ...]:
         """What a published number is matched on."""
         return (self.experiment, self.subset, self.measure, self.contrast, self.slice_by, self.slice_value)
+
+
+def _flat(record: Any) -> dict[str, Any]:
+    """The fields of a record of plain values: ``asdict`` would copy each of them."""
+    return {one.name: getattr(record, one.name) for one in fields(record)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +222,12 @@ def told_over(
         clusters: of the rows.
         pairs: of the rows; one counts whole or not.
     """
-    score, weight = values.to_numpy(dtype=float), sides.map(weights).to_numpy(dtype=float)
-    known = values.notna().to_numpy() & ~np.isnan(weight)
+    score, (codes, names) = values.to_numpy(dtype=float), pd.factorize(sides)
+    weight = np.array([*(weights.get(name, math.nan) for name in names), math.nan])[codes]
+    known = ~np.isnan(score) & ~np.isnan(weight)
     if pairs is not None and not known.all():
         known = known & ~pairs.isin(pairs[~known & ~np.isnan(weight)]).to_numpy()
-    codes, influence = pd.factorize(sides)[0], np.zeros(len(score))
+    influence = np.zeros(len(score))
     for side in np.unique(codes[known]):
         mine = known & (codes == side)
         influence[mine] = weight[mine] * (score[mine] - score[mine].mean()) / mine.sum()

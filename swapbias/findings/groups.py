@@ -160,6 +160,7 @@ def crossed_findings(
             )  # fmt: skip
         if len(mine) > 1:
             yield _spread(context, test, term, subset, over, where)
+    groups = {", ".join(levels): str(group) for group, *levels in named.itertuples(name=None)}
     # The furthest from the mean is named first.
     for cell in sorted(found.intersections, key=lambda one: -abs(one.gap)):
         side = "below" if cell.gap < 0 else "above"
@@ -167,7 +168,7 @@ def crossed_findings(
         yield context.finding(
             cell.estimate, "intersection", " x ".join(experiment.factors), subset, slice_by="intersection",
             slice_value=cell.name, inference=over, intersection=cell.name, from_mean=cell.gap, parts=cell.parts,
-            group=_group_of(named, cell.name),
+            group=groups[cell.name],
             direction=f"above zero {cell.name} lies further {side} the mean than its parts add up to: {told}",
         )  # fmt: skip
 
@@ -175,11 +176,6 @@ def crossed_findings(
 def _by_name(experiment: Experiment, rows: pd.DataFrame) -> Iterator[tuple[str, dict[str, float]]]:
     for effect, weights in effects(experiment, rows):
         yield effect_name(effect), weights
-
-
-def _group_of(named: pd.DataFrame, cell: str) -> str:
-    """The group of these levels."""
-    return next(str(group) for group, levels in named.iterrows() if ", ".join(levels) == cell)
 
 
 def _levels(effect: Effect) -> dict[str, str]:

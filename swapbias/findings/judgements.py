@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from swapbias import swapping
 from swapbias.findings.finding import JUDGED, Context, Finding, experiment_of
 from swapbias.measures import Estimate, agreement_share, kappa, options_of, uar, unreasoned
 from swapbias.studies import Rubric
-from swapbias.swapping import without_groups
 
 FIRST, SECOND = f"{JUDGED}_first", f"{JUDGED}_second"
 GOAL = 0.02  # from chance: so far the recall of the group may lie
@@ -29,7 +29,9 @@ def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         return
     rows = rows[rows[FIRST].notna()].reset_index(drop=True)
     first, second = (_named(rows[name], rubric) for name in (FIRST, SECOND))
-    shown = without_groups(rows["answer"].tolist(), rubric.neutral)  # what is the same is judged once for all
+    shown = swapping.without_groups(
+        rows["answer"].tolist(), rubric.neutral
+    )  # what is the same is judged once for all
     told: dict[str, Any] = {"subset": "", "inference": f"over {len(set(shown))} different answers"}
     readings = "options in both orders"
     yield context.finding(agreement_share(first, second, cluster_ids=shown), "agreement", readings, **told)
@@ -86,7 +88,7 @@ def group_told(rows: pd.DataFrame, rubric: Rubric, groups: Sequence[str], *, fol
     truth, count = known["group"].astype(str).tolist(), len(set(stories.tolist()))
     if count < 2:
         return uar([], [])
-    texts = [unreasoned(one) for one in without_groups(known["answer"].tolist(), rubric.neutral)]
+    texts = [unreasoned(one) for one in swapping.without_groups(known["answer"].tolist(), rubric.neutral)]
     predicted = np.full(len(texts), "", dtype=object)
     fold = stories % min(folds, count)
     for held in range(min(folds, count)):

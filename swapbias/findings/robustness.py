@@ -243,14 +243,40 @@ def _predicted(rows: pd.DataFrame, means: pd.DataFrame) -> dict[str, pd.Series]:
     return {"predicted": (score > 0.5).astype(float).where(score.notna())} if len(score) else {}
 
 
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """The pairs of some rows, without their scores: what models share that read the same prompts.
+
+    Attributes:
+        facts: a row a pair, by its id: what its first row says.
+        places: shape (groups, pairs): which of the rows is of this group; -1: none.
+        weights: of the groups.
+    """
+
+    facts: pd.DataFrame
+    places: NDArray[np.intp]
+    weights: Floats
+
+    def gaps(self, scores: Floats) -> Floats:
+        """The gap of each pair, NaN where a score of it is; ``scores`` are those of the rows."""
+        table = np.append(scores, math.nan)[self.places].T
+        found = np.asarray(table @ self.weights)
+        found[np.abs(found) <= _ROUNDING * (np.abs(table) @ np.abs(self.weights))] = 0.0  # rounding has no spread
+        return found
+
+
+def pairing(context: Context, rows: pd.DataFrame) -> Pairing:
+    """The pairs of these rows, in the order of their ids."""
+    at = pd.Series(np.arange(len(rows)), pd.MultiIndex.from_frame(rows[["pair_id", "group"]]))
+    places = at.unstack("group", fill_value=-1)[list(context.sides)]
+    facts = rows.drop_duplicates("pair_id").set_index("pair_id").loc[places.index]
+    return Pairing(facts, places.to_numpy().T, np.array(list(context.sides.values())))
+
+
 def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
     """A row a pair with what its first row says and its ``gap``, NaN where a score of the pair is."""
-    by_pair = rows.set_index(["pair_id", "group"])[context.score].unstack("group")[list(context.sides)]
-    weights = np.array(list(context.sides.values()))
-    gaps = pd.Series(by_pair.to_numpy() @ weights, by_pair.index)
-    gaps[gaps.abs() <= _ROUNDING * (by_pair.abs().to_numpy() @ np.abs(weights))] = 0.0  # rounding has no spread
-    facts = rows.drop_duplicates("pair_id").set_index("pair_id").loc[gaps.index]
-    return facts.assign(gap=gaps.to_numpy()).reset_index()
+    pairs = pairing(context, rows)
+    return pairs.facts.assign(gap=pairs.gaps(rows[context.score].to_numpy(dtype=np.float64))).reset_index()
 
 
 def headline_units(context: Context, rows: pd.DataFrame) -> Units | None:
@@ -270,13 +296,20 @@ def headline_units(context: Context, rows: pd.DataFrame) -> Units | None:
         made, weights = condition_means(experiment, chosen, context.score), tuple(sides.values())
         made = made.assign(value=made[context.score], sample=made["group"].map({g: n for n, g in enumerate(sides)}))
     elif experiment.measure == "paired_gap":
-        pairs = pair_gaps(context, chosen)
-        made = pairs.assign(value=pairs["gap"], sample=0)
-        if experiment.contrast and set(experiment.contrast) <= set(pairs[experiment.subset]):
-            made, weights = made[made[experiment.subset].isin(experiment.contrast)], _SIDES
-            made = made.assign(sample=(made[experiment.subset] == experiment.contrast[1]).astype(int))
+        return paired_units(context, pair_gaps(context, chosen))
     else:
         return None
+    return Units(made[made["value"].notna()].reset_index(drop=True), context, weights)
+
+
+def paired_units(context: Context, pairs: pd.DataFrame) -> Units:
+    """The units of a headline over these pairs, as ``pair_gaps`` has them."""
+    contrast, subset = context.experiment.contrast, context.experiment.subset
+    made = pairs.assign(value=pairs["gap"], sample=0)
+    weights: tuple[float, ...] = (1.0,)
+    if contrast and set(contrast) <= set(pairs[subset].unique()):
+        made, weights = made[made[subset].isin(contrast)], _SIDES
+        made = made.assign(sample=(made[subset] == contrast[1]).astype(int))
     return Units(made[made["value"].notna()].reset_index(drop=True), context, weights)
 
 

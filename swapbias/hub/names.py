@@ -7,7 +7,7 @@ from typing import Any
 
 from swapbias.errors import UsageError
 from swapbias.privacy import is_credentialed, is_mimic_columns
-from swapbias.studies import Study, load_corpus, open_study, studies
+from swapbias.studies import Study, corpora, load_corpus, open_study
 
 SHARED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/([^/@]+))?(?:@(.+))?")
 
@@ -24,7 +24,7 @@ def study_name(named: "str | PathLike[str]") -> str:
         UsageError: no such folder or dataset. ValueError: a broken study. HubError: the Hub is out of reach.
     """
     place, colon, config = fspath(named).partition(":")
-    if place in studies():
+    if place in corpora() and load_corpus(place).study is not None:  # which loads no other
         return fspath(named)
     if _is_folder(place):
         return own_study(Path(place)).name + colon + config

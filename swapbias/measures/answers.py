@@ -7,13 +7,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from swapbias.errors import UsageError
 from swapbias.measures.estimate import ClusterIds, Estimate, Floats, align_pairs, factors_of_pairs, two_groups
 from swapbias.measures.gaps import paired_gap
-from swapbias.measures.intervals import cohens_d, mean_of, spread_of, t_ends
+from swapbias.measures.intervals import cohens_d, mean_of, spread_of, t_above, t_ends
 
 CLASSES = ("correct", "incorrect", "unsure", "other")
 PARSERS = ("tolerant", "strict")
@@ -454,7 +453,7 @@ def difference_of_biases(
     error = math.nan
     if min(map(len, sides)) > 1 and squares > 0:
         error = math.sqrt(squares / (n - 2) * sum(1 / len(side) for side in sides))
-    one_sided = float(scipy.stats.t.sf(abs(value / error), n - 2)) if error > 0 else math.nan
+    one_sided = t_above(abs(value / error), n - 2) if error > 0 else math.nan
     low, high = t_ends(value, error, n - 2, confidence)
     estimate = Estimate(
         value, low, high, cohens_d(*sides), p_value=2 * one_sided, n=n, n_unscored=sum(map(len, given)) - n,

@@ -33,6 +33,8 @@ from swapbias.measures.intervals import (
     sign_flip_p,
     spread_of,
     studentised_p,
+    t_above,
+    t_quantile,
 )
 
 _NODES = np.linspace(-8.0, 8.0, 161)  # normal deviates, over which what errors may be estimated is averaged
@@ -40,7 +42,7 @@ _NODES = np.linspace(-8.0, 8.0, 161)  # normal deviates, over which what errors 
 
 def t_p(value: float, error: float, freedom: float) -> float:
     """Two-sided p-value of a t statistic; NaN without a standard error."""
-    return float(2 * scipy.stats.t.sf(abs(value / error), freedom)) if error > 0 else math.nan
+    return 2 * t_above(abs(value / error), freedom) if error > 0 else math.nan
 
 
 def power(gap: float, error: float, freedom: float, *, level: float = 0.05) -> float:
@@ -60,7 +62,7 @@ def _power(freedom: float, level: float) -> Callable[[float], float]:
     weights = np.exp(-(_NODES**2) / 2)
     weights /= weights.sum()
     estimated = np.sqrt(scipy.special.chdtri(freedom, scipy.special.ndtr(-_NODES)) / freedom)
-    most = float(scipy.stats.t.isf(level / 2, freedom)) * estimated
+    most = -t_quantile(level / 2, freedom) * estimated
     return lambda away: float(weights @ (scipy.special.ndtr(away - most) + scipy.special.ndtr(-most - away)))
 
 
@@ -87,7 +89,7 @@ def equivalence_p(value: float, error: float, freedom: float, margin: float) -> 
     """
     if not error > 0:
         return math.nan
-    return float(scipy.stats.t.sf((margin - abs(value)) / error, freedom))
+    return t_above((margin - abs(value)) / error, freedom)
 
 
 def above_p(value: float, error: float, freedom: float, bound: float) -> float:
@@ -96,7 +98,7 @@ def above_p(value: float, error: float, freedom: float, bound: float) -> float:
     >>> above_p(0.3, 0.05, 20, 0.05) < 0.001 < 0.5 < above_p(0.04, 0.05, 20, 0.05)
     True
     """
-    return float(scipy.stats.t.sf((value - bound) / error, freedom)) if error > 0 else math.nan
+    return t_above((value - bound) / error, freedom) if error > 0 else math.nan
 
 
 def paired_test(

@@ -454,7 +454,7 @@ class Cells:
         squares = 0.0 if flat else float(means @ tested @ means)
         parts, left = self._parts(tested)
         statistic, between, within = _anova_type(squares, parts, left, tested)
-        p_value = float(scipy.stats.f.sf(statistic, between, within)) if statistic >= 0 else math.nan
+        p_value = _f_above(statistic, between, within) if statistic >= 0 else math.nan
         estimate = Estimate(
             math.sqrt(max(squares, 0.0) / count) if not math.isnan(squares) else math.nan, p_value=p_value,
             n=len(self.values), n_unscored=self.n_unscored,
@@ -492,6 +492,11 @@ class Cells:
         shares = (one / trace if trace else 0.0 for one, trace in zip(own, traces, strict=True))
         scaled = [(share * part, freedom) for share, (part, freedom) in zip(shares, known, strict=True)]
         return scaled, ((len(parts) - 1) * left, rest)
+
+
+def _f_above(statistic: float, between: float, within: float) -> float:
+    """The chance that an F statistic lies above this one, 0 or more: ``scipy.stats.f.sf``, as ``t_above``."""
+    return float(scipy.special.fdtrc(between, within, statistic)) if statistic > 0 else 1.0
 
 
 def _sum_error(samples: tuple[Floats, ...], weights: Floats, factors: Factors) -> tuple[float, float]:

@@ -13,7 +13,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from swapbias.measures.estimate import ClusterIds, Estimate, Floats, two_groups
-from swapbias.measures.intervals import Draw, ShareSum, design_effect
+from swapbias.measures.intervals import Draw, ShareSum, design_effect, t_above, t_quantile
 from swapbias.measures.rates import _dependence, _labelled, _one_factor
 
 RATES = ("tpr", "fpr", "ppv", "selection_rate")
@@ -183,7 +183,7 @@ class _Scored:
         if self.fixed is not None or math.isnan(self.freedom):
             low, high = self.fixed or (math.nan, math.nan)
         else:
-            quantile = float(scipy.stats.t.ppf(0.5 + draw.confidence / 2, self.freedom))
+            quantile = t_quantile(0.5 + draw.confidence / 2, self.freedom)
             low, high = self.end(quantile, -1.0), self.end(quantile, 1.0)
         return Estimate(self.value, low, high, n=self.n, n_unscored=self.lost, test="none", interval=self.interval)
 
@@ -326,14 +326,14 @@ def _apart(other: _Scored, reference: _Scored, draw: Draw) -> Estimate:
         second = reference.end(quantile, -side) - reference.value
         return value + side * math.hypot(first, second)
 
-    quantile = float(scipy.stats.t.ppf(0.5 + draw.confidence / 2, freedom))
+    quantile = t_quantile(0.5 + draw.confidence / 2, freedom)
     p_value = 1.0
     if value:
         towards = -math.copysign(1.0, value)
         p_value = 0.0
         if end(_FARTHEST, towards) * value <= 0:
             reached = scipy.optimize.brentq(lambda q: end(q, towards) * value, 0.0, _FARTHEST)
-            p_value = float(2 * scipy.stats.t.sf(reached, freedom))
+            p_value = 2 * t_above(reached, freedom)
     name = "t" if not math.isnan(other.error) else "combined"
     return Estimate(
         value, end(quantile, -1.0), end(quantile, 1.0), p_value=p_value, n=n, n_unscored=lost,

@@ -4,13 +4,17 @@ import re
 import string
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
+from swapbias import swapping
 from swapbias.errors import UsageError
 from swapbias.notes.folder import OWN
 from swapbias.notes.rows import NAME
 from swapbias.studies import PLACEBO_COLUMNS, PROMPT_COLUMNS, Prompt, corpus_dir, placebo, read_table
-from swapbias.swapping import Swapped, Swapper
+
+if TYPE_CHECKING:  # its patterns take long to compile, and most audits swap nothing
+    from swapbias.swapping import Swapped, Swapper
 
 REGIMES = ("original", "swapped", "neutralised", "augmented")
 VERSIONS = ("original", "neutralised")  # in which gender leakage is measured
@@ -24,7 +28,7 @@ Note = Mapping[str, str]
 
 
 def in_regime(
-    notes: Sequence[Note], regime: str, swapper: Swapper, known: Mapping[str, str] | None = None
+    notes: Sequence[Note], regime: str, swapper: "Swapper", known: Mapping[str, str] | None = None
 ) -> list[dict[str, str]]:
     """The notes as a regime has them: as they are, in the other gender, without gender, or as they are and swapped.
 
@@ -49,17 +53,17 @@ def in_regime(
     return swapped if regime == "swapped" else [*original, *swapped]
 
 
-def _run(notes: Sequence[Note], swapper: Swapper, mode: str = "swap") -> Swapped:
+def _run(notes: Sequence[Note], swapper: "Swapper", mode: str = "swap") -> "Swapped":
     return swapper.run([note["text"] for note in notes], mode, genders=[note["gender"] for note in notes])
 
 
-def _texts(notes: Sequence[Note], done: Swapped, known: Mapping[str, str] | None) -> list[str]:
+def _texts(notes: Sequence[Note], done: "Swapped", known: Mapping[str, str] | None) -> list[str]:
     found: list[str] = done.texts.to_pylist()
     return [(known or {}).get(note["text"], text) for note, text in zip(notes, found, strict=True)]
 
 
 def counterfactual_pairs(
-    notes: Sequence[Note], swapper: Swapper, known: Mapping[str, str] | None = None
+    notes: Sequence[Note], swapper: "Swapper", known: Mapping[str, str] | None = None
 ) -> list[dict[str, str]]:
     """Two prompts for each note with a gender, as it is and in the other one; columns ``PAIR_COLUMNS``.
 
@@ -76,7 +80,7 @@ def counterfactual_pairs(
     return rows
 
 
-def with_genders(notes: Sequence[Note], swapper: Swapper) -> list[dict[str, str]]:
+def with_genders(notes: Sequence[Note], swapper: "Swapper") -> list[dict[str, str]]:
     """The notes; one whose gender is not given gets the one that its text tells, if there is one."""
     sides = _run(notes, swapper).sides.tolist()
     told = {1: "female", -1: "male", 0: ""}
@@ -208,7 +212,7 @@ class Notes:
 
     name: str
     rows: tuple[Note, ...]
-    swapper: Swapper = field(default_factory=partial(Swapper, whose="patient"))
+    swapper: "Swapper" = field(default_factory=lambda: swapping.Swapper(whose="patient"))
     plausible: bool = False
     known: Mapping[str, str] = field(default_factory=dict)
     _kept: dict[tuple[str, str], list[dict[str, str]]] = field(default_factory=dict, compare=False, repr=False)

@@ -12,7 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from swapbias import __version__
-from swapbias.findings import Finding, experiment_of
+from swapbias.findings import Finding, experiment_of, rows_asked
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
 from swapbias.report import difference, page, sentence, words
@@ -297,12 +297,15 @@ def _section(told: ComparisonPage, name: str, packed: Mapping[str, str] | None) 
 def _slices(told: ComparisonPage, study: str, experiment: Experiment) -> tuple[list[Chart], list[list[_Grid]]]:
     """Gaps by slice: drawn where the models are few, as numbers else."""
     charts, grids = [], []
+    by_slice: dict[str, list[tuple[int, Finding]]] = {}
+    for place, model in enumerate(told.models):
+        for each in model.found:
+            if _shown(each, study, experiment):
+                by_slice.setdefault(each.slice_by, []).append((place, each))
     for one in experiment.slices:
         cells: dict[tuple[str, str], dict[int, Finding]] = {}
-        for place, model in enumerate(told.models):
-            for each in model.found:
-                if _shown(each, study, experiment, one):
-                    cells.setdefault((_head(each, experiment), each.slice_value), {})[place] = each
+        for place, each in by_slice.get(one.name, ()):
+            cells.setdefault((_head(each, experiment), each.slice_value), {})[place] = each
         if cells and len(told.models) <= MOST_DRAWN:
             charts.append(_chart(told, one, cells))
         elif cells:
@@ -310,8 +313,8 @@ def _slices(told: ComparisonPage, study: str, experiment: Experiment) -> tuple[l
     return charts, grids
 
 
-def _shown(one: Finding, study: str, experiment: Experiment, slice_: Slice) -> bool:
-    mine = (one.study, one.experiment, one.slice_by, one.score) == (study, experiment.name, slice_.name, "score")
+def _shown(one: Finding, study: str, experiment: Experiment) -> bool:
+    mine = one.experiment == experiment.name and one.study == study and one.score == "score"
     return mine and not one.view and bool(MEASURES[one.measure].reach)
 
 
@@ -374,9 +377,10 @@ def _packed(told: ComparisonPage) -> dict[str, str] | None:
     """The scores of all models, each prompt once, compressed, by the experiment's anchor; None where too many."""
     made, size = {}, 0
     for study, models in told.scored.items():
+        asked = {name: set(rows["experiment"].unique()) for name, rows in models.items()}
         for experiment in load_study(study).experiments:
-            mine = {name: rows[rows["experiment"] == experiment.name] for name, rows in models.items()}
-            mine = {name: rows for name, rows in mine.items() if len(rows)}
+            mine = {name: rows for name, rows in models.items() if experiment.name in asked[name]}
+            mine = {name: rows_asked(rows, experiment.name) for name, rows in mine.items()}
             if len(mine) < 2 or not experiment.measure or page.of_notes(experiment):
                 continue
             packed = base64.b64encode(zlib.compress(_entries(experiment, mine).encode(errors="replace"), 9)).decode()

@@ -651,6 +651,8 @@ def comparison_figures(found: Sequence[Finding], runs: Mapping[str, Mapping[str,
         found: findings of every model, which may have any name.
         runs: scored rows by study and model, where they are at hand.
     """
+    if not found and not runs:  # loading what draws takes longer than to see that
+        return
     with _styled("page"):
         every = list(dict.fromkeys(one.model_id for one in found))
         for study in dict.fromkeys(one.study for one in found):

@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -141,7 +142,9 @@ def render_summary(found: Sequence[Finding]) -> str:
     return template("summary.html.j2").render(found=told, several=several, figure=headline_figure(found))
 
 
+@cache
 def template(name: str) -> "Template":
+    """A template of the report, compiled once."""
     templates = environment(seen)
     templates.globals |= {
         "words": words,

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoModelForMaskedLM, XLNetLMHeadModel
+from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
 from swapbias.scorers.checkpoint import length_limit, load_model, loaded_pin, model_name
@@ -19,6 +19,7 @@ from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 TOP_K = 100  # tokens looked at (Lin et al. 2022)
 THRESHOLD = 0.01  # least probability of a token that counts (Lin et al. 2022)
 SHOWN = 10  # tokens kept per prompt, or all that are counted
+_DECODERS = ("batch_decode", "decode", "_decode")
 PARTS = ("closed_list_mass", "matched_mass")  # beside the score
 
 
@@ -152,7 +153,7 @@ class MaskedScorer(Scorer):
         """Each output of the model decoded; a leading space, where the family has it, is kept."""
         rows = self.model.get_output_embeddings().out_features
         known = min(rows, len(self.tokenizer))
-        return [*self.tokenizer.batch_decode([[token] for token in range(known)]), *[""] * (rows - known)]
+        return [*_decoded(self.tokenizer, known), *[""] * (rows - known)]
 
     def labels_of_tokens(self, name: str) -> tuple[list[str], NDArray[np.intp]]:
         """The labels of a lexicon, and the label index of every token."""
@@ -228,6 +229,19 @@ class MaskedScorer(Scorer):
             return np.full((len(read), len(labels)), math.nan)
         kept = np.where(matched, of_token, labels.index(load_lexicon(name).rest))
         return mass_by_label(read, kept[codes], len(labels), threshold=THRESHOLD)
+
+
+def _decoded(tokenizer: Any, count: int) -> list[str]:
+    """Each of the first so many tokens as text, as ``batch_decode`` has it, whose loop takes four times as long.
+
+    A tokenizer with a decoder of its own, or one that mends spaces, keeps its way.
+    """
+    each = [[token] for token in range(count)]
+    plain = isinstance(tokenizer, PreTrainedTokenizerFast) and not tokenizer.clean_up_tokenization_spaces
+    own = (getattr(type(tokenizer), name, None) for name in _DECODERS)
+    if plain and all(one is getattr(PreTrainedTokenizerFast, name) for one, name in zip(own, _DECODERS, strict=True)):
+        return list(tokenizer.backend_tokenizer.decode_batch(each, skip_special_tokens=False))
+    return list(tokenizer.batch_decode(each))
 
 
 def matched_words(words: Sequence[str], label_of: NDArray[np.intp], rest: int) -> NDArray[np.bool_]:

@@ -75,7 +75,10 @@ def load_study(name: str) -> Study:
     Raises:
         UsageError: naming the studies there are.
     """
-    study = load_corpus(name).study if name in (*corpora(), *own_studies()) else None
+    try:
+        study = load_corpus(name).study
+    except UsageError:
+        study = None
     if study is None:
         raise unknown("study", name, [*studies(), *own_studies()])
     return study

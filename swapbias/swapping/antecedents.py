@@ -1,17 +1,20 @@
-"""Whom a pronoun means in a clinical note: the patient, or the person who was named last.
+"""Whom a pronoun means in a clinical note: the patient, or somebody else who was named before it.
 
-All text is bytes, as it stands in the buffer, so that offsets need no translation. Rules, in the order of their
-strength: a subject and its object are two persons ("he told him"); what a verb says of its subject ("denies" a
-patient, "recommends" a clinician, "found him" a witness); who heads the clause; else it is the patient.
+A logistic model over words tells it: what stands beside the pronoun, what its subject does, who was named last and
+what that person did, and whom the pronouns before it meant. Its weights (``antecedent_weights.csv``) are fitted by
+``scripts/fit_antecedents.py`` to the development notes of ``clinical_swaps``. All text is bytes, as it stands in the
+buffer, so that offsets need no translation.
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
+from swapbias.studies import corpus_dir, read_table
 from swapbias.swapping.resolving import by_words, first_word, last_word
 from swapbias.swapping.table import word_list
 
@@ -19,10 +22,6 @@ KIN, SPOUSE, STAFF, OTHER, CHILD, PATIENT = range(6)
 REACH = 260  # bytes before a pronoun in which the person it means is looked for
 AHEAD = 72  # bytes after it that say what it does
 _I = re.IGNORECASE
-
-
-def _verbs_of(name: str) -> frozenset[bytes]:
-    return frozenset(word.encode() for word in word_list(name))
 
 
 class Mention(NamedTuple):
@@ -44,107 +43,6 @@ class Earlier(NamedTuple):
     patient: bool
 
 
-_SAYING = (
-    r"say|says|said|saying|state|states|stated|report|reports|reported|reporting|tell|tells|told|note|notes|noted|"
-    r"describe|describes|described|"
-    r"feels?|felt|thinks?|thought|believes?|believed|think|agrees?|agreed|confirms?|confirmed|adds?|added|notices?|"
-    r"noticed|worr(?:y|ies|ied)|worried|concerned|asks?|asked|wants?|knows?|claims?|claimed|denies|denied|mentions?|"
-    r"mentioned|remembers?|recalls?|suspects?|suspected|found|finds|reviewed|recommends?|recommended|suggests?|suggested"
-)
-_SAID = re.compile(
-    rf"\b(?:{_SAYING})\b(?:\s+(?:him|her|us|me|mom|dad|EMS|police|(?:the\s+)?(?:family|patient|parents|staff|nurse)))?(?:\s+that|\s+if|\s+whether)?\s*$".encode(),
-    _I,
-)
-_THOUGHT = re.compile(
-    rb"\b(?:feels?|felt|thinks?|thought|think|believes?|believed|found|notes?|noted|noticed?|notices|concerned|"
-    rb"worried|knows?|whether|if|describes?|described|denies|denied|suspects?|suspected)\s*(?:that|if|"
-    rb"whether)?\s*$", _I)  # fmt: skip
-_AUXILIARY = (
-    rb"(?:\s+(?:also|then|now|just|still|never|not|only|usually|always|often|currently|subsequently|herself|"
-    rb"himself|later|soon|again|first|already|will|would|can|cannot|could|shall|may|might|must|should|has|have|had|does|"
-    rb"do|did|is|was|were|be|been|being|to|agreed|and|has|'ll|'s)\b)*"
-)
-_VERB = re.compile(_AUXILIARY + rb"\s+([A-Za-z'-]+)", _I)
-_MODAL = re.compile(rb"\s+(?:also\s+|then\s+)?(?:will|would|'ll)\b", _I)
-_COULD = re.compile(rb"\s+(?:could|can|should|needs?|may|must|might)\b", _I)
-_PASSIVE = re.compile(
-    rb"\s+(?:also\s+|then\s+|now\s+|subsequently\s+|again\s+)?(?:(?:is|was|has\s+been|had\s+been|be|been|being|"
-    rb"will\s+be|"
-    rb"would\s+be|should\s+be|could\s+be|got)\s+)(?:also\s+|then\s+|not\s+|now\s+|subsequently\s+|again\s+|"
-    rb"being\s+|initially\s+|therefore\s+)?"
-    rb"(?:admitted|discharged|started|placed|given|treated|taken|transferred|intubated|extubated|brought|seen|"
-    rb"evaluated|"
-    rb"found|noted|diagnosed|hospitali[sz]ed|restarted|continued|maintained|kept|made|sent|prescribed|referred|"
-    rb"advised|"
-    rb"instructed|counsel+ed|followed|scheduled|weaned|transfused|hydrated|monitored|managed|switched|told|put|"
-    rb"born|"
-    rb"operated|prepped|draped|positioned|induced|delivered|transported|stabili[sz]ed|febrile|afebrile|alert|awake|"
-    rb"oriented|stable|able|unable|ambulating|tolerating|doing|having|eating|feeling|complaining|taking|using|"
-    rb"smoking|"
-    rb"wheezing|breathing|vomiting|limping|lethargic|confused|depressed|nauseated|hypotensive|tachycardic|npo|"
-    rb"comfortable|"
-    rb"asymptomatic|voiding|breastfeeding|pregnant|drunk|ready|worse|better|improving)\b", _I)  # fmt: skip
-# Verbs by what they say of their subject, in any form that notes use.
-_PATIENTS = _verbs_of("patient_verbs")
-_STAFFS = _verbs_of("clinician_verbs")
-_WITNESSES = _verbs_of("witness_verbs")
-_MOTHERS = re.compile(
-    rb"^\s+(?:also\s+|has\s+|had\s+|then\s+)?(?:received\s+(?:betamethasone|penicillin|prenatal|steroid|"
-    rb"magnesium|antibiotic|ampicillin)|delivered|pumps|pumped|"
-    rb"breast-?fe\w+|was\s+(?:GBS|rubella|group\s+B|Rh|HIV|hepatitis|a\s+G\d|gravida)|is\s+(?:GBS|Rh|rubella|blood\s+type)|"
-    rb"presented\s+in\s+"
-    rb"labor|labored|went\s+into\s+labor|smoked\s+during|denied\s+(?:drug|alcohol)|is\s+(?:still|also|now|doing|"
-    rb"currently|a\s+G\d))", _I)  # fmt: skip
-_STAFF_NOUNS = re.compile(
-    rb"^\s+(?:own|office|clinic|note|notes|team|practice|card|recommendations?|attestation|shift|student|badge|"
-    rb"colleagues?|"
-    rb"assistants?|partner|residents?|pager|opinion|supervisor|schedule|dictation|nurse practitioner|office's|"
-    rb"service|report|consult\w*|evaluation|impression|cell|phone|input|help|assistance|adjustments|hands|"
-    rb"permission)\b", _I)  # fmt: skip
-_OWNED = re.compile(
-    rb"^\s+(?:own|phone|cell|house|home|car|truck|keys?|job|number|questions|supervisor|office|gun|mail|lawn|"
-    rb"boss|sight|"
-    rb"husband|wife|apartment|voice|mind|xanax|prescription|pills|card|badge|sleep|twenties|thirties|forties|"
-    rb"fifties|sixties|seventies|eighties|nineties|teens|[1-9]0'?s|early|mid|late)\b", _I)  # fmt: skip
-_AGE = re.compile(
-    rb"^\s+(?:(?:early|mid|late)[\s-]+)?(?:teens|twenties|thirties|forties|fifties|sixties|seventies|eighties|"
-    rb"nineties|[1-9]0'?s)\b", _I)  # fmt: skip
-_RELATED = re.compile(
-    rb"^\s+(?:(?:own|late|older|younger|oldest|youngest|twin|elderly|maternal|paternal|biological|first|ex|"
-    rb"other|two|three|"
-    rb"eldest|big|little)[\s-]+)*(?:mother|father|mom|dad|mum|brother|sister|son|daughter|wife|husband|uncle|"
-    rb"aunt|nephew|"
-    rb"niece|cousin|grand\w+|step\w+|parents?|children|siblings?|family|girlfriend|boyfriend|fianc|pcp|primary|"
-    rb"roommate|neighbo|friend|teacher|coach|boss|school|doctor|physician|surgeon|nurse|therapist|"
-    rb"(?:\w+\s+)?counselor|"
-    rb"\w+ologist|\w+iatrist|lawyer|attorney|landlord|sponsor|case ?manager|case ?worker|midwife|"
-    rb"aide)", _I)  # fmt: skip
-_LINKED = re.compile(
-    rb"(?:^|[,;:\xe2\x80\x94-])\s*(?:(?:and|but|so|who|then)\s+)?(?:that\s+)?$|\b(?:and|but|who|so)\s+$", _I
-)
-_CAUSE = re.compile(
-    rb"\b(?:because|when|while|as|after|until|if|where|before|since|although|though|whether|that|once|during|"
-    rb"till)\s+$",
-    _I,
-)
-_CARED = re.compile(rb"\b(?:%s)\b" % b"|".join(sorted(_verbs_of("caring_verbs"))), _I)
-_TOPIC = re.compile(
-    rb"^\W*(?:I\s+|we\s+|have\s+|also\s+|case\s+|plan\s+|results?\s+|findings?\s+(?:were\s+)?|"
-    rb"was\s+)*(?:discussed|spoke|"
-    rb"talked|conferred|d/w|met|met with|called|paged|notified|per|via|witness\w*|updated|contacted|"
-    rb"reviewed)\b", _I)  # fmt: skip
-_SUBJECTS = re.compile(rb"\b(?:he|she|they|I|we|it|(?:patient|pt)(?!'s|\xe2\x80))\b", _I)
-_VERBISH = re.compile(
-    rb"\b(?:is|was|were|are|has|had|have|been|be|will|would|did|does|to|with|by|of|from|for|at|on|in|into|than|"
-    rb"about|"
-    rb"against|like|as|see|saw|sees|seen|told|asked|lives?|lived|denies|states|reports|said|says|found|referred|"
-    rb"consulted|follows|followed|beside|has|closest|hears|works|stayed|plays|shares|fired|sat|sits|named|"
-    rb"called)\b", _I)  # fmt: skip
-_LEAD = re.compile(rb"^(?:\W|\b(?:and|but|when|because|after|before|while|until|then|that|if|since|so|although|"
-    rb"who|his|her|the|a|an|my|our|this|today|yesterday)\b)*", _I)  # fmt: skip
-_PREDICATE = re.compile(
-    rb"(?:\b(?:is|was|as|be|being|became|become|becoming|remains?|who(?:'s| is))\s+|,\s*)(?:also\s+)?(?:an?|"
-    rb"the)\s+(?:[a-z'-]+\s+){0,3}$|\b(?:is|was)\s+(?:also\s+)?(?:my|our)\s+$", _I)  # fmt: skip
 # A full stop after a title or an initial ends no sentence.
 _STOP = re.compile(
     # It begins with one of a few signs, which is searched for fast.
@@ -181,39 +79,28 @@ def sentences(text: bytes) -> tuple[int, ...]:
     return tuple([stop.end() for stop in _STOP.finditer(text)])
 
 
-def sentences_to(text: bytes, at: int) -> tuple[int, ...]:
-    """``sentences(text[:at])``, from those of the whole text where no sign that may end one stands last."""
-    start = text[:at]
-    if start.rstrip()[-1:] in b".!?:":
-        return sentences(start)
-    ends = sentences(text)
-    return ends[: bisect_right(ends, at)]
-
-
 @dataclass(slots=True)
 class Pronoun:
     """A pronoun in its context.
 
     Attributes:
         word: in lower case.
+        row: where its text begins.
         start: where it stands.
         first: where ``before`` begins.
         before, after: the text around it.
         mentions: persons named in ``before``, in order, who may be meant.
         earlier: pronouns of the same gender in ``before``.
-        infant: whether the patient is a newborn.
-        capital: whether it is written with a capital: a heading ends before "He", and none before "he".
     """
 
     word: str
+    row: int
     start: int
     first: int
     before: bytes
     after: bytes
     mentions: Sequence[Mention]
     earlier: Sequence[Earlier]
-    infant: bool
-    capital: bool
 
 
 def role_of(word: str, before: bytes, after: bytes) -> str:
@@ -232,527 +119,340 @@ def role_of(word: str, before: bytes, after: bytes) -> str:
     return "own" if odds > 0 else "object"
 
 
+# --- what a pronoun is decided by ----------------------------------------------------------------------------
+
+_WORD = re.compile(
+    rb"(?:drs?|mrs?|ms|st|vs|jr|sr|[b-hj-z])\.(?=\s)|[a-z]+(?:(?:'|\xe2\x80\x99|-)[a-z]+)*|"
+    rb"\d[\d./,:-]*|[.!?:;\n]|[,()\"/]"
+)
+_ENDS = frozenset(b".!?:\n"[at : at + 1] for at in range(5))
+
+
+def _set(words: str) -> frozenset[bytes]:
+    return frozenset(words.encode().split())
+
+
+def _listed(name: str) -> frozenset[bytes]:
+    return frozenset(word.encode() for word in word_list(name))
+
+
+_BE, _HAVE, _DO = _set("is was were be been being"), _set("has have had"), _set("did does do not")
+_MODAL = _set("will would can cannot could shall may might must should")
+_SKIPPED = _listed("between_subject_and_verb")
+_PARTICIPLES = _set("given taken seen born put sent told found brought kept made held")
+_PAST = _listed("past_verbs")
+_SAYING = _listed("saying_verbs")
+_OPENING = _listed("opening_words")
+_PREPOSITIONS = _listed("prepositions")
+_LEADING = _listed("leading_words")
+_SPEAKER = _set("i we")
+_EVENTS = 3  # before the pronoun
+_JOINING = _set("that because when while who if")
+_PRESENT = _set("present bedside notified paged aware called updated consulted")
+_HIS, _HER = _set("he him his himself"), _set("she her hers herself")
+_KIN = re.compile(
+    rb"(?:mother|father|mom|dad|mum|brother|sister|son|daughter|wife|husband|uncle|aunt|nephew|niece|cousin|grand\w+|"
+    rb"step\w+|parents?|children|siblings?|family|girlfriend|boyfriend|fianc\w*|pcp|roommate|neighbo\w+|friends?|"
+    rb"teacher|coach|boss|partner|kids|spouse)s?$"
+)
+_STAFF = re.compile(
+    rb"(?:doctor|physician|surgeon|nurse|therapist|counselor|\w+ologist|\w+iatrist|\w*ician|resident|dr\.?|provider|"
+    rb"intern|attending|midwife|aide|pharmacist|dentist|team)s?$"
+)
+# Verbs by what they say of their subject; which of them an unknown verb is in tells as much as the verb itself.
+_CLASSES = tuple(
+    (letter, _listed(name))
+    for letter, name in zip(
+        "PCWKTVAOS",
+        ("patient_verbs", "clinician_verbs", "witness_verbs", "caring_verbs", "telling_verbs", "visiting_verbs",
+         "anyone_verbs", "witness_verbs_of_others", "clinician_verbs_alone"),
+        strict=True,
+    )
+)  # fmt: skip
+_KINDS = "KSTOCP"
+
+
+@lru_cache(maxsize=4096)
+def _classes(verb: bytes) -> str:
+    return "".join(letter for letter, verbs in _CLASSES if verb in verbs) or "-"
+
+
+@lru_cache(maxsize=4096)
+def _shape(word: bytes) -> str:
+    """A word as a feature: relatives, clinicians and numbers by their kind alone."""
+    if not word:
+        return "none"
+    if word[:1].isdigit():
+        return "digit"
+    if not word[:1].isalpha():
+        return "line" if word == b"\n" else word.decode()
+    if _KIN.match(word):
+        return "KIN"
+    return "STAFF" if _STAFF.match(word) else word.decode(errors="ignore")
+
+
+class _Verb(NamedTuple):
+    """The first full verb after a subject, and its tense with its auxiliary: ``pastwas``, ``modal``, ``ing``."""
+
+    word: bytes
+    tense: str
+
+
+def _verb(words: Sequence[bytes]) -> _Verb:
+    first = next((word for word in words[:3] if word in (b"is", b"was", b"has", b"had")), b"").decode()
+    modal = False
+    for word in words[:6]:
+        if word in _MODAL:
+            modal = True
+        elif word in _BE or word in _HAVE or word in _DO or word in _SKIPPED or word.endswith(b"ly"):
+            continue
+        elif not word[:1].isalpha():
+            break
+        else:
+            if modal:
+                tense = "modal"
+            elif word.endswith(b"ed") or word in _PAST or (first and word in _PARTICIPLES):
+                tense = "past"
+            else:
+                tense = "ing" if word.endswith(b"ing") else "present" if word.endswith(b"s") else "base"
+            return _Verb(word, tense + first)
+    return _Verb(b"", ("modal" if modal else "") + first)
+
+
+_SUBJECTS = _set("he she")
+
+
+class _Scene:
+    """The words around a pronoun, by number, and where sentences begin."""
+
+    def __init__(self, one: Pronoun) -> None:
+        found = [*_WORD.finditer(one.before.lower())]
+        self.words = [match[0] for match in found]
+        self.starts = [match.start() for match in found]
+        self.after: list[bytes] = _WORD.findall(one.after.lower())
+        self.bounds = [0]
+        for at in [at for at, word in enumerate(self.words) if word in _ENDS]:
+            if at == self.bounds[-1]:  # nothing but signs since the last
+                self.bounds[-1] = at + 1
+            else:
+                self.bounds.append(at + 1)
+        self.here = self.bounds[-1]
+        self.lead = self.words[self.here :]
+        self.clause = list(takewhile(lambda word: word not in _ENDS and word != b";", self.after))
+
+    def at(self, offset: int) -> int:
+        """The number of the word that begins at an offset, or after it."""
+        return bisect_left(self.starts, offset)
+
+    def sentence(self, at: int) -> int:
+        """Where the sentence of a word begins."""
+        return self.bounds[bisect_right(self.bounds, at) - 1]
+
+    def away(self, at: int) -> int:
+        """How many sentences end between a word and the pronoun, 3 for more."""
+        return min(len(self.bounds) - bisect_right(self.bounds, at), 3)
+
+    def opens(self, low: int, high: int) -> bool:
+        """Whether the words say no more than when: "Today he", "But she"."""
+        return all(word in _OPENING for word in self.words[low:high])
+
+
+def candidate(one: Pronoun) -> Mention | None:
+    """Who may be meant but the patient: the last of those who were named, one alone before several."""
+    others = [person for person in one.mentions if person.kind != PATIENT]
+    return next((person for person in reversed(others) if not person.plural), others[-1] if others else None)
+
+
+def features(one: Pronoun, person: Mention) -> list[str]:
+    """What tells whether a pronoun means a person or the patient, as names of weights."""
+    scene, role, kind = _Scene(one), role_of(one.word, one.before, one.after), _KINDS[person.kind]
+    at, end = scene.at(person.start - one.first), scene.at(person.end - one.first)
+    away, begin = scene.away(at), scene.sentence(at)
+    heads = _heads(scene.words[begin:at])
+    opens = scene.opens(scene.here, len(scene.words))
+    theirs = _predicate(scene.words[end:])
+    told = _verb(theirs)
+    last, subject, before = _decided(one, scene, person)
+    patient = _patient_named(one, scene, person)
+    previous, second = (scene.lead[-1] if scene.lead else b"^"), scene.after[1:2]
+    after = _shape(scene.after[0]) if scene.after else "none"
+    where, who = f"{role},{away}", f"{role},{kind}"
+    found = [
+        f"where:{where}", f"who:{who}", f"who-where:{who},{away}", f"last:{where},{last},{heads}",
+        f"subject:{role},{subject}", f"before:{where},{before}", f"patient:{role},{patient}",
+        f"patient-opens:{where},{patient},{opens},{heads}", f"near:{role},{_shape(previous)}",
+        f"near-where:{where},{heads},{_shape(previous)}", f"lead:{role},{_lead(scene.words[begin:at])}",
+        f"verb-theirs:{who},{told.word.decode(errors='ignore')}", f"says:{where},{heads},{_says(theirs, told)}",
+        f"present:{role},{any(word in _PRESENT for word in theirs[:5])}",
+        f"gap:{away},{min(len(scene.words) - end, 40) // 4}",
+        f"others:{role},{min(sum(p.kind != PATIENT for p in one.mentions), 4)}",
+        f"named:{role},{scene.words[at].decode(errors='ignore') if at < len(scene.words) else ''}",
+        f"after:{role},{after}", f"after-who:{who},{after}",
+    ]  # fmt: skip
+    happened = _events(one, scene)
+    happened.append(("^" if opens else "") + role)
+    found.append("events:" + ",".join(happened[-2:]))
+    if role == "subject":
+        found += _of_subject(one, scene, f"{kind},{away}", told, opens=opens, kind=kind)
+        does = _classes(_verb(scene.after).word)
+    else:
+        does = after if role in ("own", "self") else _shape(previous)
+        if role == "object":
+            found.append(f"object:{_classes(previous)[0]},{kind},{away},{heads}")
+        else:
+            found.append(f"own:{after == 'KIN'},{subject},{away},{heads}")
+    follows = next(_following(one, scene), "")
+    found += [f"follows:{who},{follows}", f"events-verb:{does},{','.join(happened)}"]
+    return found + [f"second:{who},{_shape(second[0]) if second else 'none'}"] * (role == "subject")
+
+
+def _of_subject(one: Pronoun, scene: _Scene, place: str, told: _Verb, *, opens: bool, kind: str) -> list[str]:
+    does = _verb(scene.after)
+    verb = does.word.decode(errors="ignore")
+    at = scene.clause.index(does.word) + 1 if does.word in scene.clause else len(scene.clause)
+    thing = _shape(scene.clause[at]) if at < len(scene.clause) else "none"
+    words = [_shape(word) for word in (*scene.after[:2], b"", b"")]
+    return [
+        f"verb:{verb}", f"verb-who:{verb},{kind}", f"verb-thing:{verb},{thing}", f"words:{words[0]},{words[1]}",
+        f"class:{_classes(does.word)},{place}", f"tense:{does.tense},{place},{opens}",
+        f"tenses:{does.tense},{told.tense},{place}", f"object-follows:{_object_follows(one.word, scene.clause)}",
+        *(f"clause:{word.decode(errors='ignore')}" for word in dict.fromkeys(scene.clause[:8])),
+    ]  # fmt: skip
+
+
+def _heads(lead: Sequence[bytes]) -> str:
+    """Whether the person heads its sentence: ``yes``, ``near`` its begin, ``no``."""
+    rest = [word for word in lead if word not in _LEADING]
+    if not rest:
+        return "yes"
+    return "near" if len(rest) <= 2 and not any(word in _PREPOSITIONS or word in _SUBJECTS for word in rest) else "no"
+
+
+def _lead(lead: Sequence[bytes]) -> str:
+    """Whether a preposition goes before the person."""
+    word = next((word for word in reversed(lead) if word not in _LEADING or word == b"and"), b"^")
+    return "preposition" if word in _PREPOSITIONS else "none"
+
+
+def _predicate(words: Sequence[bytes]) -> Sequence[bytes]:
+    """What is said of a person, after a name in brackets and commas."""
+    at = words.index(b")") + 1 if words[:1] == [b"("] and b")" in words else 0
+    while at < len(words) and words[at] == b",":
+        at += 1
+    return words[at:]
+
+
+def _says(words: Sequence[bytes], verb: _Verb) -> bool:
+    return verb.word in _SAYING or any(word in _SAYING for word in words[:4])
+
+
+def _label(was: Earlier | None) -> str:
+    return "none" if was is None else ("patient" if was.patient else "other") + ("s" if was.subject else "")
+
+
+def _decided(one: Pronoun, scene: _Scene, person: Mention) -> tuple[str, str, str]:
+    """Whom pronouns meant before: the last since the person, the last subject of the sentence, of the one before."""
+    here = scene.starts[scene.here] if scene.lead else len(one.before)
+    since = [was for was in one.earlier if was.start > person.start]
+    inside = [was for was in one.earlier if was.subject and was.start - one.first >= here]
+    before = "none"
+    if len(scene.bounds) > 1:
+        first = scene.bounds[-2]
+        for was in one.earlier:
+            if scene.starts[first] <= was.start - one.first < here and was.subject:
+                before = _label(was) + ("1" if scene.opens(first, scene.at(was.start - one.first)) else "2")
+                break
+    return _label(since[-1] if since else None), _label(inside[-1] if inside else None), before
+
+
+def _patient_named(one: Pronoun, scene: _Scene, person: Mention) -> str:
+    """Whether the patient was named since the person, where, and as the head of its sentence."""
+    named = [other for other in one.mentions if other.kind == PATIENT and other.start > person.start]
+    if not named:
+        return "none"
+    at = scene.at(named[-1].start - one.first)
+    heads = all(word in _LEADING for word in scene.words[scene.sentence(at) : at])
+    return f"{'head' if heads else 'named'}{min(scene.away(at), 2)}"
+
+
+def _events(one: Pronoun, scene: _Scene) -> list[str]:
+    """The last three before the pronoun: persons named, pronouns and whom they meant, ends of sentences."""
+    other = _HER if one.word.encode() in _HIS else _HIS
+    decided = {was.start - one.first: was for was in one.earlier}
+    named = {person.start - one.first: person for person in one.mentions}
+    found: list[str] = []
+    person_next = False
+    for at in range(len(scene.words) - 1, -1, -1):
+        word, start = scene.words[at], scene.starts[at]
+        was, person = decided.get(start), named.get(start)
+        if was:
+            own = word in (b"his", b"himself", b"her", b"he") and not was.subject
+            if own and person_next:
+                continue  # "his mother": one person
+            event = ("p" if was.patient else "o") + ("s" if was.subject else "h" if own else "x")
+        elif person:
+            event = _event(person, scene.words[scene.sentence(at) : at], scene.words[at + 1 : at + 7])
+        elif word in _ENDS:
+            event = "." if found[-1:] != ["."] else ""
+        elif word in other:
+            event = "y" if word in _SUBJECTS else "yx"
+        else:
+            event = "I" if word in _SPEAKER else word.decode()[0] if word in _JOINING else ""
+        if event:
+            found.append(event)
+            person_next = person is not None
+            if len(found) == _EVENTS:
+                break
+    return found[::-1]
+
+
+def _event(person: Mention, lead: Sequence[bytes], after: Sequence[bytes]) -> str:
+    rest = [word for word in lead if word not in _LEADING]
+    of = any(word in _PREPOSITIONS for word in lead[-2:])
+    place = "H" if not rest else "p" if of else "h" if len(rest) <= 2 else "-"
+    return _KINDS[person.kind] + "+" * person.plural + place + "S" * (_verb(after).word in _SAYING)
+
+
+def _following(one: Pronoun, scene: _Scene) -> Iterator[str]:
+    """Who comes next in the clause."""
+    same, other = (_HIS, _HER) if one.word.encode() in _HIS else (_HER, _HIS)
+    for at, word in enumerate(scene.clause[:14]):
+        shape = _shape(word)
+        if word in same:
+            following = scene.clause[at + 1 : at + 2]
+            yield ("K" if following and _shape(following[0]) == "KIN" else "") + word.decode()
+        elif word in other:
+            yield "other"
+        elif shape in ("KIN", "STAFF"):
+            yield shape
+        elif word in (b"patient", b"pt", b"i", b"we", b"me", b"us"):
+            yield "patient" if word[:1] == b"p" else "I"
+
+
+def _object_follows(word: str, clause: Sequence[bytes]) -> str:
+    """Whether the verb has an object of the same gender: then they are two persons."""
+    wanted = b"him" if word == "he" else b"her"
+    for at, one in enumerate(clause[:9]):
+        if one == wanted:
+            after = clause[at + 1] if at + 1 < len(clause) else b""
+            kin = _shape(after) == "KIN"
+            before = clause[at - 1].decode(errors="ignore") if at else ""
+            own = word == "she" and after[:1].isalpha() and by_words(before, after.decode(errors="ignore")) > 0
+            return ("own" if own and not kin else "object") + "K" * kin
+    return "none"
+
+
+@cache
+def weights() -> dict[str, float]:
+    path = corpus_dir("gender_lexicon") / "antecedent_weights.csv"
+    return {row["feature"]: float(row["weight"]) for row in read_table(path, ("feature", "weight"))}
+
+
 def meant(one: Pronoun) -> Mention | None:
     """The person whom it means, or None: the patient."""
-    bounds = [*sentences(one.before + (b"A" if one.capital else b"a"))]
-    here = bounds[-1] if bounds else 0
-    while len(bounds) > 1 and not one.before[bounds[-2] : bounds[-1]].strip(b" .,:\n"):  # a heading's own sign
-        bounds.pop(-2)
-    last = bounds[-2] if len(bounds) > 1 else 0
-    person = _one_of(one, here) or _person(one, here, last)
+    person = candidate(one)
     if person is None:
         return None
-    role = role_of(one.word, one.before, one.after)
-    if person.plural:
-        return person if role in ("subject", "own") else None
-    judge = {"subject": _subject, "object": _object, "own": _own, "self": _self}[role]
-    return person if judge(one, person, here) else None
-
-
-def _one_of(one: Pronoun, here: int) -> Mention | None:
-    """One of several who were named before: "One of them lost his leg", "The younger one"."""
-    several = [person for person in one.mentions if person.plural]
-    if not several or not _ONE_OF.match(one.before, here):
-        return None
-    return None if any(was.patient and was.start - one.first >= here for was in one.earlier) else several[-1]
-
-
-_ONE_OF = re.compile(
-    rb"\W*(?:one(?: of (?:them|whom|these))?|the (?:older|younger|eldest|oldest|youngest|other|first|"
-    rb"second)(?: one)?)\s+(?!\w+er\b)(?:is|was|has|had|lost|said|says|also|died)\b",
-    _I,
-)
-
-
-def _person(one: Pronoun, here: int, last: int) -> Mention | None:
-    """Who was named last in this sentence or the one before, and is no mere description of another."""
-    chained = any(not was.patient and was.start - one.first >= last for was in one.earlier)
-    begin = 0 if chained else last
-    for person in reversed(one.mentions):
-        at = person.start - one.first
-        if at < begin:
-            return None
-        if person.kind == PATIENT:
-            lead = one.before[_clause(one.before, at) : at]
-            if len(lead.split()) <= 2 and not _VERBISH.search(lead):
-                return None
-            if re.search(rb"(?:\b(?:and|then|that|because|when|if)\s+|,\s*)(?:the\s+)?$", lead, _I) and _DOES.match(
-                one.before, person.end - one.first
-            ):
-                return None
-            continue
-        if (
-            person.plural
-            or _MANY.match(one.before, person.end - one.first)
-            or _PREDICATE.search(one.before[max(0, at - 40) : at])
-        ):
-            continue
-        if not one.infant and one.before[person.end - one.first : person.end - one.first + 2] in (b"'s", b"\xe2\x80"):
-            continue
-        return person if at >= here else _leading(one, person, begin)
-    return None
-
-
-def _leading(one: Pronoun, person: Mention, begin: int) -> Mention:
-    """Of those in one sentence who heads it, not who was named last: "Dad said he talks as his brother did"."""
-    if _heads(one, person):
-        return person
-    at = person.start - one.first
-    bounds = [begin, *(end for end in sentences_to(one.before, at) if end > begin)]
-    for other in one.mentions:
-        named = bounds[-1] <= other.start - one.first < at
-        if named and other.kind != PATIENT and not other.plural and _heads(one, other):
-            return other
-    return person
-
-
-_MANY = re.compile(rb"(?:\s+and\s+(?:\w+\s+)?\w+)?\s+(?:both\s+)?(?:are|were|have|live|feel|want|agree|take)\b", _I)
-_DOES = re.compile(rb"\s+(?:\w+ly\s+|then\s+|also\s+)?(?:has|had|was|is|did|will|would|may|can|\w+ed|\w+s)\b", _I)
-
-
-def _clause(before: bytes, at: int) -> int:
-    """Where the clause begins in which something stands."""
-    bounds = sentences_to(before, at)
-    begin = bounds[-1] if bounds else 0
-    inner = [found.end() for found in _INNER.finditer(before[begin:at])]
-    return begin + inner[-1] if inner else begin
-
-
-_INNER = re.compile(
-    rb";\s*|,\s*(?:and|but|so)\s+|,\s+|\b(?:because|when|while|that|until|although|since|after|before)\s+"
-)
-_WHO = re.compile(rb"\s*,?\s*who\b")
-_PATIENTS_OWN = re.compile(rb"^(?:patient|pt)(?:'s|\xe2\x80\x99s)\s+", _I)
-
-
-def _heads(one: Pronoun, person: Mention) -> bool:
-    """Whether the person is the subject, or the topic, of the clause it is named in."""
-    if _WHO.match(one.before, person.end - one.first):
-        return True
-    at = person.start - one.first
-    lead = one.before[_clause(one.before, at) : at]
-    bounds = sentences_to(one.before, at)
-    whole = one.before[bounds[-1] if bounds else 0 : at]
-    if _TOPIC.match(whole) and not _SUBJECTS.search(_LEAD.sub(b"", whole).replace(b"I ", b"").replace(b"we ", b"")):
-        return True
-    rest = _PATIENTS_OWN.sub(b"", _LEAD.sub(b"", lead))
-    if person.kind == KIN and re.search(rb"\b(?:has|had)\s+(?:an?|one)\s+(?:\w+\s+)?$", rest, _I):
-        return not sentences(_between(one, person))
-    return not _VERBISH.search(rest) and not _SUBJECTS.search(rest) and len(rest.split()) <= 5
-
-
-def _between(one: Pronoun, person: Mention) -> bytes:
-    return one.before[person.end - one.first :]
-
-
-def _verbs(after: bytes) -> bytes:
-    """The verb after auxiliaries and adverbs, or blank."""
-    found = _VERB.match(after)
-    return found.group(1).lower() if found else b""
-
-
-_BEING = re.compile(rb"\s+(?:\w+ly\s+)?(?:is|was|'s)\b", _I)
-_HAVING = re.compile(rb"\b(?:has|had)\s+(?:\w+ly\s+|also\s+|never\s+|not\s+)*$", _I)
-
-
-def _does(after: bytes) -> bytes:
-    """The verb that tells what somebody does; ``is`` where it tells what somebody is or has ("has nocturia")."""
-    found = _VERB.match(after)
-    if not found or _BEING.match(after):
-        return b"is"
-    verb = found.group(1).lower()
-    return b"is" if _HAVING.search(after[: found.start(1)]) and not verb.endswith((b"ed", b"en")) else verb
-
-
-_STRONG = _verbs_of("clinician_verbs_alone")
-_YOUNG = re.compile(
-    rb"\s+was\s+(?:only\s+)?(?:an?\s+(?:baby|child|teen\w*|infant|boy|girl|toddler)|young|little|one|two|three|"
-    rb"four|five|six|seven|eight|nine|ten|eleven|twelve|1[0-7]|[1-9])\b(?!\d)", _I)  # fmt: skip
-_DEAD = re.compile(rb"\b(?:died|deceased|passed away|killed|suicide|death)\b", _I)
-_PRESENT = re.compile(rb"\s+(?:also\s+|still\s+)?(?:is|has|does|will|denies|[a-z]+s)\b")
-_HAS_KIN = re.compile(
-    rb"\s+(?:also\s+)?(?:has|had)\s+(?:\w+\s+){0,3}(?:sisters?|brothers?|sons?|daughters?|children|siblings?|"
-    rb"uncles?|aunts?|cousins?)\b", _I)  # fmt: skip
-
-
-_WEAK = _verbs_of("witness_verbs_of_others")
-# What patients do as often as those who look after them: no sign of who is meant.
-_ANYONE = _verbs_of("anyone_verbs")
-_CARES = _WITNESSES - _ANYONE - _WEAK
-
-
-_KIN_NEAR = re.compile(
-    rb"^[^,]{0,40}\b(?:his|her)\s+(?:\w+\s+)?(?:sisters?|brothers?|mother|father|sons?|daughters?|"
-    rb"parents|children|family)\b"
-)
-
-
-def _patients_own(one: Pronoun, person: Mention) -> bool:
-    """What is said of the person again by its own word, or of somebody's relatives: the patient is the subject."""
-    word = one.before[person.start - one.first : person.end - one.first].lower()
-    clause = re.split(rb"[.;\n]", one.after)[0].lower()
-    own = re.search(rb"\b(?:his|her)\s+(?:\w+\s+)?" + re.escape(word), clause)
-    if person.kind == KIN and sentences(_between(one, person)) and _KIN_NEAR.search(clause):
-        return True
-    return bool(own) or (person.kind in (KIN, CHILD) and bool(_HAS_KIN.match(one.after)))
-
-
-_ANY_PASSIVE = re.compile(
-    rb"\s+(?:also\s+|then\s+)?(?:is|was|has been|had been|will be|would be)\s+(?:(?:also|then|never|not|\w+ly)\s+)*"
-    rb"(?!paged|notified|present|called|contacted|consulted|informed|aware|scrubbed)(?:\w+ed|given|taken|seen|"
-    rb"born|put|sent|to)\b", _I)  # fmt: skip
-
-
-_THEN_OBJECT = {
-    word: re.compile(
-        rb"((?:\s+(?!and\b|to\b|that\b|because\b|when\b|if\b)[A-Za-z'-]+){1,3}?\s+(?:to\s+\w+\s+)?|"
-        rb"[^.;:\n]*?\band\s+(?:then\s+|also\s+)?\w+\s+(?:to\s+|with\s+)?)%s\b(?!\s*own)" % wanted, _I)
-    for word, wanted in (("he", b"him"), ("she", b"her"))
-}  # fmt: skip
-
-
-def _object_follows(word: str, after: bytes) -> bool:
-    """Whether the verb's object is a pronoun of the same gender: then they are two persons."""
-    found = _THEN_OBJECT[word].match(after)
-    if not found:
-        return False
-    return word == "he" or role_of("her", found.group(1), after[found.end() :]) == "object"
-
-
-_FIRST_PERSON = re.compile(
-    rb"\s+(?:is|was) (?:aware|willing|concerned|worried)|\s+needs? time|\s+(?:cannot|can't|can not|could not|"
-    rb"was unable to|is unable to) (?:care|manage|wake|get|lift|cope|draw)", _I)  # fmt: skip
-_WISHES = re.compile(rb"\s+would\s+(?:not\s+)?want\b")
-_OPERATES = re.compile(rb"\b(?:operate|intervene)\b", _I)
-_HIMSELF = re.compile(
-    rb"\s+(?:also\s+)?(?:has|had|is|was|takes|took|uses)\s[^.;,]{1,32}\b(?:him|her)self\b(?!\s+(?:to|of|in|on|at|from|with))",
-    _I,
-)
-_PAREN = re.compile(rb"\s*\([^)]{1,40}$")
-_PER = re.compile(rb"(?:^|[.;:\n,])\s*(?:per|according to|via|as per)\s+(?:\w+\s+){0,3}$", _I)
-_DID_TO = re.compile(rb"\s+(?:then\s+)?\w+(?:ed|t)\s+(?:an?|the|his|her|him|to)\b", _I)
-_PRESENT_ONLY = re.compile(
-    rb"\s*(?:(?:is|was)\s+)?(?:present|at (?:the )?bedside|notified|paged|aware|called|involved|here|updated)\b"
-    rb"[^.;]{0,30}[.;]\s*$", _I)  # fmt: skip
-_COMPLAINS = frozenset({b"denies", b"denied", b"complains", b"presents", b"presented", b"underwent", b"tolerated"})
-_TO_PATIENT = frozenset({b"found", b"heard", b"told", b"gave", b"called", b"stayed", b"brought"})
-
-
-def _subject(one: Pronoun, person: Mention, here: int) -> bool:
-    after = one.after
-    verb = _verbs(after)
-    if one.infant and person.kind == KIN and _MOTHERS.match(after):
-        return True
-    if person.kind == CHILD:
-        return _child(one, person, same=person.start - one.first >= here)
-    if _object_follows(one.word, after):
-        return True
-    if _patients_own(one, person):
-        return False
-    if _HIMSELF.match(after) and _topic_before(one, person, here):
-        return True
-    staff = person.kind == STAFF
-    passive = bool(_PASSIVE.match(after)) or (staff and bool(_ANY_PASSIVE.match(after)))
-    passive = passive and (staff or not _INFORMED.match(after))
-    if person.start - one.first < here:
-        topic = _topic_before(one, person, here)
-        if passive and not (topic and not staff and _stative(_between(one, person)) and not _given(one, person)):
-            return False
-        return (topic or not _patient_since(one, person) or (staff and verb in _STRONG)) and _next_sentence(
-            one, person, here, verb
-        )
-    between = _between(one, person)
-    if _PER.search(one.before[: person.start - one.first]) and not _SAID.search(between):
-        return staff and verb in _STRONG and not _MODAL.match(after)
-    heads = _heads(one, person)
-    if heads and _SAID.search(between):
-        said = _staff_said if staff else _others_said
-        return not passive and said(after, between, verb)
-    return _same_sentence(one, person, verb, heads=heads, passive=passive)
-
-
-def _staff_said(after: bytes, between: bytes, verb: bytes) -> bool:
-    """Whether a clinician who said something ("Dr. Smith said he") is its subject too."""
-    if _THOUGHT.search(between):
-        return bool(_OPERATES.search(after))
-    if verb in _PATIENTS - {b"needs"} or (_COULD.match(after) and not _can_be_staff(verb, after)):
-        return False
-    return bool(_MODAL.match(after)) or verb in _STAFFS
-
-
-_ASKED = re.compile(
-    rb"\b(?:asks?|asked|wonders?|wondered)\b[^.]{0,20}\b(?:if|whether)\s*$|\b(?:concerned|worried)\s+that\s*$", _I
-)
-
-
-def _others_said(after: bytes, between: bytes, verb: bytes) -> bool:
-    """Whether a relative or somebody else who said something is its subject too: mostly it is the patient."""
-    if verb in (b"stopped", b"drinks", b"left") or _WISHES.match(after):
-        return False
-    if _ASKED.search(between):
-        return bool(_FIRST_PERSON.match(after))
-    return verb in _WITNESSES or bool(_MODAL.match(after) or _FIRST_PERSON.match(after))
-
-
-def _same_sentence(one: Pronoun, person: Mention, verb: bytes, *, heads: bool, passive: bool) -> bool:
-    between, staff = _between(one, person), person.kind == STAFF
-    linked = bool(_LINKED.search(between))
-    if passive and not (heads and linked and not staff and _stative(between)):
-        return False
-    if _PAREN.match(between):
-        return not staff
-    named = one.before[person.start - one.first : person.end - one.first].lower()
-    if named == b"interpreter" and verb in (b"says", b"states", b"reports", b"denies"):
-        return False
-    known = _STAFFS if staff else _WITNESSES
-    if linked:
-        if not heads:
-            return staff and verb in known and not _patient_since(one, person)
-        given = _given(one, person)
-        theirs = verb in _PATIENTS and (staff or given or verb in _COMPLAINS)
-        return not theirs and not (staff and given and verb not in known) and not _patient_since(one, person)
-    if _CAUSE.search(between):
-        if staff:
-            return heads and verb in _STRONG
-        mine = verb in known or (_stative(between) and verb not in _PATIENTS)
-        return heads and mine and not _YOUNG.match(one.after)
-    return heads and verb in known and not _patient_since(one, person)
-
-
-def _given(one: Pronoun, person: Mention) -> bool:
-    """Whether the patient is an object of what the person did."""
-    return any(was.patient and not was.subject and was.start > person.start for was in one.earlier)
-
-
-def _can_be_staff(verb: bytes, after: bytes) -> bool:
-    """Whether what somebody can or should do is a clinician's to do."""
-    return verb in _STAFFS and not _ALLOWED.match(after)
-
-
-_ALLOWED = re.compile(rb"\s+(?:could|can|should|may)\s+(?:safely\s+)?(?:stop|start|see|take|return|call)\b", _I)
-
-
-def _stative(text: bytes) -> bool:
-    return not _CARED.search(text)
-
-
-def _patient_since(one: Pronoun, person: Mention) -> bool:
-    """Whether the patient has been the subject since the person was named."""
-    return any(was.patient and was.subject and was.start > person.start for was in one.earlier)
-
-
-def _next_sentence(one: Pronoun, person: Mention, here: int, verb: bytes) -> bool:
-    """Whether the person is taken up by the subject of the next sentence."""
-    between = _between(one, person)
-    if not _OPENS.fullmatch(one.before[here:]):
-        subject = next((was for was in reversed(one.earlier) if was.subject), None)
-        theirs = subject is not None and not subject.patient and subject.start - one.first >= here
-        return theirs and one.before.endswith(b" and ") and verb in (_STRONG if person.kind == STAFF else _CARES)
-    only_there = bool(_PRESENT_ONLY.match(between))
-    mine = any(was.patient and was.start > person.start for was in one.earlier)
-    topic = _topic_before(one, person, here)
-    if person.kind == STAFF:
-        return _staff_next(one, person, verb, topic=topic and not mine, chained=topic, only_there=only_there)
-    interprets = one.before[person.start - one.first : person.end - one.first].lower() == b"interpreter"
-    if person.kind == OTHER and only_there and (interprets or verb not in _TELLS):
-        return verb not in _PATIENTS and bool(_DID_TO.match(one.after))
-    if one.infant and person.kind == KIN:
-        return bool(topic and (_INFORMED.match(one.after) or verb in _CARES | _TELLS))
-    if _PARAGRAPH.search(between):
-        return verb in _WITNESSES - _WEAK
-    if topic and _MINDS.match(one.after):
-        return True
-    if topic and _CARED.search(between) and _INFORMED.match(one.after):
-        return True
-    if not _heads(one, person):
-        return verb in _TO_PATIENT | _VISITS
-    if verb in _COMPLAINS or (_DEAD.search(between) and _PRESENT.match(one.after)):
-        return False
-    if _PER.search(one.before[: person.start - one.first]):
-        return verb in _WITNESSES - _WEAK
-    if topic and (verb in _TELLS if mine else not only_there and _does(one.after) not in _PATIENTS | _ANYONE):
-        return True
-    if mine and _CARED.search(between):
-        return verb in _WITNESSES - _WEAK or bool(_MODAL.match(one.after))
-    return verb in _WITNESSES - {b"did", b"hit"} or (_stative(between) and not mine and not only_there)
-
-
-def _staff_next(one: Pronoun, person: Mention, verb: bytes, *, topic: bool, chained: bool, only_there: bool) -> bool:
-    """Whether a clinician is the subject of the next sentence too: what clinicians do, plan and think."""
-    if only_there and verb not in _PATIENTS and _DID_TO.match(one.after):
-        return True
-    seen_by = bool(_BY.search(one.before[: person.start - one.first]))
-    if ((chained or seen_by) and _OPINES.match(one.after)) or (chained and verb in _TELLS & _STAFFS):
-        return True
-    if chained and _MODAL.match(one.after) and verb in _STAFFS - {b"return", b"call", b"take", b"start"}:
-        return True
-    if topic and not only_there and _does(one.after) not in _PATIENTS | _ANYONE:
-        return True
-    return verb in (_STAFFS - {b"did", b"felt", b"got"} if topic else _STRONG) and verb not in _PATIENTS
-
-
-def _topic_before(one: Pronoun, person: Mention, here: int) -> bool:
-    """Whether the sentence before is about the person: it begins with a pronoun that means them, or they head it."""
-    bounds = [0, *(end for end in sentences_to(one.before, here) if end < here)]
-    while len(bounds) > 1 and not one.before[bounds[-1] : here].strip(b" .,:\n"):
-        bounds.pop()
-    for was in one.earlier:
-        if bounds[-1] <= was.start - one.first < here and was.subject:
-            if _OPENS.fullmatch(one.before[bounds[-1] : was.start - one.first]):
-                return not was.patient
-            break
-    if any(
-        bounds[-1] <= was.start - one.first < here
-        and not (was.subject or was.patient)
-        and _I_TOLD.search(one.before[bounds[-1] : was.start - one.first])
-        for was in one.earlier
-    ):
-        return True
-    return person.start - one.first >= bounds[-1] and _heads(one, person)
-
-
-_BY = re.compile(rb"\b(?:by|with)\s+(?:the\s+|our\s+|his\s+|her\s+)?$", _I)
-_TELLS = _verbs_of("telling_verbs")
-_VISITS = _verbs_of("visiting_verbs")
-# What a clinician thinks and is about, and what somebody who looks after the patient feels, or is told.
-_OPINES = re.compile(
-    rb"\s+(?:also\s+)?(?:(?:did|does)\s+not\s+|didn't\s+|doesn't\s+)?(?:feels?|felt|thinks?|thought|"
-    rb"believes?|believed)\s+(?:that|it|this|the|there)\b|\s+(?:is|was|will be)\s+(?:also\s+)?(?:happy to|willing to|"
-    rb"available|aware|in agreement|teaching|planning|following|covering|arranging|recommending|"
-    rb"going to (?:see|call|operate|review|arrange))\b", _I)  # fmt: skip
-_MINDS = re.compile(
-    rb"\s+(?:is|was|seems|appears|became)\s+(?:also\s+|very\s+|quite\s+|understandably\s+)*(?:concerned|worried|tearful|"
-    rb"upset|frustrated|supportive|overwhelmed|grateful|appreciative)\b|"
-    rb"\s+(?:does not|doesn't|did not|didn't)\s+(?:know|see|witness|notice)\b|\s+(?:is|was)\s+not aware\b|"
-    rb"\s+(?:insists?|insisted|requests?|requested|would like|asks?|asked|wonders)\b", _I)  # fmt: skip
-_INFORMED = re.compile(
-    rb"\s+(?:was|has been|were)\s+(?:also\s+)?(?:told|informed|advised|updated|reassured|asked|given an update)\b",
-    _I,
-)
-_PARAGRAPH = re.compile(rb"[.!?]\s*\n")
-_OPENS = re.compile(
-    rb"[\s,\"']*(?:(?:but|and|so|then|today|also|yesterday|later|however|initially|apparently|subsequently|"
-    rb"(?:last|this|that|on)\s+\w+)\b,?\s*)?", _I)  # fmt: skip
-
-
-def _child(one: Pronoun, person: Mention, *, same: bool) -> bool:
-    """A baby of the patient's: what is said of babies."""
-    if re.match(
-        rb"\s+(?:weighed|weighs|was\s+(?:born|delivered|vigorous|transferred|taken|handed)|is\s+(?:in|rooming|"
-        rb"doing|breech|transverse|vertex|at the|growing|nursing|feeding|well\b)|was\s+(?:readmitted|"
-        rb"suctioned|dried|breech)|has\s+(?:thrush|gained)|had\s+(?:spontaneous|good|a\s+(?:strong|vigorous))|"
-        rb"measures|cried|latched|remains|spent|went\s+home|required|requires)",
-        one.after,
-        _I,
-    ):
-        return not _patient_since(one, person)
-    return (
-        same
-        and _heads(one, person)
-        and bool(_LINKED.search(_between(one, person)))
-        and not _patient_since(one, person)
-    )
-
-
-def _object(one: Pronoun, person: Mention, here: int) -> bool:
-    """An object is not the subject of its own verb: where that is the patient, it is the other person."""
-    if person.kind != STAFF and _I_TOLD.search(one.before[here:]) and not one.infant:
-        at = person.start - one.first
-        if (_topic_before(one, person, here) and at < here) or (at >= here and _heads(one, person)):
-            return True
-    for was in reversed(one.earlier):
-        if was.start - one.first < here:
-            break
-        gap = one.before[was.end - one.first :]
-        if was.subject:
-            if person.start > was.start and not re.search(rb"\b(?:and|but)\s+\w+(?:\s+\w+)?\s*$", one.before):
-                return False
-            near = re.fullmatch(
-                rb"(?:\s+(?!and\b|that\b|because\b|when\b|while\b|if\b|asked\b|requests?\b|requested\b|"
-                rb"told\b)[A-Za-z'-]+){1,5}\s*",
-                gap,
-            )
-            joined = re.fullmatch(
-                rb"(?:\s+[A-Z]\w+)?\s*(?:and|but)\s+\w+(?:\s+(?:with|by|for|to|on|at))?\s*", _between(one, person)
-            )
-            if joined and was.patient and was.start < person.start and person.kind != STAFF:
-                return True
-            return bool(near) and was.patient and not _TAKES_ALONG.search(gap)
-    return bool(re.search(rb"\b(?:wake|feed|visit|hold)\s+$", one.before)) and person.kind == CHILD
-
-
-_I_TOLD = re.compile(
-    rb"(?:^|[,;]|\band|\bthat)\s*(?:I|we)\s+(?:also\s+|then\s+|again\s+|have\s+)*(?:told|informed|advised|reassured|updated|thanked|"
-    rb"explained\s+to|spoke\s+with|reminded|call)\s+$", _I)  # fmt: skip
-_TAKES_ALONG = re.compile(
-    rb"\b(?:keeps?|kept|carr(?:y|ies|ied)|brings?|brought|has|had|takes?|took)\b.*\bwith\s*$", _I
-)
-
-
-_OF_PATIENT = re.compile(
-    rb"\s+(?:(?:is|was|remains|serves as|acts as)\s+(?:also\s+|still\s+)?|(?:at|from|in)\s+)", _I
-)
-
-
-def _own(one: Pronoun, person: Mention, here: int) -> bool:
-    """A possessive: whose thing it is."""
-    after, between = one.after, _between(one, person)
-    same = person.start - one.first >= here
-    heads = _heads(one, person)
-    if (
-        one.infant
-        and person.kind == KIN
-        and re.match(rb"\s+(?:prenatal|labs|pregnanc|labor|membranes|serolog|milk)", after, _I)
-    ):
-        return True
-    if _RELATED.match(after) and not re.match(rb"\s+own\b", after):
-        return False
-    subjects = [was for was in one.earlier if was.subject and was.start > person.start]
-    if subjects and subjects[-1].patient:
-        return False
-    if person.kind == STAFF:
-        return (bool(_STAFF_NOUNS.match(after)) and (heads or bool(subjects))) or (
-            bool(re.search(rb"\b(?:in|with|by|to|from|of|at)\s+$", between))
-            and bool(_STAFF_NOUNS.match(after))
-            and same
-        )
-    if _AGE.match(after):
-        return True
-    if _OF_PATIENT.fullmatch(between) or (between.endswith(b" at ") and re.match(rb"\s+age\b", after)):
-        return False
-    if subjects:
-        said = one.before[subjects[-1].end - one.first :]
-        if _OWNED.match(after) or _CARED.search(said):
-            return bool(_OWNED.match(after))
-        took = rb"\s+(?:also\s+)?(?:is|has|had|was|lost|took|broke|fractured|injured|hurt|sold|quit|cut|washed)\b"
-        return bool(re.match(took, said)) and person.kind != CHILD
-    if person.kind == OTHER and not same:
-        return bool(_OWNED.match(after)) and not one.before[here:].strip()
-    if person.kind == CHILD:
-        return (
-            bool(re.fullmatch(rb"\s*(?:and\s*)?", one.before[max(here, _clause(one.before, len(one.before))) :]))
-            and heads
-        )
-    if not heads:
-        return (
-            bool(_OWNED.match(after))
-            and same
-            and bool(re.search(rb"\b(?:used|in|with|from)\s+$", between))
-            and not _CARED.search(between)
-        )
-    if same:
-        return bool(_OWNED.match(after)) or not _CARED.search(between)
-    return not one.before[here:].strip() and (_stative(between) and person.kind != STAFF)
-
-
-def _self(one: Pronoun, person: Mention, here: int) -> bool:
-    for was in reversed(one.earlier):
-        if was.start - one.first < here:
-            break
-        if was.subject:
-            return not was.patient
-    return (
-        person.start - one.first >= here
-        and _heads(one, person)
-        and not re.search(rb"\b(?:patient|pt)\s+$", one.before, _I)
-    )
+    known = weights()
+    total = sum(known.get(name, 0.0) for name in features(one, person))
+    return person if total + known["bias"] > 0 else None

@@ -57,6 +57,13 @@ _STORY = re.compile(
     r"restrained|struck|victim|living|resident|undergoing|being|now|never|found|s)\b",
     _I,
 )
+_DEVICE_NEAR = re.compile(
+    r"(?:\s+[\w-]+){1,3}?\s+(?:fr\b|french|foley|cath|sheath|tube|drain|pigtail|stent|needle|introducer|pessary)", _I
+)
+_GOES_ON = re.compile(r"\s*(?:$|[,.;:)\n])|\s+(?:[a-z]|[A-Z]{2,5}\b)")  # no "2M NaOH"
+_YOUNG = re.compile(
+    r"\d\s?-?\s?(?:mos?\.?|m/o|months?|wks?\.?|weeks?|w/o|days?|d/o)(?:[\s-]old)?[\s,-]{1,2}$", _I
+)  # "10 mo M", "3-week-old F"
 _STOP = re.compile(r"\s*(?:$|[,.;:)\n\"'|])")
 _PERSON = re.compile(r"\b(?:an?|is|pt|patient|this|aged?|age/sex:?|sex/age:?)\s+$", _I)
 _LEADS = re.compile(
@@ -105,6 +112,8 @@ def letter(term: str, before: str, after: str) -> Judged:
         return _YES
     if _AGE_AFTER.match(after) and not before[-1:].isalnum() and before[-1:] != "/" and not _GRADED.search(before):
         return _YES
+    if _YOUNG.search(before[-16:]) and not _INSTRUMENT.match(after) and after[:1] != "/":
+        return _YES
     age = _BARE_AGE.search(before)
     return _after_number(term, before[: age.start()], before[age.end(1) :], age.group(1), after) if age else _NO
 
@@ -132,7 +141,10 @@ def _after_number(term: str, earlier: str, gap: str, number: str | None, after: 
         return Judged(swap, "a number and F may be a temperature")
     stopped, person = bool(_STOP.match(after)), bool(_PERSON.search(earlier))
     small = years <= (_LARGEST_TUBE if term == "F" else _FEW)
-    likely = (told and (not small or person or not gap)) or (stopped and (person or not small))
+    opened = not gap and bool(_LEADS.search(earlier) or earlier.endswith(": "))
+    opened = opened and bool(_GOES_ON.match(after)) and not _DEVICE_NEAR.match(after)
+    likely = opened or (told and (not small or person or not gap)) or (stopped and (person or not small))
+    likely = likely and not after[:1].isdigit()
     if likely or (told and person) or (not small and not gap and not after[:1].isdigit()):
         return _YES
     return Judged(False, "a letter after a number may be a unit")

@@ -4,7 +4,6 @@ import hashlib
 import multiprocessing
 import os
 import platform
-import shutil
 import signal
 import threading
 import time
@@ -19,7 +18,7 @@ from importlib.metadata import version
 from itertools import groupby
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +26,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.files import is_there
+from swapbias.files import is_there, is_url
 from swapbias.privacy import why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.nouns import REASONS
@@ -36,6 +35,9 @@ from swapbias.swapping.streams import CREDENTIALED, Batches, Source, is_mimic, o
 from swapbias.swapping.swapper import MODES, Swapped, Swapper
 from swapbias.swapping.table import gender_columns, other_gender
 from swapbias.workers import LOCAL, Crew, Engine, Part, Worker, crew
+
+if TYPE_CHECKING:
+    from swapbias.store import Store
 
 FILE_MODES = (*MODES, "augment", "pairs")
 COUNTED = ("swapbias_replaced", "swapbias_ambiguous", "swapbias_specific")
@@ -401,6 +403,7 @@ def swap_files(
     on_progress: Callable[[Step], None] | None = None,
     engine: Engine = LOCAL,
     say: Callable[[str], None] = lambda sentence: None,
+    store: "Store | None" = None,
 ) -> Done:
     """Swap the texts of ``job.source`` into Parquet parts in ``out``.
 
@@ -416,6 +419,7 @@ def swap_files(
         on_progress: told after each batch; by a cluster after each part.
         engine: who swaps; the parts are the same to the byte.
         say: told which parts are damaged and written again.
+        store: where the output lies, which the caller holds; ``out`` is then an empty folder of this machine.
 
     Raises:
         UsageError: a wrong request: no such input, column, table or mode; ``out`` complete or begun otherwise.
@@ -441,11 +445,16 @@ def swap_files(
         settings |= {"whose": whose, "spouses": job.spouses, "gender": gender or "read from the text"}
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file, expected a folder. Choose another --out.")
+    if why and store and not store.own:
+        raise UsageError(
+            f"These rows are credentialed ({why}), and {store} was not declared as a place for them. Choose an --out "
+            "on this machine, or add --own-store where nobody but those who may read them can read that place."
+        )
     mode = "neutralise" if job.mode == "neutralise" else "swap"
     task = Task(job.table, job.resolver, job.column, mode, whose, job.spouses, gender, job.names)
     then = "Wait until it ends, or choose another --out."
     with writing(out, held=bool(why), then=then):
-        folder = SwapFolder.open(out, settings, say)
+        folder = SwapFolder.open(out, settings, say, store)
         kept = folder.parts()
         teller = _Teller(source.size, sum(kept.values(), Totals()), on_progress or (lambda step: None))
         units = _units(source.read(batch_rows), job.column, kept, part_bytes, batch_rows)
@@ -453,12 +462,13 @@ def swap_files(
             with closing(swapped_in_order(units, task, processes)) as results:
                 _write(folder, layout, results, teller)
         else:
-            spec = {"out": str(out.resolve()), "task": {**asdict(task), **_wherever(task)}, "shape": shape}
+            place = store.address if store else str(out.resolve())
+            spec = {"out": place, "task": {**asdict(task), **_wherever(task)}, "shape": shape}
             workers = crew(engine, WORKER, spec, own=lambda: part_swapper(spec), cores=1, say=say)
             _have_written(folder, units, teller, workers)
-        if not folder.part(0).exists():  # no rows at all: a part without rows still has the columns
+        if not (kept or teller.totals.rows_read):  # a part without rows still has the columns
             folder.write_part(0, layout.schema, [], texts=layout.column)
-        folder.finish(settings, teller.totals, len(folder.parts()), job.split or "train")
+        folder.finish(settings, teller.totals, job.split or "train")
     return Done(out, teller.totals, why, teller.step)
 
 
@@ -571,16 +581,18 @@ def _have_written(
     def planned() -> Iterator[Part]:
         for number, group in groupby(units, key=lambda unit: unit.part):
             name = f"{number:05d}"
-            yield {"name": name, "part": number, **_staged(folder.planned / f"{name}.arrows", group)}
+            told = _staged(folder.planned / f"{name}.arrows", group)
+            folder.put_planned(f"{name}.arrows")
+            yield {"name": name, "part": number, **told}
 
     folder.planned.mkdir(mode=0o700, exist_ok=True)
     try:
         with hands as crew:
             for part, done in crew(planned()):
-                (folder.planned / f"{part['name']}.arrows").unlink(missing_ok=True)
+                folder.drop_planned(f"{part['name']}.arrows")
                 teller.add(Totals.read(done["counts"]), part["position"])
     finally:
-        shutil.rmtree(folder.planned, ignore_errors=True)
+        folder.drop_planned()
 
 
 def _staged(path: Path, units: Iterable[Unit]) -> dict[str, int]:
@@ -601,19 +613,19 @@ def part_swapper(spec: Mapping[str, Any]) -> Worker:
     """The worker of a swap on a machine of a cluster.
 
     Args:
-        spec: ``out`` (the output folder, on a file system that all machines share), ``task`` (a ``Task``) and
-            ``shape`` (of the output: arguments of ``layout_of``).
+        spec: ``out`` (the output folder, on a file system that all machines share, or its URL), ``task`` (a ``Task``)
+            and ``shape`` (of the output: arguments of ``layout_of``).
     """
-    folder, task = SwapFolder(Path(spec["out"])), Task(**spec["task"])
+    folder, task = _folder_at(spec["out"]), Task(**spec["task"])
 
     def work(part: Part, advance: Callable[[float], None]) -> Mapping[str, Any]:
-        path = folder.planned / f"{part['name']}.arrows"
-        if not path.exists():
+        rows = folder.read_planned(f"{part['name']}.arrows")
+        if rows is None:
             raise UsageError(
-                f"The worker on {platform.node()} does not see {folder.path}. Choose an --out on a file system that "
+                f"The worker on {platform.node()} does not see {folder.place}. Choose an --out on a file system that "
                 "all machines share."
             )
-        with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as batches:
+        with rows, pa.ipc.open_stream(rows) as batches:
             layout = layout_of(batches.schema, groups=_swapper(task).groups, **spec["shape"])
 
             def pieces() -> Iterator[tuple[pa.Table, Totals]]:
@@ -625,6 +637,14 @@ def part_swapper(spec: Mapping[str, Any]) -> Worker:
             return {"counts": folder.write_part(part["part"], layout.schema, pieces(), texts=layout.column).counts()}
 
     return work
+
+
+def _folder_at(place: str) -> SwapFolder:
+    if not is_url(place):
+        return SwapFolder(Path(place))
+    from swapbias.store import Store  # its library takes long to import
+
+    return SwapFolder(Path(), Store.open(place))
 
 
 class _Teller:

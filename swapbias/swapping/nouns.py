@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from swapbias.swapping.antecedents import CHILD, KIN, OTHER, PATIENT, SPOUSE, STAFF, sentences
@@ -98,7 +98,7 @@ _MOTHER_NOTE = re.compile(
 _MATERNAL = re.compile(
     rb"\b(?:G\d\s?P\d|gravida|POD|postpartum|in (?:active )?labor|her (?:baby|newborn|infant|son|daughter)|"
     rb"patient (?:delivered|taught)|"
-    rb"c-?section|cesarean|pregnant|(?:[2-5]\d|1[4-9])[\s-]*(?:y|F\b|M\b))", _I)  # fmt: skip
+    rb"c-?section|cesarean|pregnant|(?:[2-9]\d|1[4-9])[\s-]*(?:y|F\b|M\b))", _I)  # fmt: skip
 _RANGE = re.compile(rb"^\s*(?:[:=<>\d(]|over\b|under\b|\s\d)|^\s+(?:only)\b|^s\s+(?:only|over|under)\b", _I)
 _INSTITUTION = re.compile(
     rb"^(?:'s|\xe2\x80\x99s|s')?\s+(?:and\s+(?:Infants|Children|Women|Babies)|(?:\w+\s+)?(?:Hospital|Health|"
@@ -120,7 +120,7 @@ _AND_ROLE = re.compile(
     rb"daughter)\s+and\s+(?:an?\s+)?$",
     _I,
 )
-_APPOSED = re.compile(rb"(?:\bpatient|\bpt|[a-z0-9])\s*,\s+(?:an?\s+)(?:[a-z0-9'-]+\s+){0,3}$", _I)
+_APPOSED = re.compile(rb"(?:\bpatient|\bpt|[a-z0-9])\s*,\s+(?:an?\s+)?(?:[a-z0-9'-]+\s+){0,3}$", _I)
 _OF_NUMBER = re.compile(rb"^\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten|twins)\b", _I)
 _BORN = re.compile(rb"^\s+(?:of|born)\b", _I)
 _ORDINAL = re.compile(rb"\b(?:oldest|eldest|youngest|only|first|second|third|fourth|middle)\s+$", _I)
@@ -139,9 +139,9 @@ _STAFF_TITLED = re.compile(
     rb"hospice)))", _I)  # fmt: skip
 _STAFF_BEFORE = re.compile(
     rb"(?:\b(?:nurse|practitioner|worker|manager|caseworker|teacher|interpreter|assistant|therapist|counselor|"
-    rb"chaplain|aide|"
-    rb"son|daughter|niece|nephew|sister|brother|mother|father|aunt|uncle|friend|neighbor|aide|attorney|officer|"
-    rb"coach)\s*,\s+|"
+    rb"chaplain|aide|coordinator|supervisor|principal|midwife|librarian|prosecutor|pastor|landlord|trooper|guardian|"
+    rb"boss|attorney|officer|coach)\s*,?\s+|"
+    rb"\b(?:son|daughter|niece|nephew|sister|brother|mother|father|aunt|uncle|friend|neighbor)\s*,\s+|"
     rb"\b(?:dear|cc:)\s+)$", _I)  # fmt: skip
 _SPOUSE_BEFORE = re.compile(
     rb"\b(?:wife|husband|spouse|fianc\xc3\xa9e?|fiancee?|girlfriend|boyfriend|partner)\s*,\s+$", _I
@@ -154,7 +154,10 @@ _PARTNER_BEFORE = tuple(re.compile(rb"\b(?:%s)\s*(?:/|\bor\b)\s*$" % words, _I) 
 
 def both(side: int, before: bytes, after: bytes) -> bool:
     """Whether the other gender's word stands beside it as its alternative: "his/her", "he or she"."""
-    return bool(_PARTNER_AFTER[1 - side].match(after) or _PARTNER_BEFORE[1 - side].search(before[-24:]))
+    near, last = after[:6].lower(), before[-24:].lower()
+    if b"/" not in near and b"or" not in near and b"/" not in last and b"or" not in last:
+        return False
+    return bool(_PARTNER_AFTER[1 - side].match(after) or _PARTNER_BEFORE[1 - side].search(last))
 
 
 _DEMOGRAPHIC_BEFORE = re.compile(
@@ -173,11 +176,16 @@ class Row:
     side: int
     head: bytes
     surname: bytes = b""
+    strangers: set[bytes] = field(default_factory=set)
     capital: bool = False  # whether the word at hand has a capital
 
     @property
     def infant(self) -> bool:
         return is_infant(self.head)
+
+    @property
+    def adult(self) -> bool:
+        return is_adult(self.head)
 
 
 @lru_cache(maxsize=64)
@@ -186,6 +194,25 @@ def is_infant(head: bytes) -> bool:
     if _MOTHER_NOTE.search(head):
         return False
     return bool(_NEWBORN.search(head)) or bool(_INFANT.search(head) and not _MATERNAL.search(head))
+
+
+@lru_cache(maxsize=64)
+def is_adult(head: bytes) -> bool:
+    """Whether the first age that a note tells is that of a grown person.
+
+    >>> is_adult(b"60F here with her son, 9 y/o"), is_adult(b"12M with mother, 40 y/o")
+    (True, False)
+    """
+    found = _FIRST_AGE.search(head)
+    return bool(found and int(found.group(1)) >= _GROWN and not is_infant(head))
+
+
+_FIRST_AGE = re.compile(rb"\b(\d{1,3})[\s-]*(?:y\b|y/?o|yo|yrs?\b|years?|[MF]\b|mo\b|months?|weeks?|days?)")
+_GROWN = 37  # years; mothers of patients are younger at times, and children are told in up to 36 months
+_YOUNG_PATIENT = re.compile(
+    rb"(?:\b(?:baby|infant|newborn|term|-old|old|alert|this|week|weeks)\s+|\b(?:as|is|was)\s+an?\s+(?:[a-z]+\s+){0,2})$",
+    _I,
+)
 
 
 def _relative(word: str, side: int, before: bytes, after: bytes, row: Row) -> int:
@@ -231,7 +258,7 @@ def _person(word: str, side: int, before: bytes, after: bytes, row: Row) -> int:
         return LEFT_BOTH
     if _MARRIED.search(before):
         return LEFT_SPOUSE
-    if side != row.side:
+    if side != row.side or before.endswith((b"that ", b"That ")):
         return LEFT_OTHER
     if is_plural(word):
         return 0 if _SAME_AGE.match(after) else LEFT_OTHER
@@ -239,7 +266,11 @@ def _person(word: str, side: int, before: bytes, after: bytes, row: Row) -> int:
         rb"(?:normal|ref|range|hgb|hct|women|females?|males?|gfr)", before + after, _I
     ):
         return LEFT_NO_PERSON
-    if _QUALIFIES.match(after):
+    if _QUALIFIES.match(after) and not (_PATIENT_AGED.search(before) and not _CONTRASTED.match(after)):
+        return LEFT_OTHER
+    if _infant_named(before, row):
+        return LEFT_RELATIVE
+    if word in ("boy", "girl") and row.adult and not _YOUNG_PATIENT.search(before):
         return LEFT_OTHER
     infant = bool(_INFANT_AFTER.match(after) or _CHILD_BEFORE.search(before) or word in ("boy", "girl"))
     if infant and not row.infant and _BIRTH.search(before):
@@ -248,7 +279,7 @@ def _person(word: str, side: int, before: bytes, after: bytes, row: Row) -> int:
         return LEFT_RELATIVE
     if infant and not row.infant and re.search(rb"\b(?:baby|infant|newborn)\s+$", before, _I):
         return LEFT_RELATIVE
-    if re.search(rb"\bthis\s+(?:[a-z-]+\s+){0,3}$", before, _I):
+    if re.search(rb"\bthis\s+(?:[a-z0-9-]+,?\s+){0,3}$", before, _I):
         return 0
     if re.search(rb"\bas\s+an?\s+$", before, _I):
         return LEFT_RELATIVE if _KIN_WORD.search(before[-40:]) else 0
@@ -269,6 +300,17 @@ def _person(word: str, side: int, before: bytes, after: bytes, row: Row) -> int:
     return LEFT_OTHER if _SOME.search(before) and not _OPENING.search(before) else 0
 
 
+def _infant_named(before: bytes, row: Row) -> bool:
+    """Whether "the fetus, female" or "the baby, a girl" of a mother goes before."""
+    return b"," in before[-10:] and bool(_INFANT_BEFORE.search(before)) and not row.infant
+
+
+_INFANT_BEFORE = re.compile(rb"\b(?:fetus|infant|baby|newborn|neonate|twin [ab]),\s+(?:also\s+)?(?:an?\s+)?$", _I)
+# "79 y/o male resident of", "is a 47-year-old female nurse who": the age opens the sentence, or is the patient's.
+_PATIENT_AGED = re.compile(
+    rb"(?:^|[.:\n]\s*|\b(?:pt|patient|he|she)\s+is\s+an?\s+|\bthis\s+)\d{1,3}[\s-]*(?:y\S*|year\S*|yr\S*)(?:[\s-]*old)?\s+"
+    rb"(?:[a-z-]+\s+){0,2}$", _I)  # fmt: skip
+_CONTRASTED = re.compile(rb"[\s-]+(?:f(?:o)?etus|breast|pattern|partner|donor|twin|sibling|cousin)\b", _I)
 _SOMEBODY_ELSE = re.compile(
     rb"\b(?:god|voice|who|donor|twin|driver|caller|assailant|attacker|officer|nurse|doctor|surgeon|roommate|boss|neighbou?r|"
     rb"teacher|stranger|passenger|remembers?|remembered|knew|describes|described)\b", _I)  # fmt: skip
@@ -298,7 +340,10 @@ def _title(word: str, side: int, before: bytes, after: bytes, row: Row) -> int:
     surname = found.group(1).split()[-1].lower() if found else b""
     if _SPOUSE_BEFORE.search(before):
         return LEFT_SPOUSE
+    if surname in row.strangers and surname != row.surname:
+        return LEFT_OTHER
     if _STAFF_TITLED.match(after) or _STAFF_BEFORE.search(before):
+        row.strangers.add(surname)
         return LEFT_CLINICIAN
     if side != row.side:
         return (

@@ -8,9 +8,10 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,9 +31,14 @@ from swapbias.files import (
     temporary_for,
     write_whole,
 )
-from swapbias.privacy import is_left_over
+from swapbias.privacy import FILE, is_left_over
+
+if TYPE_CHECKING:
+    from swapbias.store import Store
 
 MANIFEST = "swap.json"
+_PLANNED = ".planned"  # folder of rows that wait for a worker
+_AT_ONCE = 16  # parts of a store whose counts are read
 _COUNTS = b"swapbias"  # key of a part's own counts in its Parquet metadata
 _CARD = """---
 configs:
@@ -109,25 +115,46 @@ class SwapFolder:
     """An output folder: ``data/part-*.parquet``, ``swap.json``, and at the end ``report.csv`` and ``README.md``.
 
     The sha256 of a part lies beside it, and at the end in ``swap.json``; a part of another sha256 is written again.
+
+    Attributes:
+        path: on this machine.
+        store: where it lies, if not there: parts are put there alone, and of them the counts are read, not the rows;
+            the path then holds what is small.
     """
 
     path: Path
+    store: "Store | None" = None
+
+    @property
+    def place(self) -> "Path | Store":
+        """Where it lies, for sentences."""
+        return self.store or self.path
 
     @classmethod
     def open(
-        cls, path: Path, settings: Mapping[str, Any], say: Callable[[str], None] = lambda sentence: None
+        cls,
+        path: Path,
+        settings: Mapping[str, Any],
+        say: Callable[[str], None] = lambda sentence: None,
+        store: "Store | None" = None,
     ) -> "SwapFolder":
         """A new folder, or one that a job of the same settings began and did not finish, or that was damaged since.
 
-        ``say`` is told which parts are damaged.
+        ``say`` is told which parts are damaged. With a ``store`` the path is an empty folder.
 
         Raises:
             UsageError: complete, begun with other settings, or holding something else.
             OSError: it cannot be written.
         """
-        folder = cls(path)
+        folder = cls(path, store)
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, expected a folder. Choose another --out.")
+        if store:
+            store.fetch(path, [MANIFEST])
+            if not (path / MANIFEST).is_file() and not all(is_left_over(Path(name)) for name in store.names()):
+                raise UsageError(f"{store} is not empty. Choose another --out.")
+            if (path / FILE).exists():
+                store.write(FILE, (path / FILE).read_bytes())
         if (path / MANIFEST).is_file():
             folder._check_same(settings)
             folder._sweep(say)
@@ -148,20 +175,20 @@ class SwapFolder:
             known = parse_json((self.path / MANIFEST).read_text(encoding="utf-8"))
             complete = known["status"] == "complete"
         except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{self.path / MANIFEST} was not written by swapbias. Choose another --out.") from error
+            raise UsageError(f"{self.place}/{MANIFEST} was not written by swapbias. Choose another --out.") from error
         if not is_sealed(known, MANIFEST):
             raise UsageError(
-                f"{self.path / MANIFEST} is damaged, or was edited: it is not what its sha256 says. Choose another "
+                f"{self.place}/{MANIFEST} is damaged, or was edited: it is not what its sha256 says. Choose another "
                 "--out."
             )
         if complete and not list(self._damaged()):
-            raise UsageError(f"{self.path} is complete. Choose another --out.")
+            raise UsageError(f"{self.place} is complete. Choose another --out.")
         for name, value in json.loads(json.dumps(settings)).items():
             if known.get(name) != value:
                 long = isinstance(value, dict | list) or len(str(known.get(name))) > 200
                 shown = "" if long else f" {known.get(name)!r}, now {value!r}"
                 raise UsageError(
-                    f"{self.path} was begun with another {name}:{shown or ' it is not what it was'}. "
+                    f"{self.place} was begun with another {name}:{shown or ' it is not what it was'}. "
                     "Give what it was begun with, or choose another --out."
                 )
 
@@ -169,24 +196,48 @@ class SwapFolder:
         """Remove what a killed process left, and damaged parts."""
         data = self.path / "data"
         data.mkdir(exist_ok=True)
-        shutil.rmtree(self.planned, ignore_errors=True)
+        self.drop_planned()
         for left in (*self.path.glob(f".*{TEMPORARY}"), *data.glob(f".*{TEMPORARY}")):
             left.unlink(missing_ok=True)
-        for path in self._damaged():
-            say(f"{path} is damaged: it is written again.")
-            path.unlink(missing_ok=True)
+        for name in self._damaged():
+            say(f"{self.place}/{name} is damaged: it is written again.")
+            if self.store:
+                self.store.remove([name])
+            else:
+                (self.path / name).unlink(missing_ok=True)
 
-    def _damaged(self) -> Iterator[Path]:
-        """Parts that are there and not what was written, and those that were and are gone."""
-        recorded = self._recorded()
-        for name in recorded or {}:
-            if not (self.path / name).exists():
-                yield self.path / name
-        for path in sorted((self.path / "data").glob("part-*.parquet")):
-            known = checksum(path) or (recorded or {}).get(path.relative_to(self.path).as_posix())
-            whole = recorded is None if known is None else file_sha256(path) == known
-            if not whole or _counts_of(path) is None:
-                yield path
+    def _damaged(self) -> Iterator[str]:
+        """Parts that are there and not what was written, and those that were and are gone.
+
+        Of a store, which sees to its bytes by itself, those whose counts or sha256 cannot be read.
+        """
+        recorded, there = self._recorded(), self._counts()
+        yield from (name for name in recorded or {} if name not in there)
+        beside = self._beside(there)
+        for name, counts in there.items():
+            known = beside.get(name) or (recorded or {}).get(name)
+            if known is None or self.store:
+                whole = recorded is None or known is not None
+            else:
+                whole = file_sha256(self.path / name) == known
+            if not whole or counts is None:
+                yield name
+
+    def _counts(self) -> dict[str, Totals | None]:
+        """What the parts that are there say that they counted, by name."""
+        if (store := self.store) is None:
+            paths = sorted(self.path.glob("data/part-*.parquet"))
+            return {path.relative_to(self.path).as_posix(): _counts_of(path) for path in paths}
+        names = [name for name in store.names("data") if PurePath(name).match("data/part-*.parquet")]
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            return dict(zip(names, threads.map(lambda name: _counts_of(store.file(name)), names), strict=True))
+
+    def _beside(self, names: Iterable[str]) -> dict[str, str]:
+        """The sha256 that lie beside parts."""
+        paths = {name: self.path / name for name in names}
+        if self.store:
+            self.store.fetch(self.path, [f"data/{checksum_file(path).name}" for path in paths.values()])
+        return {name: known for name, path in paths.items() if (known := checksum(path))}
 
     def _recorded(self) -> dict[str, str] | None:
         """The sha256 of parts by name; None in folders of older versions."""
@@ -200,46 +251,63 @@ class SwapFolder:
         Raises:
             ValueError: naming the first.
         """
-        for path in self._damaged():
+        for name in self._damaged():
             raise ValueError(
-                f"{path} is damaged: its sha256 is not the one that was recorded when it was written. Run the "
-                "swapbias swap that wrote it again, which mends it."
+                f"{self.place}/{name} is damaged: its sha256 is not the one that was recorded when it was written. "
+                "Run the swapbias swap that wrote it again, which mends it."
             )
 
     @property
     def planned(self) -> Path:
-        """Where rows wait for a worker of a cluster."""
-        return self.path / ".planned"
+        """Where rows wait for a worker of a cluster: with a store, until they are put there."""
+        return self.path / _PLANNED
 
-    def part(self, number: int) -> Path:
-        """Where a part is, or will be."""
-        return self.path / "data" / f"part-{number:05d}.parquet"
+    def put_planned(self, name: str) -> None:
+        """Have the rows of a file in ``planned`` wait where workers find them."""
+        if self.store:
+            self.store.write(f"{_PLANNED}/{name}", (self.planned / name).read_bytes())
+            (self.planned / name).unlink()
+
+    def read_planned(self, name: str) -> pa.NativeFile | None:
+        """The rows that wait for a worker; None where this machine does not see them."""
+        if self.store:
+            content = self.store.read(f"{_PLANNED}/{name}")
+            return None if content is None else pa.BufferReader(content)
+        return pa.memory_map(str(self.planned / name)) if (self.planned / name).exists() else None
+
+    def drop_planned(self, name: str | None = None) -> None:
+        """Remove the rows that waited for a worker, or all that wait."""
+        if name is None:
+            shutil.rmtree(self.planned, ignore_errors=True)
+        else:
+            (self.planned / name).unlink(missing_ok=True)
+        if self.store and name is None:
+            self.store.remove_folder(_PLANNED)
+        elif self.store:
+            self.store.remove([f"{_PLANNED}/{name}"])
+
+    def part(self, number: int) -> str:
+        """The name of a part that is there, or will be."""
+        return f"data/part-{number:05d}.parquet"
 
     def parts(self) -> dict[int, Totals]:
         """The counts of the parts that are there, by number."""
-        found = {int(path.stem.partition("-")[2]): _counts_of(path) for path in self.path.glob("data/part-*.parquet")}
+        found = {int(PurePath(name).stem.partition("-")[2]): counts for name, counts in self._counts().items()}
         return {number: counts for number, counts in sorted(found.items()) if counts is not None}
 
     def write_part(
         self, number: int, schema: pa.Schema, pieces: Iterable[tuple[pa.Table, Totals]], *, texts: str
     ) -> Totals:
-        """Write a part whole or not at all, piece by piece, its counts into its own metadata, its sha256 beside it.
-
-        The column of ``texts`` gets no dictionary (hardly two are alike) and no statistics (the least and the
-        greatest text would stand once more in the file's footer).
-        """
-        others = [path for path in _leaves(schema) if path != texts]
-        path = self.part(number)
+        """Write a part whole or not at all, its counts into its own metadata, its sha256 beside it."""
+        if self.store:
+            sink = pa.BufferOutputStream()
+            totals = _fill(sink, schema, pieces, texts)
+            self.store.write_checked(self.part(number), sink.getvalue().to_pybytes())
+            return totals
+        path = self.path / self.part(number)
         temporary = temporary_for(path)
-        totals = Totals()
         try:
-            with pq.ParquetWriter(
-                temporary, schema, compression="zstd", use_dictionary=others, write_statistics=others
-            ) as writer:
-                for table, counts in pieces:
-                    writer.write_table(table)
-                    totals += counts
-                writer.add_key_value_metadata({_COUNTS.decode(): json.dumps(totals.counts(), ensure_ascii=False)})
+            totals = _fill(temporary, schema, pieces, texts)
             with temporary.open("rb+") as handle:
                 os.fsync(handle.fileno())
             write_whole(checksum_file(path), f"{file_sha256(temporary)}\n".encode())
@@ -248,34 +316,58 @@ class SwapFolder:
             temporary.unlink(missing_ok=True)
         return totals
 
-    def finish(self, settings: Mapping[str, Any], totals: Totals, parts: int, split: str) -> None:
+    def finish(self, settings: Mapping[str, Any], totals: Totals, split: str) -> None:
         """Write the report and the card, and then say that the job is complete."""
         handle = io.StringIO(newline="")
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(("term", "kind", "count"))
         for kind, counts in totals.by_kind():
             writer.writerows((inert(term), kind, count) for term, count in _by_count(counts))
-        write_whole(self.path / "report.csv", handle.getvalue().encode())
+        self._write("report.csv", handle.getvalue().encode())
         warning = _WARNING if settings["credentialed"] else ""
         shown = {name: settings[name] for name in ("column", "mode", "table", "resolver")}
-        write_whole(self.path / "README.md", _CARD.format(**shown, split=split, warning=warning).encode())
-        data = sorted((self.path / "data").glob("part-*.parquet"))
-        hashes = {f"data/{path.name}": checksum(path) or file_sha256(path) for path in data}
-        done = {"status": "complete", **settings, "parts": parts, "totals": totals.counts(), SHA256: hashes}
+        self._write("README.md", _CARD.format(**shown, split=split, warning=warning).encode())
+        names = list(self._counts())
+        beside, recorded = self._beside(names), self._recorded() or {}
+        hashes = {name: beside.get(name) or recorded.get(name) or file_sha256(self.path / name) for name in names}
+        done = {"status": "complete", **settings, "parts": len(names), "totals": totals.counts(), SHA256: hashes}
         self.write_manifest(done)
         for path in (self.path / "data").glob(f".*{CHECKSUM}"):
             path.unlink(missing_ok=True)
+        if self.store:
+            self.store.remove(name for name in self.store.names("data") if name.endswith(CHECKSUM))
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Replace ``swap.json``."""
         content = json.dumps(sealed(manifest, MANIFEST), indent=2, ensure_ascii=False)
-        write_whole(self.path / MANIFEST, f"{content}\n".encode())
+        self._write(MANIFEST, f"{content}\n".encode())
+
+    def _write(self, name: str, content: bytes) -> None:
+        write_whole(self.path / name, content)
+        if self.store:
+            self.store.write(name, content)
 
 
-def _counts_of(path: Path) -> Totals | None:
+def _fill(sink: Any, schema: pa.Schema, pieces: Iterable[tuple[pa.Table, Totals]], texts: str) -> Totals:
+    """Write a part piece by piece, with what was counted.
+
+    The column of ``texts`` gets no dictionary (hardly two are alike) and no statistics (the least and the greatest
+    text would stand once more in the file's footer).
+    """
+    others = [path for path in _leaves(schema) if path != texts]
+    totals = Totals()
+    with pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=others, write_statistics=others) as writer:
+        for table, counts in pieces:
+            writer.write_table(table)
+            totals += counts
+        writer.add_key_value_metadata({_COUNTS.decode(): json.dumps(totals.counts(), ensure_ascii=False)})
+    return totals
+
+
+def _counts_of(part: Path | pa.NativeFile) -> Totals | None:
     """What a part says that it counted; None where it cannot be read."""
     try:
-        return Totals.read(json.loads((pq.read_metadata(path).metadata or {})[_COUNTS]))
+        return Totals.read(json.loads((pq.read_metadata(part).metadata or {})[_COUNTS]))
     except (OSError, pa.ArrowInvalid, KeyError, ValueError, TypeError):
         return None
 

@@ -303,10 +303,9 @@ class Persons:
                 continue
             before = range(bisect_left(starts, since, 0, number), number)
             earlier = [Earlier(starts[one], ends[one], subjects[one], not means[one]) for one in before]
-            infant = any(one.kind in (KIN, CHILD) for one in mentions) and newborn()
+            infant = any(one.kind == CHILD for one in mentions) and newborn()
             mentions = [one for one in mentions if not (infant and one.kind == CHILD)]
-            word, capital = self._names[int(found.term[at])], buffer[start : start + 1].isupper()
-            pronoun = Pronoun(word, start, since, text, after, mentions, earlier, infant, capital)
+            pronoun = Pronoun(self._names[int(found.term[at])], first, start, since, text, after, mentions, earlier)
             person = meant(pronoun)
             related = person is None and any(one.kind == KIN for one in mentions)
             if related and in_family_history(buffer[max(first, start - 500) : start]):

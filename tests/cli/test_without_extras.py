@@ -65,6 +65,12 @@ def test_corpora_are_listed_built_and_swapped(go, tmp_path):
     assert go("study", "new", "mine")[0] == go("study", "check", "mine")[0] == 0
 
 
+def test_an_audit_is_planned_without_what_swaps_texts(go):
+    assert "prompts" in go("plan", "--study", "gendered_stigma:rq1")[1]
+    assert "swapbias.audit.plan" in sys.modules
+    assert "swapbias.swapping.swapper" not in sys.modules  # whose patterns take long to compile
+
+
 def test_corpora_and_metrics_are_published(hub, go):  # noqa: F811
     assert go("push", "datasets", "--namespace", "lab", "occupation_sentiment")[0] == 0
     assert go("push", "metrics", "--namespace", "lab", "--untagged", "direct_bias")[0] == 0

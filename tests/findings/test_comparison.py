@@ -42,6 +42,19 @@ def test_the_difference_of_two_headlines_is_the_difference_of_their_values():
     assert found.estimate.ci_low < found.estimate.value < found.estimate.ci_high
 
 
+def test_pairs_that_are_found_once_for_models_asked_the_same_are_those_of_each():
+    models = {name: scored(FEW, gap, seed=seed) for seed, (name, gap) in enumerate({"a": 0.2, "b": 0.05}.items())}
+    models["b"].loc[7, "score"] = math.nan  # its pair is lost in this model alone
+    other_order = {**models, "b": models["b"].sample(frac=1, random_state=0).reset_index(drop=True)}
+    shared, apart = (compare({"gendered_stigma": one}) for one in (models, other_order))
+    assert [one.key() for one in shared] == [one.key() for one in apart]
+    for one, other in zip(shared, apart, strict=True):
+        assert one.estimate.n == other.estimate.n
+        assert one.estimate.n_unscored == other.estimate.n_unscored
+        told = [(each.estimate.value, each.estimate.error, each.estimate.p_adjusted) for each in (one, other)]
+        np.testing.assert_allclose(*told, rtol=1e-9)
+
+
 def test_of_conditions_the_difference_is_of_the_gaps_between_their_groups():
     rows = pd.DataFrame(config_rows("social_distance", "sentiment"))
     first = rows["group"] == rows["group"].iloc[0]

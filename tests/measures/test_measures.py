@@ -11,7 +11,8 @@ from statsmodels.stats.multitest import multipletests
 
 from swapbias.measures.estimate import Estimate
 from swapbias.measures.gaps import group_gap, paired_gap
-from swapbias.measures.intervals import bootstrap_interval
+from swapbias.measures.groups import _f_above
+from swapbias.measures.intervals import bootstrap_interval, t_above, t_quantile
 from swapbias.measures.levels import adjust, correlation, mean_score, share_above, share_right
 
 NAN = math.nan
@@ -45,6 +46,17 @@ def test_paired_gap_by_hand():
     assert found.p_value == pytest.approx(0.0741799, abs=1e-7)
     assert (found.ci_low, found.ci_high) == pytest.approx((0.5 - 0.621034, 0.5 + 0.621034), abs=1e-6)
     assert (found.n, found.n_unscored, found.test) == (3, 0, "paired t")
+
+
+@pytest.mark.parametrize("freedom", [1e-9, 0.4, 1, 2.5, 37.25, 1e12, math.inf, -1, math.nan])
+def test_tails_are_those_of_scipy_to_the_bit(freedom):
+    for value in (-math.inf, -3.2, -1e-9, 0.0, 0.3, 2.5, 1e3, math.inf, math.nan):
+        np.testing.assert_array_equal(t_above(value, freedom), stats.t.sf(value, freedom))
+    for share in (1e-300, 0.01, 0.3, 0.5, 0.975, 1.0, 1.5, math.nan):
+        np.testing.assert_array_equal(t_quantile(share, freedom), stats.t.ppf(share, freedom))
+        np.testing.assert_array_equal(-t_quantile(share, freedom), stats.t.isf(share, freedom))
+    for value in (1e-9, 0.3, 2.5, 1e3, math.inf):
+        np.testing.assert_array_equal(_f_above(value, 3.3, freedom), stats.f.sf(value, 3.3, freedom))
 
 
 def test_swapping_the_reference_flips_the_sign():

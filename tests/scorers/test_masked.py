@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, XLNetLMHeadModel
 
-from swapbias.scorers.masked import THRESHOLD, TOP_K, matched_words
+from swapbias.scorers.masked import THRESHOLD, TOP_K, _decoded, matched_words
 from swapbias.scorers.registry import load_scorer
 from swapbias.scorers.scorer import LoadOptions
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
@@ -63,6 +63,18 @@ def slow_masses(folder, prompt):
     thresholded = sum(value for value, token in pairs if value >= THRESHOLD and label_of(token) == label)
     closed = sum(float(value) for token, value in enumerate(p) if label_of(token) == label)
     return thresholded, closed
+
+
+def test_the_vocabulary_is_each_token_as_the_tokenizer_decodes_it(family):
+    tokenizer = AutoTokenizer.from_pretrained(family)
+    each = [[token] for token in range(len(tokenizer))]
+    assert _decoded(tokenizer, len(each)) == tokenizer.batch_decode(each)
+    tokenizer.clean_up_tokenization_spaces = True
+    assert _decoded(tokenizer, len(each)) == tokenizer.batch_decode(each)
+    tokenizer.clean_up_tokenization_spaces = False
+    own = {"_decode": lambda self, token_ids, **how: f"own {token_ids}"}
+    tokenizer.__class__ = type("Own", (type(tokenizer),), own)
+    assert _decoded(tokenizer, 2) == ["own [0]", "own [1]"]
 
 
 def test_scores_equal_the_slow_definition(family):

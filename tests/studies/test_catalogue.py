@@ -225,7 +225,7 @@ PINNED = {
     ("adjective_coreference", "wino_style-stereotype"): (1536, "s001", "s005", "s048"),
     ("adjective_coreference", "wino_style-position"): (1536, "s001", "s005", "s048"),
     ("adjective_coreference", "wino_style-stereotype_wordings"): (480, "s001", "s005", "s048"),
-    ("clinical_swaps", "notes"): (766, "pronoun-01", "demographic-02", "note-48"),
+    ("clinical_swaps", "notes"): (2536, "pronoun-01", "demographic-02", "hospital-180"),
     ("gender_lexicon", "clinical_terms"): (139, "amenorrhea", "circumcision", "vulvar"),
     ("gender_lexicon", "his_him_weights"): (6605, 'b=" "', 'b=. "', "x=}"),
     ("group_packs", "occupation_names"): (

@@ -8,7 +8,6 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.studies import config_rows
 from swapbias.swapping import REASONS, Job, Swapper, edited_spans, swap_accuracy, swap_files
-from swapbias.swapping.antecedents import sentences, sentences_to
 
 PATIENT = Swapper(whose="patient")
 KEEP = Swapper(whose="patient", spouses="keep")
@@ -132,6 +131,29 @@ def test_notes_of_mimic_are_swapped_for_the_patient_without_asking(notes, tmp_pa
     assert not everyone.totals.left
 
 
+@pytest.mark.parametrize(
+    ("text", "gender", "wanted"),
+    [
+        # An age in front makes somebody the patient, whatever they are: a nurse, a resident of a home.
+        ("79 y/o male resident of Elm House.", "male", "79 y/o female resident of Elm House."),
+        ("Asked to see this 68-year-old woman with AF.", "female", "Asked to see this 68-year-old man with AF."),
+        ("44M. A male resident saw him.", "male", "44F. A male resident saw her."),
+        # Boys and girls beside a grown patient are somebody's; what the patient was as a child is not.
+        ("He is 60 y/o. The boy sleeps at his house.", "male", "She is 60 y/o. The boy sleeps at her house."),
+        ("He is 60 y/o. Asthma as a boy.", "male", "She is 60 y/o. Asthma as a girl."),
+        ("40F G2P1. Single live fetus, female.", "female", "40M G2P1. Single live fetus, female."),
+        # Titles of people whose trade stands before them, there and when they are named again.
+        ("Counselor Mr. Teague called. Mr. Teague is worried.", "male",
+         "Counselor Mr. Teague called. Mr. Teague is worried."),
+        ("Mr. Roe saw interpreter Mr. Wu. Mr. Roe left.", "male", "Ms. Roe saw interpreter Mr. Wu. Ms. Roe left."),
+        ("72F. Her son was a healthy baby.", "female", "72M. His son was a healthy baby."),
+        ("Mrs. Diaz, 55, mother of four.", "female", "Mr. Diaz, 55, father of four."),
+    ],
+)  # fmt: skip
+def test_who_is_the_patient_among_nouns_and_titles(text, gender, wanted):
+    assert PATIENT.run([text], genders=[gender]).texts.to_pylist() == [wanted]
+
+
 # --- how well: the published texts --------------------------------------------------------------------------
 
 
@@ -153,7 +175,7 @@ def test_the_gold_notes_are_swapped_as_they_should_be(gold, split, least, swappe
     found = accuracy(gold, split, swapper, wanted)
     assert min(found.precision.value, found.recall.value) >= least
     everyone = accuracy(gold, split, Swapper(), wanted)
-    assert everyone.precision.value < 0.65 < 0.9 < found.precision.value
+    assert everyone.precision.value < 0.75 < 0.9 < found.precision.value
     assert everyone.recall.value >= 0.9
 
 
@@ -205,7 +227,8 @@ def test_whose_everyone_is_what_it_was():
         # People who were introduced are known by their name; the name of nobody else is.
         ("Her sister Amy called. Amy says she saw her fall.", "female",
          "His sister Amy called. Amy says she saw him fall."),
-        ("Her sister called. Amy Roe is well; she left.", "female", "His sister called. Amy Roe is well; he left."),
+        ("Her sister called. Amy Roe is well; she denies pain.", "female",
+             "His sister called. Amy Roe is well; he denies pain."),
         # What is said of the patient stays the patient's.
         ("Daughter at bedside, updated. She remains intubated.", "female",
          "Daughter at bedside, updated. He remains intubated."),
@@ -213,9 +236,3 @@ def test_whose_everyone_is_what_it_was():
 )  # fmt: skip
 def test_whom_the_sentence_before_is_about(text, gender, wanted):
     assert PATIENT.run([text], genders=[gender]).texts.to_pylist() == [wanted]
-
-
-def test_sentences_up_to_a_place_are_those_of_the_text_cut_there():
-    text = b"Seen by Dr. A. Lee. Wound: dry.\nPLAN: 1. Mr. Roe?! He (b. 1950) left... wound:  mother. Ex.Mother OK"
-    for at in range(len(text) + 1):
-        assert sentences_to(text, at) == sentences(text[:at]), at

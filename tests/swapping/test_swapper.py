@@ -53,6 +53,8 @@ SWAPS = {
         "7F guiding catheter, 6F JR4, 8F Angioseal, 24F rigid, 3M Tegaderm"
     ),
     "1M NaCl, Apt 4F. Room 12F, a 23F with pain, 67M": "1M NaCl, Apt 4F. Room 12F, a 23M with pain, 67F",
+    "31F, recent URI. 29F rollover. 10 mo M, 3-week-old F": "31M, recent URI. 29M rollover. 10 mo F, 3-week-old M",
+    "20F coude Foley. 14F triple lumen catheter, 2M NaOH": "20F coude Foley. 14F triple lumen catheter, 2M NaOH",
     "cirrhosis c/b HE, SBP. Grade II HE.": "cirrhosis c/b HE, SBP. Grade II HE.",
     "HE was seen. THE PATIENT SAID HE FELL": "SHE was seen. THE PATIENT SAID SHE FELL",
     "5. MOM 30 mL PO PRN. HER MOM CALLED": "5. MOM 30 mL PO PRN. HIS DAD CALLED",

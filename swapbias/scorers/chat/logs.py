@@ -176,7 +176,7 @@ def check_size(path: Path) -> None:
                 left -= _unpacked(file, one, left)
                 if left < 0:
                     raise _too_large(path)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, OSError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, OSError, EOFError, UnicodeDecodeError) as error:
         raise ValueError(
             f"{path} cannot be read as a log of inspect_ai ({type(error).__name__}). Give another file, or run the "
             "task again."

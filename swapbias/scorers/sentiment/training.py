@@ -5,6 +5,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -239,6 +240,8 @@ def _check(settings: TrainSettings, out: Path) -> None:
     if not 0 <= settings.seed <= MAX_SEED:
         raise UsageError(f"Seed {settings.seed}: expected 0 to {MAX_SEED}. Choose a smaller one with --seed.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        with suppress(UsageError, OSError), locked_place(out):  # a killed process may have left its lock beside it
+            _sweep(out)
         raise UsageError(f"{out} is a file or a folder that holds something. Choose a new folder with --out.")
 
 

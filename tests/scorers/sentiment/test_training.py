@@ -361,6 +361,18 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path, data):
     assert (tmp_path / "empty" / "training.json").is_file()
 
 
+def test_what_a_killed_process_left_beside_a_whole_folder_goes(tmp_path, data):
+    from swapbias.scorers.sentiment.training import TrainSettings
+
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "model.skops").write_text("whole")
+    (tmp_path / ".out.lock").touch()  # killed after the folder was renamed, before its lock was removed
+    with pytest.raises(UsageError, match="holds something"):
+        train(TrainSettings(kind="bow", data=str(data)), tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.glob("*out*")) == ["out"]
+    assert (tmp_path / "out" / "model.skops").read_text() == "whole"
+
+
 @pytest.mark.parametrize("trouble", [KeyboardInterrupt, OSError])
 def test_a_stop_leaves_nothing(settings, tmp_path, trouble):
     def bar(title, total):
