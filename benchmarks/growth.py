@@ -85,7 +85,7 @@ def _scored(models: Sequence[str], texts: int, folder: Path) -> Callable[[], Any
             for name in models:
                 scorer = MaskedScorer.load(str(folder / name), LoadOptions())
                 work = [
-                    lambda piece=piece, scorer=scorer: score_rows(piece, scorer)
+                    lambda piece=piece, scorer=scorer: score_rows(rows[piece.start : piece.stop], scorer)
                     for piece in chunks(rows, scorer.chunk_rows)
                 ]
                 Run.create(Path(place) / name, {}).score_once(STUDY, work, lambda _: None)

@@ -19,6 +19,7 @@ from swapbias.files import SHA256, as_json, is_url
 from swapbias.privacy import writing
 from swapbias.scorers import Bar, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
 from swapbias.scorers.notes import NoteOptions
+from swapbias.studies import column, joined
 from swapbias.workers import LOCAL, Engine, crew
 
 if TYPE_CHECKING:
@@ -345,7 +346,7 @@ def load_readers(
             if task.notes and task.notes.credentialed and is_callable(task.model):
                 say(f"These notes are credentialed: make sure that {task.model} sends nothing of them to a service.")
             say(told_model(task.model))
-            rows = [row for one in tasks if (one.model, one.kind.name) == key for row in one.rows]
+            rows = joined(one.rows for one in tasks if (one.model, one.kind.name) == key)
             loaded[key] = task.kind.load(as_pinned(task.model, pinned), settings, rows, say=say, bar=bar)
         training = task.notes.training if task.notes else lambda phenotype, regime: []
         reader = task.kind.read(loaded[key], task.experiment, settings, corpus=task.study.name, training=training)
@@ -429,9 +430,8 @@ def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
 
 def held(tasks: Sequence[Task]) -> bool:
     """Whether any task reads credentialed notes, or rows that say so."""
-    rows = (row for task in tasks for row in task.rows)
     notes = any(task.notes is not None and task.notes.credentialed for task in tasks)
-    return notes or any(str(row.get("credentialed")) == "True" for row in rows)
+    return notes or any(str(one) == "True" for task in tasks for one in column(task.rows, "credentialed"))
 
 
 def _versions() -> dict[str, str]:

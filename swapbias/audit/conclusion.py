@@ -15,7 +15,7 @@ from swapbias.measures import SPANS
 from swapbias.notes import Notes
 from swapbias.scorers import Say, Scorer
 from swapbias.scorers.notes import Explained, explain_pair
-from swapbias.studies import Published, load_lexicon, own_studies, published_for
+from swapbias.studies import Published, column, load_lexicon, own_studies, published_for
 
 PANEL_SAMPLES, SAMPLES = (
     1_000,
@@ -202,7 +202,7 @@ def _unit(task: Task, reader: Scorer) -> str:
 def _coverage(tasks: Sequence[Task], readers: Sequence[Scorer]) -> pd.DataFrame:
     rows, seen = [], set()
     for task, reader in zip(tasks, readers, strict=True):
-        names = {row["candidates"].rpartition("/")[0] for row in task.rows} - {""}
+        names = {one.rpartition("/")[0] for one in set(column(task.rows, "candidates"))} - {""}
         for name in sorted(names):
             if (reader.model_id, name) not in seen:
                 rows += [asdict(one) for one in reader.coverage(load_lexicon(name))]

@@ -13,7 +13,7 @@ from swapbias.measures import Option, option_named, options_of, unreasoned
 from swapbias.notes import Notes
 from swapbias.scorers import Bar, Kind, Progress, Request, Say, Scored, Scorer, short_name
 from swapbias.scorers.chat import ChatOptions, load_chat
-from swapbias.studies import PROMPT_COLUMNS, Experiment, Prompt, Rubric, conversation
+from swapbias.studies import PROMPT_COLUMNS, Experiment, Prompt, Row, Rubric, column, conversation
 
 FOLDER = "judge"  # of a run: the judge's answers
 READINGS = 2  # of each answer: the options in order, then in reverse
@@ -30,7 +30,7 @@ class Judged(Protocol):
         """With a rubric, where it has answers in free text."""
 
     @property
-    def rows(self) -> list[dict[str, str]]:
+    def rows(self) -> Sequence[Row]:
         """Its prompts."""
 
     @property
@@ -166,7 +166,7 @@ def with_judge(
         )
     options.check()
     judge = load_chat(options, settings)
-    held = any(str(row.get("credentialed")) == "True" for task in judged for row in task.rows)
+    held = any(str(one) == "True" for task in judged for one in column(task.rows, "credentialed"))
     if judge.sends_text and (held or any(task.notes and task.notes.credentialed for task in judged)):
         raise UsageError(
             f"The judge {short_name(asked.judge)} is a service, and these texts are credentialed: they must not "
@@ -188,7 +188,8 @@ def with_judge(
 
 def _asked(tasks: Sequence[Judged]) -> set[tuple[str, str]]:
     """Text and trial of each request for an answer."""
-    return {(row["text"], row.get("trial", "")) for task in tasks if task.kind.name == "chat" for row in task.rows}
+    asked = (task.rows for task in tasks if task.kind.name == "chat")
+    return {one for rows in asked for one in zip(column(rows, "text"), column(rows, "trial"), strict=True)}
 
 
 def announced(task: Judged, settings: Request) -> str:

@@ -37,13 +37,18 @@ from swapbias.scorers import (
 from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import (
     Experiment,
+    Row,
     Study,
+    column,
     config_rows,
     fingerprint,
+    having,
+    joined,
     load_lexicon,
     load_study,
     meant,
     of_a_part,
+    only,
     own_studies,
     part_of,
     studies,
@@ -296,7 +301,7 @@ class Task:
     experiment: Experiment
     configs: tuple[str, ...]
     model: str
-    rows: list[dict[str, str]]
+    rows: Sequence[Row]
     asked: int
     notes: Notes | None = None  # what classifiers are trained on
     whole: int = 0
@@ -450,16 +455,16 @@ def _task(
             for rows in every
         ]
         # Two experiments may read one config.
-        rows = [{**row, "experiment": experiment.name} for part in read for row in part]
+        rows = joined(having(part, experiment=experiment.name) for part in read)
         whole = sum(map(len, every)) if rows and len(rows) < sum(map(len, every)) else 0
         # The calibration model knows nothing but the prompts that it is trained on.
         usual = configs == experiment.configs and not (experiment.calibrated and settings.model is None)
-        beside = (
-            [*_baseline(study, experiment, settings), *_placebo(study, experiment, rows, settings)] if usual else []
-        )
+        beside: Sequence[Row] = ()
+        if usual:
+            beside = joined([_baseline(study, experiment, settings), _placebo(study, experiment, rows, settings)])
         asked = kind.asked(rows, settings, experiment)
         return Task(
-            study, experiment, configs, model, [*asked, *kind.asked(beside, settings, experiment)], len(asked),
+            study, experiment, configs, model, joined([asked, kind.asked(beside, settings, experiment)]), len(asked),
             whole=whole,
         )  # fmt: skip
     trains = kind.trains(settings)
@@ -469,7 +474,7 @@ def _task(
     rows = note_rows(experiment, clinical, pairs, trains)
     beside = []
     if experiment.placebo and _with_wordings(experiment, settings):
-        beside = note_rows(experiment, clinical, _reworded(pairs, clinical.reworded_pairs()), trains)
+        beside = note_rows(experiment, clinical, _reworded(pairs, list(clinical.reworded_pairs())), trains)
     asked, beside = (kind.asked(part, settings, experiment) for part in (rows, beside))
     factless = len({row["pair_id"] for row in rows}) - len(
         {row["pair_id"] for row in asked if row.get("trial", "1") == "1"}
@@ -483,32 +488,29 @@ def _with_wordings(experiment: Experiment, settings: Settings) -> bool:
     return usual if settings.wordings is None else settings.wordings
 
 
-def _baseline(study: Study, experiment: Experiment, settings: Settings) -> Iterator[dict[str, str]]:
-    for name in experiment.baseline if _with_wordings(experiment, settings) else ():
-        for row in config_rows(study.name, name):
-            yield {**row, "experiment": experiment.name}
+def _baseline(study: Study, experiment: Experiment, settings: Settings) -> Sequence[Row]:
+    names = experiment.baseline if _with_wordings(experiment, settings) else ()
+    return joined(having(config_rows(study.name, name), experiment=experiment.name) for name in names)
 
 
-def _placebo(
-    study: Study, experiment: Experiment, rows: Sequence[dict[str, str]], settings: Settings
-) -> list[dict[str, str]]:
+def _placebo(study: Study, experiment: Experiment, rows: Sequence[Row], settings: Settings) -> Sequence[Row]:
     """Other wordings of the rows that are read."""
     if not _with_wordings(experiment, settings):
         return []
-    every = [row for name in experiment.placebo for row in config_rows(study.name, name)]
-    chosen = _reworded(rows, every)
+    chosen = _reworded(rows, joined(config_rows(study.name, name) for name in experiment.placebo))
     labels: dict[str, dict[str, int]] = {}
-    for row in chosen:
-        conditions = labels.setdefault(row["label"], {})
-        conditions.setdefault(row["condition"], len(conditions))
+    for label, condition in zip(column(chosen, "label"), column(chosen, "condition"), strict=True):
+        conditions = labels.setdefault(label, {})
+        conditions.setdefault(condition, len(conditions))
     step = -(-len(chosen) // _MOST_PLACEBO)  # of so many conditions of each label one
-    kept = [row for row in chosen if labels[row["label"]][row["condition"]] % step == 0] if chosen else []
-    return [{**row, "experiment": experiment.name} for row in kept]
+    told = zip(column(chosen, "label"), column(chosen, "condition"), strict=True)
+    kept = only(chosen, (labels[label][condition] % step == 0 for label, condition in told))
+    return having(kept, experiment=experiment.name)
 
 
-def _reworded(rows: Iterable[dict[str, str]], placebo: Iterable[dict[str, str]]) -> list[dict[str, str]]:
-    pairs = {row["pair_id"] for row in rows}
-    return [row for row in placebo if row["pair_id"].rpartition("/w")[0] in pairs]
+def _reworded(rows: Sequence[Row], placebo: Sequence[Row]) -> Sequence[Row]:
+    pairs = set(column(rows, "pair_id"))
+    return only(placebo, (pair.rpartition("/w")[0] in pairs for pair in column(placebo, "pair_id")))
 
 
 def _unreadable(task: Task, settings: Settings) -> str:
@@ -650,26 +652,26 @@ def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
 
 def _lexicons(task: Task) -> dict[str, str]:
     """sha256 of each word list that the rows count: an edited list is another measurement."""
-    names = sorted({row["candidates"].rpartition("/")[0] for row in task.rows} - {""})
+    names = sorted({name.rpartition("/")[0] for name in set(column(task.rows, "candidates"))} - {""})
     return {
         name: fingerprint({"word": word, "label": label} for word, label in load_lexicon(name).entries())
         for name in names
     }
 
 
-def _limited(rows: list[dict[str, str]], limit: int | None) -> list[dict[str, str]]:
+def _limited(rows: Sequence[Row], limit: int | None) -> Sequence[Row]:
     """At most ``limit`` rows: whole pairs, spread evenly over the config."""
-    pairs = list(dict.fromkeys(row["pair_id"] for row in rows))
     if limit is None or limit >= len(rows):
         return rows
+    pairs = list(dict.fromkeys(column(rows, "pair_id")))
     count = max(1, limit * len(pairs) // len(rows))
     kept = {pairs[index * len(pairs) // count] for index in range(count)}
-    return [row for row in rows if row["pair_id"] in kept]
+    return only(rows, (pair in kept for pair in column(rows, "pair_id")))
 
 
-def _affordable(rows: list[dict[str, str]], passes: int) -> list[dict[str, str]]:
+def _affordable(rows: Sequence[Row], passes: int) -> Sequence[Row]:
     """As many rows as a share of the calls can read: whole pairs, spread evenly."""
-    calls = passes * len({row["text"] for row in rows})
+    calls = passes * len(set(column(rows, "text")))
     return rows if calls <= _MOST_CALLS else _limited(rows, max(1, len(rows) * _MOST_CALLS // calls))
 
 
@@ -722,10 +724,10 @@ def told_plan(settings: Settings) -> Iterator[str]:
         beside = f" and {len(task.rows) - task.asked} beside them" if len(task.rows) > task.asked else ""
         told = f"{task.study.name} {task.experiment.name}: {task.asked} prompts{beside} for {task.model}"
         before = known.setdefault((task.kind.name, task.model), set())
-        rows = {id(row): task.kind.sent(row, settings) for row in task.rows}
+        sent = [task.kind.sent(row, settings) for row in task.rows]
         # A text is asked once, whoever reads it.
-        fresh = [row for row in task.rows if not before.issuperset(rows[id(row)])]
-        before.update(text for sent in rows.values() for text in sent)
+        fresh = only(task.rows, (not before.issuperset(one) for one in sent))
+        before.update(text for one in sent for text in one)
         asked = task.kind.announce(fresh, settings) if fresh else "asked by the experiments above."
         yield "; ".join(filter(None, (told, asked)))
         yield from filter(None, [announced(task, settings)])
@@ -742,7 +744,8 @@ def told_design(task: Task) -> str:
     experiment = task.experiment
     if not experiment.measure:
         return ""
-    asked = [row for row in task.rows[: task.asked] if row.get("trial", "1") == "1"]  # trials are no further prompts
+    asked = task.rows[: task.asked]
+    asked = only(asked, (trial == "1" for trial in column(asked, "trial", "1")))  # trials are no further prompts
     sides, clusters = planned_units(experiment, asked)
     what = "conditions" if experiment.aggregate else "sentences" if ANSWERS in experiment.rates else "pairs"
     over = " x ".join(f"{len(set(codes.tolist())):,} {name}" for name, codes in clusters.items())

@@ -9,14 +9,14 @@ from swapbias.audit.plan import Task
 from swapbias.audit.run import Parts, Run, chunks, refuse_non_finite, score_rows, write_part
 from swapbias.errors import UsageError
 from swapbias.scorers import Bar, Progress, Say, Scorer
-from swapbias.studies import as_prompts
+from swapbias.studies import Row, as_prompts, column, joined, only
 from swapbias.workers import Crew, Done, Part
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ROUNDS = "rounds"  # the key of a manifest
-Rows = list[dict[str, str]]
+Asking = Sequence[Row]
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Asked:
 
     task: Task
     reader: Scorer
-    rounds: dict[int, Rows]
+    rounds: dict[int, Asking]
     asked: int = 0  # rounds
     live: bool = True
 
@@ -44,9 +44,9 @@ class Asked:
                 "here": self.reader.kind == "chat",  # its answers have one log, and its service one limit
             }  # fmt: skip
 
-    def left(self, after: int) -> Rows:
+    def left(self, after: int) -> Asking:
         """Its rows of later rounds."""
-        return [row for number, rows in self.rounds.items() if number > after and self.live for row in rows]
+        return joined(rows for number, rows in self.rounds.items() if number > after and self.live)
 
 
 @dataclass(slots=True)
@@ -210,11 +210,12 @@ def _trials(count: int) -> str:
     return f"{count} trial{'s' if count > 1 else ''}"
 
 
-def _rounds(task: Task) -> dict[int, Rows]:
-    found: dict[int, Rows] = {}
-    for row in task.rows:
-        found.setdefault(int(row.get("trial") or 1), []).append(row)
-    return found
+def _rounds(task: Task) -> dict[int, Asking]:
+    trials = [int(trial or 1) for trial in column(task.rows, "trial")]
+    numbers = dict.fromkeys(trials)
+    if len(numbers) == 1:
+        return dict.fromkeys(numbers, task.rows)
+    return {number: only(task.rows, (one == number for one in trials)) for number in numbers}
 
 
 def _looked_at(one: Asked, number: int) -> bool:
@@ -225,14 +226,14 @@ def _looked_at(one: Asked, number: int) -> bool:
     return first is not None and number in look_rounds(max(one.rounds))
 
 
-def _by_model(asked: Sequence[tuple[Scorer, Rows]]) -> Iterator[tuple[Scorer, Rows]]:
+def _by_model(asked: Sequence[tuple[Scorer, Asking]]) -> Iterator[tuple[Scorer, Asking]]:
     """The rows of all readers of one model together: what they share is asked once."""
-    rows: dict[str, Rows] = {}
+    rows: dict[str, list[Asking]] = {}
     readers: dict[str, Scorer] = {}
     for reader, mine in asked:
         readers.setdefault(reader.model_id, reader)
-        rows.setdefault(reader.model_id, []).extend(mine)
-    return ((readers[name], rows[name]) for name in readers)
+        rows.setdefault(reader.model_id, []).append(mine)
+    return ((readers[name], joined(rows[name])) for name in readers)
 
 
 def study_of(part: Part) -> str:
@@ -251,7 +252,7 @@ class PartScorer:
         """With loaded models, which is all that takes long."""
         self.run, self.cache = run, cache
         self.every = [Asked(task, reader, _rounds(task)) for task, reader in zip(tasks, readers, strict=True)]
-        self.chunks: tuple[tuple[int, int], list[list[Mapping[str, Any]]]] = ((-1, -1), [])  # of the round read last
+        self.chunks: tuple[tuple[int, int], list[range]] = ((-1, -1), [])  # of the round read last
 
     def __call__(self, part: Part, advance: Progress) -> Done:
         """How many rows came from the cache, and notes on the model."""
@@ -262,12 +263,13 @@ class PartScorer:
         note = one.reader.error_note
         return {"cached": (self.cache.rows if self.cache else 0) - before, "notes": [note] if note else []}
 
-    def _rows(self, part: Part) -> list[Mapping[str, Any]]:
-        key = part["place"], part["round"]
+    def _rows(self, part: Part) -> list[Row]:
+        key, one = (part["place"], part["round"]), self.every[part["place"]]
+        rows = one.rounds[part["round"]]
         if self.chunks[0] != key:
-            one = self.every[part["place"]]
-            self.chunks = key, list(chunks(one.rounds[part["round"]], one.reader.chunk_rows))
-        return self.chunks[1][int(part["name"].rpartition("-")[2])]
+            self.chunks = key, list(chunks(rows, one.reader.chunk_rows))
+        some = self.chunks[1][int(part["name"].rpartition("-")[2])]
+        return list(rows[some.start : some.stop])
 
 
 def _without_held_text(rows: list[dict[str, Any]], reader: Scorer) -> list[dict[str, Any]]:

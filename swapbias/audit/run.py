@@ -252,7 +252,12 @@ class Run:
         if not path.exists():
             return None
         self.check(f"{ITEMS}/{study}.parquet")
-        return pq.read_table(path).to_pandas()
+        return _frame(pq.read_table(path))
+
+
+def _frame(table: pa.Table) -> "pd.DataFrame":
+    """The table for pandas. Its columns go one by one, so that rows are held once: it is not to be used again."""
+    return table.to_pandas(self_destruct=True)
 
 
 def _is_left_over(path: Path) -> bool:
@@ -334,7 +339,7 @@ class Parts:
             table = self._table()
             self.run.write(f"{ITEMS}/{self.study}.parquet", _parquet(table))
             self.run.remove_parts(self.folder.name)
-            self.done = table.to_pandas()
+            self.done = _frame(table)
         return self.done
 
 
@@ -446,12 +451,12 @@ def refuse_non_finite(rows: "pd.DataFrame", place: str) -> None:
             )
 
 
-def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[list[Mapping[str, Any]]]:
-    """Runs of about ``size`` rows that never part neighbours with one text (they share a forward pass)."""
+def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:
+    """The places of runs of about ``size`` rows that never part neighbours with one text (they share a pass)."""
     start = 0
     while start < len(rows):
         end = min(start + size, len(rows))
         while end < len(rows) and rows[end]["text"] == rows[end - 1]["text"]:
             end += 1
-        yield list(rows[start:end])
+        yield range(start, end)
         start = end

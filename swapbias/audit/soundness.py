@@ -13,10 +13,12 @@ from swapbias.studies import (
     MASK,
     Corpus,
     Draft,
-    Line,
+    Lines,
+    Row,
     as_named,
     checked_rows,
     faults,
+    having,
     lines,
     own_corpus,
     read_draft,
@@ -92,37 +94,38 @@ def article_is_wrong(article: str, word: str) -> bool:
     return wants_an != (article.lower() == "an")
 
 
-def _of_texts(made: Sequence[Line]) -> Iterator[str]:
+def _of_texts(made: Lines) -> Iterator[str]:
     """Articles that do not go with what follows, once a template; texts that stand twice."""
-    seen: dict[tuple[str, str, str], Line] = {}
+    seen: dict[int, int] = {}  # place of the first line by a hash of what it asks
     told: set[tuple[str, str]] = set()
-    for line in made:
+    for place, line in enumerate(made):
         text = line.cells["text"]
         for article, word in _ARTICLE.findall(text):
             if article_is_wrong(article, word) and (line.where, word) not in told:
                 told.add((line.where, word))
                 better = "a" if article.lower() == "an" else "an"
                 yield f"{line.where}: '{article} {word}', expected '{better} {word}'. Write it into the value."
-        before = seen.setdefault((text, line.cells["group"], line.counted), line)
-        if before is not line and (line.where, "") not in told:
+        first = seen.setdefault(hash((text, line.cells["group"], line.counted)), place)
+        if first != place and (line.where, "") not in told:
             told.add((line.where, ""))
-            same = "the same line" if before.where == line.where else before.where
+            before = made[first].where
+            same = "the same line" if before == line.where else before
             yield f"{line.where}: {text!r} stands in {same} already: it counts twice. Remove one."
 
 
-def _of_groups(draft: Draft, made: Sequence[Line]) -> Iterator[str]:
+def _of_groups(draft: Draft, made: Lines) -> Iterator[str]:
     """Groups that are in fewer pairs than the reference: of two groups that is a fault, of more it is not."""
-    pairs: dict[str, set[str]] = {one: set() for one in draft.groups}
-    for line in made:
-        if line.cells["group"] in pairs:
-            pairs[line.cells["group"]].add(line.cells["pair_id"])
+    pairs: dict[str, set[int]] = {one: set() for one in draft.groups}
+    for group, place in made.groups.items():
+        if group in pairs:
+            pairs[group] = {pair for pair, one in zip(made.pair, made.group, strict=True) if one == place}
     most = len(pairs[draft.declared.reference])
     for group, held in pairs.items():
         if len(held) < most:
             yield f"Group {group!r} is in {len(held)} of {most} pairs, so that groups are compared on other texts."
 
 
-def _of_masks(draft: Draft, made: Sequence[Line]) -> Iterator[str]:
+def _of_masks(draft: Draft, made: Lines) -> Iterator[str]:
     """Articles before a mask favour words by their first letter; words that no token can be."""
     words = [(line, row["word"]) for line, row in draft.sheet("lexicon.csv").rows]
     for where in dict.fromkeys(one.where for one in made if re.search(rf"\b[Aa]n? {MASK}", one.cells["text"])):
@@ -168,11 +171,11 @@ def _of_words(draft: Draft, corpus: Corpus, scorer: Scorer | None) -> Iterator[s
 
 
 def _told(corpus: Corpus) -> Iterator[str]:
-    rows_of: Mapping[str, list[dict[str, str]]] = {
+    rows_of: Mapping[str, Sequence[Row]] = {
         one.name: checked_rows(corpus, one.name) for one in corpus.configs if not one.name.endswith("_wordings")
     }
     for experiment in corpus.study.experiments if corpus.study else ():
-        rows = [{**row, "experiment": experiment.name} for row in rows_of[experiment.configs[0]]]
+        rows = having(rows_of[experiment.configs[0]], experiment=experiment.name)
         task = Task(corpus.study, experiment, experiment.configs, "", rows, len(rows)) if corpus.study else None
         if task:
             yield f"{corpus.name} {experiment.name}: {len(rows)} prompts; {told_design(task)}."

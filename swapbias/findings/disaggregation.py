@@ -60,7 +60,7 @@ from swapbias.measures import (
     expected_error,
     margin_in,
 )
-from swapbias.studies import PLACEBO, Experiment, Published, Slice, Study, load_study, published_for
+from swapbias.studies import PLACEBO, Experiment, Published, Rows, Slice, Study, load_study, published_for
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -324,7 +324,7 @@ def planned_units(
     experiment: Experiment, rows: Iterable[Mapping[str, Any]]
 ) -> tuple[NDArray[np.intp], dict[str, NDArray[np.intp]]]:
     """Of each pair, sentence or condition of the headline whether it is subtracted (1, else 0), and its clusters."""
-    table, context = pd.DataFrame(list(rows)).assign(score=0.0), Context("", "", experiment, "score")
+    table, context = _planned(rows).assign(score=0.0), Context("", "", experiment, "score")
     if experiment.headline_subset in set(table.get(experiment.subset, ())):
         table = table[table[experiment.subset] == experiment.headline_subset]
     units = headline_units(context, table)
@@ -333,6 +333,14 @@ def planned_units(
     clusters, _ = context.random(units.rows)
     sides = units.rows["sample"].to_numpy(dtype=np.intp)
     return sides, {name: np.asarray(codes) for name, codes in clusters.items()}
+
+
+def _planned(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows as a table, those held by column without making dicts of them."""
+    if not isinstance(rows, Rows):
+        return pd.DataFrame(list(rows))
+    names = dict.fromkeys(name for shape in sorted(rows.shapes) for name in shape)
+    return pd.DataFrame({name: pd.Series(list(rows.column(name)), dtype=object) for name in names if name != "text"})
 
 
 def disaggregate(

@@ -405,8 +405,8 @@ def expected_error(sides: NDArray[np.intp], factors: Factors, spreads: Mapping[s
             return math.nan, math.nan
         variance = alone + spreads[name] ** 2 * _held(codes, codes, sides, _DIFFERENCE)
         parts.append((variance, _one_way_freedom(share, 1 / np.sqrt(1 - share))))
-    rows = [(codes[:, None] == np.arange(codes.max() + 1)).astype(np.float64) for codes in (sides, *factors.values())]
-    rank = np.linalg.matrix_rank(np.concatenate(rows, axis=1))
+    sizes = np.linalg.eigvalsh(_rows_in_common((sides, *factors.values())))
+    rank = int((sizes > _FLAT * sizes[-1]).sum())
     return _added(parts, (len(parts) - 1) * alone, float(max(len(sides) - rank, 1)))
 
 
@@ -428,18 +428,38 @@ def _added(parts: Sequence[tuple[float, float]], left: float, rest: float) -> tu
 def unexplained_variance(values: Floats, sides: NDArray[np.intp], factors: Factors) -> tuple[Floats, float]:
     """Variance of a row (of a matrix its covariance) by what neither sample nor factors explain, and its degrees of
     freedom; 0, 1: none."""
-    columns = [codes[:, None] == np.unique(codes) for codes in (sides, *factors.values())]
-    design = np.concatenate(columns, axis=1).astype(np.float64)
-    # Through the normal equations, whose matrix is small; its rank is that of the design.
-    sizes, vectors = np.linalg.eigh(design.T @ design)
+    columns = [np.unique(codes, return_inverse=True)[1].reshape(-1) for codes in (sides, *factors.values())]
+    # Through the normal equations, whose matrix is small; its rank is that of the design, which is never made: it
+    # has a cell for every row and cluster.
+    sizes, vectors = np.linalg.eigh(_rows_in_common(columns))
     kept = sizes > _FLAT * sizes[-1]
     freedom = len(values) - int(kept.sum())
     if freedom < 1:
         return np.zeros(values.shape[1:] * 2), 1.0
     basis = vectors[:, kept]
-    fitted = basis @ (((basis.T @ (design.T @ values)).T / sizes[kept]).T)
-    residual = values - design @ fitted
+    sums = np.concatenate([_summed(values, codes) for codes in columns])
+    fitted = basis @ (((basis.T @ sums).T / sizes[kept]).T)
+    starts = np.cumsum([0, *(codes.max() + 1 for codes in columns)])
+    residual = values - sum(fitted[start + codes] for start, codes in zip(starts, columns, strict=False))
     return np.asarray(residual.T @ residual) / freedom, float(freedom)
+
+
+def _rows_in_common(columns: Sequence[NDArray[np.intp]]) -> Floats:
+    """How many rows every two clusters of any two columns of codes share: a design's product with itself."""
+    counts = [int(codes.max()) + 1 for codes in columns]
+    told = list(zip(columns, counts, strict=True))
+    blocks = [
+        [np.bincount(one * more + other, minlength=many * more).reshape(many, more) for other, more in told]
+        for one, many in told
+    ]
+    return np.block(blocks).astype(np.float64)
+
+
+def _summed(values: Floats, codes: NDArray[np.intp]) -> Floats:
+    """Sums of the values, or of each column of them, by cluster."""
+    if values.ndim == 1:
+        return np.asarray(np.bincount(codes, weights=values), dtype=np.float64)
+    return np.stack([np.bincount(codes, weights=one) for one in values.T], axis=1)
 
 
 def skewed_factor(influence: Floats, factors: Factors) -> tuple[str, int]:

@@ -4,6 +4,7 @@ import csv
 import gzip
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ def csv_rows(path: Path, columns: Sequence[str], *, optional: Iterable[str] = ()
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    from swapbias.swapping import QuoteCheck, open_stream
+    from swapbias.swapping import QuoteCheck, check_lengths, open_stream
 
     notes_read()
     names = _matched(path.name, csv_header(path), columns, optional)
@@ -70,11 +71,13 @@ def csv_rows(path: Path, columns: Sequence[str], *, optional: Iterable[str] = ()
     read = arrow_csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False)
     parse = arrow_csv.ParseOptions(newlines_in_values=True)
     raw, stream = open_stream(path)
-    quotes = QuoteCheck(path)
+    quotes, done = QuoteCheck(path), 0
     try:
         with arrow_csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert) as reader:
             for batch in reader:
                 quotes.advance(raw.tell())  # Arrow has read more than it gives
+                check_lengths(batch, partial(_below_header, path.name, done + 1), BLOCK_BYTES)
+                done += batch.num_rows
                 for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                     yield dict(zip(names, cells, strict=True))
             quotes.advance()
@@ -133,8 +136,12 @@ def _string(value: Any) -> str:
 
 
 def _json_rows(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[dict[str, str]]:
+    from swapbias.swapping import too_long
+
     with path.open("rb") as handle:
-        for line, text in enumerate(handle, start=1):
+        for line, text in enumerate(iter(lambda: handle.readline(BLOCK_BYTES + 1), b""), start=1):
+            if len(text) > BLOCK_BYTES:
+                raise ValueError(too_long(f"{path.name}:{line}", BLOCK_BYTES))
             if not text.strip():
                 continue
             try:
@@ -154,18 +161,27 @@ def _parquet_rows(path: Path, columns: Sequence[str], optional: Sequence[str]) -
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from swapbias.swapping import check_lengths, fitting_rows
+
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)  # streams within a row group
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         raise ValueError(f"{path.name} cannot be read as Parquet. Get the file again.") from None
     with file:
         names = _matched(path.name, file.schema_arrow.names, columns, optional)
+        fitting, done = fitting_rows(path, file, 4_096, BLOCK_BYTES), 0
         try:
-            for batch in file.iter_batches(columns=list(names.values()), batch_size=4096):
+            for batch in file.iter_batches(columns=list(names.values()), batch_size=fitting):
+                check_lengths(batch, partial(_below_header, path.name, done + 1), BLOCK_BYTES)
+                done += batch.num_rows
                 for row in batch.to_pylist():
                     yield {name: _string(row[spelled]) for name, spelled in names.items()}
         except (pa.ArrowException, OSError, UnicodeDecodeError):  # whole at its end, damaged within
             raise ValueError(f"{path.name} cannot be read as Parquet. Get the file again.") from None
+
+
+def _below_header(name: str, first: int, place: int) -> str:
+    return f"{name}: row {first + place} below the header"
 
 
 NAME = "clinical_notes"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from swapbias.errors import UsageError
 from swapbias.files import is_there
 from swapbias.scorers.scorer import Bar, LoadOptions, Say, Scorer
-from swapbias.studies import Experiment
+from swapbias.studies import Experiment, Row, column
 
 PROMPTS, PAIRS, VERSIONS = "prompts", "note pairs", "note versions"  # the rows that an experiment can read
 Training = Callable[[str, str], Sequence[Mapping[str, str]]]  # phenotype, regime -> training notes
@@ -125,7 +125,7 @@ class Kind(Protocol):
         """Which rows an experiment reads: ``PROMPTS``, ``PAIRS`` or ``VERSIONS``."""
         return PROMPTS
 
-    def asked(self, rows: list[dict[str, str]], request: Request, experiment: Experiment) -> list[dict[str, str]]:
+    def asked(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
         """The rows of an experiment as the model is asked them."""
         return rows
 
@@ -148,7 +148,7 @@ class Kind(Protocol):
     def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
         """How often the model is called for these rows; blank where ``announce`` says it."""
         passes = self.readings[experiment.reading].passes
-        return f"{'at most ' if passes > 1 else ''}{passes * len({row['text'] for row in rows}):,} model calls"
+        return f"{'at most ' if passes > 1 else ''}{passes * len(set(column(rows, 'text'))):,} model calls"
 
     def code(self, request: Request) -> tuple[str, ...]:
         """Models that its settings name and whose loading may run code."""

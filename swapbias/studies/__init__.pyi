@@ -16,6 +16,15 @@ from .catalogue import (
     row_count as row_count,
     studies as studies,
 )
+from .draft import (
+    MOST_BYTES as MOST_BYTES,
+    STUDY_FILES as STUDY_FILES,
+    Draft as Draft,
+    Line as Line,
+    Lines as Lines,
+    lines as lines,
+    read_draft as read_draft,
+)
 from .facts import (
     Fact as Fact,
     facts_of as facts_of,
@@ -25,17 +34,10 @@ from .facts import (
     stated as stated,
 )
 from .own import (
-    MOST_BYTES as MOST_BYTES,
-    STUDY_FILES as STUDY_FILES,
-    Draft as Draft,
-    Line as Line,
     as_named as as_named,
-    faults as faults,
-    lines as lines,
     new_study as new_study,
     open_study as open_study,
     own_corpus as own_corpus,
-    read_draft as read_draft,
     study_files as study_files,
 )
 from .prompt import (
@@ -58,6 +60,15 @@ from .ratings import (
     rated as rated,
     read_labels as read_labels,
     unrated_words as unrated_words,
+)
+from .refusals import faults as faults
+from .rows import (
+    Row as Row,
+    Rows as Rows,
+    column as column,
+    having as having,
+    joined as joined,
+    only as only,
 )
 from .study import (
     Agreement as Agreement,

@@ -1,6 +1,6 @@
 """What a study is, and how its leaf (one builder file, one folder of tables) is found by name."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UpstreamMissingError, UsageError
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, checked
+from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, check_prompts
+from swapbias.studies.rows import Row, Rows
 from swapbias.studies.study import Config, Corpus, Experiment, Study, unknown
 from swapbias.studies.tables import Lexicon, upstream_file
 
@@ -123,8 +124,8 @@ def local_corpus(name: str, folder: Path) -> Corpus:
     )
 
 
-def config_rows(corpus: str, config: str, *, download: bool = True) -> list[dict[str, str]]:
-    """The rows of a config, checked.
+def config_rows(corpus: str, config: str, *, download: bool = True) -> Sequence[Row]:
+    """The rows of a config, checked: a list, or ``Rows`` where they are held by column.
 
     Raises:
         UsageError: unknown corpus or config.
@@ -134,27 +135,36 @@ def config_rows(corpus: str, config: str, *, download: bool = True) -> list[dict
     return checked_rows(load_corpus(corpus), config, download=download)
 
 
-def checked_rows(leaf: Corpus, config: str, *, download: bool = True) -> list[dict[str, str]]:
+def checked_rows(leaf: Corpus, config: str, *, download: bool = True) -> Sequence[Row]:
     """``config_rows`` of a corpus at hand."""
     corpus = leaf.name
     wanted = leaf.config(config)
     for path in wanted.upstream:
         upstream_file(corpus, path, download=download)
-    rows = [dict(row) for row in wanted.rows()]
+    made = wanted.rows()
+    rows: Sequence[Row] = made if isinstance(made, Rows) else [dict(row) for row in made]
     if wanted.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
         kinds = {experiment.name: experiment.kind for experiment in leaf.study.experiments} if leaf.study else {}
         masked = bool(rows) and kinds.get(rows[0]["experiment"]) == "masked"
-        sides = ({**row, "group": row.get("side", row["group"])} for row in rows)  # what tells placebo rows apart
-        list(checked(as_prompts(sides), masked=masked))
-    for row in rows:
-        if tuple(row) != wanted.columns:
-            raise ValueError(f"{corpus}/{config}: columns {list(row)}, expected {list(wanted.columns)}.")
+        check_prompts(lambda: map(_by_side, rows), masked=masked)
+    for columns in rows.shapes if isinstance(rows, Rows) else map(tuple, rows):
+        if columns != wanted.columns:
+            raise ValueError(f"{corpus}/{config}: columns {list(columns)}, expected {list(wanted.columns)}.")
     return rows
 
 
 def as_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
     """Rows as prompts; columns that a Prompt does not have are left out."""
-    return [Prompt(**{name: row[name] for name in PROMPT_COLUMNS}) for row in rows]
+    return list(map(_as_prompt, rows))
+
+
+def _as_prompt(row: Mapping[str, Any]) -> Prompt:
+    return Prompt(**{name: row[name] for name in PROMPT_COLUMNS})
+
+
+def _by_side(row: Mapping[str, str]) -> Prompt:
+    """A placebo row with the group that it rewords, which tells it from others of its pair."""
+    return _as_prompt({**row, "group": row.get("side", row["group"])})
 
 
 def row_count(corpus: str, config: str) -> int | None:

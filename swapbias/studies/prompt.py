@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -139,14 +139,34 @@ def checked(prompts: Iterable[Prompt], *, masked: bool = False) -> Iterator[Prom
             or (``masked``) a text without exactly one ``<mask>``.
     """
     rows = list(prompts)
-    keys = [f"prompt_id {row.prompt_id!r}" for row in rows]
-    keys += [f"group {row.group!r} of pair {row.pair_id!r}" for row in rows]
-    for key, times in Counter(keys).items():
-        if times > 1:
-            raise ValueError(f"{key} stands {times} times, expected once. Fix the table.")
-    for row in rows:
+    check_prompts(lambda: rows, masked=masked)
+    return iter(rows)
+
+
+def check_prompts(read: Callable[[], Iterable[Prompt]], *, masked: bool = False) -> None:
+    """Nothing, once prompts are known to be a valid set; they are ``read`` several times, and never held.
+
+    Raises:
+        ValueError: as ``checked``.
+    """
+    for key_of in (_id_key, _group_key):
+        hashes, count = set[int](), 0  # which take a fraction of what the keys do
+        for prompt in read():
+            hashes.add(hash(key_of(prompt)))
+            count += 1
+        for key, times in Counter(map(key_of, read())).items() if len(hashes) < count else ():
+            if times > 1:
+                raise ValueError(f"{key} stands {times} times, expected once. Fix the table.")
+    for row in read():
         if not row.text.strip() or slots(row.text):
             raise ValueError(f"prompt {row.prompt_id!r}: text {row.text!r}, expected every slot filled.")
         if masked and row.text.count(MASK) != 1:
             raise ValueError(f"prompt {row.prompt_id!r}: text {row.text!r}, expected exactly one {MASK}.")
-    return iter(rows)
+
+
+def _id_key(prompt: Prompt) -> str:
+    return f"prompt_id {prompt.prompt_id!r}"
+
+
+def _group_key(prompt: Prompt) -> str:
+    return f"group {prompt.group!r} of pair {prompt.pair_id!r}"

@@ -104,6 +104,11 @@ def strict_rows(name: str, handle: Iterable[str], *, delimiter: str = ",") -> It
             yield line, cells
             line, row = reader.line_num + 1, row + bool(cells)
     except csv.Error as error:
+        if "field limit" in str(error):
+            raise ValueError(
+                f"{name}: row {row} (line {line}; the header is row 1) holds a cell of more than "
+                f"{csv.field_size_limit():,} characters. Shorten it, or close the quote that opens it."
+            ) from error
         raise ValueError(
             f"{name}: row {row} (line {line}; the header is row 1): a quote opens a cell and is not closed at the "
             f"cell's end ({error}), expected pairs. Mend the quotes."

@@ -14,4 +14,5 @@ from .resolving import (
     verb_class as verb_class,
     word_class as word_class,
 )
+from .streams import check_lengths as check_lengths, fitting_rows as fitting_rows, too_long as too_long
 from .swapper import MODES as MODES, Swapped as Swapped, Swapper as Swapper

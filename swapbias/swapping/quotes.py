@@ -52,6 +52,11 @@ class QuoteCheck:
                 return self._place(quotes.opened)
         return None
 
+    def all_closed(self) -> bool:
+        """Whether no quote of the file is wrong."""
+        quotes = _Quotes(self._delimiter)
+        return all(quotes.wrong(block) is None for block in _blocks(self._path))
+
     def _place(self, offset: int) -> str:
         """Row and line; counted only here, since reading has no use for them."""
         quotes = _Quotes(self._delimiter, until=offset)

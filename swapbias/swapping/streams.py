@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as compute
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pyarrow.types as kinds
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 Batches = Iterator[tuple[pa.RecordBatch, int]]  # rows, and how many bytes of the file are read by now
 
-BLOCK = 8 << 20  # Arrow reads up to 32 blocks ahead: about 300 MB
+BLOCK = 8 << 20  # the longest text of any format; Arrow reads up to 32 blocks ahead: about 300 MB
 LONGEST_LINE = 64 << 20
 _CHUNK = 4 << 20
 _FEW = 32  # rows that are read at once where a dictionary may hold long texts
@@ -95,6 +96,8 @@ def _csv_batches(path: Path, schema: pa.Schema, rows: int, *, delimiter: str) ->
     except (pa.ArrowInvalid, OSError) as error:
         message = str(error)
         long = quotes.long_cell(BLOCK) if "straddling" in message else None
+        if "straddling" in message and quotes.all_closed():
+            raise ValueError(too_long(f"{path.name}: {long or f'a row after {done}'}", BLOCK)) from None
         if "columns" in message:
             try:
                 quotes.advance(raw.tell())  # a row that swallowed others has other cells
@@ -128,6 +131,27 @@ def _csv_trouble(path: Path, message: str, done: int, long: str | None) -> str:
     if "ompress" in message or "inflate" in message:
         return f"{path.name} is no whole gzip file after row {done}. Fetch it again."
     return f"{where} cannot be read as CSV. Mend that row."
+
+
+def too_long(where: str, longest: int) -> str:
+    """The sentence for a text that no reader takes, whatever the format."""
+    return (
+        f"{where} is longer than {longest >> 20} MB, the most that is read of any format. Cut it into several rows."
+    )
+
+
+def check_lengths(batch: pa.RecordBatch, where: Callable[[int], str], longest: int) -> None:
+    """Nothing, once no text of some rows is longer than any reader takes; ``where`` names a row by its place.
+
+    Raises:
+        ValueError: naming the first that is.
+    """
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if any(is_kind(column.type) for is_kind in _LONG):
+            lengths = compute.binary_length(column)
+            if (compute.max(lengths).as_py() or 0) > longest:
+                place = compute.index(compute.greater(lengths, longest), True).as_py()
+                raise ValueError(too_long(f"{where(place)}, column {shown_names([name])},", longest))
 
 
 # JSON lines
@@ -230,7 +254,9 @@ def _parquet_batches(path: Path, schema: pa.Schema, rows: int) -> Batches:
     file = _parquet(path)
     size, done = path.stat().st_size, 0
     try:
-        for batch in _merged(file.iter_batches(batch_size=_fitting(file, rows)), schema, rows, path.name):
+        for batch in _merged(
+            file.iter_batches(batch_size=fitting_rows(path, file, rows, BLOCK)), schema, rows, path.name
+        ):
             done += batch.num_rows
             yield batch, size * done // file.metadata.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -256,11 +282,20 @@ def _merged(batches: Iterator[pa.RecordBatch], schema: pa.Schema, rows: int, nam
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
-def _fitting(file: pq.ParquetFile, rows: int) -> int:
-    """Rows that make about one block: texts may be of any length.
+def fitting_rows(path: Path, file: pq.ParquetFile, rows: int, longest: int) -> int:
+    """Rows that make about one block, where a text may be nearly as long.
 
     What stands once in a dictionary may be a long text in every row, and the file's size does not tell: few rows.
+
+    Raises:
+        ValueError: the texts of a column are longer on average than any reader takes, which is seen without reading.
     """
+    for number in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(number)
+        for one in map(group.column, range(group.num_columns)):
+            if one.physical_type == "BYTE_ARRAY" and one.total_uncompressed_size > (longest + 64) * one.num_values:
+                name = shown_names([one.path_in_schema])
+                raise ValueError(too_long(f"{path.name}: a row in group {number + 1}, column {name},", longest))
     if file.metadata.num_row_groups and _has_dictionary(file.metadata.row_group(0)):
         rows = min(rows, _FEW)
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
@@ -424,6 +459,7 @@ def _format(file: Path) -> Format:
 
 # Those that become plain texts; views are there from pyarrow 16 on.
 _TEXTS = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_null)
+_LONG = (kinds.is_string, kinds.is_large_string, kinds.is_binary, kinds.is_large_binary)
 
 
 def _with_text(schema: pa.Schema, column: str) -> pa.Schema:
@@ -446,9 +482,17 @@ def _with_text(schema: pa.Schema, column: str) -> pa.Schema:
 def _read_files(files: Sequence[Path], schema: pa.Schema, rows: int) -> Batches:
     before = 0
     for file in files:
+        done = 0
         for batch, position in _format(file).batches(file, schema, rows):
-            yield _shaped(batch, schema, file.name), before + position
+            shaped = _shaped(batch, schema, file.name)
+            check_lengths(shaped, partial(_row_of, file.name, done + 1), BLOCK)
+            done += batch.num_rows
+            yield shaped, before + position
         before += file.stat().st_size
+
+
+def _row_of(name: str, first: int, place: int) -> str:
+    return f"{name}: row {first + place} below the header"
 
 
 def _shaped(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
@@ -509,6 +553,10 @@ def _hub_stream(dataset: str, config: str | None, split: str, revision: str | No
 
 
 def _read_stream(stream: "IterableDataset", schema: pa.Schema, name: str, rows: int) -> Batches:
+    done = 0
     for table in stream.iter(rows):
         for batch in table.combine_chunks().to_batches():
-            yield _shaped(batch, schema, name), 0
+            shaped = _shaped(batch, schema, name)
+            check_lengths(shaped, partial(_row_of, name, done + 1), BLOCK)
+            done += batch.num_rows
+            yield shaped, 0

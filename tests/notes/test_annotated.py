@@ -4,6 +4,7 @@ import csv
 import tracemalloc
 from collections import Counter
 
+import pandas as pd
 import pytest
 
 from swapbias.errors import UsageError
@@ -15,7 +16,7 @@ from swapbias.notes.annotated import (
 )
 from swapbias.notes.codes import coded, coded_notes
 from swapbias.notes.folder import kind_of_folder, local_notes, stream_notes
-from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES
+from swapbias.notes.rows import BLOCK_BYTES, NOTE_COLUMNS, PHENOTYPES, named_rows
 from tests.notes.mimic import write_mimic3, write_mimic4
 
 # --- MIMIC folders ----------------------------------------------------------------------------------
@@ -276,3 +277,22 @@ def test_mimic4_without_codes_can_be_swapped_and_says_what_labels_need(tmp_path)
     with pytest.raises(UsageError, match=r"no diagnoses_icd.csv, which the labels of MIMIC-IV notes"):
         local_notes(tmp_path)
     assert sum(1 for _ in stream_notes(tmp_path)) == 20
+
+
+@pytest.mark.parametrize("name", ["notes.csv", "notes.jsonl", "notes.parquet"])
+def test_a_text_that_no_note_is_as_long_as_is_refused_in_every_format(tmp_path, name):
+    path = tmp_path / name
+    for length, told in ((BLOCK_BYTES // 2, None), (BLOCK_BYTES + 99, r"longer than 2 Mi?B")):
+        rows = pd.DataFrame({"note_id": ["1", "2"], "text": ["fine", "secret " * (length // 7 + 1)]})
+        if name.endswith("csv"):
+            rows.to_csv(path, index=False)
+        elif name.endswith("jsonl"):
+            rows.to_json(path, orient="records", lines=True)
+        else:
+            rows.to_parquet(path)
+        if told is None:
+            assert len(list(named_rows(path, ("text",)))) == 2
+            continue
+        with pytest.raises(ValueError, match=told) as caught:
+            list(named_rows(path, ("text",)))
+        assert "secret" not in str(caught.value)

@@ -178,6 +178,20 @@ def test_a_long_text_that_a_dictionary_holds_once_is_not_read_into_thousands_of_
     assert max(size for _, size in read) < 3 * BLOCK
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.jsonl", "a.parquet", "one.parquet"])
+def test_a_text_that_is_too_long_is_refused_alike_in_every_format(tmp_path, name):
+    long = "SECRET " * (BLOCK // 6)
+    texts = [long] if name == "one.parquet" else ["he", long, "she"]
+    path = write(tmp_path / name, {"id": ["1"] * len(texts), "text": texts})
+    with pytest.raises(ValueError, match=r"is longer than 8 MB, the most that is read of any format") as caught:
+        list(open_source(str(path), "text").read(1_000))
+    assert re.search(r"row 3|a row after|row 2 below|row in group 1", str(caught.value))
+    assert "SECRET" not in str(caught.value)
+    texts[len(texts) // 2] = "he " * (BLOCK // 4)
+    path = write(tmp_path / name, {"id": ["1"] * len(texts), "text": texts})
+    assert sum(len(batch) for batch, _ in open_source(str(path), "text").read(1_000)) == len(texts)
+
+
 def test_no_column_of_a_wide_table_is_looked_for_among_all():
     schema, asked = pa.schema([("text", pa.string()), *((f"c{n}", pa.string()) for n in range(2_000))]), []
 

@@ -14,7 +14,7 @@ from swapbias.scorers.chat.options import LOG_ODDS, SAMPLED, ChatOptions, api_ke
 from swapbias.scorers.kind import PAIRS, PROMPTS, Column, Fit, Kind, Reading, Request, Training, short_name
 from swapbias.scorers.notes.options import NoteOptions
 from swapbias.scorers.scorer import Bar, Say, Scorer
-from swapbias.studies import Experiment, as_prompts
+from swapbias.studies import Experiment, Row, as_prompts
 
 _FREE = (
     Column("unanswered", "share of answers", "no decision that counts anything"),
@@ -96,7 +96,7 @@ class Chat(Kind):
         """Notes, where the experiment names a corpus of them."""
         return PAIRS if experiment.corpus else PROMPTS
 
-    def asked(self, rows: list[dict[str, str]], request: Request, experiment: Experiment) -> list[dict[str, str]]:
+    def asked(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
         """Every prompt once a trial, with log-odds once whatever the order of its options; notes with what is asked.
 
         Raises:
@@ -211,9 +211,7 @@ def _each_trial(rows: Sequence[Mapping[str, Any]], options: ChatOptions) -> str:
     return f" Each of {options.trials} trials: {one.requests:,} requests{cost}{told}."
 
 
-def asked_rows(
-    rows: Sequence[dict[str, str]], trials: int, scoring: str = SAMPLED, *, looks: int = 1
-) -> list[dict[str, str]]:
+def asked_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED, *, looks: int = 1) -> list[Row]:
     """Every prompt once a trial; ``prompt_id`` and ``pair_id`` end in the trial, which is a column as well.
 
     Where asking may end after any of several ``looks`` at the results, how many were planned is one more. Scored by

@@ -1,0 +1,163 @@
+"""What the ``study.toml`` of a study of one's own says."""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from swapbias.studies.catalogue import corpora
+
+DECLARATION = "study.toml"
+KINDS = ("masked", "classifier", "causal")
+CHAT, READINGS = "chat", ("text", "person", "options")  # asked where it is named, and how its answers are read
+NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What ``study.toml`` says; only ``name`` and ``title`` must stand there.
+
+    Attributes:
+        name: in findings and file names: a-z, 0-9 and _.
+        title, question, url, licence, version: of the study.
+        groups: those that are compared; all that the tables hold by default.
+        reference: the group that is subtracted.
+        kind: kinds of model that read it (masked, classifier, causal, chat): what its texts allow by default, but
+            for chat.
+        answers: of chat models, each with what it counts: ``0=Yes``, ``1=No``, ``=It depends``.
+        reading: of their answers: ``text`` (the decision that free text comes to), ``person`` (who is named) or
+            ``options`` (a letter or the words of one).
+        rubric, rubric_options: the question that a judge is asked of an answer, and its options as ``answers``.
+        unit: of what a classifier or function gives.
+        margin: a gap below this share of the range of its unit counts as none.
+        random: columns whose values are a sample of many; templates, word pairs and conditions by default.
+        slices: columns to break findings down by; by default those that stand beside the needed ones.
+        limits: sentences that every report repeats.
+    """
+
+    name: str
+    title: str
+    question: str = ""
+    url: str = ""
+    licence: str = "other"
+    version: str = "1.0.0"
+    groups: tuple[str, ...] = ()
+    reference: str = ""
+    kind: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    reading: str = READINGS[0]
+    rubric: str = ""
+    rubric_options: tuple[str, ...] = ()
+    unit: str = ""
+    margin: float | None = None
+    random: tuple[str, ...] = ()
+    slices: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+
+
+def read_declaration(content: bytes) -> Declared:
+    """What ``study.toml`` says.
+
+    Raises:
+        ValueError: it is no TOML, or says what it cannot, naming the line.
+    """
+    text = text_of(DECLARATION, content)
+    try:
+        read = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ValueError(f"{DECLARATION}: no TOML: {error}. Mend that line.") from error
+    known = {one.name: one.default for one in fields(Declared)}
+    values: dict[str, Any] = {}
+    for key, value in read.items():
+        where = f"{DECLARATION}:{line_of(text, key)}"
+        if key not in known:
+            raise ValueError(f"{where}: {key!r} is none of {', '.join(known)}. Correct or remove it.")
+        if isinstance(known[key], tuple):
+            value = [value] if isinstance(value, str) else value
+            if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+                raise ValueError(f"{where}: {key} is {value!r}, expected a list of texts. Correct it.")
+            value = tuple(value)
+        elif key == "margin":
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise ValueError(f"{where}: margin is {value!r}, expected a number from 0 to 1. Correct it.")
+            value = float(value)
+        elif not isinstance(value, str):
+            raise ValueError(f"{where}: {key} is {value!r}, expected a text. Put it into quotes.")
+        values[key] = value
+    for key in ("name", "title"):
+        if not values.get(key):
+            raise ValueError(f'{DECLARATION}: {key} is missing. Add {key} = "...".')
+    _check_declared(Declared(**values), text)
+    return Declared(**values)
+
+
+def _check_declared(declared: Declared, text: str) -> None:
+    def where(key: str) -> str:
+        return f"{DECLARATION}:{line_of(text, key)}"
+
+    if not NAME.fullmatch(declared.name) or declared.name in corpora():
+        why = (
+            "is a study of the package"
+            if declared.name in corpora()
+            else "is no name (a-z, 0-9 and _, a letter first)"
+        )
+        raise ValueError(f"{where('name')}: {declared.name!r} {why}. Choose another.")
+    if declared.url and not re.match(r"https?://", declared.url):
+        raise ValueError(
+            f"{where('url')}: url is {declared.url!r}, expected one that begins with https://. Correct it."
+        )
+    for kind in declared.kind:
+        if kind not in (*KINDS, CHAT):
+            known = ", ".join((*KINDS, CHAT))
+            raise ValueError(f"{where('kind')}: {kind!r} is no kind, expected {known}. Correct it.")
+    if declared.reading not in READINGS:
+        known = ", ".join(READINGS)
+        raise ValueError(f"{where('reading')}: {declared.reading!r} is no reading, expected {known}. Correct it.")
+    for key, needed in (("answers", CHAT in declared.kind), ("rubric_options", bool(declared.rubric))):
+        _check_options(getattr(declared, key), where(key), key, needed=needed)
+    if not re.fullmatch(r"\d+\.\d+\.\d+", declared.version):
+        raise ValueError(f"{where('version')}: {declared.version!r} is no version such as 1.0.0. Correct it.")
+    for named in fields(Declared):
+        value = getattr(declared, named.name)
+        for one in value if isinstance(value, tuple) else [value]:
+            if isinstance(one, str) and (len(one) > 1_000 or not one.isprintable()):
+                raise ValueError(f"{where(named.name)}: {named.name} is too long or not printable. Shorten it.")
+
+
+def _check_options(options: Sequence[str], where: str, key: str, *, needed: bool) -> None:
+    """Refuse answers that are none, or that nothing is asked for."""
+    from swapbias.measures import options_of  # numpy, which listing the studies does not need
+
+    if not needed and options:
+        raise ValueError(f'{where}: {key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.')
+    try:
+        if any("/" in one or "|" in one for one in options):  # one names a word list, the other parts answers
+            raise ValueError("/ or | stands in one.")
+        if needed:
+            options_of("|".join(options))
+    except ValueError as error:
+        raise ValueError(f'{where}: {key} cannot be read ({error}) Write {key} = ["0=Yes", "1=No"].') from error
+
+
+def line_of(text: str, key: str) -> int:
+    """The line of a declaration that a key stands in; 1 where it does not."""
+    found = re.search(rf"^\s*{re.escape(key)}\s*=", text, re.MULTILINE)
+    return text.count("\n", 0, found.end()) + 1 if found else 1
+
+
+def text_of(name: str, content: bytes) -> str:
+    """The text of a file.
+
+    Raises:
+        ValueError: it is not UTF-8.
+    """
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise not_text(name, error) from error
+
+
+def not_text(name: str, error: UnicodeDecodeError) -> ValueError:
+    """The error for a file that is no UTF-8."""
+    return ValueError(f"{name} is not UTF-8 ({error.reason}). Save it as UTF-8.")
