@@ -182,6 +182,7 @@ class SwapFolder:
                 "--out."
             )
         if complete and not list(self._damaged()):
+            self._drop_checksums()  # of a process that was killed right after its manifest
             raise UsageError(f"{self.place} is complete. Choose another --out.")
         for name, value in json.loads(json.dumps(settings)).items():
             if known.get(name) != value:
@@ -332,6 +333,10 @@ class SwapFolder:
         hashes = {name: beside.get(name) or recorded.get(name) or file_sha256(self.path / name) for name in names}
         done = {"status": "complete", **settings, "parts": len(names), "totals": totals.counts(), SHA256: hashes}
         self.write_manifest(done)
+        self._drop_checksums()
+
+    def _drop_checksums(self) -> None:
+        """Remove the sha256 beside parts, once the manifest holds them."""
         for path in (self.path / "data").glob(f".*{CHECKSUM}"):
             path.unlink(missing_ok=True)
         if self.store:

@@ -17,7 +17,7 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.swapping.files import Job, swap_files
-from swapbias.swapping.parts import Totals
+from swapbias.swapping.parts import SwapFolder, Totals
 from swapbias.swapping.streams import BLOCK, _with_text, format_of, open_source
 from tests.cli.test_cli import swapbias
 from tests.conftest import ROOT
@@ -407,6 +407,28 @@ def test_a_part_that_a_crash_damaged_is_written_again(tmp_path):
     assert other.totals == done.totals
     assert not list((out / "data").glob(".*"))
     assert (out / "data/part-00000.parquet").stat().st_mtime_ns == first
+
+
+def test_what_a_job_leaves_that_is_killed_right_after_its_manifest_is_gone_once_it_is_called_again(
+    tmp_path, monkeypatch
+):
+    source, out = write_csv(tmp_path / "a.csv", many()), tmp_path / "out"
+    with monkeypatch.context() as stopped:
+        stopped.setattr(SwapFolder, "_drop_checksums", raised(StoppedError))
+        with pytest.raises(StoppedError):
+            run(source, out, part_bytes=100)
+    assert manifest(out)["status"] == "complete"
+    assert list((out / "data").glob(".*"))
+    with pytest.raises(UsageError, match=r"is complete\. Choose another --out\."):
+        run(source, out, part_bytes=100)
+    assert not list((out / "data").glob(".*"))
+
+
+def raised(error):
+    def call(*_):
+        raise error
+
+    return call
 
 
 KILLED = """
