@@ -8,14 +8,17 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from benchmarks.frame import NotHereError, Scale, Series, scaled
 from benchmarks.measuring import peak, timed_process
@@ -26,6 +29,7 @@ STUDY = "occupation_sentiment:sentences"
 MODEL = "benchmarks.cluster:slow"
 MODELS, PROMPTS = 12, 102  # of an audit of several: tiny ones, one of them broken, and prompts of each
 ROWS = 10_000_000  # of the swap whose memory is told
+ASKED, ALONE = 30_000, 10  # own prompts of the audit that is timed, and the part of them that processes read alone
 STORE = 80 << 20
 _LOADED = ["pandas", "scipy.stats", "ray", "swapbias.audit.audit", "swapbias.audit.conclusion"]
 
@@ -229,7 +233,7 @@ def _ids(folder: Path) -> Counter[str]:
 # --- two nodes against one -------------------------------------------------------------------------------
 
 
-def _speed(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+def _swapped(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     """Seconds to the first part and of the job after it, by one and by two nodes of one thread; the nodes' memory."""
     rows: list[tuple[str, ...]] = []
     jobs: dict[int, float] = {}
@@ -237,15 +241,71 @@ def _speed(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         source = Path(place) / "rows.parquet"
         _write_rows(source, scaled(ROWS, scale))
         for count in (1, 2):
-            with _nodes(count) as cluster:
-                arguments = ["-m", "benchmarks.cluster", str(source), f"{place}/{count}", cluster.address, str(count)]
-                _, said = timed_process(arguments)
-                told = json.loads(said.splitlines()[-1])
-            jobs[count] = told["job"]
-            efficiency = jobs[1] / count / jobs[count]
-            cells = (f"{told['start']:.1f}", f"{told['job']:.1f}", f"{efficiency:.2f}")
+            told = _by_nodes("swap", str(source), f"{place}/{count}", count)
+            jobs[count] = told["all"] - told["start"]
+            cells = (f"{told['start']:.1f}", f"{jobs[count]:.1f}", f"{jobs[1] / count / jobs[count]:.2f}")
             rows.append((f"{count}", *cells, *(f"{told[name]:,.0f}" for name in ("driver", "worker", "rest"))))
     return rows
+
+
+def _audited(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    """An audit as a whole by one and by two nodes of one thread, and by two processes without a cluster."""
+    from benchmarks.made_models import distilbert, tokenizer
+
+    rows: list[tuple[str, ...]] = []
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        distilbert().save_pretrained(folder / "model")
+        tokenizer().save_pretrained(folder / "model")
+        asked = scaled(ASKED, scale)
+        _write_prompts(folder / "few.csv", max(asked // ALONE, 2))
+        _write_prompts(folder / "prompts.csv", asked)
+        alone = [_together(folder, count) for count in (1, 2)]
+        whole: dict[int, float] = {}
+        for count in (1, 2):
+            told = _by_nodes("audit", str(folder / "prompts.csv"), f"{place}/{count}", count)
+            whole[count] = told["all"]
+            cells = (f"{told['start']:.1f}", f"{told['all']:.1f}", f"{whole[1] / count / whole[count]:.2f}")
+            limit = f"{alone[0] / alone[count - 1]:.2f}"
+            rows.append((f"{count}", *cells, limit, *(f"{told[one]:,.0f}" for one in ("driver", "worker", "rest"))))
+    return rows
+
+
+def _by_nodes(job: str, source: str, out: str, count: int) -> dict[str, float]:
+    with _nodes(count) as cluster:
+        _, said = timed_process(["-m", "benchmarks.cluster", job, source, out, cluster.address, str(count)])
+    told: dict[str, float] = json.loads(said.splitlines()[-1])
+    return told
+
+
+def _together(folder: Path, count: int) -> float:
+    """Seconds of so many audits of few prompts at once, each a process of one thread: what the processor allows."""
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(count) as threads, mock.patch.dict(os.environ, OMP_NUM_THREADS="1"):
+        for _ in threads.map(
+            lambda one: timed_process(
+                ["-m", "swapbias", *_asked(folder / "few.csv", f"{folder}/alone-{count}-{one}")]
+            ),
+            range(count),
+        ):
+            pass
+    return time.perf_counter() - begun
+
+
+def _asked(prompts: Path, out: str) -> list[str]:
+    told = ("--prompts", str(prompts), "--reference", "male", "--no-wordings", "--no-cache", "--out", out)
+    return ["audit", str(prompts.parent / "model"), *told]
+
+
+def _write_prompts(path: Path, count: int) -> None:
+    """Pairs of sentences, no two alike."""
+    with path.open("w", encoding="utf-8") as handle:
+        handle.write("text,group,pair,template\n")
+        for pair in range(count // 2):
+            told = f"came to the clinic on day {pair} and asked whether the letter had arrived.,"
+            handle.writelines(
+                f"{who} {told}{group},p{pair},t{pair % 40}\n" for group, who in (("female", "She"), ("male", "He"))
+            )
 
 
 def _write_rows(path: Path, count: int) -> None:
@@ -283,30 +343,50 @@ def _of_ray() -> Iterator[int]:
             yield int(place.parent.name)
 
 
-def _driver(source: str, out: str, address: str, count: int) -> dict[str, float]:
-    """Swap the rows, and tell seconds and the most memory of this process, of a worker, and of the rest of Ray."""
-    from swapbias.swapping import Job, Step, swap_files
-    from swapbias.workers import Engine
+def _driver(job: str, source: str, out: str, address: str, count: int) -> dict[str, float]:
+    """Do the job, and tell seconds and the most memory of this process, of a worker, and of the rest of Ray."""
+    begun, ended = time.perf_counter(), threading.Event()
+    most = {"worker": 0.0, "rest": 0.0, "start": 0.0}
 
-    begun, first = time.perf_counter(), 0.0
-    most = {"worker": 0.0, "rest": 0.0}
+    def watch() -> None:
+        while not ended.wait(0.5):
+            if not most["start"] and next(Path(out).rglob("*.parquet"), None):
+                most["start"] = time.perf_counter() - begun
+            workers = list(_workers())
+            most["worker"] = max([most["worker"], *(_resident([pid]) for pid in workers)])
+            most["rest"] = max(most["rest"], _resident([pid for pid in _of_ray() if pid not in workers]))
 
-    def told(step: Step) -> None:
-        nonlocal first
-        first = first or time.perf_counter()
-        workers = list(_workers())
-        most["worker"] = max([most["worker"], *(_resident([pid]) for pid in workers)])
-        most["rest"] = max(most["rest"], _resident([pid for pid in _of_ray() if pid not in workers]))
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    if job == "swap":
+        from swapbias.swapping import Job, swap_files
+        from swapbias.workers import Engine
 
-    part = 8 << 20
-    engine = Engine(name="ray", address=address, workers=count)
-    swap_files(Job(source), Path(out), part_bytes=part, on_progress=told, engine=engine)
-    end = time.perf_counter()
-    return {"start": first - begun, "job": end - first, "driver": peak(), **most}
+        engine = Engine(name="ray", address=address, workers=count)
+        swap_files(Job(source), Path(out), part_bytes=8 << 20, engine=engine)
+    else:
+        _say_nothing([*_asked(Path(source), out), "--engine", "ray", "--address", address, "--workers", str(count)])
+    whole = time.perf_counter() - begun
+    ended.set()
+    watching.join()
+    return {"all": whole, "driver": peak(), **most}
+
+
+def _say_nothing(arguments: Sequence[str]) -> None:
+    """``swapbias`` with these arguments; what it says goes to where errors go."""
+    from swapbias.cli import main
+
+    sys.argv = ["swapbias", *arguments]
+    with redirect_stdout(sys.stderr):
+        try:
+            main()
+        except SystemExit as done:
+            if done.code:
+                raise
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(_driver(*sys.argv[1:4], int(sys.argv[4]))) + "\n")
+    sys.stdout.write(json.dumps(_driver(*sys.argv[1:5], int(sys.argv[5]))) + "\n")
 
 
 _ONE = _Job(_audit, _parts, lambda folder: True, _LOADED)
@@ -325,6 +405,14 @@ SERIES = (
     Series(
         "cluster-rows", f"{ROWS:,} rows swapped by nodes of one thread",
         ("nodes", "s to the first part", "s after it", "efficiency", "driver MB", "worker MB", "rest of Ray MB"),
-        _speed,
+        _swapped,
+    ),
+    Series(
+        "cluster-audit", f"{ASKED:,} own prompts read by nodes of one thread, the shape of DistilBERT",
+        (
+            "nodes", "s to the first part", "s in all", "efficiency", "of processes without a cluster", "driver MB",
+            "worker MB", "rest of Ray MB",
+        ),
+        _audited,
     ),
 )  # fmt: skip
