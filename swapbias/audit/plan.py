@@ -615,10 +615,15 @@ def _configs_of(study: Study) -> list[str]:
 
 
 def default_folder(settings: Settings) -> Path:
-    """``swapbias-runs/<model>-<time>``."""
+    """``swapbias-runs/<model>-<time>``, with a number of those that began in one second."""
     name = short_name(settings.model) if settings.model else "default"
     safe = "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in name)
-    return Path("swapbias-runs") / f"{safe}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    folder = Path("swapbias-runs") / f"{safe}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    number, free = 1, folder
+    while free.exists():
+        number += 1
+        free = folder.with_name(f"{folder.name}-{number}")
+    return free
 
 
 def prompts_asked(manifest: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[str, str]]:

@@ -42,6 +42,14 @@ class Rows(Sequence[Row]):
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the rows are the same, however they are held."""
+        if not isinstance(other, Rows | list | tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
     def __iter__(self) -> Iterator[Row]:
         return chain.from_iterable(block.rows() for block in self._blocks)
 

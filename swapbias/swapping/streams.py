@@ -293,7 +293,8 @@ def fitting_rows(path: Path, file: pq.ParquetFile, rows: int, longest: int) -> i
     for number in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(number)
         for one in map(group.column, range(group.num_columns)):
-            if one.physical_type == "BYTE_ARRAY" and one.total_uncompressed_size > (longest + 64) * one.num_values:
+            most = (longest + 64) * max(one.num_values, 1)
+            if one.physical_type == "BYTE_ARRAY" and one.total_uncompressed_size > most:
                 name = shown_names([one.path_in_schema])
                 raise ValueError(too_long(f"{path.name}: a row in group {number + 1}, column {name},", longest))
     if file.metadata.num_row_groups and _has_dictionary(file.metadata.row_group(0)):

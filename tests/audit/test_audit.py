@@ -5,13 +5,15 @@ import json
 import math
 import re
 import shutil
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from safetensors.torch import load_file
 
+from swapbias.audit import plan
 from swapbias.audit.audit import resume, start
-from swapbias.audit.plan import Settings
+from swapbias.audit.plan import Settings, default_folder
 from swapbias.audit.run import Run
 from swapbias.cli.share import figures
 from swapbias.errors import UsageError
@@ -40,6 +42,18 @@ MODEL = "tests.audit.test_audit:sentiment"
 def default_run(tmp_path_factory, calibration):
     quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     return start(Settings(), tmp_path_factory.mktemp("runs") / "default", **quiet)
+
+
+def test_audits_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    moment = plan.datetime(2026, 1, 2, 3, 4, 5)
+    monkeypatch.setattr(plan, "datetime", SimpleNamespace(now=lambda zone: moment))
+    names = []
+    for _ in range(3):
+        default_folder(Settings(model="org/a b")).mkdir(parents=True)
+        names.append(sorted(one.name for one in (tmp_path / "swapbias-runs").iterdir()))
+    began = "org-a-b-20260102-030405"
+    assert names[2] == [began, f"{began}-2", f"{began}-3"]
 
 
 def test_no_model_audits_the_calibration_model_and_vader(default_run):

@@ -37,6 +37,9 @@ def test_rows_are_the_dicts_that_they_were_made_of(dicts, size, data):
     ):
         assert [list(row.items()) for row in mine] == [list(row.items()) for row in theirs]
         assert list(column(mine, "pair")) == list(column(theirs, "pair"))
+    assert rows == dicts
+    assert rows[cut] == Rows(dicts)[cut]
+    assert rows != [*dicts, {"text": "more"}]
     with pytest.raises(IndexError):
         rows[len(dicts)]
 
