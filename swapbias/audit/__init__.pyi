@@ -1,4 +1,4 @@
-from .audit import check_code as check_code, resume as resume, start as start
+from .audit import check_code as check_code, check_keys as check_keys, resume as resume, start as start
 from .compare import (
     Column as Column,
     Compared as Compared,

@@ -18,6 +18,7 @@ from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import SHA256, as_json, is_url
 from swapbias.privacy import writing
 from swapbias.scorers import Bar, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
+from swapbias.scorers.chat import ChatOptions, unnamed_keys
 from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import column, joined
 from swapbias.workers import LOCAL, Engine, crew
@@ -128,7 +129,7 @@ def resume(
         allowed = trust or allow_pickle
         return _go_on(
             run, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allowed, scorer=scorer, conclude=conclude,
-            access=access or access_of(asked), engine=engine,
+            access=access or access_of(asked), engine=engine, typed=asked is not None,
         )  # fmt: skip
 
 
@@ -163,6 +164,7 @@ def _go_on(
     conclude: bool,
     access: Mapping[str, Any],
     engine: Engine,
+    typed: bool,
 ) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
     run.sweep()
@@ -175,6 +177,8 @@ def _go_on(
         )
     if scorer is None:
         check_code(str(run.place), settings, manifest.get("models"), trust=trust)
+        if not (trust or typed or conclude):
+            check_keys(str(run.place), settings)
     elif not any(name.endswith("sha256") for name in scorer.identity):
         say(f"Nothing tells whether {scorer.model_id} is the model that {run.place} began with: see to it yourself.")
     tasks, _ = plan(settings, kind=scorer.kind if scorer else None)
@@ -386,6 +390,19 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
                 f"{run} names {code.name}, {runs} it runs what its maker wrote. Repeat with --trust if you trust who "
                 "made it and that code."
             )
+
+
+def check_keys(run: str, settings: Settings) -> None:
+    """Before a run asks on: the service that its manifest names may be anybody's, and gets no key by that alone.
+
+    Raises:
+        UsageError: naming the variable and the service.
+    """
+    for name, host in unnamed_keys(settings.of(ChatOptions)):
+        raise UsageError(
+            f"{run} names {host}, which would get the key in {name}. Repeat with --trust if that is the service that "
+            "it is for, or unset it."
+        )
 
 
 def _hashes(pinned: Any) -> Iterator[str]:

@@ -228,7 +228,8 @@ def audit(
         bool,
         typer.Option(
             "--trust",
-            help="With --resume, a manifest, audit.toml or --models: run the Python code or pickle it names.",
+            help="With --resume, a manifest, audit.toml or --models: run the Python code or pickle it names; of a "
+            "run or manifest: give its service the key.",
             rich_help_panel=_OUTPUT,
         ),
     ] = False,
@@ -354,10 +355,12 @@ def _audit_one(
     trust: bool,
     engine: Engine,
 ) -> None:
-    from swapbias.audit import check_code, default_folder, start
+    from swapbias.audit import check_code, check_keys, default_folder, start
 
     if repeated is not None:
         check_code("The manifest", settings, repeated.get("models"), trust=trust)
+        if not trust:
+            check_keys("The manifest", settings)
     place = folder or str(default_folder(settings))
     with at(place, own=own, begun=False) as (here, store):
         how: dict[str, Any] = {"cache": cache, "expected": repeated, "engine": engine, "store": store}

@@ -96,6 +96,26 @@ def test_a_stopped_run_goes_on_without_asking_twice(rows, tmp_path, quiet):
     assert run.manifest()["status"] == "complete"
 
 
+def test_a_key_goes_to_no_service_because_a_foreign_run_names_it(rows, tmp_path, quiet, monkeypatch):
+    def fault(prompt, n):
+        return "401" if len(server.requests) == 30 else None
+
+    with ChatServer(biased(rows), fault=fault) as server:
+        options = (chat(server, concurrency=1),)
+        with pytest.raises(ValueError, match="key"):
+            start(Settings(studies=STUDY, limit=64, options=options), tmp_path / "run", **quiet)
+        asked = len(server.requests)
+        monkeypatch.setattr("swapbias.scorers.chat.options._is_loopback", lambda url: False)
+        monkeypatch.setenv("SWAPBIAS_API_KEY", "sk-mine")
+        with pytest.raises(UsageError, match=r"which would get the key in SWAPBIAS_API_KEY\. Repeat with --trust"):
+            resume(tmp_path / "run", **quiet, access={"plain_http": True})
+        assert len(server.requests) == asked
+        monkeypatch.setenv("MINE", "sk-mine")
+        server.fault = lambda prompt, n: None
+        resume(tmp_path / "run", **quiet, access={"plain_http": True, "api_key_env": "MINE"})
+        assert len(server.requests) > asked
+
+
 def test_too_many_requests_or_no_model_leave_nothing(rows, tmp_path, quiet):
     with ChatServer(biased(rows)) as server:
         with pytest.raises(UsageError, match="3,072 requests are needed, and --max-requests allows 10"):

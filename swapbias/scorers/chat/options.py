@@ -2,7 +2,7 @@
 
 import ipaddress
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -304,6 +304,18 @@ def key_names(options: ChatOptions) -> tuple[str, ...]:
     if options.key_name not in (KEY, JUDGE_KEY):
         return (options.key_name,)
     return tuple(one for one in (options.key_name, own) if one)
+
+
+def unnamed_keys(options: ChatOptions) -> Iterator[tuple[str, str]]:
+    """The variables whose keys would go to other machines though the user named neither, with their hosts.
+
+    Those of ``KEYS`` go to the service that they are of, and need not be asked about.
+    """
+    for one in (options, options.of_judge()):
+        if not (one and one.model and one.base_url) or _is_loopback(one.base_url):
+            continue
+        if one.key_name in (KEY, JUDGE_KEY) and os.environ.get(one.key_name):
+            yield one.key_name, one.host
 
 
 def api_key(options: ChatOptions) -> str:
