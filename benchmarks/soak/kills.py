@@ -72,7 +72,7 @@ class Bench:
 
     def __init__(self, processes: Any, place: Path, job: Job) -> None:
         """Runs it once undisturbed, for what it makes, how many steps of writing it takes, and how long."""
-        self.processes, self.place, self.job, self.count = processes, place, job, 0
+        self.processes, self.place, self.job = processes, place, job
         self.folder = self._new()
         begun = time.monotonic()
         if code := self.life(job.command).exitcode:
@@ -82,10 +82,8 @@ class Bench:
 
     def _new(self) -> Path:
         self.job.reset(self.place)
-        if self.count:
-            shutil.rmtree(self.folder.parent)
-        self.count += 1
-        folder = self.place / f"{self.job.name.replace(' ', '-')}-{self.count}" / "run"
+        folder = self.place / self.job.name.replace(" ", "-") / "run"  # one for all: a comparison names places
+        shutil.rmtree(folder.parent, ignore_errors=True)
         folder.parent.mkdir()
         return folder
 
