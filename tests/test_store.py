@@ -104,7 +104,7 @@ class Objects(FileSystemHandler):
 def objects(monkeypatch):
     monkeypatch.setattr(stores, "SETTLE", 0.01)
     monkeypatch.setattr(stores, "BEAT", 0.05)
-    monkeypatch.setattr(stores, "LEASE", 0.3)
+    monkeypatch.setattr(stores, "LEASE", 1.0)
     monkeypatch.setattr(
         import_module("swapbias.audit.results"), "write_report", lambda run, results: None
     )  # it takes long
@@ -221,7 +221,7 @@ def test_who_works_in_a_store_keeps_others_out_and_who_was_killed_does_not(store
         other.held(told.append),
     ):
         pass
-    assert "waiting 0 seconds at most, to see whether it lives" in told[0]
+    assert "waiting 1 seconds at most, to see whether it lives" in told[0]
     assert store.names() == []
     store._sign("of a process that was killed", 3)
     with other.held(told.append):
