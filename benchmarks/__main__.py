@@ -122,9 +122,8 @@ def _workload(workload: frame.Workload, options: argparse.Namespace) -> table.Re
 def _series(series: frame.Series, options: argparse.Namespace) -> table.Steps:
     since = measuring.watch_others()
     rows = series.rows(options.scale, options.repeat)
-    return table.steps(
-        series, rows, scale=options.scale, foreign=since() if series.timed else 0.0, machine=measuring.machine()
-    )
+    foreign = math.nan if series.detached else since() if series.timed else 0.0
+    return table.steps(series, rows, scale=options.scale, foreign=foreign, machine=measuring.machine())
 
 
 def _peak(workload: frame.Workload, side: str, scale: float) -> float:

@@ -406,6 +406,7 @@ SERIES = (
         "cluster-rows", f"{ROWS:,} rows swapped by nodes of one thread",
         ("nodes", "s to the first part", "s after it", "efficiency", "driver MB", "worker MB", "rest of Ray MB"),
         _swapped,
+        detached=True,
     ),
     Series(
         "cluster-audit", f"{ASKED:,} own prompts read by nodes of one thread, the shape of DistilBERT",
@@ -414,5 +415,6 @@ SERIES = (
             "worker MB", "rest of Ray MB",
         ),
         _audited,
+        detached=True,
     ),
 )  # fmt: skip

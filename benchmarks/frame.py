@@ -86,7 +86,8 @@ class Workload:
 class Series:
     """Something measured in steps rather than beside a peer: ``rows(scale, repeat)`` gives the cells by column.
 
-    ``timed`` is False where no cell is a time, so that the load of other processes does not matter.
+    ``timed`` is False where no cell is a time, so that the load of other processes does not matter; ``detached`` is
+    True where processes do the work that are no children: what others use is then not known.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Series:
     columns: tuple[str, ...]
     rows: Callable[[Scale, int], Sequence[Sequence[str]]]
     timed: bool = True
+    detached: bool = False
 
 
 @dataclass(frozen=True, slots=True)

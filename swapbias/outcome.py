@@ -11,6 +11,7 @@ from io import StringIO
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
+from urllib.parse import urlsplit
 
 import pandas as pd
 
@@ -226,13 +227,21 @@ def _each(
     if len(listed) != len(models):
         raise UsageError(f"There are {len(listed)} names of {len(models)} models, expected one of each.")
     told = [name or short_name(str(model)) for name, model in zip(listed, models, strict=True)]
-    places = [None if out is None else f"{out}/{name.replace('/', '--')}" for name in told]
+    places = [None if out is None else _below(str(out), name.replace("/", "--")) for name in told]
     if out is not None and len(set(places)) < len(places):
         raise UsageError(f"Models of one name cannot share a folder: {', '.join(told)}. Give name=, one for each.")
     return [
         audit(model, studies, name=name, out=place, **more)
         for model, name, place in zip(models, listed, places, strict=True)
     ]
+
+
+def _below(place: str, name: str) -> str:
+    """A folder of a folder, or of a URL, whose query stays at its end."""
+    if not is_url(place):
+        return f"{place}/{name}"
+    parts = urlsplit(place)
+    return parts._replace(path=f"{parts.path.rstrip('/')}/{name}").geturl()
 
 
 def _path(given: "str | PathLike[str] | None") -> Path | None:

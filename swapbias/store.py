@@ -32,7 +32,7 @@ class Store:
     """A folder of a store. Objects appear whole, under their names, or not at all.
 
     Attributes:
-        url: of the folder, for sentences.
+        url: of the folder, without settings: objects are named below it.
         address: as ``open`` takes it.
         own: whether the user declared that credentialed notes may lie there.
     """
@@ -73,8 +73,8 @@ class Store:
         return cls(parts._replace(query="", fragment="").geturl(), files, root, own=own, address=url)
 
     def __str__(self) -> str:
-        """Its URL, for sentences."""
-        return self.url
+        """Its URL, for sentences and to go on with."""
+        return self.address
 
     def write(self, name: str, content: bytes) -> None:
         """Put an object, whole or not at all.
@@ -82,12 +82,15 @@ class Store:
         Raises:
             UsageError: another process has taken the place over. OSError: the store refuses, or cannot be reached.
         """
+        self._check_held()
+        self._put(name, content)
+
+    def _check_held(self) -> None:
         if self._lost.is_set():
             raise UsageError(
                 f"{self.url} was taken over by another process, as this one could give no sign of life for "
                 f"{LEASE:.0f} seconds. What was scored is kept there."
             )
-        self._put(name, content)
 
     def _put(self, name: str, content: bytes) -> None:
         """By a thread of its own: a signal that came between opening and closing would put half of it."""
@@ -121,14 +124,16 @@ class Store:
             except FileNotFoundError:
                 return None
 
-    def file(self, name: str) -> pa.NativeFile:
-        """An object of which parts are read.
+    def read_end(self, name: str, count: int) -> bytes:
+        """The last bytes of an object, so many or all.
 
         Raises:
             OSError: as ``read``, and where there is none.
         """
-        with _told(f"{self.url}/{name}"):
-            return self._files.open_input_file(f"{self._root}/{name}")
+        with _told(f"{self.url}/{name}"), self._files.open_input_file(f"{self._root}/{name}") as file:
+            file.seek(max(0, file.size() - count))
+            end: bytes = file.read()
+            return end
 
     def names(self, under: str = "") -> list[str]:
         """Names of the objects in a folder of it, and in all below.
@@ -177,15 +182,16 @@ class Store:
                 path.unlink(missing_ok=True)
                 raise ValueError(
                     f"{self.url}/{name} is missing, or not what was put there. Go on with swapbias audit --resume "
-                    f"{self.url}, which makes it again."
+                    f"{self.address}, which makes it again."
                 )
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove objects.
 
         Raises:
-            OSError: as ``read``.
+            UsageError, OSError: as ``write``.
         """
+        self._check_held()
 
         def one(name: str) -> None:
             with _told(f"{self.url}/{name}"), suppress(FileNotFoundError):
@@ -199,8 +205,9 @@ class Store:
         """Remove a folder of it with all that is below, where it is there.
 
         Raises:
-            OSError: as ``read``.
+            UsageError, OSError: as ``write``.
         """
+        self._check_held()
         with _told(f"{self.url}/{name}"), suppress(FileNotFoundError):
             self._files.delete_dir(f"{self._root}/{name}")
 
@@ -230,19 +237,20 @@ class Store:
         """
         token = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._wait(say)
-        self._sign(token, 0)
-        time.sleep(SETTLE)
-        if self._signed().get("holder") != token:
-            raise self._busy()
         ended = threading.Event()
         beating = threading.Thread(target=self._beat, args=(token, ended), daemon=True)
-        beating.start()
         try:
+            self._sign(token, 0)
+            time.sleep(SETTLE)
+            if self._signed().get("holder") != token:
+                raise self._busy()
+            beating.start()
             yield
         finally:
             ended.set()
-            beating.join()
-            with suppress(OSError):
+            if beating.ident is not None:
+                beating.join()
+            with suppress(OSError, UsageError):
                 if self._signed().get("holder") == token:
                     self.remove([LOCK])
 

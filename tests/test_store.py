@@ -24,7 +24,7 @@ from swapbias.audit.plan import Settings
 from swapbias.cli import app
 from swapbias.errors import UsageError
 from swapbias.notes import Notes
-from swapbias.outcome import audit
+from swapbias.outcome import _below as below, audit
 from swapbias.scorers.classifier import CallableScorer
 from swapbias.store import Store
 from swapbias.swapping import Job, Swapper, swap_files
@@ -262,6 +262,33 @@ def test_who_was_taken_for_dead_writes_no_more(store):
     assert store.names() == [".lock"]  # of the other
 
 
+def test_who_lost_a_store_removes_nothing_of_who_has_it(store):
+    store.write(".planned/00001.arrows", b"rows of the next one")
+    store._lost.set()
+    for remove in (lambda: store.remove([".planned/00001.arrows"]), lambda: store.remove_folder(".planned")):
+        with pytest.raises(UsageError, match="was taken over by another process"):
+            remove()
+    assert store.names() == [".planned/00001.arrows"]
+
+
+def test_a_place_that_is_being_taken_is_free_after_ctrl_c(store, monkeypatch):
+    def interrupted(seconds):
+        assert store.names() == [".lock"]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stores.time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt), store.held(str):
+        pass
+    assert store.names() == []
+
+
+def test_a_place_with_settings_is_told_with_them_and_holds_folders_before_them():
+    url = "s3://bucket/run?endpoint_override=localhost:9000&scheme=http&region=us-east-1"
+    assert str(Store.open(url)) == url
+    assert below(url, "model") == url.replace("/run?", "/run/model?")
+    assert below("a/run", "model") == "a/run/model"
+
+
 def test_names_that_lead_out_of_the_folder_are_not_fetched(store, objects, tmp_path):
     for name in ("../a", "x/../../a", "/a", "x//a", "x\\a"):
         objects.objects[f"bucket/run/{name}"] = b"1"
@@ -380,6 +407,32 @@ def test_swapped_files_in_a_store_are_those_of_a_folder_and_a_job_goes_on(store,
         swap(store, source)
     store.remove(["data/part-00003.parquet"])  # lost since: made again
     swap(store, source)
+    assert {name: store.read(name) for name in store.names()} == expected
+
+
+def test_a_network_that_fails_for_a_moment_damages_no_part(store, objects, rows, monkeypatch):
+    source, expected = rows
+    objects.failing["part-00004.parquet"] = 100
+    with pytest.raises(OSError, match="reset"):
+        swap(store, source)
+    objects.failing.clear()
+    kept, opened = dict(objects.objects), objects.open_input_file
+
+    def gone(path):
+        if path.endswith("part-00002.parquet"):
+            raise OSError("AWS Error NETWORK_CONNECTION: Timeout was reached")
+        return opened(path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(objects, "open_input_file", gone)
+        with pytest.raises(OSError, match="Timeout was reached"):
+            swap(store, source)
+    assert {name: objects.objects[name] for name in kept if "part-" in name} == {
+        name: content for name, content in kept.items() if "part-" in name
+    }
+    told = []
+    swap(store, source, say=told.append)
+    assert told == []
     assert {name: store.read(name) for name in store.names()} == expected
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _SHOWN_CELL = 3  # characters
 BLOCK_BYTES = 2 * 2**20  # a row must fit in a block; larger blocks are slower here and cost memory
+_LONGEST_LINE = 6 * BLOCK_BYTES + 2**16  # of JSON lines, which may spell each byte of a text with six
 # What Arrow says before it quotes the row: an error must not repeat the text of a note.
 _SAFE_REASON = re.compile(r"(CSV parse error: .*?got \d+|In CSV column #\d+: .*invalid UTF8 data)")
 
@@ -139,8 +140,8 @@ def _json_rows(path: Path, columns: Sequence[str], optional: Sequence[str]) -> I
     from swapbias.swapping import too_long
 
     with path.open("rb") as handle:
-        for line, text in enumerate(iter(lambda: handle.readline(BLOCK_BYTES + 1), b""), start=1):
-            if len(text) > BLOCK_BYTES:
+        for line, text in enumerate(iter(lambda: handle.readline(_LONGEST_LINE + 1), b""), start=1):
+            if len(text) > _LONGEST_LINE:
                 raise ValueError(too_long(f"{path.name}:{line}", BLOCK_BYTES))
             if not text.strip():
                 continue
@@ -154,7 +155,13 @@ def _json_rows(path: Path, columns: Sequence[str], optional: Sequence[str]) -> I
             if not isinstance(row, dict):
                 raise ValueError(f"{path.name}:{line}: {type(row).__name__}, expected an object. Fix the line.")
             names = _matched(f"{path.name} line {line}", list(row), columns, optional)
-            yield {name: _string(row[spelled]) for name, spelled in names.items()}
+            cells = {name: _string(row[spelled]) for name, spelled in names.items()}
+            if any(
+                len(cell) > BLOCK_BYTES // 4 and len(cell.encode(errors="surrogatepass")) > BLOCK_BYTES
+                for cell in cells.values()
+            ):
+                raise ValueError(too_long(f"{path.name}:{line}", BLOCK_BYTES))
+            yield cells
 
 
 def _parquet_rows(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[dict[str, str]]:
@@ -169,7 +176,7 @@ def _parquet_rows(path: Path, columns: Sequence[str], optional: Sequence[str]) -
         raise ValueError(f"{path.name} cannot be read as Parquet. Get the file again.") from None
     with file:
         names = _matched(path.name, file.schema_arrow.names, columns, optional)
-        fitting, done = fitting_rows(path, file, 4_096, BLOCK_BYTES), 0
+        fitting, done = fitting_rows(path, file, 4_096, BLOCK_BYTES, set(names.values())), 0
         try:
             for batch in file.iter_batches(columns=list(names.values()), batch_size=fitting):
                 check_lengths(batch, partial(_below_header, path.name, done + 1), BLOCK_BYTES)

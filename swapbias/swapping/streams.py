@@ -7,7 +7,7 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -147,10 +147,17 @@ def check_lengths(batch: pa.RecordBatch, where: Callable[[int], str], longest: i
         ValueError: naming the first that is.
     """
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if any(is_kind(column.type) for is_kind in _LONG):
-            lengths = compute.binary_length(column)
-            if (compute.max(lengths).as_py() or 0) > longest:
-                place = compute.index(compute.greater(lengths, longest), True).as_py()
+        coded = kinds.is_dictionary(column.type)
+        texts = column.dictionary if coded else column
+        if kinds.is_string_view(texts.type):  # of which no lengths are told
+            texts = texts.cast(pa.large_string())
+        if not any(is_kind(texts.type) for is_kind in _LONG):
+            continue
+        lengths = compute.binary_length(texts)
+        if (compute.max(lengths).as_py() or 0) > longest:
+            over = compute.greater(compute.take(lengths, column.indices) if coded else lengths, longest)
+            place = compute.index(over, True).as_py()
+            if place >= 0:  # a word of a dictionary that some row has
                 raise ValueError(too_long(f"{where(place)}, column {shown_names([name])},", longest))
 
 
@@ -282,10 +289,13 @@ def _merged(batches: Iterator[pa.RecordBatch], schema: pa.Schema, rows: int, nam
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
-def fitting_rows(path: Path, file: pq.ParquetFile, rows: int, longest: int) -> int:
+def fitting_rows(
+    path: Path, file: pq.ParquetFile, rows: int, longest: int, columns: Collection[str] | None = None
+) -> int:
     """Rows that make about one block, where a text may be nearly as long.
 
-    What stands once in a dictionary may be a long text in every row, and the file's size does not tell: few rows.
+    ``columns`` are those that are read, if not all. What stands once in a dictionary may be a long text in every
+    row, and the file's size does not tell: few rows.
 
     Raises:
         ValueError: the texts of a column are longer on average than any reader takes, which is seen without reading.
@@ -293,6 +303,8 @@ def fitting_rows(path: Path, file: pq.ParquetFile, rows: int, longest: int) -> i
     for number in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(number)
         for one in map(group.column, range(group.num_columns)):
+            if columns is not None and one.path_in_schema.partition(".")[0] not in columns:
+                continue
             most = (longest + 64) * max(one.num_values, 1)
             if one.physical_type == "BYTE_ARRAY" and one.total_uncompressed_size > most:
                 name = shown_names([one.path_in_schema])

@@ -299,6 +299,17 @@ def test_names_of_clusters_and_the_order_of_rows_and_factors_mean_nothing():
     assert numbers(paired(values, **dict(reversed(factors.items())))) == pytest.approx(wanted)
 
 
+def test_the_order_of_rows_chooses_no_freedom_where_two_variances_tie():
+    """Where a factor holds nothing of its own, its variance is the remainder's, and a rounding apart from it."""
+    draw = np.random.default_rng(0)
+    for _ in range(300):
+        values = draw.normal(size=draw.integers(10, 40))
+        factors = {name: draw.integers(0, count, len(values)) for name, count in (("template", 4), ("condition", 5))}
+        order = draw.permutation(len(values))
+        moved = paired(values[order], **{name: codes[order] for name, codes in factors.items()})
+        assert numbers(moved) == pytest.approx(numbers(paired(values, **factors)), nan_ok=True)
+
+
 def test_swapping_the_groups_flips_the_sign_and_scaling_scales():
     values, factors = table()
     value, error, freedom, low, high, p_value = numbers(paired(values, **factors))

@@ -1,10 +1,13 @@
 """Clinical notes in local folders: read as they are, labelled by vote, and never quoted in an error."""
 
 import csv
+import json
 import tracemalloc
 from collections import Counter
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from swapbias.errors import UsageError
@@ -296,3 +299,17 @@ def test_a_text_that_no_note_is_as_long_as_is_refused_in_every_format(tmp_path, 
         with pytest.raises(ValueError, match=told) as caught:
             list(named_rows(path, ("text",)))
         assert "secret" not in str(caught.value)
+
+
+def test_only_texts_that_are_read_are_too_long_and_as_they_are_not_as_they_are_spelled(tmp_path):
+    beside = {"text": ["one", "two"], "image": [b"x" * (BLOCK_BYTES + 99)] * 2}
+    pq.write_table(pa.table(beside), tmp_path / "beside.parquet", use_dictionary=False)
+    assert [row["text"] for row in named_rows(tmp_path / "beside.parquet", ("text",))] == ["one", "two"]
+    text = "Она " * (BLOCK_BYTES // 12)  # a third of its letters are blanks: seven bytes of it, 19 in ASCII
+    (tmp_path / "spelled.jsonl").write_text(json.dumps({"text": text}) + "\n")
+    assert (tmp_path / "spelled.jsonl").stat().st_size > BLOCK_BYTES > len(text.encode())
+    assert [row["text"] for row in named_rows(tmp_path / "spelled.jsonl", ("text",))] == [text]
+    coded = pa.array(["short", "z" * (BLOCK_BYTES + 1), "short"]).dictionary_encode()
+    pq.write_table(pa.table({"text": coded}), tmp_path / "coded.parquet")
+    with pytest.raises(ValueError, match=r"row 2 below the header, column text, is longer than 2 MB"):
+        list(named_rows(tmp_path / "coded.parquet", ("text",)))
