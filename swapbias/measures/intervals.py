@@ -501,7 +501,7 @@ def t_above(statistic: float, freedom: float) -> float:
 
 
 def t_quantile(share: float, freedom: float) -> float:
-    """What a t statistic lies below in this share of cases, above 0: ``scipy.stats.t.ppf``, to the bit."""
+    """What a t statistic lies below in this share of cases, between 0 and 1: ``scipy.stats.t.ppf``, to the bit."""
     return float(scipy.special.stdtrit(freedom, share))
 
 
