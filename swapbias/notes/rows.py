@@ -176,9 +176,10 @@ def _parquet_rows(path: Path, columns: Sequence[str], optional: Sequence[str]) -
         raise ValueError(f"{path.name} cannot be read as Parquet. Get the file again.") from None
     with file:
         names = _matched(path.name, file.schema_arrow.names, columns, optional)
-        fitting, done = fitting_rows(path, file, 4_096, BLOCK_BYTES, set(names.values())), 0
+        asked, done = list(names.values()), 0
         try:
-            for batch in file.iter_batches(columns=list(names.values()), batch_size=fitting):
+            fitting = fitting_rows(path, file, 4_096, BLOCK_BYTES, asked)
+            for batch in file.iter_batches(columns=asked, batch_size=fitting):
                 check_lengths(batch, partial(_below_header, path.name, done + 1), BLOCK_BYTES)
                 done += batch.num_rows
                 for row in batch.to_pylist():

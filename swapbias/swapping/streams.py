@@ -7,7 +7,7 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -290,7 +290,7 @@ def _merged(batches: Iterator[pa.RecordBatch], schema: pa.Schema, rows: int, nam
 
 
 def fitting_rows(
-    path: Path, file: pq.ParquetFile, rows: int, longest: int, columns: Collection[str] | None = None
+    path: Path, file: pq.ParquetFile, rows: int, longest: int, columns: Sequence[str] | None = None
 ) -> int:
     """Rows that make about one block, where a text may be nearly as long.
 
@@ -298,27 +298,34 @@ def fitting_rows(
     row, and the file's size does not tell: few rows.
 
     Raises:
-        ValueError: the texts of a column are longer on average than any reader takes, which is seen without reading.
+        ValueError: rows that are all read are longer on average than any reader takes, which is seen without reading.
+        OSError: the file is damaged.
     """
-    for number in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(number)
-        for one in map(group.column, range(group.num_columns)):
-            if columns is not None and one.path_in_schema.partition(".")[0] not in columns:
-                continue
-            most = (longest + 64) * max(one.num_values, 1)
-            if one.physical_type == "BYTE_ARRAY" and one.total_uncompressed_size > most:
-                name = shown_names([one.path_in_schema])
-                raise ValueError(too_long(f"{path.name}: a row in group {number + 1}, column {name},", longest))
-    if file.metadata.num_row_groups and _has_dictionary(file.metadata.row_group(0)):
-        rows = min(rows, _FEW)
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    for number, group in enumerate(groups, start=1):
+        if columns is None and group.total_byte_size > (longest + 64) * group.num_columns * max(group.num_rows, 1):
+            raise ValueError(too_long(f"{path.name}: a row in group {number}", longest))
+    if groups and _has_dictionary(file, columns):
+        rows = min(rows, _FEW)
     widest = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
     return max(1, min(rows, int(BLOCK / max(widest, 1.0))))
 
 
-def _has_dictionary(group: pq.RowGroupMetaData) -> bool:
-    columns = map(group.column, range(group.num_columns))
-    return any(one.physical_type == "BYTE_ARRAY" and one.has_dictionary_page for one in columns)
+def _has_dictionary(file: pq.ParquetFile, columns: Sequence[str] | None) -> bool:
+    """Whether texts of the first rows are held once each.
+
+    A row is read first: where what is told of a column is damaged, that is an error, and asking for it would end the
+    process (``ColumnChunk`` throws through pyarrow 26).
+    """
+    next(file.iter_batches(batch_size=1, row_groups=[0], columns=columns), None)
+    group = file.metadata.row_group(0)
+    read = (place for place in range(group.num_columns) if columns is None or _top(file, place) in columns)
+    return any(one.physical_type == "BYTE_ARRAY" and one.has_dictionary_page for one in map(group.column, read))
+
+
+def _top(file: pq.ParquetFile, place: int) -> str:
+    """The column of the table that a column of the file belongs to."""
+    return str(file.schema.column(place).path).partition(".")[0]
 
 
 def _text_format(delimiter: str) -> Format:

@@ -185,7 +185,7 @@ def test_a_text_that_is_too_long_is_refused_alike_in_every_format(tmp_path, name
     path = write(tmp_path / name, {"id": ["1"] * len(texts), "text": texts})
     with pytest.raises(ValueError, match=r"is longer than 8 MB, the most that is read of any format") as caught:
         list(open_source(str(path), "text").read(1_000))
-    assert re.search(r"row 3|a row after|row 2 below|row in group 1", str(caught.value))
+    assert re.search(r"row 3|a row after|row [12] below", str(caught.value))
     assert "SECRET" not in str(caught.value)
     texts[len(texts) // 2] = "he " * (BLOCK // 4)
     path = write(tmp_path / name, {"id": ["1"] * len(texts), "text": texts})
