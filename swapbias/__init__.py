@@ -3,6 +3,7 @@
 The public names below load on first use, so that ``import swapbias`` stays light.
 """
 
+import os
 import sys
 from types import ModuleType
 
@@ -11,6 +12,12 @@ import lazy_loader
 __version__ = "0.1.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+# What huggingface_hub tells of a machine beside its version, and where it asks the Hub for more to tell: not even a
+# request to one's own service would be without it. Whoever sets the variable decides.
+if os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1") == "1" and "huggingface_hub.constants" in sys.modules:
+    sys.modules["huggingface_hub.constants"].HF_HUB_DISABLE_TELEMETRY = True  # type: ignore[attr-defined]
 
 
 class _Package(ModuleType):

@@ -3,7 +3,9 @@
 Ways out are the program's own commands: a new one is listed here, with what it puts out or why that is nothing.
 """
 
+import os
 import re
+import subprocess
 import sys
 import urllib.request
 import zlib
@@ -18,6 +20,7 @@ import typer
 from swapbias.audit import EXPORTS, Run, RunsServer
 from swapbias.cli import app, main
 from swapbias.report import FORMATS
+from tests.conftest import ROOT
 from tests.hub.clients import OLD_UPLOAD, online
 from tests.hub.own_runs import audit_own
 from tests.hub.server import LocalHub
@@ -296,3 +299,16 @@ def test_messages(told, tmp_path, content, debug):
     ):
         said = told(*arguments, *debug, said=True)["said"]
         assert not found({"said": said}), said.decode()
+
+
+_TELLING = ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_OFFLINE", "DISABLE_TELEMETRY", "DO_NOT_TRACK")
+
+
+@pytest.mark.parametrize("first", ["swapbias", "huggingface_hub.constants"])
+@pytest.mark.parametrize(("chosen", "off"), [(None, True), ("0", False)])
+def test_no_library_tells_the_hub_of_this_machine_unless_the_user_wants_it(first, chosen, off):
+    script = f"import {first}, swapbias, huggingface_hub.constants as told; print(told.HF_HUB_DISABLE_TELEMETRY)"
+    known = {name: value for name, value in os.environ.items() if name not in _TELLING}
+    asked = {**known, **({"HF_HUB_DISABLE_TELEMETRY": chosen} if chosen else {})}
+    said = subprocess.check_output([sys.executable, "-c", script], env=asked, cwd=ROOT, text=True)
+    assert said.strip() == str(off)
