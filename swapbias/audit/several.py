@@ -15,7 +15,7 @@ from swapbias.audit.compare import Compared, compare_runs, read_run, write_compa
 from swapbias.audit.plan import Settings, access_of, with_access
 from swapbias.audit.run import MANIFEST, STUDIES, Run
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, file_sha256, locked, parse_json
+from swapbias.files import LOCK, file_sha256, is_there, locked, parse_json
 from swapbias.privacy import is_credentialed, told, writing
 from swapbias.scorers import Bar, Progress, Say, kind_of, short_name
 from swapbias.scorers.notes import NoteOptions
@@ -291,7 +291,7 @@ def _finished(place: Path) -> bool:
 def _bytes(model: str) -> int:
     """The size of the weights of a model in a local folder; 0 where that is not known."""
     place = Path(model)
-    if not place.is_dir():
+    if not (is_there(place) and place.is_dir()):
         return 0
     return sum(path.stat().st_size for path in place.iterdir() if path.suffix in _WEIGHTS)
 

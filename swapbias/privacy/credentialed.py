@@ -147,7 +147,7 @@ def _parquet_columns(path: Path) -> list[str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with suppress(OSError, pa.ArrowException):
+    with suppress(OSError, pa.ArrowException, UnicodeDecodeError):
         return list(pq.read_schema(path).names)
     return []
 

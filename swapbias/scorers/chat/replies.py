@@ -15,6 +15,7 @@ from swapbias.scorers.chat.options import ChatOptions
 NOTHING = "something else than an answer came back"
 MOST_REPLY = 4 * 2**20  # bytes of a reply, also unpacked: an answer of a hundred thousand tokens is a tenth of it
 MOST_TOKENS = 2**40  # that a reply may count
+MOST_LOG = 1.0  # of a token: what is more than rounding above 0 is no log-probability
 LONGEST_REASON = 40  # characters of why an answer ended
 USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")
 
@@ -151,7 +152,7 @@ def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:
         tops = [(str(one.token), float(one.logprob)) for one in choice.logprobs.content[0].top_logprobs]
     except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
         return ()
-    return tuple((written(token), log) for token, log in tops if math.isfinite(log))
+    return tuple((written(token), log) for token, log in tops if math.isfinite(log) and log < MOST_LOG)
 
 
 def written(text: str) -> str:

@@ -121,7 +121,7 @@ def _code(error: Any) -> int:
     """The HTTP status that an error within an answer names; 0 where it names none."""
     try:
         code = int(error["code"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return 0
     return code if 400 <= code <= 599 else 0
 
