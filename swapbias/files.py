@@ -185,6 +185,11 @@ def is_there(place: Path | str) -> bool:
         return False
 
 
+def not_utf8(name: str, error: UnicodeDecodeError) -> ValueError:
+    """The error for a file whose bytes are no UTF-8."""
+    return ValueError(f"{name} is not UTF-8 ({error.reason}). Save it as UTF-8.")
+
+
 def is_url(place: object) -> bool:
     """Whether a place is named by a URL, and not by a path of this machine."""
     return "://" in str(place)

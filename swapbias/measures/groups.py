@@ -16,6 +16,7 @@ from swapbias.measures.estimate import ClusterIds, Estimate, Factors, Floats, fa
 from swapbias.measures.gaps import group_gap, paired_gap, t_p
 from swapbias.measures.intervals import (
     FLAT_SUMS,
+    TIE,
     apart,
     clustered_name,
     crossed_error,
@@ -566,7 +567,7 @@ def _anova_type(squares: float, parts: Sequence[Part], left: Part, tested: Float
     cut, largest = float(np.trace(tested @ left[0])), max(traces, default=0.0)
     if not largest > 0 or math.isnan(squares):
         return math.nan, math.nan, math.nan
-    if sum(traces) - cut > largest * (1 + 1e-9):  # rounding must not choose the parts
+    if sum(traces) - cut > largest * TIE:  # rounding must not choose the parts
         used, covariance = list(parts), sum((part for part, _ in parts), -left[0])
     else:
         used, cut = [parts[traces.index(largest)]], 0.0

@@ -417,13 +417,13 @@ def _shares(codes: NDArray[np.intp], sides: NDArray[np.intp]) -> Floats:
     return np.asarray(rows / rows.sum(axis=0))
 
 
-_TIE = 1 + 1e-9
+TIE = 1 + 1e-9  # times: what is no larger than that is equal but for rounding
 
 
 def _added(parts: Sequence[tuple[float, float]], left: float, rest: float) -> tuple[float, float]:
     """Error and freedom of the sum of the factors' variances, less what each of them holds of the rest."""
     total, (most, freedom) = sum(variance for variance, _ in parts) - left, max(parts)
-    if total <= most * _TIE:  # rounding must not choose the freedom
+    if total <= most * TIE:  # rounding must not choose the freedom
         return (math.sqrt(most), freedom) if most else (math.nan, math.nan)
     return math.sqrt(total), total**2 / (sum(part**2 / free for part, free in parts) + left**2 / rest)
 

@@ -4,7 +4,6 @@ import csv
 import gzip
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +76,7 @@ def csv_rows(path: Path, columns: Sequence[str], *, optional: Iterable[str] = ()
         with arrow_csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert) as reader:
             for batch in reader:
                 quotes.advance(raw.tell())  # Arrow has read more than it gives
-                check_lengths(batch, partial(_below_header, path.name, done + 1), BLOCK_BYTES)
+                check_lengths(batch, path.name, done, BLOCK_BYTES)
                 done += batch.num_rows
                 for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                     yield dict(zip(names, cells, strict=True))
@@ -180,16 +179,12 @@ def _parquet_rows(path: Path, columns: Sequence[str], optional: Sequence[str]) -
         try:
             fitting = fitting_rows(path, file, 4_096, BLOCK_BYTES, asked)
             for batch in file.iter_batches(columns=asked, batch_size=fitting):
-                check_lengths(batch, partial(_below_header, path.name, done + 1), BLOCK_BYTES)
+                check_lengths(batch, path.name, done, BLOCK_BYTES)
                 done += batch.num_rows
                 for row in batch.to_pylist():
                     yield {name: _string(row[spelled]) for name, spelled in names.items()}
         except (pa.ArrowException, OSError, UnicodeDecodeError):  # whole at its end, damaged within
             raise ValueError(f"{path.name} cannot be read as Parquet. Get the file again.") from None
-
-
-def _below_header(name: str, first: int, place: int) -> str:
-    return f"{name}: row {first + place} below the header"
 
 
 NAME = "clinical_notes"

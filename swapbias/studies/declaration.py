@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from swapbias.files import not_utf8
 from swapbias.studies.catalogue import corpora
 
 DECLARATION = "study.toml"
@@ -155,9 +156,4 @@ def text_of(name: str, content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise not_text(name, error) from error
-
-
-def not_text(name: str, error: UnicodeDecodeError) -> ValueError:
-    """The error for a file that is no UTF-8."""
-    return ValueError(f"{name} is not UTF-8 ({error.reason}). Save it as UTF-8.")
+        raise not_utf8(name, error) from error

@@ -10,7 +10,8 @@ from functools import cached_property
 from itertools import islice
 from typing import overload
 
-from swapbias.studies.declaration import DECLARATION, Declared, not_text, read_declaration
+from swapbias.files import not_utf8
+from swapbias.studies.declaration import DECLARATION, Declared, read_declaration
 from swapbias.studies.prompt import MASK, PLACEBO_COLUMNS, fill, slots
 from swapbias.studies.rows import Row, Rows
 from swapbias.studies.tables import shown_names, strict_rows
@@ -231,7 +232,7 @@ def _lines_of(name: str, content: bytes) -> Iterator[str]:
             decoder.decode(whole[start : start + _PIECE])
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
-        raise not_text(name, error) from error
+        raise not_utf8(name, error) from error
     with io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="") as text:
         for line in text:
             yield from line.splitlines(keepends=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swapbias.errors import UsageError
-from swapbias.files import as_meant, check_regular, write_whole
+from swapbias.files import as_meant, check_regular, not_utf8, write_whole
 from swapbias.studies.catalogue import load_lexicon, load_study, studies
 from swapbias.studies.study import Rated, Study
 from swapbias.studies.tables import imported_path, shown_names, strict_rows
@@ -70,7 +70,7 @@ def read_labels(path: Path) -> dict[str, str]:
                 raise ValueError(f"{path.name}:1: columns {shown_names(header)}, expected word and label among them.")
             return _labels(path.name, header, rows)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name} is not UTF-8 ({error.reason}). Save it as UTF-8.") from error
+        raise not_utf8(path.name, error) from error
 
 
 def _labels(name: str, header: Sequence[str], rows: Iterable[tuple[int, list[str]]]) -> dict[str, str]:

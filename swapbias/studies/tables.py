@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from swapbias.errors import UpstreamMissingError
-from swapbias.files import cache_dir, file_sha256, write_whole
+from swapbias.files import cache_dir, file_sha256, not_utf8, write_whole
 
 SOURCE_COLUMNS = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
 _NAME = re.compile(r"\s*[A-Za-z_][\w.-]{0,39}\s*")  # with spaces it may be a sentence
@@ -41,7 +41,7 @@ def read_table(
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name} is not UTF-8 ({error.reason}). Save it as UTF-8.") from error
+        raise not_utf8(path.name, error) from error
     rows = _parsed(path.name, text, tuple(columns), frozenset(optional), delimiter)
     return [dict(zip(columns, cells, strict=True)) for cells in rows]
 

@@ -140,13 +140,13 @@ def too_long(where: str, longest: int) -> str:
     )
 
 
-def check_lengths(batch: pa.RecordBatch, where: Callable[[int], str], longest: int) -> None:
-    """Nothing, once no text of some rows is longer than any reader takes; ``where`` names a row by its place.
+def check_lengths(batch: pa.RecordBatch, name: str, done: int, longest: int) -> None:
+    """Nothing, once no text of some rows of a file, of which so many were ``done``, is longer than any reader takes.
 
     Raises:
         ValueError: naming the first that is.
     """
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+    for label, column in zip(batch.schema.names, batch.columns, strict=True):
         coded = kinds.is_dictionary(column.type)
         texts = column.dictionary if coded else column
         if kinds.is_string_view(texts.type):  # of which no lengths are told
@@ -158,7 +158,8 @@ def check_lengths(batch: pa.RecordBatch, where: Callable[[int], str], longest: i
             over = compute.greater(compute.take(lengths, column.indices) if coded else lengths, longest)
             place = compute.index(over, True).as_py()
             if place >= 0:  # a word of a dictionary that some row has
-                raise ValueError(too_long(f"{where(place)}, column {shown_names([name])},", longest))
+                where = f"{name}: row {done + place + 1} below the header, column {shown_names([label])},"
+                raise ValueError(too_long(where, longest))
 
 
 # JSON lines
@@ -505,14 +506,10 @@ def _read_files(files: Sequence[Path], schema: pa.Schema, rows: int) -> Batches:
         done = 0
         for batch, position in _format(file).batches(file, schema, rows):
             shaped = _shaped(batch, schema, file.name)
-            check_lengths(shaped, partial(_row_of, file.name, done + 1), BLOCK)
+            check_lengths(shaped, file.name, done, BLOCK)
             done += batch.num_rows
             yield shaped, before + position
         before += file.stat().st_size
-
-
-def _row_of(name: str, first: int, place: int) -> str:
-    return f"{name}: row {first + place} below the header"
 
 
 def _shaped(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
@@ -577,6 +574,6 @@ def _read_stream(stream: "IterableDataset", schema: pa.Schema, name: str, rows: 
     for table in stream.iter(rows):
         for batch in table.combine_chunks().to_batches():
             shaped = _shaped(batch, schema, name)
-            check_lengths(shaped, partial(_row_of, name, done + 1), BLOCK)
+            check_lengths(shaped, name, done, BLOCK)
             done += batch.num_rows
             yield shaped, 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
+from swapbias.files import not_utf8
 from swapbias.studies import corpus_dir, read_table, shown_names, strict_rows
 
 BUILT_IN = ("resolved", "paper")
@@ -186,7 +187,7 @@ def _header(path: Path) -> tuple[str, ...]:
         with path.open(newline="", encoding="utf-8-sig") as handle:
             header = tuple(next(strict_rows(path.name, handle), (1, []))[1])
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name} is not UTF-8 ({error.reason}). Save it as UTF-8.") from error
+        raise not_utf8(path.name, error) from error
     allowed = {"neutral", "note", "table"}
     if len(header) < 2 or not set(header[2:]) <= allowed or set(header[:2]) & allowed or header[0] == header[1]:
         raise ValueError(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swapbias.errors import UsageError
+from swapbias.files import not_utf8
 from swapbias.measures import Estimate, group_gap
 from swapbias.network import bound
 from swapbias.studies import corpus_dir, fingerprint, read_table, strict_rows
@@ -117,7 +118,7 @@ def _rows(path: Path) -> Iterator[Labelled]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name} is not UTF-8 ({error.reason}). Save it as UTF-8.") from error
+        raise not_utf8(path.name, error) from error
     if path.suffix in (".tsv", ".csv"):
         return _table_rows(path.name, text)
     lines = enumerate(text.rstrip("\n").split("\n"), start=1) if text.strip() else ()
