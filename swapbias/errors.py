@@ -22,6 +22,7 @@ class MissingExtraError(UsageError, ImportError):
     """What was asked for takes libraries that a plain installation leaves out."""
 
 
+_QUOTED = 80  # letters of a value that is named in a sentence
 # What pip installs with swapbias[audit], by the names of import; the first four are what it names.
 _OF_AUDITS = ("torch", "transformers", "matplotlib", "jinja2", "tokenizers", "safetensors")
 
@@ -55,6 +56,16 @@ def _missing(what: str, names: list[str]) -> MissingExtraError:
     return MissingExtraError(
         f"{what} needs {told}, which {'is' if len(names) == 1 else 'are'} not installed. Install with {install}."
     )
+
+
+def quoted(value: object) -> str:
+    """What a file or a call says, in a sentence: its beginning, where it is long.
+
+    >>> quoted("She"), quoted(["She"] * 100)[-11:]
+    ("'She'", "'She', 'Sh…")
+    """
+    whole = repr(value)
+    return whole if len(whole) <= _QUOTED else f"{whole[: _QUOTED - 1]}…"
 
 
 _RESUMED = re.compile(r"(?:swapbias audit )?--resume (\S+?)(?=[.,]?(?:\s|$))")

@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from swapbias import swapping
 from swapbias.audit.judge import announced
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, quoted
 from swapbias.files import is_there, parse_json
 from swapbias.notes import NAME, PHENOTYPES, Notes, kind_of_folder, local_notes, with_genders
 from swapbias.privacy import is_credentialed
@@ -91,7 +91,7 @@ class Settings(Request):
         """
         try:
             if not isinstance(saved, Mapping):
-                raise TypeError(f"settings are {str(saved)[:80]!r}")
+                raise TypeError(f"settings are {quoted(saved)}")
             rest = dict(saved)
             load = replace(_made(LoadOptions, rest.pop("load")), allow_pickle=False)  # asked of whoever goes on
             options = tuple(_made(one.options, rest.pop(one.options.key)) for one in kinds() if one.options)
@@ -100,7 +100,7 @@ class Settings(Request):
             return cls(**{**plain, "studies": plain["studies"], "load": load, "options": options})
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(
-                f"The manifest's settings are not of this version ({error}). Start a new run."
+                f"The manifest's settings are not of this version ({str(error)[:200]}). Start a new run."
             ) from error
 
 
@@ -153,7 +153,7 @@ def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None
         return [settings.model] if settings.model else [], settings, read
     models = read.pop("models", None) or [one for one in (read.pop("model", None),) if one]
     if not isinstance(models, list) or not all(isinstance(one, str) for one in models):
-        raise UsageError(f"{path}: models is {models!r}, expected a list of names. Correct it.")
+        raise UsageError(f"{path}: models is {quoted(models)}, expected a list of names. Correct it.")
     usual = Settings().saved()
     for name, value in read.items():
         _known(path, name, sorted({*usual, "models"}))
@@ -202,7 +202,7 @@ def settings_of(
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f"Did you mean {near[0]}?" if near else f"Expected one of {', '.join(sorted(known))}."
-            raise UsageError(f"Unknown option {name!r}. {hint}")
+            raise UsageError(f"Unknown option {quoted(name)}. {hint}")
     load, *options = (_filled(own, given) for own in made)
     named = _absolute(model, (VADER,)) if model else None
     if revision is not None:
@@ -262,9 +262,9 @@ def _savable(options: Any) -> list[Field[Any]]:
 
 def _made(options: Any, saved: Mapping[str, Any]) -> Any:
     if not isinstance(saved, Mapping):
-        raise TypeError(f"{options.key} is {str(saved)[:80]!r}")
+        raise TypeError(f"{options.key} is {quoted(saved)}")
     if others := sorted(saved.keys() - {one.name for one in _savable(options)}):
-        raise TypeError(f"no {others[0]!r} can be set there")
+        raise TypeError(f"no {quoted(others[0])} can be set there")
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()}
     _check_types(options, plain)
     return options(**plain)
@@ -287,7 +287,7 @@ def _check_types(made: Any, values: Mapping[str, Any]) -> None:
         else:
             sound = isinstance(value, (*known, int) if float in known else known)
         if not sound:
-            raise TypeError(f"{name} is {str(value)[:80]!r}")
+            raise TypeError(f"{name} is {quoted(value)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -605,8 +605,8 @@ def _study_and_config(name: str) -> tuple[Study, str]:
     study = load_study(study_name)
     known = dict.fromkeys([*_configs_of(study), *(one.name for one in study.experiments)])
     if config and config not in known:
-        near = meant(config, list(known))
-        raise UsageError(f"Unknown config {config!r} of {study_name}: expected one of {', '.join(known)}.{near}")
+        told, near = quoted(config), meant(config, list(known))
+        raise UsageError(f"Unknown config {told} of {study_name}: expected one of {', '.join(known)}.{near}")
     return study, config
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from swapbias.errors import HubError, UsageError
+from swapbias.errors import HubError, UsageError, quoted
 from swapbias.files import file_sha256
 from swapbias.network import bound
 from swapbias.privacy import Files, gate as outgoing
@@ -264,7 +264,7 @@ def check_names(where: str, names: Collection[str]) -> None:
         if not trouble and name.casefold() in folders:
             trouble = "is the folder of another file as well"
         if trouble:
-            raise HubError(f"{where} holds the file {name[:80]!r}, which {trouble}. Nothing was fetched.")
+            raise HubError(f"{where} holds the file {quoted(name)}, which {trouble}. Nothing was fetched.")
 
 
 def _troubles(name: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from swapbias.errors import quoted
 from swapbias.findings import AS_PUBLISHED, Finding, by_the_judge, comparisons
 from swapbias.hub import markdown as marked
 from swapbias.hub.markdown import markdown, url
@@ -93,7 +94,7 @@ def experiment_of(study: str, name: str) -> Experiment:
     for one in load_study(study).experiments:
         if one.name == name:
             return one
-    raise ValueError(f"{study} has no experiment {name[:60]!r}. Share the run with the version that made it.")
+    raise ValueError(f"{study} has no experiment {quoted(name)}. Share the run with the version that made it.")
 
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
@@ -319,7 +320,7 @@ def part(about: Audited) -> str:
         ValueError: an address, a figure's path or a study's name that cannot stand in Markdown.
     """
     if not _STUDY.fullmatch(about.study):
-        raise ValueError(f"{about.study[:80]!r} is no name of a study, expected a-z, 0-9 and _. Correct it.")
+        raise ValueError(f"{quoted(about.study)} is no name of a study, expected a-z, 0-9 and _. Correct it.")
     begin, end = _markers(about.study)
     texts = [
         begin,
@@ -434,7 +435,7 @@ def _picture(figure: Figure | None) -> str:
     if figure is None:
         return ""
     if not _FIGURE.fullmatch(figure.path):
-        raise ValueError(f"{figure.path[:80]!r} is no path of a figure. Use letters, digits, dashes and dots.")
+        raise ValueError(f"{quoted(figure.path)} is no path of a figure. Use letters, digits, dashes and dots.")
     return f"![{markdown(figure.caption)}]({figure.path})"
 
 

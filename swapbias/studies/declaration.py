@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from swapbias.errors import quoted
 from swapbias.files import not_utf8
 from swapbias.studies.catalogue import corpora
 
@@ -73,18 +74,18 @@ def read_declaration(content: bytes) -> Declared:
     for key, value in read.items():
         where = f"{DECLARATION}:{line_of(text, key)}"
         if key not in known:
-            raise ValueError(f"{where}: {key!r} is none of {', '.join(known)}. Correct or remove it.")
+            raise ValueError(f"{where}: {quoted(key)} is none of {', '.join(known)}. Correct or remove it.")
         if isinstance(known[key], tuple):
             value = [value] if isinstance(value, str) else value
             if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-                raise ValueError(f"{where}: {key} is {value!r}, expected a list of texts. Correct it.")
+                raise ValueError(f"{where}: {key} is {quoted(value)}, expected a list of texts. Correct it.")
             value = tuple(value)
         elif key == "margin":
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-                raise ValueError(f"{where}: margin is {value!r}, expected a number from 0 to 1. Correct it.")
+                raise ValueError(f"{where}: margin is {quoted(value)}, expected a number from 0 to 1. Correct it.")
             value = float(value)
         elif not isinstance(value, str):
-            raise ValueError(f"{where}: {key} is {value!r}, expected a text. Put it into quotes.")
+            raise ValueError(f"{where}: {key} is {quoted(value)}, expected a text. Put it into quotes.")
         values[key] = value
     for key in ("name", "title"):
         if not values.get(key):
@@ -103,22 +104,23 @@ def _check_declared(declared: Declared, text: str) -> None:
             if declared.name in corpora()
             else "is no name (a-z, 0-9 and _, a letter first)"
         )
-        raise ValueError(f"{where('name')}: {declared.name!r} {why}. Choose another.")
+        raise ValueError(f"{where('name')}: {quoted(declared.name)} {why}. Choose another.")
     if declared.url and not re.match(r"https?://", declared.url):
         raise ValueError(
-            f"{where('url')}: url is {declared.url!r}, expected one that begins with https://. Correct it."
+            f"{where('url')}: url is {quoted(declared.url)}, expected one that begins with https://. Correct it."
         )
     for kind in declared.kind:
         if kind not in (*KINDS, CHAT):
             known = ", ".join((*KINDS, CHAT))
-            raise ValueError(f"{where('kind')}: {kind!r} is no kind, expected {known}. Correct it.")
+            raise ValueError(f"{where('kind')}: {quoted(kind)} is no kind, expected {known}. Correct it.")
     if declared.reading not in READINGS:
         known = ", ".join(READINGS)
-        raise ValueError(f"{where('reading')}: {declared.reading!r} is no reading, expected {known}. Correct it.")
+        found = f"{quoted(declared.reading)} is no reading"
+        raise ValueError(f"{where('reading')}: {found}, expected {known}. Correct it.")
     for key, needed in (("answers", CHAT in declared.kind), ("rubric_options", bool(declared.rubric))):
         _check_options(getattr(declared, key), where(key), key, needed=needed)
     if not re.fullmatch(r"\d+\.\d+\.\d+", declared.version):
-        raise ValueError(f"{where('version')}: {declared.version!r} is no version such as 1.0.0. Correct it.")
+        raise ValueError(f"{where('version')}: {quoted(declared.version)} is no version such as 1.0.0. Correct it.")
     for named in fields(Declared):
         value = getattr(declared, named.name)
         for one in value if isinstance(value, tuple) else [value]:

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import islice
 from typing import overload
 
+from swapbias.errors import quoted
 from swapbias.files import not_utf8
 from swapbias.studies.declaration import DECLARATION, Declared, read_declaration
 from swapbias.studies.prompt import MASK, PLACEBO_COLUMNS, fill, slots
@@ -287,7 +288,7 @@ def _check_header(name: str, columns: Sequence[str]) -> None:
             raise ValueError(f"{name}:1: a column ({shown_names([one])}) stands twice. Name one of them anew.")
         if one in _TAKEN and not (one == "wording" and name == WORDINGS):
             hint = " Call it pair." if one == "pair_id" else " Name it anew."
-            raise ValueError(f"{name}:1: column {one!r} is a name that scored prompts use themselves.{hint}")
+            raise ValueError(f"{name}:1: column {quoted(one)} is a name that scored prompts use themselves.{hint}")
         if not re.fullmatch(r"[A-Za-z][\w -]{0,39}", one):
             raise ValueError(f"{name}:1: cell {number} is no name of a column. Use letters, digits, - and _.")
 
@@ -349,7 +350,7 @@ def _of_templates(draft: Draft) -> Iterator[Line]:
 def _template(draft: Draft, name: str, where: str) -> Row:
     if name in draft.templates:
         return draft.templates[name]
-    raise ValueError(f"{where}: {TEMPLATES} holds no template {name!r}. Correct its template_id.")
+    raise ValueError(f"{where}: {TEMPLATES} holds no template {quoted(name)}. Correct its template_id.")
 
 
 def _filled(

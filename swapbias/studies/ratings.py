@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, quoted
 from swapbias.files import as_meant, check_regular, not_utf8, write_whole
 from swapbias.studies.catalogue import load_lexicon, load_study, studies
 from swapbias.studies.study import Rated, Study
@@ -86,10 +86,10 @@ def _labels(name: str, header: Sequence[str], rows: Iterable[tuple[int, list[str
         if not word or not label:
             continue
         if label not in labels:
-            raise ValueError(f"{name}:{line}: label {label!r}, expected one of {', '.join(labels)}.")
+            raise ValueError(f"{name}:{line}: label {quoted(label)}, expected one of {', '.join(labels)}.")
         before = found.setdefault(word, label)
         if before != label:
-            raise ValueError(f"{name}:{line}: {word!r} is {label} here and {before} above. Choose one.")
+            raise ValueError(f"{name}:{line}: {quoted(word)} is {label} here and {before} above. Choose one.")
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 
+from swapbias.errors import quoted
 from swapbias.studies.declaration import DECLARATION, line_of, text_of
 from swapbias.studies.draft import LEXICON, PROMPTS, SLOTS, Columns, Draft, Line, Lines
 from swapbias.studies.prompt import MASK, slots
@@ -29,12 +30,12 @@ def _faults_of_groups(draft: Draft) -> Iterator[str]:
     elif not declared.reference:
         yield f"The groups are {named}, and none is the reference. Name it with {how}."
     elif declared.reference not in groups:
-        yield f"The reference {declared.reference!r} is none of {named}. Correct {how}."
+        yield f"The reference {quoted(declared.reference)} is none of {named}. Correct {how}."
     if PROMPTS in draft.sheets:
         columns = draft.sheet(PROMPTS).columns
         for one in ("group", "pair"):
             if one not in columns and not ("group" not in columns and draft.labels):
-                yield f"{PROMPTS}:1: column {one!r} is missing, found {', '.join(columns)}. Add it."
+                yield f"{PROMPTS}:1: column {quoted(one)} is missing, found {', '.join(columns)}. Add it."
 
 
 def _faults_of_texts(draft: Draft, made: Lines) -> Iterator[str]:
@@ -56,10 +57,10 @@ def _trouble(draft: Draft, line: Line, known: Collection[str]) -> Iterator[str]:
     if text.count(MASK) > 1:
         yield f"{text.count(MASK)} times {MASK}, expected one at most. Split the text."
     if MASK in text and not line.counted:
-        held = f"{LEXICON} has no words of {group!r}" if draft.labels else "no words are given to count there"
+        held = f"{LEXICON} has no words of {quoted(group)}" if draft.labels else "no words are given to count there"
         yield f"the text holds {MASK} and {held}. Add {LEXICON} (--lexicon) or a column candidates."
     if group not in known and not draft.declared.groups:
-        yield f"group {group!r} is none of {', '.join(draft.groups)}. Correct it."
+        yield f"group {quoted(group)} is none of {', '.join(draft.groups)}. Correct it."
 
 
 def _faults_of_pairs(draft: Draft, made: Lines) -> Iterator[str]:
@@ -69,7 +70,7 @@ def _faults_of_pairs(draft: Draft, made: Lines) -> Iterator[str]:
     for again, first in sorted(twice):
         line, before = made[again], made[first]
         pair, group = line.cells["pair_id"], line.cells["group"]
-        yield f"{line.where}: pair {pair!r} has group {group!r} already in {before.where}. Remove one."
+        yield f"{line.where}: pair {quoted(pair)} has group {quoted(group)} already in {before.where}. Remove one."
     compared = {draft.declared.reference} & set(draft.groups)
     known = set(draft.groups)
     names, many = list(made.groups), len(draft.groups) > 2
@@ -78,7 +79,7 @@ def _faults_of_pairs(draft: Draft, made: Lines) -> Iterator[str]:
         first_of = {names[made.group[place]]: place for place in reversed(unit)}
         first, of_pair = unit[0], partial(_named_pair, made, unit[0])
         for group in sorted(wanted - first_of.keys()):
-            lacks = f"{of_pair()} has no row of {group!r}"
+            lacks = f"{of_pair()} has no row of {quoted(group)}"
             yield f"{made[first].where}: {lacks}. Add it, so that the groups are balanced."
         if many and compared and not first_of.keys() - compared:
             yield f"{made[first].where}: {of_pair()} holds the reference alone. Add a row of another group."
@@ -114,7 +115,7 @@ def _repeated(made: Lines, unit: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _named_pair(made: Lines, place: int) -> str:
     line = made[place]
     wording = f" in wording {line.wording}" if line.wording else ""
-    return f"pair {line.cells['pair_id']!r}{wording}"
+    return f"pair {quoted(line.cells['pair_id'])}{wording}"
 
 
 def _same(made: Lines, places: Sequence[int]) -> str | None:
@@ -130,6 +131,6 @@ def _faults_of_columns(draft: Draft, made: Lines) -> Iterator[str]:
     for key, column in named:
         where, name = f"{DECLARATION}:{line_of(text, key)}", "pair_id" if column == "pair" else column
         if name in ("text", "group") or name not in made.columns:
-            yield f"{where}: {key} names the column {column!r}, and no table has it. Correct it."
+            yield f"{where}: {key} names the column {quoted(column)}, and no table has it. Correct it."
         elif name not in constant:
-            yield f"{where}: {column!r} differs within a pair, and a gap of a pair has one value. Take it out."
+            yield f"{where}: {quoted(column)} differs within a pair, and a gap of a pair has one value. Take it out."

@@ -7,14 +7,14 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, quoted
 from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS
 from swapbias.studies.tables import Lexicon
 
 
 def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
     """The error for a name that is none of those there are."""
-    return UsageError(f"Unknown {thing} {name!r}: expected one of {', '.join(known)}.{meant(name, known)}")
+    return UsageError(f"Unknown {thing} {quoted(name)}: expected one of {', '.join(known)}.{meant(name, known)}")
 
 
 def meant(name: str, known: Sequence[str]) -> str:
@@ -296,7 +296,7 @@ def _typed(config: Config, column: str, value: str) -> Any:
         return _READ[wanted](value) if isinstance(wanted, str) else wanted.index(value)
     except (ValueError, KeyError) as error:
         told = wanted if isinstance(wanted, str) else f"one of {', '.join(wanted)}"
-        raise ValueError(f"{config.name}: {column} is {value!r}, expected {told}. Mend the table.") from error
+        raise ValueError(f"{config.name}: {column} is {quoted(value)}, expected {told}. Mend the table.") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, quoted
 from swapbias.files import (
     CHECKSUM,
     SHA256,
@@ -187,8 +187,7 @@ class SwapFolder:
             raise UsageError(f"{self.place} is complete. Choose another --out.")
         for name, value in json.loads(json.dumps(settings)).items():
             if known.get(name) != value:
-                long = isinstance(value, dict | list) or len(str(known.get(name))) > 200
-                shown = "" if long else f" {known.get(name)!r}, now {value!r}"
+                shown = "" if isinstance(value, dict | list) else f" {quoted(known.get(name))}, now {quoted(value)}"
                 raise UsageError(
                     f"{self.place} was begun with another {name}:{shown or ' it is not what it was'}. "
                     "Give what it was begun with, or choose another --out."

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, quoted
 from swapbias.files import not_utf8
 from swapbias.studies import corpus_dir, read_table, shown_names, strict_rows
 
@@ -205,12 +205,12 @@ def _table(name: str, groups: tuple[str, str], rows: Sequence[Mapping[str, str]]
         first, second = (" ".join(row[group].split()) for group in groups)
         for text, other, side in ((first, second, 0), (second, first, 1)):
             if not any(letter.isalpha() for letter in text):
-                raise ValueError(f"{name}:{line}: term {text!r} has no letter, expected a word. Correct it.")
+                raise ValueError(f"{name}:{line}: term {quoted(text)} has no letter, expected a word. Correct it.")
             if text.lower() == other.lower():
-                raise ValueError(f"{name}:{line}: {text!r} stands for itself, expected two terms. Drop the row.")
+                raise ValueError(f"{name}:{line}: {quoted(text)} is its own counterpart. Drop the row.")
             known, others, neutral = found.setdefault(text.lower(), (side, [], []))
             if known != side:
-                raise ValueError(f"{name}:{line}: {text!r} belongs to both groups, expected one. Drop a row.")
+                raise ValueError(f"{name}:{line}: {quoted(text)} belongs to both groups, expected one. Drop a row.")
             if other not in others:
                 others.append(other)
                 neutral.append(row.get("neutral", ""))

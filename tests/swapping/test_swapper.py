@@ -350,7 +350,7 @@ def test_a_table_of_ones_own(tmp_path):
     [
         ("male\nhe\n", "expected two groups"),
         ("male,female\nhe,she\nshe,it\n", "belongs to both groups"),
-        ("male,female\nhe,HE\n", "stands for itself"),
+        ("male,female\nhe,HE\n", "is its own counterpart"),
         ("male,female\n--,she\n", "has no letter"),
         ("male,female\n", "no rows"),
         ("male,female\nhe\n", "1 cells, expected 2"),
