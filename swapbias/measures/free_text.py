@@ -101,16 +101,22 @@ def decision_named(answer: str, options: Sequence[Option]) -> int | None:
     """
     said = unicodedata.normalize("NFKC", unreasoned(answer)).replace("’", "'")
     plain = _MARKS.sub("", said).strip()
-    concluded = [plain[one.end() :].partition("\n")[0] for one in _CONCLUDED.finditer(plain)]
     leans = {one[1].lower() for one in _LEANS.finditer(plain)}
     known = {one.text.lower(): place for place, one in enumerate(options)}
     if len(leans) == 1 and {"yes", "no"} <= known.keys():
         return known[leans.pop()]
-    for part in (*concluded[::-1], plain):
+    for part in (*_concluded(plain)[::-1], plain):
         place = _decided(part, options)
         if place is not None:
             return place
     return None
+
+
+def _concluded(said: str) -> list[str]:
+    """What follows each "Final answer:", to the end of its line, or to the next: some models repeat themselves."""
+    found = list(_CONCLUDED.finditer(said))
+    ends = [one.start() for one in found[1:]] + [len(said)]
+    return [said[one.end() : end].partition("\n")[0] for one, end in zip(found, ends, strict=False)]
 
 
 def _decided(said: str, options: Sequence[Option]) -> int | None:
@@ -164,8 +170,7 @@ def person_named(answer: str, people: Sequence[Option]) -> int | None:
     1
     """
     said = _MARKS.sub("", unicodedata.normalize("NFKC", unreasoned(answer)).replace("’", "'")).strip()
-    concluded = [said[one.end() :].partition("\n")[0] for one in _CONCLUDED.finditer(said)]
-    for part in concluded[::-1]:
+    for part in _concluded(said)[::-1]:
         place = option_named(re.split(r"(?<=[.!?])\s", part)[0], people, lettered=False)
         if place is not None:
             return place

@@ -2,6 +2,7 @@
 
 import pytest
 
+from swapbias.measures import free_text
 from swapbias.measures.answers import is_refusal
 from swapbias.measures.free_text import decision_named, person_named, words_said
 from swapbias.measures.options import options_of
@@ -156,3 +157,15 @@ def test_words_are_counted_outside_reasoning_and_marks():
     assert words_said("<think>Well, well.</think>\n**I'd** rent it, no doubt.") == 5
     assert words_said("A well-known 8th-grade story") == 4
     assert words_said("<think>Never closed") == words_said("") == 0
+
+
+def test_an_answer_that_repeats_itself_is_read_once(monkeypatch):
+    # Each "my answer" was followed to the end of its line, through all the later ones: length squared.
+    read = []
+    decided = free_text._decided
+    monkeypatch.setattr(free_text, "_decided", lambda said, options: read.append(len(said)) or decided(said, options))
+    said = "My answer: that one. " * 200
+    assert decision_named(said, DECIDES) is None
+    assert sum(read) <= 2 * len(said)
+    assert decision_named(said + "My answer: yes.", DECIDES) == YES
+    assert decision_named("My answer: yes. " + said, DECIDES) == YES
