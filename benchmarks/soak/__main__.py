@@ -18,8 +18,9 @@ _TOLD = {
     "kills": (
         "Each command runs in a process of its own, is stopped, goes on as its user would (`--resume`, or the "
         "same command again), and is compared with an undisturbed run byte by byte, but for times of day. A "
-        "step of writing is a file that is opened for writing, flushed, renamed, made or removed. `silent`: a "
-        "flipped bit that changed results without a word."
+        "step of writing is a file that is opened for writing, flushed, renamed, made or removed; what is sent to a "
+        "Hub is killed before each request and when its reply is there. `silent`: a flipped bit that changed results "
+        "without a word."
     ),
     "soak": "An audit of a chat service is killed at random and goes on; what was paid for is not asked again.",
     "fuzz": (

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
 KILL, TORN, FULL, BROKEN, CLOCK = "kill", "torn", "ENOSPC", "EIO", "clock"
 _CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.chmod", "shutil.rmtree")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -19,16 +21,20 @@ class Faults:
     """Counts the steps of writing below a folder, and lets the ``at``-th of them fail (0: none).
 
     A step is a file that is opened for writing, flushed to disk, renamed, made or removed: the hook of the
-    interpreter sees them all, before they happen, so that nothing of the package knows of it. ``torn``: what was
-    written of a file is half there after a power cut.
+    interpreter sees them all, before they happen, so that nothing of the package knows of it. So is a request, before
+    it is sent and when its reply is there, where ``sends`` is set. ``torn``: what was written of a file is half there
+    after a power cut.
     """
 
-    def __init__(self, place: Path, kind: str, at: int, tell: Path) -> None:
+    def __init__(self, place: Path, kind: str, at: int, tell: Path, *, sends: bool = False) -> None:
         """From now on, for as long as the process lives; the count is written to ``tell`` by ``report``."""
         self.place, self.kind, self.at, self.tell, self.steps = str(place), kind, at, tell, 0
         self.flush = os.fsync
         os.fsync = self._flush  # type: ignore[assignment]
         sys.addaudithook(self._hook)
+        if sends:
+            self.send = httpx.HTTPTransport.handle_request
+            httpx.HTTPTransport.handle_request = lambda way, request: self._sent(way, request)  # type: ignore[method-assign]
         if kind == CLOCK:
             _jumping(random.Random(at))
 
@@ -51,6 +57,12 @@ class Faults:
         if os.readlink(f"/proc/self/fd/{number}").startswith(self.place):
             self._step(number)
         self.flush(file)
+
+    def _sent(self, way: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+        self._step(None)
+        reply = self.send(way, request)
+        self._step(None)
+        return reply
 
     def _step(self, file: int | None) -> None:
         self.steps += 1

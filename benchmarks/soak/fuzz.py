@@ -325,9 +325,11 @@ def _stop(number: int, frame: object) -> None:
     raise TimeoutError("stuck")
 
 
-def tried(target: Target, content: bytes, tally: Tally, watch: Watch) -> None:
-    """Read one input and count what came of it."""
+def tried(target: Target, content: bytes, tally: Tally, watch: Watch, kept: Path | None = None) -> None:
+    """Read one input and count what came of it; it is ``kept`` meanwhile, for a reader may end the process."""
     tally.inputs += 1
+    if kept:
+        kept.write_bytes(f"{target.name}\n".encode() + content)
     signal.alarm(_STUCK)
     begun, watch.on = time.process_time(), True
     try:
@@ -343,6 +345,8 @@ def tried(target: Target, content: bytes, tally: Tally, watch: Watch) -> None:
             tally.note(fault, content)
     finally:
         watch.on = False
+        if kept:
+            kept.write_bytes(b"")
         taken = time.process_time() - begun
         signal.alarm(0)
     if taken > MOST_SECONDS * (1 + len(content) // 1_000_000):
@@ -372,8 +376,8 @@ def _fault(error: BaseException) -> str:
     return ""
 
 
-def fuzz(targets: Sequence[Target], seconds: float, seed: int, place: Path) -> dict[str, Tally]:
-    """So many seconds of inputs, dealt out to the targets in turns."""
+def fuzz(targets: Sequence[Target], seconds: float, seed: int, place: Path, out: Path) -> None:
+    """So many seconds of inputs, dealt out to the targets in turns; what came of them is written after each turn."""
     watch, draw = Watch(place), random.Random(seed)
     signal.signal(signal.SIGALRM, _stop)
     tallies = {one.name: Tally() for one in targets}
@@ -384,14 +388,33 @@ def fuzz(targets: Sequence[Target], seconds: float, seed: int, place: Path) -> d
             sys.stderr.write(f"{one.name}: a seed: {what}: {content[:100]!r}\n")
         tallies[one.name] = Tally()
         for content in grown(one, 300, draw.randrange(2**32)):
-            tried(one, content, tallies[one.name], watch)
+            tried(one, content, tallies[one.name], watch, kept_beside(out))
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         for one in targets:
             until = time.monotonic() + min(2.0, seconds / len(targets))
             while time.monotonic() < until:
-                tried(one, mutated(one, draw), tallies[one.name], watch)
-    return tallies
+                tried(one, mutated(one, draw), tallies[one.name], watch, kept_beside(out))
+        out.write_text(json.dumps(as_json(tallies), indent=1), encoding="utf-8")
+
+
+def kept_beside(out: Path) -> Path:
+    """Where the input lies that is being read."""
+    return out.with_suffix(".now")
+
+
+def of_an_end(out: Path, code: int) -> dict[str, Any]:
+    """What came of a process: where a reader ended it, the input that did is a fault."""
+    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    kept = kept_beside(out)
+    name, _, content = kept.read_bytes().partition(b"\n") if kept.exists() else (b"", b"", b"")
+    if name:
+        tally = Tally()
+        tally.note(f"the process ended with {code}", content)
+        tally.inputs = 1
+        one = as_json({name.decode(): tally})[name.decode()]
+        found[name.decode()] = _joined(found[name.decode()], one) if name.decode() in found else one
+    return found
 
 
 def guided(name: str, seconds: float, seed: int, place: Path, out: Path) -> None:
@@ -415,7 +438,7 @@ def guided(name: str, seconds: float, seed: int, place: Path, out: Path) -> None
         (seeds / str(number)).write_bytes(content)
 
     def once(content: bytes) -> None:
-        tried(target, target.build(content) if target.build else content, tally, watch)
+        tried(target, target.build(content) if target.build else content, tally, watch, kept_beside(out))
         if tally.inputs % 100 == 0:  # libFuzzer ends the process without a word
             out.write_text(json.dumps(as_json({name: tally})), encoding="utf-8")
 
@@ -433,13 +456,12 @@ def _guided(seconds: float, seed: int, names: Sequence[str], folder: Path) -> di
         sys.stderr.write("atheris is not installed: inputs are mutated without looking at what they reach.\n")
         return found
     for name in names:
-        out = folder / "guided.json"
-        out.unlink(missing_ok=True)
+        out = folder / f"guided-{len(found)}.json"
         asked = [str(seconds / len(names)), str(seed), str(out), "--guided", name]
-        command = [sys.executable, "-m", "benchmarks.soak.fuzz", *asked]
-        subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
-        if out.exists():
-            found |= json.loads(out.read_text(encoding="utf-8"))
+        ended = subprocess.run(
+            [sys.executable, "-m", "benchmarks.soak.fuzz", *asked], stderr=subprocess.DEVNULL, check=False
+        )
+        found |= of_an_end(out, ended.returncode)
     return found
 
 
@@ -464,16 +486,24 @@ def as_json(tallies: Mapping[str, Tally]) -> dict[str, Any]:
 def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     """A process of its own, whose hook of the interpreter goes with it; seeds differ from round to round."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "found.json"
         seed, seconds = time.time_ns() % 2**32, _SECONDS * scale
-        asked = [str(seconds * (1 - _GUIDED)), str(seed), str(out)]
-        subprocess.run([sys.executable, "-m", "benchmarks.soak.fuzz", *asked], check=True)
-        found = json.loads(out.read_text(encoding="utf-8"))
+        found: dict[str, Any] = {}
+        end = time.monotonic() + seconds * (1 - _GUIDED)
+        while not found or time.monotonic() < end - 1:  # again where a reader ended the process
+            out = Path(folder) / f"found-{seed}.json"
+            asked = [str(max(1.0, end - time.monotonic())), str(seed), str(out)]
+            ended = subprocess.run([sys.executable, "-m", "benchmarks.soak.fuzz", *asked], check=False)
+            if not (told_of := of_an_end(out, ended.returncode)):
+                raise RuntimeError(f"The readers could not be begun: {ended.returncode}.")
+            found = {name: _joined(found[name], one) if name in found else one for name, one in told_of.items()} | {
+                name: one for name, one in found.items() if name not in told_of
+            }
+            seed += 1
         guided_found = _guided(seconds * _GUIDED, seed, list(found), Path(folder))
-        found |= {name: _joined(found[name], one) for name, one in guided_found.items()}
+        found |= {name: _joined(found[name], one) if name in found else one for name, one in guided_found.items()}
         for name, one in found.items():
             for what, content in one["found"].items():
-                sys.stderr.write(f"{name}: {what}: {content[:2_000]}\n")
+                sys.stderr.write(f"{name}: {what}: {content}\n")
         return told(found)
 
 
@@ -527,6 +557,7 @@ SERIES = Series("fuzz", "Bytes of strangers", COLUMNS, _rows, timed=False)
 def main() -> None:
     """``python -m benchmarks.soak.fuzz SECONDS SEED OUT [TARGET ...]``, or ``... OUT --guided TARGET``."""
     seconds, seed, out, *names = sys.argv[1:]
+    os.environ["HF_HUB_OFFLINE"] = "1"  # a manifest may name any model, and asks the Hub for it, as it should
     root = "/dev/shm" if Path("/dev/shm").is_dir() else None
     if names[:1] == ["--guided"]:
         with tempfile.TemporaryDirectory(dir=root, prefix="swapbias-fuzz-") as folder:
@@ -536,8 +567,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory(dir=root, prefix="swapbias-fuzz-") as folder:
         chosen = [one for one in targets(Path(folder)) if not names or one.name in names]
-        tallies = fuzz(chosen, float(seconds), int(seed), Path(folder))
-    Path(out).write_text(json.dumps(as_json(tallies), indent=1), encoding="utf-8")
+        fuzz(chosen, float(seconds), int(seed), Path(folder), Path(out))
 
 
 if __name__ == "__main__":

@@ -98,7 +98,8 @@ class Bench:
     def start(self, command: Callable[[Path], Sequence[str]], kind: str = KILL, at: int = 0) -> Any:
         """A life that has begun."""
         watched = self.place if self.job.at_once else self.folder.parent
-        target = (command(self.folder), str(watched), kind, at, str(self._tell), str(self.folder.parent / "said.txt"))
+        said = str(self.folder.parent / "said.txt")
+        target = (command(self.folder), str(watched), kind, at, str(self._tell), said, self.job.at_once)
         life = self.processes.Process(target=_live, args=target)
         life.start()
         return life
@@ -140,11 +141,15 @@ class Bench:
             tally.notes.append(f"{what}: {life.exitcode}: {self.said()}")
 
 
-def _live(arguments: Sequence[str], place: str, kind: str, at: int, tell: str, said: str) -> None:
+def _live(
+    arguments: Sequence[str], place: str, kind: str, at: int, tell: str, said: str, sends: bool = False
+) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     handle = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(handle, 1), os.dup2(handle, 2)
-    faults = Faults(Path(place), kind, at, Path(tell))  # from here on: what it says is no step of its own
+    faults = Faults(
+        Path(place), kind, at, Path(tell), sends=sends
+    )  # from here on: what it says is no step of its own
     code = run(arguments)
     faults.at = 0
     faults.report()
@@ -267,12 +272,13 @@ def jumping(bench: Bench, scale: Scale) -> Tally:
 
 def _ways(bench: Bench, scale: Scale, draw: random.Random) -> Iterator[tuple[str, Tally]]:
     yield "kill -9 at random", at_random(bench, scale, draw)
-    if bench.steps:  # what is sent to a Hub writes nothing here
+    if bench.job.at_once:
+        yield "kill -9 before and after a request", every_step(bench, KILL, scale, (0,))
+    else:
         yield "kill -9 at a step of writing", every_step(bench, KILL, scale, (0,))
         yield "power cut, files half written", every_step(bench, TORN, scale / 3, (0,))
         yield "disk full (ENOSPC) at a step", every_step(bench, FULL, scale, (0, 1, 2))
         yield "disk broken (EIO) at a step", every_step(bench, BROKEN, scale / 3, (0, 1, 2))
-    if not bench.job.at_once:
         yield "two processes in one folder", two_at_once(bench, scale, draw)
         yield "flipped bits of a stopped run", flipped(bench, scale, draw)
     yield "clock set back and ahead", jumping(bench, scale)

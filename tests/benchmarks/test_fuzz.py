@@ -1,5 +1,6 @@
 """What fuzzing found once is refused in a sentence from then on; what looks for more would see what it looks for."""
 
+import base64
 import json
 import os
 import random
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.soak.fuzz import Tally, Target, Watch, mutated, tried
+from benchmarks.soak.fuzz import Tally, Target, Watch, kept_beside, mutated, of_an_end, tried
 from benchmarks.soak.inputs import targets
 from swapbias.errors import UsageError
 
@@ -46,8 +47,6 @@ def faults(target, contents, watch):
 
 @pytest.mark.parametrize("found", FOUND, ids=lambda one: f"{one['target']}: {one['what']}")
 def test_what_was_found_is_read_or_refused_in_a_sentence(known, watch, found):
-    import base64
-
     target, content = known[found["target"]], base64.b64decode(found["input"])
     assert not faults(target, [content], watch), found["what"]
 
@@ -103,3 +102,23 @@ def test_the_watch_sees_what_it_looks_for(place, watch, does, what):
 
     found = faults(Target("planted", [b""], read), [b"\xff"], watch)
     assert any(one.startswith(what) for one in found), found
+
+
+def test_an_input_that_ends_the_process_is_kept(place):
+    out = place / "found.json"
+
+    def read(content: bytes) -> None:
+        if content == b"bad":
+            os._exit(3)
+
+    if not (child := os.fork()):
+        target = Target("a reader", [b"good"], read)
+        for content in (b"good", b"bad"):
+            tried(target, content, Tally(), Watch(place), kept_beside(out))
+        os._exit(0)
+    _, code = os.waitpid(child, 0)
+    one = of_an_end(out, os.waitstatus_to_exitcode(code))["a reader"]
+    assert one["faults"] == {"the process ended with 3": 1}
+    assert one["found"] == {"the process ended with 3": base64.b64encode(b"bad").decode()}
+    kept_beside(out).write_bytes(b"")
+    assert of_an_end(out, 0) == {}
