@@ -234,17 +234,21 @@ def _ids(folder: Path) -> Counter[str]:
 
 
 def _swapped(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
-    """Seconds to the first part and of the job after it, by one and by two nodes of one thread; the nodes' memory."""
+    """A quarter, a half and all rows by two nodes of one thread, all by one: seconds, growth, the nodes' memory."""
     rows: list[tuple[str, ...]] = []
-    jobs: dict[int, float] = {}
+    jobs: dict[tuple[int, int], float] = {}
     with tempfile.TemporaryDirectory() as place:
-        source = Path(place) / "rows.parquet"
-        _write_rows(source, scaled(ROWS, scale))
-        for count in (1, 2):
-            told = _by_nodes("swap", str(source), f"{place}/{count}", count)
-            jobs[count] = told["all"] - told["start"]
-            cells = (f"{told['start']:.1f}", f"{jobs[count]:.1f}", f"{jobs[1] / count / jobs[count]:.2f}")
-            rows.append((f"{count}", *cells, *(f"{told[name]:,.0f}" for name in ("driver", "worker", "rest"))))
+        source, every = Path(place) / "rows.parquet", scaled(ROWS, scale, least=4)
+        for size, count in ((every // 4, 2), (every // 2, 2), (every, 2), (every, 1)):
+            _write_rows(source, size)
+            told = _by_nodes("swap", str(source), f"{place}/out", count)
+            shutil.rmtree(f"{place}/out")
+            jobs[size, count] = told["all"] - told["start"]
+            grown = jobs[size, count] / jobs.get((size // 2, count), jobs[size, count])
+            cells = (f"{told['start']:.1f}", f"{jobs[size, count]:.1f}", f"{grown:.2f}" if grown != 1 else "")
+            told_of = (f"{told[name]:,.0f}" for name in ("driver", "worker", "rest"))
+            both = f"{jobs[size, 1] / 2 / jobs[size, 2]:.2f}" if (size, 1) in jobs else ""
+            rows.append((f"{size:,}", f"{count}", *cells, both, *told_of))
     return rows
 
 
@@ -404,7 +408,10 @@ SERIES = (
     ),
     Series(
         "cluster-rows", f"{ROWS:,} rows swapped by nodes of one thread",
-        ("nodes", "s to the first part", "s after it", "efficiency", "driver MB", "worker MB", "rest of Ray MB"),
+        (
+            "rows", "nodes", "s to the first part", "s after it", "times half as many", "efficiency of two nodes",
+            "driver MB", "worker MB", "rest of Ray MB",
+        ),
         _swapped,
         detached=True,
     ),
