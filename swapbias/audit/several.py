@@ -4,8 +4,8 @@ import errno
 import gc
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from swapbias.audit.compare import Compared, compare_runs, read_run, write_compa
 from swapbias.audit.plan import Settings, access_of, with_access
 from swapbias.audit.run import MANIFEST, STUDIES, Run
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, file_sha256, is_there, locked, parse_json
+from swapbias.files import LOCK, TEMPORARY, file_sha256, is_there, locked, parse_json
 from swapbias.privacy import is_credentialed, told, writing
 from swapbias.scorers import Bar, Progress, Say, kind_of, short_name
 from swapbias.scorers.notes import NoteOptions
@@ -332,6 +332,7 @@ def _work(
     where = LOCAL if kind_of("chat").given(settings) else engine
     allowed: dict[str, Any] = {"cache": cache, "trust": trust, "allow_pickle": allow_pickle}
     with _alone(folder, settings):
+        _sweep(folder, models.values())
         _open_studies(folder)
         todo = list(handed_out(folder))
         shown = _Shown(say, bar, len(models), len(models) - len(todo), many=len(models) > _BARS or not where.local)
@@ -357,6 +358,20 @@ def _work(
         _keep_failed(folder, failed)
         compared = _compare(folder, list(runs.values()), say) if len(runs) > 1 else None
     return Several(folder, runs, failed, compared)
+
+
+def _sweep(folder: Path, names: Iterable[str]) -> None:
+    """Remove what a killed process left behind, also beside a run that it finished just then.
+
+    Runs that go on sweep themselves; a worker of a cluster may be writing there yet.
+    """
+    for path in (*folder.glob(f".*{TEMPORARY}"), *(folder / COMPARISON).rglob(f".*{TEMPORARY}")):
+        path.unlink(missing_ok=True)
+    for place in (folder / name for name in names):
+        if (place / LOCK).exists() and _finished(place):
+            with suppress(UsageError), locked(place):  # else whoever works there has not let go of it yet
+                Run(place).sweep()
+                Run(place).drop_checksums()
 
 
 class _Shown:

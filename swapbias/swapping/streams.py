@@ -280,12 +280,13 @@ def _parquet(path: Path) -> pq.ParquetFile:
 
 def _merged(batches: Iterator[pa.RecordBatch], schema: pa.Schema, rows: int, name: str) -> Iterator[pa.RecordBatch]:
     """The same rows in the types of the schema, in batches of so many rows or of about one block."""
-    held: list[pa.RecordBatch] = []
+    held, count, size = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         held.append(_shaped(batch, schema, name))
-        if sum(one.num_rows for one in held) >= rows or sum(one.nbytes for one in held) >= BLOCK:
+        count, size = count + batch.num_rows, size + held[-1].nbytes
+        if count >= rows or size >= BLOCK:
             yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-            held = []
+            held, count, size = [], 0, 0
     if held:
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
