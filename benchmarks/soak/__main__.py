@@ -45,6 +45,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PARTS)}; all by default")
     parser.add_argument("--minutes", type=float, default=60.0, help=f"how long, about; {FULL} is full size")
     parser.add_argument("--only", action="append", default=[], metavar="COMMAND", help="of kills")
+    parser.add_argument("--way", action="append", default=[], metavar="WAY", help="of kills: its beginning")
     parser.add_argument("--page", action="store_true", help="write the page alone, from what is stored")
     options = parser.parse_args()
     if unknown := set(options.names) - set(PARTS):
@@ -53,7 +54,7 @@ def main() -> int:
     for name in () if options.page else options.names or PARTS:
         part = PARTS[name]
         made = (
-            kills.rounds(scale, options.only, RESULTS / "kills.json")
+            kills.rounds(scale, options.only, options.way, RESULTS / "kills.json")
             if part is kills.SERIES
             else memory.rounds(scale)
             if part is memory.SERIES

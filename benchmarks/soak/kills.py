@@ -270,18 +270,18 @@ def jumping(bench: Bench, scale: Scale) -> Tally:
 # --- all of them ----------------------------------------------------------------------------------------
 
 
-def _ways(bench: Bench, scale: Scale, draw: random.Random) -> Iterator[tuple[str, Tally]]:
-    yield "kill -9 at random", at_random(bench, scale, draw)
+def _ways(bench: Bench, scale: Scale, draw: random.Random) -> Iterator[tuple[str, Callable[[], Tally]]]:
+    yield "kill -9 at random", lambda: at_random(bench, scale, draw)
     if bench.job.at_once:
-        yield "kill -9 before and after a request", every_step(bench, KILL, scale, (0,))
+        yield "kill -9 before and after a request", lambda: every_step(bench, KILL, scale, (0,))
     else:
-        yield "kill -9 at a step of writing", every_step(bench, KILL, scale, (0,))
-        yield "power cut, files half written", every_step(bench, TORN, scale / 3, (0,))
-        yield "disk full (ENOSPC) at a step", every_step(bench, FULL, scale, (0, 1, 2))
-        yield "disk broken (EIO) at a step", every_step(bench, BROKEN, scale / 3, (0, 1, 2))
-        yield "two processes in one folder", two_at_once(bench, scale, draw)
-        yield "flipped bits of a stopped run", flipped(bench, scale, draw)
-    yield "clock set back and ahead", jumping(bench, scale)
+        yield "kill -9 at a step of writing", lambda: every_step(bench, KILL, scale, (0,))
+        yield "power cut, files half written", lambda: every_step(bench, TORN, scale / 3, (0,))
+        yield "disk full (ENOSPC) at a step", lambda: every_step(bench, FULL, scale, (0, 1, 2))
+        yield "disk broken (EIO) at a step", lambda: every_step(bench, BROKEN, scale / 3, (0, 1, 2))
+        yield "two processes in one folder", lambda: two_at_once(bench, scale, draw)
+        yield "flipped bits of a stopped run", lambda: flipped(bench, scale, draw)
+    yield "clock set back and ahead", lambda: jumping(bench, scale)
 
 
 @contextlib.contextmanager
@@ -305,8 +305,8 @@ def _services(place: Path) -> Iterator[tuple[Any, Any]]:
         yield hub, chat
 
 
-def stopped(scale: Scale, names: Sequence[str] = (), ways: Sequence[str] = ()) -> Iterator[tuple[str, str, Tally]]:
-    """Job, way and what came of it."""
+def stopped(scale: Scale, names: Sequence[str], ways: Sequence[str]) -> Iterator[tuple[str, str, Tally]]:
+    """Job, way and what came of it; of all, or of these jobs and the ways that begin so."""
     draw = random.Random(20_261_122)
     with tempfile.TemporaryDirectory(prefix="swapbias-soak-") as folder, _services(Path(folder)) as (hub, chat):
         processes = multiprocessing.get_context("forkserver")
@@ -322,7 +322,10 @@ def stopped(scale: Scale, names: Sequence[str] = (), ways: Sequence[str] = ()) -
                 continue
             bench = Bench(processes, place, job)
             sys.stderr.write(f"{job.name}: {bench.steps} steps, {bench.seconds:.1f} s\n")
-            for way, tally in _ways(bench, scale, draw):
+            for way, done in _ways(bench, scale, draw):
+                if ways and not way.startswith(tuple(ways)):
+                    continue
+                tally = done()
                 for note in tally.notes:
                     sys.stderr.write(f"  {job.name}, {way}: {note}\n")
                 yield job.name, way, tally
@@ -347,12 +350,12 @@ def _audited(processes: Any, place: Path) -> None:
     life.join()
 
 
-def rounds(scale: Scale, names: Sequence[str], stored: Path) -> Iterator[list[tuple[str, ...]]]:
+def rounds(scale: Scale, names: Sequence[str], ways: Sequence[str], stored: Path) -> Iterator[list[tuple[str, ...]]]:
     """All rows again after each way of each job: those that are stored, with the new ones in their place."""
     rows: dict[tuple[str, str], tuple[str, ...]] = {}
     if stored.exists():
         rows = {(row[0], row[1]): tuple(row) for row in json.loads(stored.read_text(encoding="utf-8"))["rows"]}
-    for job, way, tally in stopped(scale, names):
+    for job, way, tally in stopped(scale, names, ways):
         counts = (tally.lost, tally.doubled, tally.differing, tally.stuck, tally.faults, tally.half, tally.silent)
         rows[job, way] = (job, way, f"{tally.stops:,}", *(f"{one:,}" for one in counts))
         yield list(rows.values())

@@ -5,6 +5,7 @@ import math
 import os
 import re
 import secrets
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -128,7 +129,10 @@ class AnswerLog:
             del lines[-1], answers[-1]
         for number, answer in enumerate(answers, start=1):
             if answer is None:
-                raise ValueError(f"{path.name}:{number}: no answer can be read here. Take the line out.")
+                raise ValueError(
+                    f"{path.name}:{number}: no answer can be read here: it is damaged, or was edited. Take the line "
+                    "out, and it is asked for again."
+                )
             self.known.setdefault(answer.key, answer)
         kept = sum(len(line) + 1 for line in lines)
         if kept < len(whole):
@@ -139,11 +143,8 @@ class AnswerLog:
         if self.read is not None and prompt is not None:
             answer = without_text(answer, prompt, self.read)
         if self.path is not None:
-            short = ("logprobs", "reading")  # which most answers have none of
-            kept = {name: value for name, value in asdict(answer).items() if name not in short or value}
-            line = json.dumps(kept, ensure_ascii=False) + "\n"
             with self.path.open("ab") as file:
-                file.write(line.encode())
+                file.write(as_line(answer))
                 file.flush()
                 os.fsync(file.fileno())
         self.known[answer.key] = answer
@@ -167,7 +168,23 @@ class AnswerLog:
         return len(self.known)
 
 
+def as_line(answer: Answer) -> bytes:
+    """An answer as a log has it, and the CRC-32 of that: a disk that fails changes no answer unseen."""
+    short = ("logprobs", "reading")  # which most answers have none of
+    kept = {name: value for name, value in asdict(answer).items() if name not in short or value}
+    text = json.dumps(kept, ensure_ascii=False).removesuffix("}").encode()
+    return text + b', "crc32": "%08x"}\n' % zlib.crc32(text)
+
+
+_SUM = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\Z')  # logs of earlier versions have none
+
+
 def _answer_of(line: bytes) -> Answer | None:
+    if summed := _SUM.search(line):
+        text = line[: summed.start()]
+        if zlib.crc32(text) != int(summed[1], 16):
+            return None
+        line = text + b"}"
     try:
         found = Answer(**parse_json(line))
     except (ValueError, TypeError):

@@ -1,16 +1,15 @@
 """Answers that inspect_ai logged: how its log says the model was asked, and the scorer that reads them."""
 
-import json
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePath
 from typing import Any, Self
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, write_whole
-from swapbias.scorers.chat.answers import ANSWERS, CUT_OFF, Answer, unread
+from swapbias.scorers.chat.answers import ANSWERS, CUT_OFF, Answer, as_line, unread
 from swapbias.scorers.chat.options import ChatOptions, settings
 from swapbias.scorers.chat.service import AnsweringScorer, answer_key
 from swapbias.scorers.scorer import Progress, Say
@@ -255,8 +254,7 @@ class LoggedScorer(AnsweringScorer):
             raise UsageError("A log holds text of answers; of credentialed notes none is kept. Ask the model.")
         path = folder / ANSWERS
         if path not in self.logs and not path.exists():
-            lines = (json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in self.answers.values())
-            write_whole(path, "".join(lines).encode())
+            write_whole(path, b"".join(map(as_line, self.answers.values())))
         super().keep_answers(folder, text=text)
 
     def _ask(self, left: Mapping[str, Sequence[Prompt]], report: Progress, expected: int) -> None:

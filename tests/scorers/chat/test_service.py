@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -422,6 +423,32 @@ def test_a_damaged_line_among_others_is_named(tmp_path):
     path.write_bytes(line + b"damaged\n" + line)
     with pytest.raises(ValueError, match=r"answers.jsonl:2: no answer can be read here"):
         AnswerLog(path)
+
+
+def test_no_bit_of_a_log_changes_an_answer_unseen(tmp_path):
+    path, answers = tmp_path / "answers.jsonl", {}
+    log = AnswerLog(path)
+    for name in "abc":
+        answers[name] = Answer(key=name, prompt_id=f"p{name}", answer=f"Yes, {name}.")
+        log.add(answers[name])
+    whole, refused = path.read_bytes(), 0
+    for place in range(len(whole) * 8):
+        content = bytearray(whole)
+        content[place // 8] ^= 1 << place % 8
+        path.write_bytes(content)
+        try:
+            known = AnswerLog(path).known
+        except ValueError:
+            refused += 1
+        else:  # what is left of the last line is asked for again
+            assert "a" in known
+            assert known.items() <= answers.items()
+    assert refused > len(whole) * 8 // 2
+    path.write_bytes(whole.replace(b"Yes, b", b"Yes, B"))
+    with pytest.raises(ValueError, match=r"answers.jsonl:2: .* damaged, or was edited. Take the line out"):
+        AnswerLog(path)
+    path.write_bytes(re.sub(rb', "crc32": "\w+"', b"", whole))  # of an earlier version
+    assert AnswerLog(path).known == answers
 
 
 @pytest.mark.parametrize("change", [{"temperature": 0.5}, {"seed": 1}, {"max_tokens": 3}, {"provider": "together"}])
