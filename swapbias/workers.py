@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import MissingExtraError, UsageError
+from swapbias.privacy import notes_read, told
 
 ENGINES = ("local", "ray")
 Part = Mapping[str, Any]  # which one: names and numbers, as JSON holds them; ``name`` tells it from others
@@ -104,6 +105,7 @@ def crew(
     own: Callable[[], Worker],
     cores: int | None = None,
     alone: bool = False,
+    held: bool = False,
     say: Callable[[str], None] = lambda sentence: None,
     advance: Callable[[Part, float], None] = lambda part, more: None,
 ) -> Iterator[Crew]:
@@ -119,6 +121,8 @@ def crew(
         cores: of each worker of a cluster; None: a whole machine's.
         alone: of a cluster, each part is a job of its own: one worker has it at a time, and nothing else. A part that
             ended ``MOST_TRIES`` workers comes back with their number as ``ended``, and the others go on.
+        held: texts are credentialed: the files that a worker of a cluster writes are its user's alone, and what it
+            prints (a user's own function, a library's warning) is dropped, for Ray would keep it in its logs.
         say: told when no worker is there.
         advance: told how many more rows of a part are done: as they are in this process, all at once elsewhere.
 
@@ -146,7 +150,7 @@ def crew(
             if (first := next(far, None)) is not None:
                 if not hands:
                     ray = open_.enter_context(_cluster(engine))
-                    hands.append(_Hands(ray, engine, maker, spec, cores, say, alone))
+                    hands.append(_Hands(ray, engine, maker, spec, cores, say, alone, held))
                     open_.callback(hands[0].dismiss)
                 for part, done in hands[0].do(chain([first], far)):
                     advance(part, part["rows"])
@@ -221,11 +225,17 @@ def _hushed() -> Iterator[None]:
 class Hand:
     """In a worker's process: makes the worker at the first part, and turns what it raises into its sentence."""
 
-    def __init__(self, maker: str, spec: Mapping[str, Any], threads: int, place: str) -> None:
+    def __init__(self, maker: str, spec: Mapping[str, Any], threads: int, place: str, held: bool) -> None:
         """Nothing is loaded yet: whatever fails is to be told as an error of a part.
 
-        ``place`` is the folder that relative paths begin at, where this machine has it.
+        ``place`` is the folder that relative paths begin at, where this machine has it. Where texts are ``held``
+        nothing is printed, and files are their user's alone.
         """
+        if held:
+            os.umask(0o077)
+            notes_read()
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1), os.dup2(nowhere, 2)
         self._made: Worker | None = None
         if os.path.isdir(place):
             os.chdir(place)
@@ -250,11 +260,11 @@ class Hand:
             return {"error": "usage", "told": str(error)}
         except OSError as error:
             place = error.filename if isinstance(error.filename, str) else None
-            return {"error": "os", "told": str(error), "os": (error.errno, error.strerror, place)}
+            return {"error": "os", "told": told(error), "os": (error.errno, error.strerror, place)}
         except ValueError as error:
-            return {"error": "value", "told": str(error)}
+            return {"error": "value", "told": told(error)}
         except Exception as error:  # noqa: BLE001 - it would come as a traceback of Ray's
-            return {"error": "other", "told": f"{type(error).__name__}: {error}"}
+            return {"error": "other", "told": f"{type(error).__name__}: {told(error)}"}
 
 
 def versions() -> dict[str, str]:
@@ -300,6 +310,7 @@ class _Hands:
     cores: int | None
     say: Callable[[str], None]
     alone: bool = False
+    held: bool = False
     given: dict[Any, _Given] = field(default_factory=dict)  # by the reference that Ray will have its end in
     coming: dict[Any, Any] = field(default_factory=dict)  # workers that are being started, likewise
     free: deque[Any] = field(default_factory=deque)  # a worker once for each part that it can take
@@ -335,7 +346,7 @@ class _Hands:
 
     def _hire(self) -> None:
         made = self.ray.remote(Hand).options(**self.how)
-        worker = made.remote(self.maker, dict(self.spec), self.how["num_cpus"], str(Path.cwd()))
+        worker = made.remote(self.maker, dict(self.spec), self.how["num_cpus"], str(Path.cwd()), self.held)
         self.coming[worker.ready.remote()] = worker
 
     def do(self, parts: Iterable[Part]) -> Iterator[tuple[Part, Done]]:

@@ -9,6 +9,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from swapbias import workers
@@ -21,6 +22,7 @@ from swapbias.swapping.files import Job, swap_files
 from swapbias.workers import LOCAL, Engine, crew
 from tests import tiny
 from tests.conftest import ROOT
+from tests.privacy.test_quoting import MODULE, OWN, SECRET
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray: pip install 'swapbias[ray]'")
 QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
@@ -302,3 +304,46 @@ def test_a_worker_that_does_not_see_the_folder_says_so(cluster, tmp_path):
     with pytest.raises(UsageError, match=r"does not see the run in .*elsewhere\. Choose an --out on a file"):
         part_scorer({"run": str(tmp_path / "elsewhere"), "started": "now", "cache": False, "allow_pickle": False})
     shutil.rmtree(tmp_path)
+
+
+@needs_ray
+@pytest.mark.parametrize("name", ["raises", "floats", "arrow", "remote", "printed"])
+def test_no_word_of_credentialed_notes_is_in_what_ray_keeps(cluster, tmp_path, name):
+    (tmp_path / "own_quoting.py").write_text(
+        f"{MODULE}\ndef printed(texts):\n    print(texts)\n    return [0.5 for _ in texts]\n"
+    )
+    lines = OWN.splitlines()
+    (tmp_path / "own.csv").write_text("\n".join([f"{lines[0]},hadm_id", *(f"{one},1" for one in lines[1:])]))
+    asked = ["--study", "phenotype_fairness", "--data", "own.csv", "--classifier"]
+    done = command(tmp_path, cluster, "audit", *asked, f"own_quoting:{name}", "--out", "run", "--debug")
+    assert done.returncode == (0 if name == "printed" else 1), done.stderr
+    assert SECRET not in done.stdout + done.stderr
+    assert not [str(path) for path in kept_by_ray() if SECRET.encode() in path.read_bytes()]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "run").rglob("*"))
+
+
+@needs_ray
+def test_credentialed_notes_are_swapped_by_a_cluster_and_ray_keeps_none(cluster, tmp_path):
+    (tmp_path / "own.csv").write_text(OWN)
+    done = command(tmp_path, cluster, "swap", "own.csv", "--credentialed", "--out", "swapped")
+    assert done.returncode == 0, done.stderr
+    assert SECRET not in done.stdout + done.stderr
+    assert SECRET in str(pq.read_table(tmp_path / "swapped" / "data")["text"].to_pylist())
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "swapped").rglob("*"))
+    assert not [str(path) for path in kept_by_ray() if SECRET.encode() in path.read_bytes()]
+
+
+def command(folder, cluster, *arguments):
+    """A command whose workers are those of the cluster."""
+    told = [sys.executable, "-m", "swapbias", *arguments, "--engine", "ray", "--address", cluster.address]
+    known = {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
+    return subprocess.run(told, cwd=folder, env=os.environ | known, capture_output=True, text=True, check=False)
+
+
+def kept_by_ray():
+    """Files of Ray's session: logs, events, spilled objects."""
+    private = pytest.importorskip("ray._private.worker")
+    session = Path(private._global_node.get_session_dir_path())
+    found = [path for path in session.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert any(path.name.startswith("worker-") for path in found)
+    return found

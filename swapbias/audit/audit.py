@@ -229,7 +229,8 @@ def _work(
     }  # fmt: skip
     own = PartScorer(run, tasks, readers, cache)
     try:
-        with crew(engine, WORKER, spec, own=lambda: own, say=say, advance=scoring.advance) as hands:
+        how: Any = {"held": bool(manifest.get("credentialed")), "say": say, "advance": scoring.advance}
+        with crew(engine, WORKER, spec, own=lambda: own, **how) as hands:
             items = scoring.score(tasks, readers, bar, hands)
     finally:  # a run that is stopped says it too
         if cache is not None:

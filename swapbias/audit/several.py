@@ -348,7 +348,7 @@ def _work(
         spec = {"folder": str(folder.resolve()), "models": file_sha256(folder / MODELS), **allowed}
         parts: Iterator[Part] = ({"name": Path(place).name, "model": model, "rows": 1} for model, place in todo)
         failed: dict[str, str] = {}
-        with crew(where, WORKER, spec, own=lambda: here, alone=True, say=say) as hands:
+        with crew(where, WORKER, spec, own=lambda: here, alone=True, held=is_credentialed(folder), say=say) as hands:
             for part, done in hands(parts):
                 if why := _why(done):
                     failed[part["model"]] = why

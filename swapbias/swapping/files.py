@@ -464,7 +464,7 @@ def swap_files(
         else:
             place = store.address if store else str(out.resolve())
             spec = {"out": place, "task": {**asdict(task), **_wherever(task)}, "shape": shape}
-            workers = crew(engine, WORKER, spec, own=lambda: part_swapper(spec), cores=1, say=say)
+            workers = crew(engine, WORKER, spec, own=lambda: part_swapper(spec), cores=1, held=bool(why), say=say)
             _have_written(folder, units, teller, workers)
         if not (kept or teller.totals.rows_read):  # a part without rows still has the columns
             folder.write_part(0, layout.schema, [], texts=layout.column)
