@@ -4,7 +4,7 @@ from .neutral import without_groups as without_groups
 from .nouns import REASONS as REASONS
 from .persons import SPOUSES as SPOUSES, WHOSE as WHOSE
 from .quotes import QuoteCheck as QuoteCheck, open_stream as open_stream
-from .resolving import (
+from .resolvers import (
     by_words as by_words,
     features as features,
     first_word as first_word,

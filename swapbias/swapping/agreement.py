@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from swapbias.swapping.matching import Ints
+from swapbias.swapping.matches import Ints
 
 _PLURAL = {
     "is": "are", "was": "were", "has": "have", "does": "do", "isn't": "aren't", "wasn't": "weren't",

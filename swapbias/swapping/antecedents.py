@@ -15,7 +15,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from swapbias.studies import corpus_dir, read_table
-from swapbias.swapping.resolving import by_words, first_word, last_word
+from swapbias.swapping.resolvers import by_words, first_word, last_word
 from swapbias.swapping.table import word_list
 
 KIN, SPOUSE, STAFF, OTHER, CHILD, PATIENT = range(6)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from swapbias.swapping.resolving import word_kind
+from swapbias.swapping.resolvers import word_kind
 from swapbias.swapping.table import DEMOGRAPHIC, GLUED
 
 _I = re.IGNORECASE

@@ -32,7 +32,7 @@ from swapbias.swapping.antecedents import (
     meant,
     sentences,
 )
-from swapbias.swapping.matching import Bytes, Ints, Matches, signs_of
+from swapbias.swapping.matches import Bytes, Ints, Matches, signs_of
 from swapbias.swapping.nouns import (
     JUDGES,
     LEFT_BOTH,

@@ -14,11 +14,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.swapping.deciding import Decided, Decider
-from swapbias.swapping.matching import Ints, Matcher, Matches, padded
+from swapbias.swapping.decisions import Decided, Decider
+from swapbias.swapping.matches import Ints, Matcher, Matches, padded
 from swapbias.swapping.nouns import CUES, REASONS
 from swapbias.swapping.persons import WHOSE, Persons
-from swapbias.swapping.resolving import Resolver, SecondedResolver, WordResolver
+from swapbias.swapping.resolvers import Resolver, SecondedResolver, WordResolver
 from swapbias.swapping.table import (
     COUNTED_BIRTHS,
     DEMOGRAPHIC,

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from swapbias.swapping.agreement import agreeing, article_before
-from swapbias.swapping.deciding import as_written, in_case, is_phrase
+from swapbias.swapping.decisions import as_written, in_case, is_phrase
 from swapbias.swapping.doubtful import JUDGES, Judged
-from swapbias.swapping.matching import fold, is_letter
-from swapbias.swapping.resolving import DOUBTFUL, NEAR, WINDOW, WordResolver, is_pronoun
+from swapbias.swapping.matches import fold, is_letter
+from swapbias.swapping.resolvers import DOUBTFUL, NEAR, WINDOW, WordResolver, is_pronoun
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms
 
@@ -243,14 +243,14 @@ def test_many_texts_at_once_equal_one_term_after_the_other(name, mode, texts):
 @given(texts=st.lists(TEXTS, min_size=1, max_size=6), stride=st.integers(1, 40), block=st.integers(1, 80))
 @settings(max_examples=100, deadline=None)
 def test_where_a_stride_or_a_block_ends_changes_nothing(texts, stride, block):
-    with patch("swapbias.swapping.matching._STRIDE", stride), patch("swapbias.swapping.swapper._BLOCK", block):
+    with patch("swapbias.swapping.matches._STRIDE", stride), patch("swapbias.swapping.swapper._BLOCK", block):
         check(texts, "resolved", "swap")
 
 
 def test_a_row_that_ends_within_a_word_ends_it_wherever_a_stride_ends():
     rows = ["he", "llo she", "his", "hers", "", "him", "f", "grandfather", "s and step", "mother", "in-law; herself"]
     for stride in range(1, 60):
-        with patch("swapbias.swapping.matching._STRIDE", stride):
+        with patch("swapbias.swapping.matches._STRIDE", stride):
             check(rows, "resolved", "swap")
 
 
@@ -288,7 +288,7 @@ def test_decisions_that_are_looked_up_are_few_and_forgotten_in_time(monkeypatch)
     first = swapper.swap(texts)
     known = swapper._deciders["swap"]._known
     assert len(known) == 8  # gave/took x books/pills, and each with the word behind
-    monkeypatch.setattr("swapbias.swapping.deciding._KNOWN", 7)
+    monkeypatch.setattr("swapbias.swapping.decisions._KNOWN", 7)
     assert swapper.swap([*texts, "said her name"]) == [*first, "said his name"]
     assert len(known) == 9  # it was emptied before the nine were learnt
 

@@ -14,8 +14,8 @@ from hypothesis import example, given, settings, strategies as st
 from swapbias.errors import UsageError
 from swapbias.studies import corpus_dir
 from swapbias.swapping.doubtful import ALWAYS
-from swapbias.swapping.matching import Matcher, padded
-from swapbias.swapping.resolving import WordResolver, is_pronoun
+from swapbias.swapping.matches import Matcher, padded
+from swapbias.swapping.resolvers import WordResolver, is_pronoun
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import GLUED, clinical_terms, load_table
 

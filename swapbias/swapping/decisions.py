@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from swapbias.swapping.agreement import agreeing, alternatives, article_before
 from swapbias.swapping.doubtful import ALWAYS, JUDGES, Judged, given_name
-from swapbias.swapping.matching import Bytes, Ints, Matches, signs_of
-from swapbias.swapping.resolving import (
+from swapbias.swapping.matches import Bytes, Ints, Matches, signs_of
+from swapbias.swapping.resolvers import (
     DOUBTFUL,
     NEAR,
     SURE,
