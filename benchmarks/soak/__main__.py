@@ -44,7 +44,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description="Put the package through it.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PARTS)}; all by default")
     parser.add_argument("--minutes", type=float, default=60.0, help=f"how long, about; {FULL} is full size")
-    parser.add_argument("--only", action="append", default=[], metavar="COMMAND", help="of kills")
+    parser.add_argument("--only", action="append", default=[], metavar="WHAT", help="command, or kind of memory")
     parser.add_argument("--way", action="append", default=[], metavar="WAY", help="of kills: its beginning")
     parser.add_argument("--page", action="store_true", help="write the page alone, from what is stored")
     options = parser.parse_args()
@@ -56,7 +56,7 @@ def main() -> int:
         made = (
             kills.rounds(scale, options.only, options.way, RESULTS / "kills.json")
             if part is kills.SERIES
-            else memory.rounds(scale)
+            else memory.rounds(scale, options.only, RESULTS / "memory.json")
             if part is memory.SERIES
             else [part.rows(scale, 1)]
         )

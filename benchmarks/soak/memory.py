@@ -104,10 +104,14 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def rounds(scale: Scale) -> Iterator[Rows]:
-    """The rows of the table so far, after each step."""
+def rounds(scale: Scale, names: Sequence[str] = (), stored: Path | None = None) -> Iterator[Rows]:
+    """The rows of the table so far, after each step; of kinds that are not among the names those that are stored."""
+    before = json.loads(stored.read_text(encoding="utf-8"))["rows"] if names and stored and stored.exists() else []
     rows: Rows = []
     for name, kind in KINDS.items():
+        if names and name not in names:
+            rows += [tuple(row) for row in before if row[0] == kind.told]
+            continue
         first = math.ceil(scaled(kind.full, scale, least=kind.least) / TIMES[-1])
         with tempfile.TemporaryDirectory() as place:
             if name == "models":

@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 ITEMS = "items"  # folder of the scored rows
 STUDIES = "studies"  # folder of a run that holds the files of the user's own studies
-_RECORDED = (f"{ITEMS}/*.parquet", "phrases/*.parquet", "*.csv", "results.json", "explanations.json")
+_RECORDED = (
+    f"{ITEMS}/*.parquet", "phrases/*.parquet", "*.csv", "results.json", "explanations.json", "report.html",
+    "figures/*",
+)  # fmt: skip
 REQUIRED = ("swapbias", "status", "settings", "corpora", "skipped", "versions")
 
 
@@ -200,12 +203,17 @@ class Run:
                 f"Take it from a copy, or make it again with swapbias audit --resume {self.place}."
             )
 
+    def damaged(self) -> list[str]:
+        """The files of a finished run that are gone, or not what was written."""
+        known = ((self.folder / name, one) for name, one in (self._recorded() or {}).items() if name != MANIFEST)
+        return [path.name for path, one in known if not path.is_file() or file_sha256(path) != one]
+
     def _recorded(self) -> dict[str, str] | None:
         """The sha256 by name that the manifest has; None where it has none at all."""
         return self.manifest().get(SHA256) if (self.folder / MANIFEST).exists() else None
 
     def with_sha256(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """The manifest of a run that is complete, with the sha256 of every file that results are read from."""
+        """The manifest of a run that is complete, with the sha256 of every file that is read again."""
         if SHA256 not in manifest:  # begun by an older version
             return dict(manifest)
         names = [path for pattern in _RECORDED for path in sorted(self.folder.glob(pattern))]

@@ -13,9 +13,20 @@ from typing import Any
 from swapbias.audit.audit import check_code, resume, start, told_model
 from swapbias.audit.compare import Compared, compare_runs, read_run, write_comparison
 from swapbias.audit.plan import Settings, access_of, with_access
-from swapbias.audit.run import MANIFEST, STUDIES, Run
+from swapbias.audit.run import ITEMS, MANIFEST, STUDIES, Run
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, TEMPORARY, file_sha256, is_there, locked, parse_json
+from swapbias.files import (
+    CHECKSUM,
+    LOCK,
+    SHA256,
+    TEMPORARY,
+    file_sha256,
+    is_sealed,
+    is_there,
+    locked,
+    parse_json,
+    sealed,
+)
 from swapbias.privacy import is_credentialed, told, writing
 from swapbias.scorers import Bar, Progress, Say, kind_of, short_name
 from swapbias.scorers.notes import NoteOptions
@@ -124,7 +135,8 @@ def audit_several(
         run = Run(folder)
         own = run.keep_studies([one.partition(":")[0] for one in settings.studies])
         kept = {"own_studies": own} if own else {}
-        run.write_json(MODELS, {"models": _folders(named), "settings": settings.saved(), **kept})
+        told = {"models": _folders(named), "settings": settings.saved(), **kept, SHA256: {}}
+        run.write_json(MODELS, sealed(told, MODELS))
     more: Any = {"allow_pickle": settings.load.allow_pickle, "access": access_of(settings)}
     return _work(folder, say=say, bar=bar, cache=cache, trust=True, engine=engine, **more)
 
@@ -281,9 +293,10 @@ def handed_out(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _finished(place: Path) -> bool:
-    """Whether a run is complete; one whose manifest cannot be read is not."""
+    """Whether a run is complete and whole; one whose manifest cannot be read is not."""
     try:
-        return (place / MANIFEST).is_file() and bool(Run(place).manifest()["status"] == "complete")
+        run = Run(place)
+        return (place / MANIFEST).is_file() and run.manifest()["status"] == "complete" and not run.damaged()
     except ValueError:
         return False
 
@@ -368,7 +381,7 @@ def _sweep(folder: Path, names: Iterable[str]) -> None:
     for path in (*folder.glob(f".*{TEMPORARY}"), *(folder / COMPARISON).rglob(f".*{TEMPORARY}")):
         path.unlink(missing_ok=True)
     for place in (folder / name for name in names):
-        if (place / LOCK).exists() and _finished(place):
+        if ((place / LOCK).exists() or any((place / ITEMS).glob(f".*{CHECKSUM}"))) and _finished(place):
             with suppress(UsageError), locked(place):  # else whoever works there has not let go of it yet
                 Run(place).sweep()
                 Run(place).drop_checksums()
@@ -470,6 +483,8 @@ def _read(folder: Path) -> tuple[dict[str, str], dict[str, Any], dict[str, str]]
         own = {str(name): str(origin) for name, origin in read.get("own_studies", {}).items()}
         if any(Path(name).name != name or name in ("", ".", "..") for name in (*models.values(), *own)):
             raise ValueError("a run outside of the folder")
+        if not is_sealed(read, MODELS):
+            raise ValueError("it is damaged, or was edited")
         Settings.from_manifest(read["settings"])
         return models, read["settings"], own
     except (ValueError, KeyError, TypeError, AttributeError) as error:

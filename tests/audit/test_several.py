@@ -143,6 +143,32 @@ def test_what_a_killed_audit_of_many_left_behind_is_swept(tmp_path, quiet):
     assert sorted(done.folder.rglob("*")) == expected
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["findings.csv", "items/occupation_sentiment.parquet", "report.html", "comparison/comparison.csv"],
+)
+def test_a_damaged_file_of_a_finished_run_is_made_again(tmp_path, quiet, name):
+    done = audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    path = (done.folder if name.startswith("comparison") else done.runs[ONE].folder) / name
+    whole = path.read_bytes()
+    path.write_bytes(bytes([*whole[:-9], whole[-9] ^ 4, *whole[-8:]]))
+    untouched = (done.runs[OTHER].folder / "manifest.json").stat().st_mtime_ns
+    again = resume_several(done.folder, **quiet, trust=True)
+    assert not again.failed
+    assert again.compared
+    assert path.read_bytes() == whole or name == "report.html"  # which has the time of day
+    assert not again.runs[ONE].damaged()
+    assert (done.runs[OTHER].folder / "manifest.json").stat().st_mtime_ns == untouched
+
+
+def test_a_list_of_models_that_is_damaged_is_refused(tmp_path, quiet):
+    audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), tmp_path / "all", **quiet)
+    path = tmp_path / "all/models.json"
+    path.write_bytes(path.read_bytes().replace(b'"limit": 8', b'"limit": 9'))
+    with pytest.raises(ValueError, match=r"models.json cannot be read \(it is damaged, or was edited\)"):
+        resume_several(tmp_path / "all", **quiet, trust=True)
+
+
 def test_a_full_disk_ends_an_audit_of_many(tmp_path, quiet, monkeypatch):
     def start(settings, place, **how):
         raise OSError(errno.ENOSPC, "No space left on device", str(place))
