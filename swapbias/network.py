@@ -61,10 +61,16 @@ class Patience:
 
 
 def bound() -> None:
-    """From now on the Hub's client has bounds in this process; one that the user made themselves stays as it is."""
-    from huggingface_hub import set_client_factory
+    """From now on the Hub's client has bounds in this process; one that the user made themselves stays as it is.
+
+    Large files come and go by HTTP as well: Xet has a network of its own, where no bound holds. Who sets
+    ``HF_HUB_DISABLE_XET=0`` has it.
+    """
+    from huggingface_hub import constants, set_client_factory
     from huggingface_hub.utils import _http
 
+    if "HF_HUB_DISABLE_XET" not in os.environ:
+        constants.HF_HUB_DISABLE_XET = True
     present = getattr(_http, "_GLOBAL_CLIENT_FACTORY", None)
     if present is getattr(_http, "default_client_factory", None):
         set_client_factory(_session)

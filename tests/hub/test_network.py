@@ -215,5 +215,17 @@ def test_a_client_of_the_users_own_stays(monkeypatch):
     assert type(get_session()).__name__ == "Session"
 
 
+@pytest.mark.parametrize("asked", [None, "0"])
+def test_large_files_have_the_same_bounds(monkeypatch, asked):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", False)
+    monkeypatch.delenv("HF_HUB_DISABLE_XET", raising=False)
+    if asked:
+        monkeypatch.setenv("HF_HUB_DISABLE_XET", asked)
+    network.bound()
+    assert constants.HF_HUB_DISABLE_XET is (asked is None)
+
+
 def test_an_odd_setting_is_one_sentence(slow):
     refused(swapbias("check", "alice/data", SWAPBIAS_HUB_TIMEOUT="soon"), 2, "SWAPBIAS_HUB_TIMEOUT is 'soon'")
