@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from swapbias.audit.run import REQUIRED, Run
+from swapbias.audit.run import ITEMS, REQUIRED, Run
 from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import as_meant, write_whole
 from swapbias.findings import Finding, findings_table
@@ -341,7 +341,31 @@ def rebuild_report(run: Run) -> Path:
     results = read_results(run)
     with writing(run.folder, held=is_credentialed(run.folder)):
         write_report(run, results)
+        run.record_drawn()
     return run.folder / REPORT
+
+
+def mend(run: Run) -> bool:
+    """Write again what is gone or damaged of a finished run and is made of its scored rows and findings.
+
+    No model is read: it may be gone by now, or a stranger's code.
+
+    Returns:
+        Whether that was all; False: rows or findings themselves are damaged, or the run is not complete.
+
+    Raises:
+        UsageError, ValueError: as ``read_results``.
+    """
+    read = (f"{ITEMS}/", FINDINGS_JSON, COVERAGE, EXPLAINED)
+    if run.manifest()["status"] != "complete" or any(name.startswith(read) for name in run.damaged()):
+        return False
+    results = read_results(run)
+    with writing(run.folder, held=is_credentialed(run.folder)):
+        run.sweep()
+        write_results(run, results)
+        run.write_manifest(run.with_sha256(run.manifest()))
+        run.drop_checksums()
+    return True
 
 
 def write_figures(run: Run, folder: Path, *, style: str, kind: str) -> "list[tuple[Path, str]]":

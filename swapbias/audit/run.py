@@ -43,10 +43,8 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 ITEMS = "items"  # folder of the scored rows
 STUDIES = "studies"  # folder of a run that holds the files of the user's own studies
-_RECORDED = (
-    f"{ITEMS}/*.parquet", "phrases/*.parquet", "*.csv", "results.json", "explanations.json", "report.html",
-    "figures/*",
-)  # fmt: skip
+_DRAWN = ("report.html", "figures/*.svg", "figures/*.png")
+_RECORDED = (f"{ITEMS}/*.parquet", "phrases/*.parquet", "*.csv", "results.json", "explanations.json", *_DRAWN)
 REQUIRED = ("swapbias", "status", "settings", "corpora", "skipped", "versions")
 
 
@@ -204,9 +202,10 @@ class Run:
             )
 
     def damaged(self) -> list[str]:
-        """The files of a finished run that are gone, or not what was written."""
-        known = ((self.folder / name, one) for name, one in (self._recorded() or {}).items() if name != MANIFEST)
-        return [path.name for path, one in known if not path.is_file() or file_sha256(path) != one]
+        """The files of a finished run, by their paths within it, that are gone, or not what was written."""
+        known = {name: one for name, one in (self._recorded() or {}).items() if name != MANIFEST}
+        paths = {name: self.folder / name for name in known}
+        return [name for name, path in paths.items() if not path.is_file() or file_sha256(path) != known[name]]
 
     def _recorded(self) -> dict[str, str] | None:
         """The sha256 by name that the manifest has; None where it has none at all."""
@@ -216,9 +215,17 @@ class Run:
         """The manifest of a run that is complete, with the sha256 of every file that is read again."""
         if SHA256 not in manifest:  # begun by an older version
             return dict(manifest)
-        names = [path for pattern in _RECORDED for path in sorted(self.folder.glob(pattern))]
-        files = {path.relative_to(self.folder).as_posix(): checksum(path) or file_sha256(path) for path in names}
-        return {**manifest, SHA256: files}
+        return {**manifest, SHA256: self._hashes(_RECORDED)}
+
+    def record_drawn(self) -> None:
+        """Have the manifest of a finished run tell the figures and the report that were drawn again."""
+        manifest = self.manifest()
+        if SHA256 in manifest:
+            self.write_manifest({**manifest, SHA256: {**manifest[SHA256], **self._hashes(_DRAWN)}})
+
+    def _hashes(self, patterns: Sequence[str]) -> dict[str, str]:
+        names = [path for pattern in patterns for path in sorted(self.folder.glob(pattern))]
+        return {path.relative_to(self.folder).as_posix(): checksum(path) or file_sha256(path) for path in names}
 
     def drop_checksums(self) -> None:
         """Remove the sha256 beside files, once the manifest has them."""

@@ -13,6 +13,7 @@ from typing import Any
 from swapbias.audit.audit import check_code, resume, start, told_model
 from swapbias.audit.compare import Compared, compare_runs, read_run, write_comparison
 from swapbias.audit.plan import Settings, access_of, with_access
+from swapbias.audit.results import mend
 from swapbias.audit.run import ITEMS, MANIFEST, STUDIES, Run
 from swapbias.errors import UsageError
 from swapbias.files import (
@@ -216,7 +217,7 @@ def audit_one(
     try:
         _wait_for(place, say)
         if (place / MANIFEST).is_file():
-            if not _finished(place):
+            if not (_finished(place) or mend(Run.open(place))):
                 resume(place, **how, trust=trust, allow_pickle=allow_pickle, access=access)
             return ""
         _open_studies(place.parent)
@@ -297,7 +298,7 @@ def _finished(place: Path) -> bool:
     try:
         run = Run(place)
         return (place / MANIFEST).is_file() and run.manifest()["status"] == "complete" and not run.damaged()
-    except ValueError:
+    except (ValueError, OSError):  # also of a disk that fails
         return False
 
 
@@ -484,7 +485,7 @@ def _read(folder: Path) -> tuple[dict[str, str], dict[str, Any], dict[str, str]]
         if any(Path(name).name != name or name in ("", ".", "..") for name in (*models.values(), *own)):
             raise ValueError("a run outside of the folder")
         if not is_sealed(read, MODELS):
-            raise ValueError("it is damaged, or was edited")
+            raise ValueError(f"it is damaged, or was edited: take out its {SHA256!r} if the edit is meant")
         Settings.from_manifest(read["settings"])
         return models, read["settings"], own
     except (ValueError, KeyError, TypeError, AttributeError) as error:

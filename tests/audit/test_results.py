@@ -75,6 +75,16 @@ def test_a_report_is_drawn_again_and_nothing_else_is_touched(masked_run, tmp_pat
     assert contents(again) == contents(masked_run) | {"findings.csv": b"mine"}
 
 
+def test_a_report_that_is_drawn_otherwise_is_recorded(masked_run, tmp_path, monkeypatch):
+    again = copy(masked_run, tmp_path / "again")
+    (again.folder / "figures/paper").mkdir()  # the user's own: swapbias figures --out
+    monkeypatch.setattr("swapbias.report.render", lambda page: "of a later version")
+    rebuild_report(again)
+    assert (again.folder / "report.html").read_text() == "of a later version"
+    assert not again.damaged()
+    assert "figures/paper" not in again.with_sha256(again.manifest())["sha256"]
+
+
 def test_explained_notes_are_read_back(tmp_path, quiet):
     pytest.importorskip("lime", reason="needs lime: pip install 'swapbias[explain]'")
     notes = NoteOptions(classifier="tests.audit.test_results:drinker")

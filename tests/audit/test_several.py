@@ -161,11 +161,26 @@ def test_a_damaged_file_of_a_finished_run_is_made_again(tmp_path, quiet, name):
     assert (done.runs[OTHER].folder / "manifest.json").stat().st_mtime_ns == untouched
 
 
+def test_what_is_made_of_scored_rows_is_written_again_without_the_model(tmp_path, quiet):
+    done = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), tmp_path / "all", **quiet)
+    first, second = (run.folder for run in done.runs.values())
+    (first / "report.html").unlink()
+    whole = (first / "findings.csv").read_bytes()
+    (first / "findings.csv").write_text("saved by a spreadsheet")
+    again = resume_several(done.folder, **quiet)  # nobody trusts the functions, which may be gone
+    assert not again.failed
+    assert (first / "report.html").is_file()
+    assert (first / "findings.csv").read_bytes() == whole
+    assert not again.runs[ONE].damaged()
+    (second / "items/occupation_sentiment.parquet").unlink()
+    assert "Repeat with --trust" in resume_several(done.folder, **quiet).failed[OTHER]
+
+
 def test_a_list_of_models_that_is_damaged_is_refused(tmp_path, quiet):
     audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), tmp_path / "all", **quiet)
     path = tmp_path / "all/models.json"
     path.write_bytes(path.read_bytes().replace(b'"limit": 8', b'"limit": 9'))
-    with pytest.raises(ValueError, match=r"models.json cannot be read \(it is damaged, or was edited\)"):
+    with pytest.raises(ValueError, match=r"models.json cannot be read \(it is damaged, or was edited: take out"):
         resume_several(tmp_path / "all", **quiet, trust=True)
 
 
