@@ -264,7 +264,8 @@ class Hand:
         except ValueError as error:
             return {"error": "value", "told": told(error)}
         except Exception as error:  # noqa: BLE001 - it would come as a traceback of Ray's
-            return {"error": "other", "told": f"{type(error).__name__}: {told(error)}"}
+            said, kind = told(error), type(error).__name__
+            return {"error": "other", "told": said if said.startswith(kind) else f"{kind}: {said}"}
 
 
 def versions() -> dict[str, str]:
