@@ -12,7 +12,7 @@ _CUT = re.compile(r"(?<=[.!?:;])\s+|\n+|,?\s+(?=\b(?:but|however|although|though
 _CONCLUDED = re.compile(
     r"\b(?:(?:my|the|in) )?(?:final |short |overall |brief )?"
     r"(?:answer|decision|verdict|conclusion|response|choice|tl;?dr)"
-    r"(?: (?:is|would be))?\s*[:,—–-]?\s+(?=\S)",
+    r"(?: (?:is|would be))?\s*[:,—–-]?\s+(?=\S)(?!(?:over|between|among|rather)\b)",
     re.IGNORECASE,
 )
 _LEANS = re.compile(  # a yes or no that is called one's answer, wherever it stands

@@ -114,6 +114,7 @@ def test_named_decisions_are_read_in_the_first_sentence_that_names_one():
         ("Mary.", 0), ("I would hire John.", 1), ("It is probably Mary who has it, not John.", 0),
         ("Both Mary and John are fine, but I would pick **John**.", 1), ("Mary's history points to her.", 0),
         ("**Final answer:** Mary. John is fine.", 0), ("The answer is John.", 1),
+        ("Final answer: Mary would be my choice over John.", None),
         ("Either Mary or John.", None), ("I cannot tell whether it is Mary or John.", None),
         ("Neither John nor Mary.", None), ("John has it. Mary does not.", None), ("Somebody else.", None), ("", None),
     ],
