@@ -39,6 +39,7 @@ FAILED = "failed.json"  # why, by model, of those that failed last
 COMPARISON = "comparison"
 _BARS = 10  # models whose studies have bars of their own; of more there is one bar over all models
 _WEIGHTS = (".safetensors", ".bin", ".joblib", ".skops", ".pt")
+_LONGEST = 255  # bytes in the name of a folder, on any file system
 _LEASE = 120.0  # seconds that a file server may keep the lock of a process whose machine is gone
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # what no other model would fare better with
 
@@ -484,6 +485,8 @@ def _read(folder: Path) -> tuple[dict[str, str], dict[str, Any], dict[str, str]]
         own = {str(name): str(origin) for name, origin in read.get("own_studies", {}).items()}
         if any(Path(name).name != name or name in ("", ".", "..") for name in (*models.values(), *own)):
             raise ValueError("a run outside of the folder")
+        if any(len(name.encode("utf-8", "replace")) > _LONGEST for name in models.values()):
+            raise ValueError(f"a run whose folder has more than {_LONGEST} bytes in its name")
         if not is_sealed(read, MODELS):
             raise ValueError(f"it is damaged, or was edited: take out its {SHA256!r} if the edit is meant")
         Settings.from_manifest(read["settings"])
