@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict, dataclass
@@ -18,7 +18,7 @@ from importlib.metadata import version
 from itertools import groupby
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -245,19 +245,21 @@ class Task:
     names: bool = False
 
 
+Item = TypeVar("Item")
+
+
 def swapped_in_order(
     units: Iterator[Unit], task: Task, processes: int
 ) -> Generator[tuple[Unit, Swapped], None, None]:
     """Each unit with what the swap gave, in the order of the units.
 
-    With one process nothing is started. At most ``processes + 1`` units are in flight.
+    With one process none is started. At most ``processes + 1`` units are in flight.
 
     Raises:
         ValueError: a worker process died.
     """
     if processes == 1:
-        for unit in units:
-            yield unit, _swapped(task, unit.batch)
+        yield from _ahead((unit, _swapped(task, unit.batch)) for unit in units)
         return
     # Not "fork": Arrow's threads would not live on in the child.
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin)
@@ -270,6 +272,19 @@ def swapped_in_order(
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
+    """The same items, each made by a thread while its user is at the one before.
+
+    So reading, swapping and writing overlap: most of reading and writing is Arrow's, which leaves Python to others.
+    """
+    left = iter(items)
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, left, None)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(next, left, None)
+            yield item
 
 
 def _through(
@@ -457,7 +472,7 @@ def swap_files(
         folder = SwapFolder.open(out, settings, say, store)
         kept = folder.parts()
         teller = _Teller(source.size, sum(kept.values(), Totals()), on_progress or (lambda step: None))
-        units = _units(source.read(batch_rows), job.column, kept, part_bytes, batch_rows)
+        units = _ahead(_units(source.read(batch_rows), job.column, kept, part_bytes, batch_rows))
         if engine.local:
             with closing(swapped_in_order(units, task, processes)) as results:
                 _write(folder, layout, results, teller)
