@@ -61,8 +61,8 @@ def _missing(what: str, names: list[str]) -> MissingExtraError:
 def quoted(value: object) -> str:
     """What a file or a call says, in a sentence: its beginning, where it is long.
 
-    >>> quoted("She"), quoted(["She"] * 100)[-11:]
-    ("'She'", "'She', 'Sh…")
+    >>> quoted("She"), quoted("She" * 1_000)[-4:], len(quoted("She" * 1_000))
+    ("'She'", 'She…', 80)
     """
     whole = repr(value)
     return whole if len(whole) <= _QUOTED else f"{whole[: _QUOTED - 1]}…"
