@@ -3,6 +3,7 @@
 import random
 import shutil
 
+import pyarrow as pa
 import pytest
 
 from swapbias.audit import conclusion
@@ -11,7 +12,7 @@ from swapbias.audit.plan import Settings
 from swapbias.audit.results import read_results
 from swapbias.audit.run import Run
 from swapbias.swapping.files import Job, swap_files
-from swapbias.swapping.parts import SwapFolder
+from swapbias.swapping.parts import SwapFolder, _counts_of
 
 ROWS = [f"He said that his wife saw Mr. Smith {number}, and that she gave him her book." for number in range(60)]
 
@@ -178,3 +179,18 @@ def test_no_flipped_bit_of_a_swap_folder_stays(swapped, which):
         assert path.name == "swap.json" or parts(copy) == expected, path
         mended += any("is damaged: it is written again." in sentence for sentence in said)
     assert mended > 8
+
+
+def test_no_bit_of_a_footer_is_a_traceback(swapped):
+    """Not of any of its bits: some make pyarrow raise what is neither a ValueError nor an OSError."""
+    _, whole, _ = swapped
+    content = (whole / "data" / "part-00000.parquet").read_bytes()
+    length = int.from_bytes(content[-8:-4], "little") + 8
+    read = unread = 0
+    for place in range(0, length * 8, 3):
+        damaged = bytearray(content)
+        damaged[-1 - place // 8] ^= 1 << place % 8
+        found = _counts_of(pa.BufferReader(bytes(damaged)))
+        read, unread = read + (found is not None), unread + (found is None)
+    assert read
+    assert unread > 50

@@ -331,7 +331,7 @@ class Parts:
                 return None
             self.whole.add(path.name)
             return int(pq.read_metadata(path).num_rows)
-        except (OSError, pa.ArrowInvalid):
+        except (OSError, pa.ArrowException):
             return None
 
     def until(self, trial: int) -> "pd.DataFrame":

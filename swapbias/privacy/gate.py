@@ -115,7 +115,7 @@ def _parquet_texts(path: str, content: bytes | Path) -> Iterator[bytes]:
 
     try:
         file = pq.ParquetFile(content if isinstance(content, Path) else io.BytesIO(content))
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError) as error:
         raise ValueError(
             f"{path} is no Parquet that can be read, so nothing was published. Make it again."
         ) from error

@@ -380,7 +380,7 @@ def _counts_of(part: Path | pa.NativeFile) -> Totals | None:
     """What a part says that it counted; None where it cannot be read."""
     try:
         return Totals.read(json.loads((pq.read_metadata(part).metadata or {})[_COUNTS]))
-    except (OSError, pa.ArrowInvalid, KeyError, ValueError, TypeError):
+    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
         return None
 
 
