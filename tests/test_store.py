@@ -1,7 +1,7 @@
 """Runs in object stores: those of a folder to the byte, whoever was killed, whatever put failed in the middle."""
 
-import io
 import hashlib
+import io
 import json
 import os
 import signal
