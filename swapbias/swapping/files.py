@@ -253,8 +253,8 @@ def swapped_in_order(
 ) -> Generator[tuple[Unit, Swapped], None, None]:
     """Each unit with what the swap gave, in the order of the units.
 
-    With one process none is started, and the next unit is swapped by a thread. Of more at most ``processes + 1`` units
-    are in flight.
+    With one process none is started, and a thread swaps the next unit. Of more processes at most ``processes + 1``
+    units are in flight.
 
     Raises:
         ValueError: a worker process died.
