@@ -70,10 +70,11 @@ $(INSPECT)/.ready: constraints-inspect.txt $(READY)
 	$(VENV)/bin/python -m pip install --quiet --upgrade --constraint constraints-inspect.txt --target $(INSPECT) inspect_ai
 	touch $@
 
-# Workers of a Ray cluster: two nodes on this machine. ray is no part of what `make test` needs.
+# Workers of a Ray cluster: two nodes on this machine. ray is no part of what `make test` needs. Workers have one thread
+# each; the process that their scores are compared with, to the byte, has as many.
 test-ray: $(READY)
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[ray]'
-	$(VENV)/bin/python -m pytest tests/test_workers.py
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest tests/test_workers.py
 
 # Runs in a store: an S3 server of this machine, whose libraries lie apart for the same reason, and workers of ray.
 test-s3: $(S3)/.ready test-ray

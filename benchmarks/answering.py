@@ -51,7 +51,7 @@ def _scorer(temperature: float) -> Any:
 
 
 def _ours(prompts: Sequence[Prompt], temperature: float) -> Callable[[], list[str]]:
-    from swapbias.scorers.chat.answers import AnswerLog
+    from swapbias.scorers.chat.answer_log import AnswerLog
 
     scorer = _scorer(temperature)
 

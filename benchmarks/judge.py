@@ -19,12 +19,12 @@ from swapbias.audit.judge import JudgedScorer
 from swapbias.audit.run import score_rows
 from swapbias.findings import by_the_judge, disaggregate
 from swapbias.scorers import Progress, Scored, Scorer
-from swapbias.scorers.chat.answers import read_text
+from swapbias.scorers.chat.answer_log import read_text
 from swapbias.studies import Prompt, config_rows, load_study
 
 STUDY, AUDITS = "stigma_vignettes", 60
 CONFIGS, DIFFERENT = ("advice_gender", "advice_race"), (6, 600)  # how many answers differ
-SAID = ("No, I would rather keep away.", "Yes, I would be happy to.")
+SAID = ("No, I would not.", "Yes, I would.")
 
 
 class _Blind(Scorer):

@@ -39,7 +39,7 @@ from swapbias.findings import (
     planned_error,
 )
 from swapbias.findings.disaggregation import headline_rows
-from swapbias.findings.finding import Context, looks_of, told_over
+from swapbias.findings.finding import Context, looks_of
 from swapbias.findings.robustness import headline_units
 from swapbias.measures import (
     DIFFERENCES,
@@ -53,6 +53,7 @@ from swapbias.measures import (
     paired_gap,
     performance,
     power,
+    t_ends,
     t_p,
 )
 from swapbias.scorers.notes import NoteOptions
@@ -60,9 +61,13 @@ from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config
 
 AUDITS = 2_000
 LEVEL = 0.05
-FALSE, COVERED = (0.035, 0.065), (0.935, 0.965)  # the bars
+ALLOWED = 0.065  # of null models that other tests may call different, at .05
+MOST = {"normal": 0.07, "lognormal": 0.08, "heavy": 0.07}  # null audits that may find a gap at .05
 SHARP = 6  # standard errors in a margin, where a gate is looked at: with effects of the usual size it decides little
-SIDES = {"normal": (1.0,), "skewed": (1.0, -1.0)}  # of a gap at the margin, where they differ; heavy tails err less
+SIDES = {
+    "normal": (1.0,),
+    "lognormal": (1.0, -1.0),
+}  # of a gap at the margin, where they differ
 FEW = "4 templates x 11"  # no headline of the studies, but as many clusters as own studies have
 BASELINES = ((0.0, 0.05), (0.3, 0.35), (0.3, -0.35), (0.3, 0.3))  # a baseline's gap and the model's
 NEAR = 0.03  # predicted power may be this far from simulated power
@@ -78,7 +83,7 @@ Floats = NDArray[np.float64]
 Effects = Callable[[np.random.Generator, int], Floats]  # so many effects, of mean 0 and SD 1
 EFFECTS: Mapping[str, Effects] = {
     "normal": lambda rng, count: rng.standard_normal(count),
-    "skewed": lambda rng, count: rng.exponential(size=count) - 1,
+    "lognormal": lambda rng, count: (rng.lognormal(size=count) - math.exp(0.5)) / math.sqrt(math.expm1(1) * math.e),
     "heavy": lambda rng, count: rng.standard_t(3, count) / math.sqrt(3),
 }
 
@@ -268,9 +273,10 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
                 estimate = group_gap(values, sides.tolist(), reference_group="second", cluster_ids=clusters)
             else:
                 estimate = mean_score(values, cluster_ids=clusters)
-                estimate = replace(estimate, p_value=t_p(estimate.value, estimate.error, estimate.freedom))
-            told = told_over(over, pd.Series(values), pd.Series(sample), {False: 1.0, True: -1.0}, clusters)
-            estimate, told = _context_of(one, design).held(estimate, told)
+                p_value = t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)
+                estimate = replace(estimate, p_value=p_value)
+            estimate, told = _context_of(one, design).held(estimate, over)
+            estimate = held_over(estimate, 1, level=one.level)  # over all questions of the study
             made.append(replace(one, estimate=estimate, inference=told))
         return made
 
@@ -349,25 +355,18 @@ def _compared(design: Design, first: Floats, second: Floats) -> Audit:
 
 
 def _false(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
-    """A row for each design and kind of effects, then those of reports with several headlines."""
+    """A row for each design and kind of effects."""
     count = scaled(AUDITS, scale)
     rows: list[tuple[str, ...]] = []
-    reports: dict[str, list[list[Finding]]] = {name: [[] for _ in range(count)] for name in EFFECTS}
     for design in designs():
         for effects in EFFECTS:
             done = list(audits(design, effects, count))
-            for report, one in zip(reports[effects], done, strict=True):
-                report += one.headlines if design.reported else ()
             parts = [(design.title, [one.headlines for one in done], [one.published for one in done])]
             if design.subset:
                 title = f"{design.title.split(',')[0]}, {design.subset.replace('_', ' ')}"
                 parts.append((title, [one.subset for one in done], [one.subset_published for one in done]))
             for title, found, published in parts:
                 rows.append(_held(title, design.clusters, effects, _flat(found), _flat(published)))
-    for effects, each in reports.items():
-        wrong = float(np.mean([any(one.estimate.p_adjusted < LEVEL for one in judged(report)) for report in each]))
-        told = f"{len(each[0])} headlines, Holm"
-        rows.append(("a report with any false headline", told, effects, _of(wrong), "", "", "", _met(wrong <= LEVEL)))
     return rows
 
 
@@ -379,9 +378,7 @@ def _held(
     title: str, clusters: str, effects: str, found: Sequence[Finding], published: Sequence[Finding]
 ) -> tuple[str, ...]:
     wrong, covered = _rejected(found), _covered(found, 0.0)
-    met = FALSE[0] <= wrong <= FALSE[1] and COVERED[0] <= covered <= COVERED[1]
-    said = float(np.mean(["skewed" in one.inference for one in found]))
-    return title, clusters, effects, _of(wrong), _of(covered), _of(_rejected(published)), _of(said), _met(met)
+    return title, clusters, effects, _of(wrong), _of(covered), _of(_rejected(published)), _met(wrong <= MOST[effects])
 
 
 def _rejected(found: Sequence[Finding]) -> float:
@@ -389,7 +386,10 @@ def _rejected(found: Sequence[Finding]) -> float:
 
 
 def _covered(found: Sequence[Finding], value: float) -> float:
-    return float(np.mean([one.estimate.ci_low <= value <= one.estimate.ci_high for one in found]))
+    """Of how many the 95 % interval of one question covers the value."""
+    each = (one.estimate for one in found)
+    ends = (t_ends(one.value, one.error, one.freedom, 1 - LEVEL, one.skewness) for one in each)
+    return float(np.mean([low <= value <= high for low, high in ends]))
 
 
 def _of(share: float) -> str:
@@ -408,6 +408,7 @@ def _power(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         if design.compared or design.experiment.headline_slice != "all":
             continue
         error, freedom = planned_error(replace(design.experiment, spreads=design.spreads), _plain(design.rows))
+        error *= 1 + 0.8 / freedom
         gap = detectable_gap(error, freedom)
         found = _flat(one.headlines for one in audits(design, "normal", count, planted=gap))
         predicted, seen = power(gap, error, freedom), _rejected(found)
@@ -422,10 +423,9 @@ def _power(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
 
 
 def _gates(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
-    """A row for each design and kind of effects: how often a gate errs, where it could decide; then whole reports."""
+    """A row for each design and kind of effects: how often a gate errs, where it could decide."""
     count = scaled(AUDITS, scale)
     rows: list[tuple[str, ...]] = []
-    reports: dict[tuple[str, float], list[list[Finding]]] = {}
     for design in designs():
         if not (design.reported or design.clusters == FEW):
             continue
@@ -435,21 +435,12 @@ def _gates(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
             passed, failed = [], []
             for side in SIDES[effects]:
                 found = list(_quickly(calm, effects, count, side * margin))
-                for report, one in zip(_report(reports, effects, side, count), found, strict=True):
-                    report += one if design.reported else ()
                 gates = [check_gaps(one) for one in found]
                 passed.append(_share(one.outcome == PASSES for gate in gates for one in gate.checks))
                 failed.append(_share(one.outcome == FAILS for one in gates))
             none = _share(check_gaps(one).outcome == FAILS for one in _quickly(design, effects, count, 0.0))
             errs = max(passed), max(failed), none
             rows.append((design.title, design.clusters, effects, *map(_of, errs), _met(max(errs) <= LEVEL)))
-    for effects in SIDES:
-        found = [_report(reports, effects, side, count) for side in SIDES[effects]]
-        wrong = max(_share(check_gaps(one).outcome == FAILS for one in each if one) for each in found)
-        told = f"{len(found[0][0])} gaps, Holm"
-        rows.append(
-            ("a report of gaps as large as the margin", told, effects, "", _of(wrong), "", _met(wrong <= LEVEL))
-        )
     return rows
 
 
@@ -465,12 +456,6 @@ def _quickly(design: Design, effects: str, count: int, planted: float) -> Iterat
     simulate = partial(_simulator(design), rng, EFFECTS[effects])
     conclude = _conclusion(design, simulate(planted))
     return (conclude(simulate(planted)) for _ in range(count))
-
-
-def _report(
-    reports: dict[tuple[str, float], list[list[Finding]]], effects: str, side: float, count: int
-) -> list[list[Finding]]:
-    return reports.setdefault((effects, side), [[] for _ in range(count)])
 
 
 def _share(held: Iterable[bool]) -> float:
@@ -649,7 +634,7 @@ def _classes(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
             whole.append(_symmetry_p(rng, subjects, 0.5))
             planted.append(_symmetry_p(rng, subjects, 0.9))
         shares = [_share(one < LEVEL for one in each) for each in (alone, whole, planted)]
-        rows.append((f"{subjects}", *map(_of, shares), _met(shares[1] <= FALSE[1])))
+        rows.append((f"{subjects}", *map(_of, shares), _met(shares[1] <= ALLOWED)))
     return rows
 
 
@@ -742,12 +727,13 @@ class Watched:
     error: float
 
 
+def _held_looks(finding: Finding, looks: int) -> Finding:
+    return replace(finding, looks=looks, estimate=held_over(finding.estimate, looks))
+
+
 def _watched(conclude: Concluded, means: Sequence[Floats]) -> Watched:
     plain = [conclude(one) for one in means]
-    looks = [
-        judged([replace(one, estimate=held_over(one.estimate, len(means))) for one in look], margin=MARGIN)
-        for look in plain
-    ]
+    looks = [judged([_held_looks(one, len(means)) for one in look], margin=MARGIN) for look in plain]
     decided = [all(one.verdict != UNDECIDED for one in look) for look in looks]
     end = decided.index(True) if any(decided) else len(means) - 1
     (last,) = plain[-1]
@@ -792,7 +778,7 @@ def _performance(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
             found = [_served(rng, subjects, notes, less) for _ in range(count)]
             names = [*DIFFERENCES.values(), "odds"]
             shares = [_share(one[name] < LEVEL for one in found if not math.isnan(one[name])) for name in names]
-            met = _met(max(shares) <= FALSE[1]) if not less else ""
+            met = _met(max(shares) <= ALLOWED) if not less else ""
             rows.append((title, "worse for one" if less else "alike", *map(_of, shares), met))
     return rows
 
@@ -822,7 +808,7 @@ def _omitted(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         rng = np.random.default_rng(int(100 * planted))
         found = [_omission(rng, planted) for _ in range(scaled(AUDITS, scale))]
         told = _share(one.p_value < LEVEL for one in found), _covered_by(found, -planted)
-        met = {0.0: _met(told[0] <= FALSE[1]), 0.05: _met(told[0] >= 0.8)}.get(planted, "")
+        met = {0.0: _met(told[0] <= ALLOWED), 0.05: _met(told[0] >= 0.8)}.get(planted, "")
         rows.append((f"{planted:.2f}", *map(_of, told), met))
     return rows
 
@@ -860,8 +846,7 @@ SERIES = (
             "false positives at .05",
             "95 % interval covers",
             "false positives as published",
-            "says that effects are skewed",
-            "bars met",
+            "bar met",
         ),
         _false,
         timed=False,

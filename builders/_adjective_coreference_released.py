@@ -54,7 +54,7 @@ def key_aliases() -> dict[str, str]:
 
 def classes(files: Files, trial: int, side: str, condition: str, *, parser: str = "strict") -> list[str]:
     """The class of each answer of a trial, shape (395,); ``strict`` is the reading that was published."""
-    from swapbias.measures import answer_class  # scipy, which listing the studies does not need
+    from swapbias.studies import answer_class
 
     correct, incorrect = (_words(files[path], heading=False) for path in KEYS.values())
     said = _words(files[answers_path(trial, side, condition)], heading=True)

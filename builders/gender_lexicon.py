@@ -18,7 +18,7 @@ CORPUS = Corpus(
     name=NAME,
     title="Gendered English words, names and swap terms",
     licence="Apache-2.0",
-    version="2.2.0",
+    version="2.3.0",
     tags=("gender-bias", "lexicon"),
     configs=(
         _config("pronouns", "Third-person singular pronouns with their role", ("word", "group", "role")),

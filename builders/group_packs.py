@@ -232,6 +232,7 @@ STUDY = Study(
     url="https://github.com/swapbias/swapbias",
     correction="holm",
     on_request=True,
+    packs=True,
     experiments=(
         *(_experiment(pack, claim) for pack, claim in _EVERY),
         *(_masked_experiment(pack, row) for pack, row in _masked_packs().items()),

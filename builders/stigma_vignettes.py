@@ -250,7 +250,8 @@ def _score(question: Question, code: bool | None) -> float:
 
 def _counts(experiment: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
     """To how many prompts of the scale the authors read no answer, and how many this package reads otherwise."""
-    from swapbias.measures import option_named, options_of  # numpy, which listing the studies does not need
+    from swapbias.measures import options_of  # numpy, which listing the studies does not need
+    from swapbias.studies import read_answer
 
     known = {one.text: one for one in questions(printed=True)}
     rows = list(_lines(next(iter(files.values()))))
@@ -260,9 +261,9 @@ def _counts(experiment: str, files: Mapping[str, Path]) -> Iterator[tuple[str, s
         yield "", "answers", f"{name}: none of {len(some)}", float(sum(one["code"] is None for one in some))
     otherwise = 0
     for one in rows:
-        options = options_of(known[one["question_only"]].candidates)
-        place = option_named(one["output"] or "", options)
-        otherwise += (None if place is None else options[place].text) != one["answer"]
+        options = [option.text for option in options_of(known[one["question_only"]].candidates)]
+        said = read_answer(one["output"], options, lettered=True)
+        otherwise += (said if said in options else None) != one["answer"]
     yield "", "answers", f"read otherwise by this package, of {len(rows)}", float(otherwise)
 
 

@@ -24,7 +24,7 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
     results = kinds.add_parser("results", help="runs that somebody shared, as folders")
     results.add_argument("names", nargs="+", metavar="NS/REPO", help="repositories of results")
     for one in kinds.choices.values():
-        one.add_argument("--revision", default="main", help="a tag (v1.0.0) or commit; the newest by default")
+        one.add_argument("--revision", default="main", help="a tag (v and the version on the card) or commit")
         one.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
     return parser.parse_args(given)
 

@@ -11,6 +11,7 @@ from .studies import (
     load_study as load_study,
     metric_path as metric_path,
     open_study as open_study,
+    read_answer as read_answer,
 )
 
 __version__: str

@@ -30,6 +30,7 @@ from swapbias.audit import (
     settings_of,
     side_by_side,
     start,
+    units_read,
 )
 from swapbias.errors import UsageError, python_names
 from swapbias.files import is_url, write_whole
@@ -71,8 +72,8 @@ def audit(
     margin: float | None = None,
     wordings: bool | None = None,
     prompts: Any = None,
-    reference: str = "",
-    group: str = "",
+    reference: str | float = "",
+    group: str | float = "",
     lexicon: "str | PathLike[str] | None" = None,
     progress: bool = True,
     resume: bool = False,
@@ -97,8 +98,8 @@ def audit(
     margin: float | None = None,
     wordings: bool | None = None,
     prompts: Any = None,
-    reference: str = "",
-    group: str = "",
+    reference: str | float = "",
+    group: str | float = "",
     lexicon: "str | PathLike[str] | None" = None,
     progress: bool = True,
     resume: bool = False,
@@ -129,7 +130,8 @@ def audit(
             the Hub, one or several; none: all that fit the model, unless there are prompts.
         tokenizer: of a transformers model in memory.
         name: findings carry it, of a model in memory; of several a name for each.
-        kind: ``masked``, ``classifier`` or ``causal``, where the model does not tell.
+        kind: ``masked``, ``classifier``, ``regression`` (a classifier whose head gives a raw score) or ``causal``,
+            where the model does not tell.
         revision: of a model on the Hub: a branch, tag or commit. The manifest says which commit was read.
         out: a new folder for the run, or one in a store (``s3://BUCKET/FOLDER``). None: a temporary one, which goes
             with the returned object.
@@ -171,7 +173,7 @@ def audit(
     named = [study_name(one) for one in ((studies,) if isinstance(studies, str | PathLike) else studies)]
     if prompts is not None:
         named.append(own_study(prompts, reference=reference, group=group, lexicon=_path(lexicon)).name)
-    elif reference or group or lexicon:
+    elif reference != "" or group != "" or lexicon:
         raise UsageError("reference, group and lexicon are about own prompts. Add prompts=.")
     place = str(model) if isinstance(model, str | PathLike) else None
     more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
@@ -252,8 +254,10 @@ def _path(given: "str | PathLike[str] | None") -> Path | None:
 class Audit:
     """A finished audit.
 
-    >>> run = audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", name="even", progress=False)
-    >>> run.assert_below(0.5)  # twenty pairs that score alike leave no room for a gap of .5, but for one of .05
+    >>> def even(texts):  # by the last word, which is the same for both groups
+    ...     return [0.5 + len(text.split()[-1]) / 100 for text in texts]
+    >>> run = audit(even, "occupation_sentiment:sentences", progress=False)
+    >>> run.assert_below(0.05)  # 400 pairs that score alike leave no room for a gap of .05
     >>> print(run)  # doctest: +ELLIPSIS
     Headline findings
     ...
@@ -359,6 +363,7 @@ class Audit:
         study: str | None = None,
         baseline: "Audit | str | PathLike[str] | None" = None,
         undecided: bool = False,
+        of: str = "gap",
     ) -> None:
         """Pass only where intervals say that no headline gap is as large as a margin: ``swapbias check`` in Python.
 
@@ -368,6 +373,7 @@ class Audit:
             baseline: another audit of the same prompts, its folder, or ``OWNER/NAME[/RUN]`` where it is shared on the
                 Hub: no gap may be larger than there by the margin.
             undecided: pass too where the intervals leave it open.
+            of: of a difference of two gaps that difference (``gap``), the two gaps (``level``) or ``all``.
 
         Raises:
             AssertionError: a gap is larger, or it is undecided: the sentence says which, names headline, value,
@@ -380,6 +386,7 @@ class Audit:
             max_gap=margin,
             studies=() if study is None else (study,),
             baseline=find_run(before) if isinstance(before, str | PathLike) else before,
+            of=of,
         )
         wrong = [one for one in gate.checks if one.outcome == FAILS or (one.outcome == OPEN and not undecided)]
         if wrong:
@@ -407,8 +414,9 @@ class Audit:
         """
         there = other._read("other") if isinstance(other, Audit) else replace(find_run(other), place="other")
         read = [self._read("this"), there]
-        rows, _ = scored_rows(read, side_by_side(read).columns)
-        found = compare(rows)
+        columns = side_by_side(read).columns
+        rows, _ = scored_rows(read, columns)
+        found = compare(rows, units_read=units_read(columns))
         if not found:
             raise UsageError("The audits have no experiment in common. Audit both with the same studies.")
         return findings_table(found)

@@ -30,7 +30,7 @@ class RuleScorer(Scorer):
 
 
 def blind(kind: str = "classifier") -> RuleScorer:
-    """Gives every prompt .5: each gap must be exactly 0."""
+    """Gives every prompt .5: nothing is measured."""
     return RuleScorer(lambda _prompt: 0.5, model_id="blind", kind=kind)
 
 

@@ -312,7 +312,7 @@ def test_a_gap_above_the_margin_fails_with_all_that_matters(tilted):
         "female − male",
         "−0.3",
         "[−0.3",
-        "is larger than the margin of 0.05",
+        "lies beyond the margin of 0.05",
     ):
         assert part in str(failed.value)
     tilted.assert_below(0.5)

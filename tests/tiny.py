@@ -164,8 +164,8 @@ MODELS = {
 }
 
 
-def save_classifier(folder, labels):
-    """A tiny random text classifier with these labels."""
+def save_classifier(folder, labels, **settings):
+    """A tiny random text classifier with these labels; ``settings`` of its config, such as ``problem_type``."""
     import torch
     from transformers import BertConfig, BertForSequenceClassification
 
@@ -179,8 +179,27 @@ def save_classifier(folder, labels):
         label2id={name: index for index, name in named.items()},
         **SIZES,
         **SPREAD,
+        **settings,
     )
     BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def save_unmarked(folder, *, head="GPT2LMHeadModel", **named):
+    """A tiny random GPT-2 whose tokenizer marks no beginning; ``named`` are its special tokens (``eos_token``)."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    made = _byte_level(folder).backend_tokenizer
+    made.post_processor = None
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=64, **named)
+    ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer), n_embd=16, n_layer=1, n_head=2, n_positions=64, num_labels=2, **ends, **SPREAD
+    )
+    getattr(transformers, head)(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

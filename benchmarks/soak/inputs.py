@@ -409,11 +409,10 @@ def _eval(eval_results: Any, content: bytes) -> None:
 
 
 def _chat(place: Path) -> Iterator[Target]:
-    from swapbias.measures import decision_named, is_refusal, option_named, options_of, person_named, words_said
-    from swapbias.scorers.chat.answers import (
+    from swapbias.scorers.chat.answer_log import (
         AnswerLog,
-        read_answer,
         read_completion,
+        read_coreference,
         read_facts,
         read_option,
         read_text,
@@ -421,7 +420,7 @@ def _chat(place: Path) -> Iterator[Target]:
     from swapbias.scorers.chat.logs import check_size
     from swapbias.scorers.chat.options import COMPLETIONS, ChatOptions
     from swapbias.scorers.chat.requests import _Asking, _Client, trouble_of
-    from swapbias.studies import Prompt
+    from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
 
     def prompt(candidates: str) -> Prompt:
         given = dict.fromkeys(("pair_id", "group", "construct", "label", "template", "experiment"), "x")
@@ -431,12 +430,12 @@ def _chat(place: Path) -> Iterator[Target]:
 
     def said(content: bytes) -> None:
         text = content.decode("utf-8", "replace")
-        options = options_of("0=Yes|1=No|=It depends")
-        option_named(text, options), option_named(text, options, lettered=False), decision_named(text, options)
-        person_named(text, options_of("1=Sofia|0=Daniel")), is_refusal(text), words_said(text)
+        for reading in READINGS:
+            read_answer(text, ["Yes", "No", "It depends"], reading=reading, lettered=reading == "option")
+        is_refusal(text), word_count(text)
         read_option(prompt("0=Yes|1=No"), text), read_text(prompt("0=Yes|1=No"), text)
         (
-            read_answer(prompt("angry|calm"), text, aliases={}),
+            read_coreference(prompt("angry|calm"), text, aliases={}),
             read_completion(prompt("gendered_stigma/rq1/female"), text),
         )
         read_facts(prompt(json.dumps({"a": ["fell", "re:f[ae]ll"]}).replace("/", "")), text)

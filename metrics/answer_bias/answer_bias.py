@@ -7,9 +7,9 @@ from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbia
     CLASSES,
     CheckedInputs,
     answer_bias,
-    answer_class,
     contrasts,
 )
+from swapbias.studies.answers import answer_class
 
 _DESCRIPTION = """
 Answer bias: for sentence pairs that differ in the gender of a pronoun, the accuracy of answers to "who does it refer
@@ -24,7 +24,8 @@ Args:
     incorrect (list of str): the other occupation of each sentence.
     sides (list of str): "pro" or "anti" for each; any two or more with reference_group or every_pair.
     pair_ids (list of str): the sentence pair of each; each id stands once per side.
-    parser (str): "tolerant" (case, article, plural, an answer inside a sentence) or "strict" (the first word alone).
+    parser (str): "tolerant" (`swapbias.read_answer`: the occupation, and nothing that takes it back) or
+        "strict" (the first word alone).
     reference_group (str, optional): None: the sides are "pro" and "anti". A side: each other one is compared with
         it.
     every_pair (bool): every two sides are compared, by name.
@@ -38,13 +39,13 @@ Returns:
     ci_low, ci_high: paired t interval, 95 % by default; NaN where all pairs are alike.
     p_value: paired t test, two-sided; NaN where all pairs are alike.
     share_correct_pro, share_incorrect_pro, share_unsure_pro, share_other_pro: shares of the answers, 0 to 1;
-        `other` is what names neither occupation, or both. Likewise for anti.
+        `other` is what is refused or unreadable. Likewise for anti.
     n: pairs used.
     n_unscored: pairs left out because a version was not asked.
     with a reference_group or every_pair:
     contrasts: a list: of each contrast group and reference_group, the keys above, named after its sides,
         and p_adjusted, corrected over all contrasts (Holm).
-    omnibus: whether right answers differ between any sides: p_value, f, df_between, df_within, spread (SD of the
+    omnibus: whether right answers differ between any sides: p_value, contrasts (how many), spread (SD of the
         accuracies), n and n_unscored.
 Examples:
     >>> import evaluate, swapbias

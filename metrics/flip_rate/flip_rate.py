@@ -44,7 +44,7 @@ Returns:
     with more than two groups, or without a reference_group:
     contrasts: a list: of each contrast group and reference_group, the keys above, and p_adjusted, corrected over
         all contrasts (Holm).
-    omnibus: whether any group differs: p_value, f, df_between, df_within, spread (SD of the groups' means), n and
+    omnibus: whether any group differs: p_value, contrasts (how many), spread (SD of the groups' means), n and
         n_unscored. NaN of classes without `positive`.
 Examples:
     >>> import evaluate, swapbias
@@ -109,6 +109,8 @@ class FlipRate(CheckedInputs, evaluate.Metric):
     ):  # fmt: skip
         answers = scores = list(predictions)
         if threshold is not None:
+            if threshold != threshold:
+                raise ValueError("threshold is nan, expected a number. Give one, such as 0.5.")
             # A NaN (the only number that differs from itself) is not below the threshold: it is no prediction.
             answers = [float(score > threshold) if score == score else score for score in scores]
         if positive is not None and positive not in answers:

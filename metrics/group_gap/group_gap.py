@@ -22,11 +22,8 @@ Args:
     cluster_ids (list, or dict of lists, optional): the cluster of each text (its template, say), or a mapping of
         several that cross, name -> cluster of each text: interval and p-value then hold over clusters, as those of
         audits do.
-    interval (str): "t" (that of the t test; the default) or "bootstrap" (percentile; with clusters studentised).
-    test (str): "welch" (the default), "t" (both groups taken to vary alike), "wilcoxon" (rank sum, no clusters) or
-        "permutation" (of labels). Several crossed factors take a t test, and the interval "t".
+    test (str): "welch" (the default) or "t" (both groups taken to vary alike; without clusters).
     confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
-    seed (int): of what is drawn at random (bootstrap, permutations); 0 by default.
 Returns:
     value: difference of means, in the unit of the predictions; 0: no gap; above 0: the other group is higher.
     ci_low, ci_high: ends of the interval, 95 % Welch t by default; it leaves out 0 where that test's p is below .05.
@@ -37,7 +34,7 @@ Returns:
     with more than two groups, or without a reference_group:
     contrasts: a list: of each contrast group and reference_group, the keys above, and p_adjusted, corrected over
         all contrasts (Holm).
-    omnibus: whether any group differs: p_value, f, df_between, df_within, spread (SD of the groups' means), n and
+    omnibus: whether any group differs: p_value, contrasts (how many), spread (SD of the groups' means), n and
         n_unscored.
 Examples:
     >>> import evaluate, swapbias
@@ -92,15 +89,12 @@ class GroupGap(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(
-        self, predictions, groups, reference_group=None, cluster_ids=None, interval="t", test="welch",
-        confidence=0.95, seed=0,
+        self, predictions, groups, reference_group=None, cluster_ids=None, test="welch", confidence=0.95
     ):  # fmt: skip
         options = {
             "cluster_ids": cluster_ids,
-            "interval": interval,
             "test": test,
             "confidence": confidence,
-            "seed": seed,
         }
         return module_result(group_gap, _keys, predictions, groups, reference_group=reference_group, **options)
 

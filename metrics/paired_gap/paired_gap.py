@@ -23,11 +23,8 @@ Args:
     cluster_ids (list, or dict of lists, optional): the cluster of each text (its template, say), or a mapping of
         several that cross, name -> cluster of each text: interval and p-value then hold over clusters, as those of
         audits do.
-    interval (str): "t" (paired t; the default) or "bootstrap" (percentile over pairs; with clusters studentised).
-    test (str): "t" (paired t; the default), "wilcoxon" (signed rank, no clusters), "permutation" (sign flip) or
-        "sign" (exact, of the means of clusters). Several crossed factors take "t" or "sign", and the interval "t".
+    test (str): "t" (the default) or "sign" (exact, of the means of clusters).
     confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
-    seed (int): of what is drawn at random (bootstrap, permutations); 0 by default.
 Returns:
     value: mean difference, in the unit of the predictions; 0: no gap; above 0: the other group is higher.
     ci_low, ci_high: ends of the interval, 95 % paired t by default.
@@ -39,7 +36,7 @@ Returns:
     with more than two groups, or without a reference_group:
     contrasts: a list: of each contrast group and reference_group, the keys above, and p_adjusted, corrected over
         all contrasts (Holm).
-    omnibus: whether any group differs: p_value, f, df_between, df_within, spread (SD of the groups' means), n and
+    omnibus: whether any group differs: p_value, contrasts (how many), spread (SD of the groups' means), n and
         n_unscored.
 Examples:
     >>> import evaluate, swapbias
@@ -106,15 +103,12 @@ class PairedGap(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(
-        self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None, interval="t", test="t",
-        confidence=0.95, seed=0,
+        self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None, test="t", confidence=0.95
     ):  # fmt: skip
         options = {
             "cluster_ids": cluster_ids,
-            "interval": interval,
             "test": test,
             "confidence": confidence,
-            "seed": seed,
         }
         return module_result(
             paired_gap, _keys, predictions, groups, pair_ids, reference_group=reference_group, **options

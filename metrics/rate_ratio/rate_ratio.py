@@ -40,7 +40,7 @@ Returns:
     with more than two groups, or without a reference_group:
     contrasts: a list: of each contrast group and reference_group, the keys above, with _p_adjusted beside
         each _p_value, corrected over all contrasts (Holm).
-    omnibus: for tpr and fpr whether any group's rate differs: p_value, f, df_between, df_within, spread (SD of the
+    omnibus: for tpr and fpr whether any group's rate differs: p_value, contrasts (how many), spread (SD of the
         groups' rates), n and n_unscored.
 Examples:
     >>> import evaluate, swapbias

@@ -31,7 +31,7 @@ Returns:
     with a reference_group or every_pair:
     contrasts: a list: of each contrast group and reference_group, value (the share of the group minus that of the
         reference group), ci_low, ci_high, p_value, n, n_unscored, and p_adjusted, corrected over all (Holm).
-    omnibus: whether any share differs: p_value, f, df_between, df_within, spread (SD of the shares), n, n_unscored.
+    omnibus: whether any share differs: p_value, contrasts (how many), spread (SD of the shares), n, n_unscored.
 Examples:
     >>> import evaluate, swapbias
     >>> share = evaluate.load(swapbias.metric_path("share_above"))

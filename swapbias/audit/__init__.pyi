@@ -12,6 +12,7 @@ from .compare import (
     read_run as read_run,
     scored_rows as scored_rows,
     side_by_side as side_by_side,
+    units_read as units_read,
     write_comparison as write_comparison,
 )
 from .exports import EXPORTS as EXPORTS, export_run as export_run
@@ -39,7 +40,7 @@ from .results import (
     write_figures as write_figures,
     write_results as write_results,
 )
-from .run import MANIFEST as MANIFEST, Run as Run, score_prompts as score_prompts
+from .run import MANIFEST as MANIFEST, Run as Run, has_scores as has_scores, score_prompts as score_prompts
 from .several import (
     Several as Several,
     audit_one as audit_one,

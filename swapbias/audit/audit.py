@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from swapbias import __version__
 from swapbias.audit.cache import ScoreCache
 from swapbias.audit.judge import with_judge
-from swapbias.audit.plan import Settings, Task, access_of, fingerprints, plan, told_part, with_access
+from swapbias.audit.plan import Settings, Task, access_of, fingerprints, plan, repeat_notes, told_part, with_access
 from swapbias.audit.rounds import PartScorer, Scoring, check_whole
 from swapbias.audit.run import MANIFEST, STUDIES, Run, now
 from swapbias.errors import UsageError, need_audit_extra
@@ -68,8 +68,9 @@ def start(
     pinned = as_json(identities(readers))
     if expected is not None and expected.get("models", pinned) != pinned:
         raise UsageError("A model is not the version of the run that is to be repeated. Audit anew.")
-    if part := told_part(tasks):
-        say(part)
+    repeats = repeat_notes(tasks)
+    for sentence in filter(None, (told_part(tasks), *repeats)):
+        say(sentence)
     manifest = {
         "swapbias": __version__,
         "status": "running",
@@ -80,6 +81,7 @@ def start(
         "skipped": [asdict(one) for one in skipped],
         "credentialed": held(tasks),
         **({"in_memory": True} if scorer else {}),
+        **({"repeats": repeats} if repeats else {}),
         SHA256: {},
     }
     with writing(folder, held=held(tasks), then=_then(folder)):
@@ -343,7 +345,8 @@ def load_readers(
         ValueError: a model that cannot be loaded.
     """
     check_load(settings.load)
-    loaded: dict[tuple[str, str], Any] = {(settings.model or "", scorer.kind): scorer} if scorer else {}
+    own = {task.kind.name for task in tasks if task.model == (settings.model or "")} if scorer else ()
+    loaded: dict[tuple[str, str], Any] = {(settings.model or "", kind): scorer for kind in own}
     readers = []
     for task in tasks:
         key = (task.model, task.kind.name)

@@ -27,6 +27,7 @@ from swapbias.findings import (
     findings_table,
     units,
 )
+from swapbias.measures import MEASURES
 from swapbias.privacy import is_credentialed, own_data, public_model, writing
 from swapbias.report import (
     ComparedModel,
@@ -161,8 +162,8 @@ def _items(run: Run) -> Items:
 class Compared:
     """Runs compared: side by side, the differences between their models, and what was left out, in sentences.
 
-    ``rows`` are scored rows by study and label of a column, of which the first model's hold the texts; ``reference``
-    is the label of the column that differences are from.
+    ``rows`` are scored rows by study and label of a column, of which one model's hold the texts;
+    ``reference`` is the label of the column that differences are from.
     """
 
     comparison: Comparison
@@ -194,7 +195,7 @@ def compare_runs(runs: Sequence[ComparedRun], *, every_pair: bool = False) -> Co
     mine = [one for one in comparison.columns if runs and (one.run.key, one.model_id) == (runs[0].key, first)]
     reference = mine[0].label if mine else ""
     rows, left_out = scored_rows(runs, comparison.columns)
-    differences = compare(rows, reference=reference, every_pair=every_pair)
+    differences = compare(rows, reference=reference, every_pair=every_pair, units_read=units_read(comparison.columns))
     if not differences and not any(sum(map(bool, row.found)) > 1 for row in comparison.rows):
         raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
     models = max(map(len, rows.values()), default=0)
@@ -266,6 +267,7 @@ def check_run(
     max_gap: float = MARGIN,
     baseline: ComparedRun | Path | str | None = None,
     studies: Sequence[str] = (),
+    of: str = "gap",
 ) -> Gate:
     """Whether a finished run passes: ``findings.check_gaps`` of what it found, and of a baseline's scored prompts.
 
@@ -273,13 +275,16 @@ def check_run(
         run: as ``read_run`` or ``hub.find_run`` gives it, or its folder; likewise ``baseline``.
         max_gap: the margin, a share of the range of each gap's unit.
         studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all.
+        of: as of ``check_gaps``.
 
     Raises:
         UsageError, ValueError: as ``read_run`` and ``check_gaps``.
     """
     mine = run if isinstance(run, ComparedRun) else read_run(Path(run))
+    notes = tuple(map(str, mine.manifest.get("repeats", ())))
     if baseline is None:
-        return check_gaps(mine.found, max_gap=max_gap, studies=studies)
+        gate = check_gaps(mine.found, max_gap=max_gap, studies=studies, of=of)
+        return replace(gate, notes=notes)
     before = baseline if isinstance(baseline, ComparedRun) else read_run(Path(baseline))
     if before.commit:  # of the Hub come no texts to tell prompts by
         told = {(one.study, one.experiment): one for one in comparisons(before.found)}
@@ -290,7 +295,8 @@ def check_run(
                     f"{one.study} {one.experiment}: the runs read different prompts. Audit both with the same "
                     "swapbias and the same --limit."
                 )
-    return check_gaps(mine.found, max_gap=max_gap, studies=studies, items=mine.items(), baseline=before.items())
+    more = {"items": mine.items(), "baseline": before.items()}
+    return replace(check_gaps(mine.found, max_gap=max_gap, studies=studies, of=of, **more), notes=notes)
 
 
 def side_by_side(runs: Sequence[ComparedRun]) -> Comparison:
@@ -324,13 +330,23 @@ def _record(columns: Sequence[Column], row: Row) -> Iterator[tuple[str, Any]]:
         yield f"{column.title}: n", found.estimate.n if found else None
 
 
+def units_read(columns: Sequence[Column]) -> dict[tuple[str, str, str], str]:
+    """The units of scores, by study, experiment and label of a column."""
+    return {
+        (one.study, one.experiment, column.label): one.unit
+        for column in columns
+        for one in column.run.found
+        if one.model_id == column.model_id and one.score == "score" and MEASURES[one.measure].reach
+    }
+
+
 def scored_rows(
     runs: Sequence[ComparedRun], columns: Sequence[Column]
 ) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
     """Scored rows by study and model, where they are at hand, and sentences that say what is left out.
 
-    Models stand in the order of the runs, by their columns' labels; texts stand in the rows of a study's first model
-    alone. Rows that no audit writes are left out.
+    Models stand in the order of the runs, by their columns' labels; texts stand in the rows of the first model of a
+    study that has them. Rows that no audit writes are left out.
     """
     if len(columns) > MOST_COMPARED:
         many = f"{len(columns)} models, expected at most {MOST_COMPARED}"
@@ -351,15 +367,22 @@ def scored_rows(
             rows = scored if mine.all() else scored[mine]
             if not len(rows):
                 continue
-            first = next(iter(found.get(study, {}).values()), None)
+            before = found.get(study, {}).values()
+            first = next((one for one in before if "text" in one), next(iter(before), None))
             asked = _asked_alike(first, rows)
             if trouble := "" if asked else _trouble(study, rows):
                 told = f"{column.title}: its scored prompts of {shown(study)} are not what an audit writes"
                 left_out.append(f"Left out of the differences: {told} ({trouble}).")
             else:
-                if first is not None:
+                if first is not None and "text" in first:
                     rows = _without_texts(first, rows, asked)
                 found.setdefault(study, {})[column.label] = rows.assign(model_id=column.label)
+    textless = [study for study, models in found.items() if not any("text" in rows for rows in models.values())]
+    if textless:
+        prompts = f"prompts of {', '.join(textless)} that are installed here"
+        left_out.append(
+            f"Pairs are left out: no run has {prompts}. Compare runs of the same swapbias without --limit."
+        )
     return found, left_out
 
 

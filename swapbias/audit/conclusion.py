@@ -15,7 +15,7 @@ from swapbias.measures import SPANS
 from swapbias.notes import Notes
 from swapbias.scorers import Say, Scorer
 from swapbias.scorers.notes import Explained, explain_pair
-from swapbias.studies import Published, column, load_lexicon, own_studies, published_for
+from swapbias.studies import Published, column, load_lexicon, load_study, own_studies, published_for
 
 PANEL_SAMPLES, SAMPLES = (
     1_000,
@@ -114,10 +114,11 @@ def conclude(
     Returns:
         Findings in the order of the studies.
     """
-    found = judged(_with_units(_found(items, tasks, readers, seed), tasks, readers), margin=margin)
+    found = judged(_found(items, tasks, readers, seed), margin=margin)
     told = explain(tasks, readers, items, most=explained, seed=seed, say=say)
-    if notes := list(_given_up(items)):
-        manifest["pruning"] = notes
+    for name, notes in (("pruning", list(_given_up(items))), ("unread", list(_unread(items, tasks)))):
+        if notes:
+            manifest[name] = notes
         for note in notes:
             say(note)
     manifest |= {"status": "complete", "finished": now()}
@@ -131,12 +132,16 @@ def conclude(
 def _found(
     items: Mapping[str, pd.DataFrame], tasks: Sequence[Task], readers: Sequence[Scorer], seed: int
 ) -> list[Finding]:
+    """The findings of every study and model, in the unit of the scorer: VADER and raw scores are no probabilities."""
     found: list[Finding] = []
     for name, frame in items.items():
+        study = load_study(name)
         for model_id, part in frame.groupby("model_id", sort=False):
-            named = (pair for pair in zip(tasks, readers, strict=True) if pair[1].model_id == model_id)
+            named = [pair for pair in zip(tasks, readers, strict=True) if pair[1].model_id == model_id]
             expected = next((_expected(task, reader) for task, reader in named), None)
-            found += disaggregate(part, name, expected=expected, seed=seed)
+            units = {task.experiment.name: _unit(task, reader) for task, reader in named if task.study.name == name}
+            read = tuple(replace(one, unit=units.get(one.name, one.unit)) for one in study.experiments)
+            found += disaggregate(part, replace(study, experiments=read), expected=expected, seed=seed)
     return found
 
 
@@ -180,17 +185,26 @@ def _given_up(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
                 )
 
 
-def _with_units(found: list[Finding], tasks: Sequence[Task], readers: Sequence[Scorer]) -> list[Finding]:
-    """Findings in the unit of the scorer, which may differ from the study's (VADER gives no probability)."""
-    units = {
-        (task.study.name, task.experiment.name): (task.experiment.unit, _unit(task, reader))
-        for task, reader in zip(tasks, readers, strict=True)
-    }
-    return [
-        replace(one, unit=read) if one.unit == declared else one
-        for one in found
-        for declared, read in [units[one.study, one.experiment]]
-    ]
+def _unread(items: Mapping[str, pd.DataFrame], tasks: Sequence[Task]) -> Iterator[str]:
+    """How many answers were not read, and how to read more, a sentence for each experiment and model."""
+    from swapbias.report import answer_counts  # takes long to import, and few audits have answers
+
+    experiments = {(task.study.name, task.experiment.name): task.experiment for task in tasks}
+    for study, frame in ((study, frame) for study, frame in items.items() if "said_other" in frame):
+        for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
+            counts = answer_counts(rows)
+            if not counts["refused"] + counts["unreadable"]:
+                continue
+            experiment = experiments[study, name]
+            more = "look at them with swapbias study read."
+            if experiment.rubric and "judged" not in rows:
+                more = "let a judge read them with --judge MODEL."
+            elif experiment.reading == "options":
+                more = "ask with --scoring log-odds, which reads every answer, or with a larger --max-tokens."
+            yield (
+                f"{study} {name}: {model_id} refused {counts['refused']:,} of {len(rows):,} answers, and "
+                f"{counts['unreadable']:,} are unreadable. Next step: {more}"
+            )
 
 
 def _unit(task: Task, reader: Scorer) -> str:

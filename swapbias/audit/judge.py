@@ -9,11 +9,21 @@ from typing import Any, Protocol
 
 from swapbias import swapping
 from swapbias.errors import MissingExtraError, UsageError
-from swapbias.measures import Option, option_named, options_of, unreasoned
+from swapbias.measures import Option, options_of
 from swapbias.notes import Notes
 from swapbias.scorers import Bar, Kind, Progress, Request, Say, Scored, Scorer, short_name
 from swapbias.scorers.chat import ChatOptions, load_chat
-from swapbias.studies import PROMPT_COLUMNS, Experiment, Prompt, Row, Rubric, column, conversation
+from swapbias.studies import (
+    PROMPT_COLUMNS,
+    Experiment,
+    Prompt,
+    Row,
+    Rubric,
+    column,
+    conversation,
+    read_answer,
+    without_reasoning,
+)
 
 FOLDER = "judge"  # of a run: the judge's answers
 READINGS = 2  # of each answer: the options in order, then in reverse
@@ -85,7 +95,7 @@ class JudgedScorer(Scorer):
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """As the reader does; then each answer that says anything is judged in both orders of the options."""
         scored = self.reader.score(prompts, on_progress)
-        said = [place for place, one in enumerate(scored) if unreasoned(one.answer).strip()]
+        said = [place for place, one in enumerate(scored) if without_reasoning(one.answer).strip()]
         shown = swapping.without_groups([scored[place].answer for place in said], self.rubric.neutral)
         asked = [
             judged_prompt(self.rubric, f"{prompts[place].prompt_id}/judged/t{trial}", text, trial)
@@ -104,7 +114,7 @@ def judged_prompt(rubric: Rubric, prompt_id: str, shown: str, trial: int) -> Pro
     """What the judge is asked of a neutralised answer; the second time the options that count stand in reverse."""
     options = _in_order(options_of(rubric.candidates), trial)
     listed = "\n".join(f"({letter}) {one.text}" for letter, one in zip(_LETTERS, options, strict=False))
-    told = unreasoned(shown).replace("<|", "< |")  # an answer opens no turn of its own
+    told = without_reasoning(shown).replace("<|", "< |")  # an answer opens no turn of its own
     question = f"The answer:\n<answer>\n{told}\n</answer>\n\n{rubric.question}\n{listed}"
     blank = dict.fromkeys(PROMPT_COLUMNS, "")
     named = "|".join(one.text for one in options)
@@ -120,9 +130,9 @@ def _in_order(options: Sequence[Option], trial: int) -> list[Option]:
 
 def _place(prompt: Prompt, text: str) -> float:
     """The place of the option that a judgement names, in the order asked; their number where it names none."""
-    options = [Option(one, 0.0) for one in prompt.candidates.split("|")]
-    place = option_named(text, options)
-    return float(len(options) if place is None else place)
+    options = prompt.candidates.split("|")
+    said = read_answer(text, options, lettered=True)
+    return float(options.index(said) if said in options else len(options))
 
 
 def _with_parts(scored: Scored, readings: Sequence[float], options: Sequence[Option]) -> Scored:

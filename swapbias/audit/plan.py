@@ -632,9 +632,11 @@ def prompts_asked(manifest: Mapping[str, Any]) -> dict[tuple[str, str, str], Map
     Raises:
         ValueError: its settings are not of this version, or a corpus is not at hand.
     """
-    told = [str(one.get("kind")) for one in manifest.get("models", ())]
-    kind = next((one for one in told if one in model_kinds()), None)
-    tasks, _ = plan(Settings.from_manifest(manifest["settings"]), kind=kind)
+    settings = Settings.from_manifest(manifest["settings"])
+    read = [str(one.get("kind")) for one in manifest.get("models", ())]
+    # Where no model is named, each experiment has the default model of its kind: the run has no kind of its own.
+    kind = next((one for one in read if one in model_kinds()), None) if settings.model else None
+    tasks, _ = plan(settings, kind=kind)
     return {(task.study.name, task.experiment.name, row["prompt_id"]): row for task in tasks for row in task.rows}
 
 
@@ -688,6 +690,21 @@ def told_part(tasks: Sequence[Task]) -> str:
     return f"Slow experiments read a part of their prompts: {told}. Read all with {named}." if parts else ""
 
 
+def repeat_notes(tasks: Sequence[Task]) -> list[str]:
+    """Of prompts of the user's own how many pairs are of the same texts as another, a sentence an experiment."""
+    own = [one for one in tasks if one.notes is not None or one.study.name in own_studies()]
+    if not own:
+        return []
+    from swapbias.findings import repeated_pairs  # takes long to import: the package's own studies repeat nothing
+
+    found = ((f"{one.study.name} {one.experiment.name}", *repeated_pairs(one.experiment, one.rows)) for one in own)
+    return [
+        f"{name}: {repeated:,} of {pairs:,} pairs repeat another pair's texts and count once."
+        for name, repeated, pairs in dict.fromkeys(found)
+        if repeated
+    ]
+
+
 def told_skipped(skipped: Sequence[Skipped], ran: Iterable[str]) -> str:
     """What was not run, and what is to be known of the rest; what needs another kind of model is counted.
 
@@ -738,13 +755,14 @@ def told_plan(settings: Settings) -> Iterator[str]:
         yield from filter(None, [announced(task, settings)])
         design = "; ".join(filter(None, (told_design(task), task.kind.calls(task.experiment, task.rows))))
         yield from [f"{design}."] if design else []
+    yield from repeat_notes(tasks)
     yield from filter(None, (told_part(tasks), told_skipped(skipped, (task.kind.name for task in tasks))))
 
 
 def told_design(task: Task) -> str:
     """What a planned gap is over, and how large one must be to be found; blank where there is none."""
-    from swapbias.findings import ANSWERS, planned_error, planned_units
-    from swapbias.measures import detectable_gap
+    from swapbias.findings import ANSWERS, planned_gap, planned_units
+    from swapbias.report import detects
 
     experiment = task.experiment
     if not experiment.measure:
@@ -754,10 +772,9 @@ def told_design(task: Task) -> str:
     sides, clusters = planned_units(experiment, asked)
     what = "conditions" if experiment.aggregate else "sentences" if ANSWERS in experiment.rates else "pairs"
     over = " x ".join(f"{len(set(codes.tolist())):,} {name}" for name, codes in clusters.items())
-    gap = detectable_gap(*planned_error(experiment, asked))
+    gap = planned_gap(task.study, experiment, asked)
     found = "the gap that it could find is unknown before a run"
     if not math.isnan(gap):
-        spread = "where effects spread as in released outputs"
-        found = f"a gap of {gap:.2g} ({experiment.unit}) would be found in 4 of 5 audits, {spread}"
+        found = f"{detects(gap, experiment.unit)}, if the model varies like published ones"
     told = f"{len(sides):,} {what}{'' if list(clusters) == [what] else f', {over}'}"
     return f"{told}; {found}"

@@ -34,6 +34,7 @@ _MOST_ENTRIES = 500  # of a list in a manifest
 _OF_FINDING = {one.name: one.type for one in fields(Finding) if one.name not in ("estimate", "published")}
 _TEXTS = tuple(name for name, kind in _OF_FINDING.items() if kind is str)
 _NUMBERS = tuple(name for name, kind in _OF_FINDING.items() if kind is float)
+_COUNTS = tuple(name for name, kind in _OF_FINDING.items() if kind is int)
 _PUBLISHED = tuple(one.name for one in fields(Published))
 _ESTIMATE = {one.name: one.type for one in fields(Estimate)}
 _PRINTED = tuple(f"published_{name}" for name in _PUBLISHED)
@@ -146,7 +147,7 @@ def _as_written(rows: Sequence[Any], known_studies: frozenset[str]) -> bool:
     """
     if not all(type(row) is dict and row.keys() == _KEYS for row in rows):
         return False
-    names = (*_TEXTS, *_PRINTED, *_OF_KIND[str]), (*_NUMBERS, *_OF_KIND[float]), _OF_KIND[int]
+    names = (*_TEXTS, *_PRINTED, *_OF_KIND[str]), (*_NUMBERS, *_OF_KIND[float]), (*_COUNTS, *_OF_KIND[int])
     texts, numbers, counts = (list(chain.from_iterable(map(itemgetter(*some), rows))) for some in names)
     kinds = [set(map(type, values)) for values in (texts, numbers, counts, map(itemgetter("headline"), rows))]
     if not all(found <= wanted for found, wanted in zip(kinds, _WRITTEN, strict=True)):
@@ -183,6 +184,8 @@ def _check_finding(row: Any, where: str, known_studies: frozenset[str], own_name
         _text(row[name], f"{where}: {name!r}")
     for name in _NUMBERS:
         _number(row[name], f"{where}: {name!r}")
+    for name in _COUNTS:
+        _count(row[name], f"{where}: {name!r}")
     for name, kind in _ESTIMATE.items():
         check = _text if kind is str else _count if kind is int else _number
         check(row[name], f"{where}: {name!r}")
@@ -202,7 +205,10 @@ def _finding(row: Mapping[str, Any]) -> Finding:
     numbers: dict[str, Any] = dict(zip(_NUMBERS, map(_float, _get_numbers(row)), strict=True))
     printed = _get_printed(row)
     published = Published(*map(sys.intern, printed)) if any(printed) else None
-    return Finding(**texts, **numbers, headline=row["headline"], estimate=Estimate(**estimate), published=published)
+    counts = {name: row[name] for name in _COUNTS}
+    return Finding(
+        **texts, **numbers, **counts, headline=row["headline"], estimate=Estimate(**estimate), published=published
+    )
 
 
 def _float(value: float | None) -> float:
@@ -481,7 +487,16 @@ def scored_items(run: Run, study: str) -> pd.DataFrame:
         raise ValueError(f"{path} cannot be read ({type(error).__name__}). Audit again.") from error
     if rows is None or not {"experiment", "group", "model_id", "score", "text"} <= set(rows):
         raise ValueError(f"{path} lacks columns of scored rows. Audit again.")
+    if "top_tokens" in rows:
+        rows["top_tokens"] = rows["top_tokens"].map(_as_json)
     return rows
+
+
+def _as_json(cell: Any) -> Any:
+    """Tokens as an audit writes them; a shared run has a list of objects in place of the JSON."""
+    if cell is None or isinstance(cell, str):
+        return cell
+    return json.dumps([[one["token"], one["value"]] for one in cell], ensure_ascii=False)
 
 
 def _coverage(run: Run) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,7 +31,7 @@ from swapbias.files import (
 )
 from swapbias.privacy import FILE, is_left_over
 from swapbias.scorers import Progress, Say, Scorer
-from swapbias.studies import as_prompts, load_corpus, open_study, own_studies
+from swapbias.studies import as_prompts, load_corpus, own_studies, reopen_study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,8 +138,7 @@ class Run:
             return
         for place in sorted(kept.iterdir()):
             if place.name in origins:
-                origin = str(origins[place.name])
-                open_study(place, origin="" if origin == "local" else origin)
+                reopen_study(place, str(origins[place.name]))
 
     def sweep(self) -> None:
         """Remove what a killed process left behind: temporary files, and parts of studies that are complete."""
@@ -268,6 +267,14 @@ class Run:
             return None
         self.check(f"{ITEMS}/{study}.parquet")
         return _frame(pq.read_table(path))
+
+
+def has_scores(folder: Path, store: "Store | None" = None) -> bool:
+    """Whether scored rows or answers of a run, or of several in one folder, are saved there or in the store."""
+    names = store.names() if store else (one.relative_to(folder).as_posix() for one in folder.rglob("*"))
+    found = map(PurePosixPath, names)
+    # Answers of a chat model are JSON lines, each of which is saved as it comes.
+    return any(one.suffix == ".jsonl" or (one.suffix == ".parquet" and ITEMS in one.parts) for one in found)
 
 
 def _frame(table: pa.Table) -> "pd.DataFrame":

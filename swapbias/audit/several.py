@@ -28,10 +28,10 @@ from swapbias.files import (
     parse_json,
     sealed,
 )
-from swapbias.privacy import is_credentialed, told, writing
+from swapbias.privacy import is_credentialed, log_traceback, told, writing
 from swapbias.scorers import Bar, Progress, Say, kind_of, short_name
 from swapbias.scorers.notes import NoteOptions
-from swapbias.studies import open_study, own_studies
+from swapbias.studies import own_studies, reopen_study
 from swapbias.workers import LOCAL, Done, Engine, Part, Worker, crew
 
 MODELS = "models.json"  # names the models and their folders, with the settings of all
@@ -230,8 +230,10 @@ def audit_one(
     except (ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno in _FULL:
             raise
+        log_traceback(error)
         return " ".join(told(error).split())
     except Exception as error:  # noqa: BLE001 - one of a thousand models may break in any way, and the others go on
+        log_traceback(error)
         return f"{type(error).__name__}. Audit it alone to see more."
     finally:
         gc.collect()  # models hold themselves in circles, and the next one needs the room
@@ -470,7 +472,7 @@ def _open_studies(folder: Path) -> None:
     own = _read(folder)[2] if is_several(folder) else {}
     for name, origin in own.items():
         if name not in own_studies():
-            open_study(folder / STUDIES / name, origin="" if origin == "local" else origin)
+            reopen_study(folder / STUDIES / name, origin)
 
 
 def _read(folder: Path) -> tuple[dict[str, str], dict[str, Any], dict[str, str]]:

@@ -22,7 +22,9 @@ from swapbias.studies import (
     lines,
     own_corpus,
     read_draft,
+    spellings,
     study_files,
+    unlike_pairs,
 )
 
 WORDINGS_WANTED = 5  # of each template, as in the studies of the package
@@ -73,6 +75,8 @@ def _checked(files: Mapping[str, bytes], scorer: Scorer | None) -> Soundness:
     if corpus is None:
         return Soundness(found, tuple(_of_texts(made)))
     advice = chain(
+        filter(None, [unlike_pairs(made)]),
+        spellings(draft, made),
         _of_texts(made),
         _of_groups(draft, made),
         _of_masks(draft, made),
@@ -110,7 +114,7 @@ def _of_texts(made: Lines) -> Iterator[str]:
             told.add((line.where, ""))
             before = made[first].where
             same = "the same line" if before == line.where else before
-            yield f"{line.where}: {text!r} stands in {same} already: it counts twice. Remove one."
+            yield f"{line.where}: {text!r} stands in {same} already: pairs of the same texts count once. Remove one."
 
 
 def _of_groups(draft: Draft, made: Lines) -> Iterator[str]:

@@ -21,7 +21,7 @@ from swapbias.audit.results import FINDINGS_JSON, Results, as_public, parse_mani
 from swapbias.audit.run import MANIFEST, Run
 from swapbias.errors import UsageError, need_audit_extra
 from swapbias.findings import headlines
-from swapbias.privacy import is_credentialed, own_data, public_model
+from swapbias.privacy import is_credentialed, log_traceback, own_data, public_model
 from swapbias.report import ListedRun, Page, render, render_comparison, render_runs, shown
 
 HERE = "127.0.0.1"
@@ -220,6 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
             try:
                 status, content = self.viewer.page(self.path)
             except Exception as error:  # noqa: BLE001 - one page that fails does not end the others
+                log_traceback(error)
                 status, content = HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: a fault of swapbias."
             self._send(status, content, body=body)
 

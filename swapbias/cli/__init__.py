@@ -1,17 +1,20 @@
 """The command line. Thin: each command calls one function."""
 
 import gc
+import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import wraps
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
+from typer.main import get_command
 
 from swapbias.cli.audit import audit, plan
 from swapbias.cli.cache import cache
@@ -26,7 +29,10 @@ from swapbias.cli.terminal import AsJson, err, out, print_json, print_reproduced
 from swapbias.cli.train import train
 from swapbias.cli.view import view
 from swapbias.errors import UsageError, extras_named
-from swapbias.privacy import forget_notes, told, told_trace
+from swapbias.privacy import TRACEBACKS, forget_notes, log_traceback, told
+
+if TYPE_CHECKING:
+    from swapbias.studies import Experiment
 
 app = typer.Typer(
     add_completion=False,
@@ -72,27 +78,44 @@ def main() -> NoReturn:
     """Run the command; trouble becomes one sentence and exit code 2 (usage) or 1."""
     gc.set_threshold(_COLLECT_AFTER)
     forget_notes()
-    debug = "--debug" in sys.argv
+    _show_tracebacks("--debug" in sys.argv)
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         with extras_named():
-            app(arguments, prog_name="swapbias", standalone_mode=True)
+            _as_written(get_command(app))(arguments, prog_name="swapbias", standalone_mode=True)
     except UsageError as error:
-        _fail(str(error), 2, error, debug)
+        _fail(str(error), 2, error)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or told(error)}. Check the place and its free space.", 1, error, debug)
+        _fail(f"{where}{error.strerror or told(error)}. Check the place and its free space.", 1, error)
     except ValueError as error:
-        _fail(told(error), 1, error, debug)
+        _fail(told(error), 1, error)
     except Exception as error:  # noqa: BLE001 - the last resort before a traceback
         said = "" if told(error).startswith(type(error).__name__) else f"{type(error).__name__}: "
-        _fail(f"{said}{told(error)}. This is a fault of swapbias: see it with --debug.", 1, error, debug)
+        _fail(f"{said}{told(error)}. This is a fault of swapbias: see it with --debug.", 1, error)
     sys.exit(0)
 
 
-def _fail(sentence: str, code: int, error: Exception, debug: bool) -> NoReturn:
-    if debug:
-        sys.stderr.write(told_trace(error))
+def _as_written(command: Any) -> Any:
+    """A command, or a group with its commands, whose help is shown as written: rich takes ``[/RUN]`` for markup."""
+    for one in (command, *command.params):
+        if getattr(one, "help", None):
+            one.help = escape(one.help)
+    for inner in getattr(command, "commands", {}).values():
+        _as_written(inner)
+    return command
+
+
+def _show_tracebacks(shown: bool) -> None:
+    """Print the tracebacks of errors, those that become one sentence while others of several go on included."""
+    log = logging.getLogger(TRACEBACKS)
+    log.handlers = [logging.StreamHandler(sys.stderr)] if shown else []
+    log.setLevel(logging.DEBUG if shown else logging.NOTSET)
+    log.propagate = not shown
+
+
+def _fail(sentence: str, code: int, error: Exception) -> NoReturn:
+    log_traceback(error)
     err.print(f"swapbias: {' '.join(sentence.split())}", soft_wrap=True, markup=False)
     sys.exit(code)
 
@@ -113,13 +136,28 @@ def _options(
     """Options of every command; ``--debug`` may stand anywhere."""
 
 
+_KINDS = {
+    "masked": "Masked language models (BERT, RoBERTa)",
+    "causal": "Causal language models (GPT-2, Llama)",
+    "classifier": "Classifiers, Python functions, vader",
+    "chat": "Chat models (--chat)",
+    "embedding": "Clinical notes (word vectors, encoders)",
+}
+_MOST_NAMED = 3  # experiments of a study for one kind of model; more are one line
+
+
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
-    """List studies, corpora with their configs and row counts, and measures."""
+def list_(
+    corpora_: Annotated[bool, typer.Option("--corpora", help="Corpora with their configs and row counts.")] = False,
+    measures: Annotated[bool, typer.Option("--measures", help="Measures (evaluate modules).")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List what can be asked of each kind of model; with options, corpora or measures."""
     from swapbias.studies import corpora, load_corpus, load_study, metrics, row_count, studies
 
     asked = [(name, one) for name in studies() for one in load_study(name).experiments]
-    configs = [(name, one, row_count(name, one.name)) for name in corpora() for one in load_corpus(name).configs]
+    if as_json or corpora_:
+        configs = [(name, one, row_count(name, one.name)) for name in corpora() for one in load_corpus(name).configs]
     if as_json:
         told = ("name", "kind", "configs", "question")
         made = [{"study": study, **{name: getattr(one, name) for name in told}} for study, one in asked]
@@ -129,14 +167,9 @@ def list_(as_json: AsJson = False) -> None:
         ]
         print_json({"studies": made, "corpora": tables, "measures": metrics()})
         return
-    table = Table(title="Studies", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    _named(table, {"study": [name for name, _ in asked], "experiment": [one.name for _, one in asked]})
-    table.add_column("model", overflow="fold")
-    table.add_column("question")
-    for name, one in asked:
-        table.add_row(name, one.name, one.kind if one.configs else "released outputs only", one.question)
-    out.print(table)
-    for corpus in corpora():
+    if measures:
+        out.print(f"Measures (evaluate modules): {', '.join(metrics())}")
+    for corpus in corpora() if corpora_ else ():
         mine = [(one, rows) for name, one, rows in configs if name == corpus]
         table = Table(title=f"Corpus {corpus}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         _named(table, {"config": [one.name for one, _ in mine]})
@@ -145,7 +178,26 @@ def list_(as_json: AsJson = False) -> None:
         for config, rows in mine:
             table.add_row(config.name, "needs upstream" if rows is None else str(rows), config.description)
         out.print(table)
-    out.print(f"Measures (evaluate modules): {', '.join(metrics())}")
+    if not (corpora_ or measures):
+        out.print("Name a study to run it: swapbias audit MODEL --study STUDY[:EXPERIMENT]", highlight=False)
+        for kind, title in _KINDS.items():
+            _print_kind(title, [(study, one) for study, one in asked if one.kind == kind and one.configs])
+
+
+def _print_kind(title: str, asked: "Sequence[tuple[str, Experiment]]") -> None:
+    """A line for each experiment, or for each study that has many: its name and the question."""
+    from swapbias.studies import load_study
+
+    lines = []
+    for name in dict.fromkeys(name for name, _ in asked):
+        mine = [one for study, one in asked if study == name]
+        if len(mine) > _MOST_NAMED:
+            lines.append((f"{name} ({len(mine)} experiments)", load_study(name).title))
+        else:
+            lines += [(f"{name}:{one.name}", one.question) for one in mine]
+    out.print(f"\n{title}", highlight=False)
+    for line in lines:
+        out.print(f"  {line[0]:<34} {line[1]}", highlight=False, markup=False, no_wrap=True, overflow="ellipsis")
 
 
 def _named(table: Table, columns: Mapping[str, Sequence[str]]) -> None:

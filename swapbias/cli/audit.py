@@ -415,12 +415,15 @@ def _go_on_here(folder: Path, store: "Store | None", as_json: bool, *, conclude:
 
 def _stopped(folder: Path, store: "Store | None" = None) -> str:
     """What a stopped audit says: what is kept, where, and how to go on."""
-    from swapbias.audit import MANIFEST, Run, is_several
+    from swapbias.audit import MANIFEST, Run, has_scores, is_several
 
     place = str(store or folder)
     if not is_several(folder) and not (folder / MANIFEST).is_file():
         return f"Stopped before anything was scored: nothing is kept in {place}. The same command begins anew."
-    told = f"Stopped. What was scored is kept in {place}: go on with swapbias audit --resume {quote(place)}"
+    resumed = f"swapbias audit --resume {quote(place)}"
+    if not has_scores(folder, store):
+        return f"Stopped before any score was saved. Begin the scoring anew with {resumed}."
+    told = f"Stopped. What was scored is kept in {place}: go on with {resumed}"
     chat = not is_several(folder) and Run(folder).manifest()["settings"].get("chat")
     return f"{told}{', or end with the trials that are there: add --conclude' if chat else ''}."
 

@@ -40,6 +40,9 @@ def check(
     study: Annotated[
         list[str] | None, typer.Option(help="NAME or NAME:EXPERIMENT, several with commas; all by default.")
     ] = None,
+    of: Annotated[
+        str, typer.Option(help="gap, level or all: of a difference of gaps that difference, the gaps, or both.")
+    ] = "gap",
     junit: Annotated[
         Path | None, typer.Option(help="Write the checks to this file as JUnit XML.", show_default=False)
     ] = None,
@@ -58,7 +61,8 @@ def check(
     before = find_run(baseline) if baseline else None
     chosen = split_commas(study)
     found = {
-        one: check_run(find_run(one), max_gap=max_gap, baseline=before, studies=chosen) for one in dict.fromkeys(runs)
+        one: check_run(find_run(one), max_gap=max_gap, baseline=before, studies=chosen, of=of)
+        for one in dict.fromkeys(runs)
     }
     code = min((one.code for one in found.values()), key=_WORST.index)
     if junit:
@@ -72,6 +76,8 @@ def check(
     for name, gate in found.items():
         if len(found) > 1:
             out.print(f"{name}:", soft_wrap=True, markup=False, highlight=False)
+        for note in gate.notes:
+            out.print(note, soft_wrap=True, markup=False, highlight=False)
         for one in gate.checks:
             sentence = checked(one)
             out.print(sentence, soft_wrap=True, markup=False, highlight=False)
@@ -95,15 +101,16 @@ def _record(found: "Gate") -> dict[str, object]:
             "ci_high": one.finding.estimate.ci_high,
             "unit": one.finding.unit,
             "margin": one.margin,
-            "p_within": one.p_within,
-            "p_beyond": one.p_beyond,
             "baseline": one.baseline.value if one.baseline else None,
             "change": one.change.value if one.change else None,
+            "levels_not_gated": [
+                {"subset": each.subset, "value": each.estimate.value, "unit": each.unit} for each in one.levels
+            ],
             "sentence": checked(one),
         }
         for one in found.checks
     ]
-    return {"outcome": found.outcome, "sentence": gated(found), "checks": rows}
+    return {"outcome": found.outcome, "sentence": gated(found), "notes": list(found.notes), "checks": rows}
 
 
 def _junit(found: "Mapping[str, Gate]") -> bytes:

@@ -12,7 +12,9 @@ Namespace = Annotated[str, typer.Option(help="Your name or an organisation's on 
 Private = Annotated[bool, typer.Option("--private", help="Make new repositories private.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")]
 Owner = Annotated[str, typer.Argument(metavar="NS", help="User or organisation on the Hub.")]
-Revision = Annotated[str, typer.Option(help="A tag (v1.0.0) or commit; the newest by default.")]
+Revision = Annotated[
+    str, typer.Option(help="A tag (v and the version on the card) or commit; the newest by default.")
+]
 Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 Corpora = Annotated[
     list[str] | None,

@@ -15,7 +15,9 @@ def share(
     model: Annotated[str | None, typer.Option(help="The audited model on the Hub, OWNER/NAME.")] = None,
     commit: Annotated[bool, typer.Option("--commit", help="Write to the card of your own model.")] = False,
     create_pr: Annotated[bool, typer.Option("--create-pr", help="Propose it to the model's owners.")] = False,
-    audited: Annotated[str | None, typer.Option(help="The model's name in the run, where it is another one.")] = None,
+    audited: Annotated[
+        str | None, typer.Option(help="The model's name in the run, if another; the weights must be the same.")
+    ] = None,
     public: Annotated[bool, typer.Option("--public", help="Everybody may read the results.")] = False,
     findings_only: Annotated[
         bool, typer.Option("--findings-only", help="No scored prompts, answers or explained notes.")

@@ -47,6 +47,45 @@ def check(
     _print(f"It can be audited{f'; {len(found.advice)} remarks' if found.advice else ''}.")
 
 
+@study.command("read")
+def read(
+    answers: Annotated[
+        Path, typer.Argument(help="CSV file: answer, options (joined by |), and if need be reading and lettered.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Show how each answer of a chat model is read: as one of its options, refused or unreadable."""
+    from collections import Counter
+
+    from swapbias.errors import UsageError
+    from swapbias.studies import read_answer, strict_rows
+
+    with answers.open(encoding="utf-8-sig", newline="") as handle:
+        lines = strict_rows(answers.name, handle)
+        header = next(lines, (1, []))[1]
+        for one in ("answer", "options"):
+            if one not in header:
+                raise UsageError(f"{answers.name} has no column {one}. Add it.")
+        rows = {line: dict(zip(header, cells, strict=False)) for line, cells in lines if cells}
+    found = []
+    for line, row in rows.items():
+        try:
+            options = row.get("options", "").split("|")
+            lettered = row.get("lettered", "").strip().lower() in ("yes", "true", "1")
+            found.append(
+                read_answer(row["answer"], options, reading=row.get("reading") or "option", lettered=lettered)
+            )
+        except UsageError as error:
+            raise UsageError(f"{answers.name}:{line}: {error}") from error
+    if as_json:
+        print_json([{**row, "read_as": one} for row, one in zip(rows.values(), found, strict=True)])
+        return
+    for row, one in zip(rows.values(), found, strict=True):
+        _print(f"{one:<24} {' '.join(row['answer'].split())[:90]}")
+    counts = Counter(one if one in ("refused", "unreadable") else "read" for one in found)
+    _print(f"{counts['read']} of {len(found)} read, {counts['refused']} refused, {counts['unreadable']} unreadable.")
+
+
 @study.command("push")
 def push(
     folder: Folder,

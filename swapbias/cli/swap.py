@@ -66,7 +66,9 @@ def swap(
         typer.Option(show_default=False, help="Column of the patient's gender; none: gender, or the text."),
     ] = None,
     processes: Annotated[int, typer.Option(help="Processes that swap.")] = 1,
-    split: Annotated[str | None, typer.Option(show_default=False, help="Split of a Hub dataset: train.")] = None,
+    split: Annotated[
+        str | None, typer.Option(show_default=False, help="Split of a Hub dataset that has several.")
+    ] = None,
     credentialed: Annotated[bool, typer.Option("--credentialed", help="Mark rows as not to be shared.")] = False,
     plausible: Annotated[
         bool, typer.Option("--plausible", help="Leave out rows with gender-specific clinical terms (pregnant).")

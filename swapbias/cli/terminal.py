@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from swapbias.findings import Finding, NotAtHand, Reproduced
     from swapbias.store import Store
 
-# Names and places are told as they are: ":x:" in one is no picture.
-out = Console(emoji=False)
-err = Console(stderr=True, highlight=False, emoji=False)
+# Names and places are printed as they are: ":x:" in one is no picture, "[x]" no style.
+out = Console(emoji=False, markup=False)
+err = Console(stderr=True, highlight=False, emoji=False, markup=False)
 
 
 _WORKERS = "Workers"  # panel of the help

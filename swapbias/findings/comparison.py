@@ -10,37 +10,52 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.disaggregation import corrected, judged
-from swapbias.findings.finding import AS_PUBLISHED, DIFFERENCE, EFFECTS, Context, Finding, looks_of, told_over
+from swapbias.findings.disaggregation import corrected, is_constant, judged
+from swapbias.findings.finding import (
+    AS_PUBLISHED,
+    DIFFERENCE,
+    EFFECTS,
+    UNMEASURED,
+    Context,
+    Finding,
+    further_toward,
+    looks_of,
+)
 from swapbias.findings.groups import Crossing, crossed_findings, crossing
 from swapbias.findings.predictions import ANSWERS, over_trials, readable
 from swapbias.findings.robustness import (
+    REPEATS,
     Pairing,
     Units,
     condition_means,
+    first_pairs,
     headline_units,
     pair_gaps,
     paired_units,
     pairing,
 )
+from swapbias.measures import SPANS
 from swapbias.studies import PLACEBO, Experiment, Slice, Study, load_study
 
 MOST_DETAILED = 5  # pairs of models whose differences are told by slice, by subset and as published as well
 _ALL = Slice("", "all")
 _LONG = ("text", "candidates", "top_tokens", "answer", "prompt_id")  # columns that take time and are not compared
-_SIDES = {0: 1.0, 1: -1.0}  # of a difference: the first model's value less the second's
 Pair = tuple[str, str]
 
 
 def compare(
-    studies: Mapping[str, Mapping[str, pd.DataFrame]], *, reference: str = "", every_pair: bool = False
+    studies: Mapping[str, Mapping[str, pd.DataFrame]],
+    *,
+    reference: str = "",
+    every_pair: bool = False,
+    units_read: Mapping[tuple[str, str, str], str] | None = None,
 ) -> list[Finding]:
     """Differences between models in what each study measures, and correlations of their scores.
 
     Paired studies: the disparity (gap of a pair) of one model minus the other's, paired by prompt over the random
     factors of the design, and by independent t-test with equal variance as published. Studies of conditions: the
     score of each condition, likewise. What answers an experiment's question is a headline: its differences over all
-    studies and models are corrected together, by Holm, and have a verdict. Two experiments of which the study
+    models of a study hold at once and have a verdict. Two experiments of which the study
     declares an ``Agreement``: the correlation of their scores over conditions, and within each group.
 
     Args:
@@ -48,6 +63,8 @@ def compare(
         reference: the model whose value every other's is subtracted from, by default the first of each study; of a
             study that it is not in, the first.
         every_pair: the differences between every two models, of which there are many.
+        units_read: the units of scores by study, experiment and model, where they may differ from those that studies
+            declare; models whose units have other ranges (a raw score, a probability) are not compared.
 
     Returns:
         Nothing where the models have no experiment in common; where more than ``MOST_DETAILED`` pairs are compared,
@@ -57,10 +74,9 @@ def compare(
     for name, models in studies.items():
         study = load_study(name)
         mine: list[Finding] = []
-        asked = {model: set(part["experiment"].unique()) for model, part in models.items()}
-        for experiment in study.experiments:
-            mine_of = {model: part for model, part in models.items() if experiment.name in asked[model]}
-            rows = _shared_trials({model: rows_asked(part, experiment.name) for model, part in mine_of.items()})
+        for experiment, mine_of in _alike(study, models, units_read or {}):
+            asked_of = {model: rows_asked(part, experiment.name) for model, part in mine_of.items()}
+            rows = _with_repeats(experiment, _shared_trials(asked_of))
             pairs = model_pairs(list(rows), reference=reference, every_pair=every_pair)
             brief = len(pairs) > MOST_DETAILED
             for each in experiment.gaps if pairs and not (brief and _of_effects_alone(experiment)) else ():
@@ -78,9 +94,31 @@ def compare(
                     mine += _differences(name, each, pair, made, brief=brief, **told) if made else ()
                     mine += _of_headline(name, each, pair, answers, **told)
             mine += _of_effects(name, experiment, pairs, rows) if _of_effects_alone(experiment) else ()
+            constant = {model for model, part in rows.items() if is_constant(experiment, part)}
+            lost = {" - ".join(pair) for pair in pairs if constant & {*pair}}
+            mine = [
+                replace(one, verdict=UNMEASURED)
+                if one.experiment == experiment.name and one.model_id in lost
+                else one
+                for one in mine
+            ]
         found += corrected(mine, study.correction, {one.name for one in study.experiments})
         found += _agreement(study, models)
     return judged(found)
+
+
+def _alike(
+    study: Study, models: Mapping[str, pd.DataFrame], units_read: Mapping[tuple[str, str, str], str]
+) -> Iterator[tuple[Experiment, dict[str, pd.DataFrame]]]:
+    """Each experiment with the models that read it, separate for units of another range."""
+    experiments = {model: set(part["experiment"].unique()) for model, part in models.items()}
+    for one in study.experiments:
+        by_unit: dict[str, dict[str, pd.DataFrame]] = {}
+        for model in (model for model in models if one.name in experiments[model]):
+            unit = units_read.get((study.name, one.name, model), one.unit)
+            ranged = SPANS.get(unit, math.nan) == SPANS.get(one.unit, math.nan)
+            by_unit.setdefault(one.unit if ranged else unit, {})[model] = models[model]
+        yield from ((replace(one, unit=unit), mine) for unit, mine in by_unit.items())
 
 
 def rows_asked(rows: pd.DataFrame, experiment: str) -> pd.DataFrame:
@@ -104,6 +142,27 @@ def _shared_trials(rows: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         model: part[part["trial"].isin(shared)].assign(looks=str(looks)) if "trial" in part else part
         for model, part in rows.items()
     }
+
+
+def _with_repeats(experiment: Experiment, rows: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """The rows of each model with the pair that first asks the same as theirs; one model has the texts."""
+    with_texts = next((part for part in rows.values() if "text" in part), None)
+    first = None if with_texts is None else first_pairs(experiment, with_texts)
+    if first is None:
+        return dict(rows)
+    pairs_of = {model: part["pair_id"] for model, part in rows.items()}
+    return {
+        model: part.assign(**{REPEATS: pairs_of[model].map(first).fillna(pairs_of[model])})
+        for model, part in rows.items()
+    }
+
+
+def _distinct(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Of pairs with the same texts one, with the mean of their gaps."""
+    if REPEATS not in pairs:
+        return pairs
+    means = pairs.groupby(REPEATS, sort=False)["gap"].mean()
+    return pairs.drop_duplicates(REPEATS).set_index(REPEATS).assign(gap=means).reset_index(drop=True)
 
 
 def model_pairs(models: Sequence[str], *, reference: str = "", every_pair: bool = False) -> list[Pair]:
@@ -133,13 +192,13 @@ def _pairs_of(experiment: Experiment, rows: Mapping[str, pd.DataFrame]) -> dict[
             first, known = part, _pairing(experiment, part)
         if known is not None:
             gaps = known.gaps(part["score"].to_numpy(dtype=np.float64))
-            found[model] = known.facts.assign(gap=gaps).reset_index()
+            found[model] = _distinct(known.facts.assign(gap=gaps).reset_index())
     return found
 
 
 def _told(experiment: Experiment, rows: pd.DataFrame) -> list[str]:
     """The columns that say what a row is of, besides the prompt: pair, group and what pairs are told apart by."""
-    used = {experiment.subset, *experiment.random, *(one.column for one in experiment.slices)}
+    used = {REPEATS, experiment.subset, *experiment.random, *(one.column for one in experiment.slices)}
     return ["pair_id", "group", *(name for name in rows if name in used - {"pair_id", "group"})]
 
 
@@ -213,18 +272,19 @@ def _differences(
                 continue
             for value, sliced in [("", part)] if not one.column else part.groupby(one.column, sort=False):
                 other = second if one is _ALL and not split else second[second["unit"].isin(set(sliced["unit"]))]
-                for inference, estimate in islice(_tests(context, models, sliced, other), 1 if brief else None):
+                for inference, view, estimate in islice(_tests(context, models, sliced, other), 1 if brief else None):
                     finding = _difference(context, models, str(subset), gap, inference, estimate)
-                    headline = answers and one is _ALL and not finding.view
-                    yield replace(finding, slice_by=one.name, slice_value=str(value), headline=headline)
+                    headline = answers and one is _ALL and not view
+                    yield replace(finding, view=view, slice_by=one.name, slice_value=str(value), headline=headline)
 
 
 def _difference(
     context: Context, models: Pair, subset: str, gap: str, inference: str, estimate: measures.Estimate
 ) -> Finding:
     experiment = context.experiment
-    contrasted = subset and experiment.contrast and subset == " - ".join(experiment.contrast)
-    direction = f"the gap is larger for {subset.replace(' - ', ' than for ')}" if contrasted else experiment.direction
+    direction = experiment.direction
+    if experiment.contrast and subset == " - ".join(experiment.contrast):
+        direction = further_toward(experiment.group, experiment.reference_group, *experiment.contrast)
     estimate, inference = context.held(estimate, inference)
     return Finding(
         study=context.study,
@@ -234,6 +294,7 @@ def _difference(
         contrast=f"{models[0]} - {models[1]}",
         subset=", ".join(filter(None, (subset, gap))),
         unit=experiment.unit,
+        looks=context.looks,
         direction=f"above zero {models[0]} is higher: {direction}",
         inference=inference,
         estimate=estimate,
@@ -286,9 +347,7 @@ def _of_headline(
     if not len(both):
         return
     units = Units(both.assign(value=both["value"] - both["value_of_other"]), first.context, first.weights)
-    clusters, over = first.context.random(both)
-    weights = dict(enumerate(first.weights))
-    told = told_over(f"{over}, paired", units.rows["value"], both["sample"], weights, clusters)
+    told = f"{first.context.random(both)[1]}, paired"
     subset = " - ".join(experiment.contrast or ()) if experiment.headline[0] == "gap_difference" else ""
     yield replace(_difference(context, models, subset, gap, told, units.estimate()), headline=True)
 
@@ -303,8 +362,8 @@ def _joined(first: pd.DataFrame, second: pd.DataFrame, keys: list[str]) -> pd.Da
 
 def _tests(
     context: Context, models: tuple[str, str], first: pd.DataFrame, second: pd.DataFrame
-) -> Iterator[tuple[str, measures.Estimate]]:
-    """Paired over the units both models have, by the design; then the independent test of the papers."""
+) -> Iterator[tuple[str, str, measures.Estimate]]:
+    """What inference is over, the view and the estimate: paired by unit, by the design; then the papers' own test."""
     values = np.concatenate([one["unit_value"].to_numpy(dtype=np.float64) for one in (first, second)])
     side = np.repeat([0, 1], [len(first), len(second)])
     names = np.array(models)[side]
@@ -317,10 +376,9 @@ def _tests(
         clusters, over = context.random(facts if shared.all() else facts[shared])
         mine, units_of = values[shared], unit[shared]
         estimate = measures.paired_gap(mine, names[shared], units_of, reference_group=models[1], cluster_ids=clusters)
-        told_of, pairs = f"{over}, paired", pd.Series(units_of)
-        yield told_over(told_of, pd.Series(mine), pd.Series(side[shared]), _SIDES, clusters, pairs), estimate
+        yield f"{over}, paired", "", estimate
     if len(second):
-        yield AS_PUBLISHED, measures.group_gap(values, names, reference_group=models[1], test="t")
+        yield AS_PUBLISHED, AS_PUBLISHED, measures.group_gap(values, names, reference_group=models[1], test="t")
 
 
 def _of_effects_alone(experiment: Experiment) -> bool:

@@ -17,17 +17,20 @@ from swapbias.findings.finding import (
     EFFECTS,
     FOUND,
     JUDGED,
+    LEVEL,
     NONE,
-    PERMUTED,
     SMALL,
     SPREAD,
+    TOO_FEW,
     UNDECIDED,
+    UNMEASURED,
     UNSTABLE,
     Context,
     Finding,
     experiment_of,
+    further_toward,
     looks_of,
-    told_over,
+    unmeasured,
 )
 from swapbias.findings.groups import (
     difference_findings,
@@ -40,10 +43,12 @@ from swapbias.findings.predictions import ANSWERS, RATES, SIGNED, bias, readable
 from swapbias.findings.robustness import (
     HOLDS,
     LOST,
+    REPEATS,
     asked,
     beyond_wording,
     bounded_mean,
     condition_means,
+    distinct,
     headline_units,
     nonanswer_gap,
     over_prompts,
@@ -53,11 +58,13 @@ from swapbias.findings.robustness import (
 )
 from swapbias.measures import (
     MEASURES,
+    SPANS,
+    Design,
     Estimate,
     adjust,
     detectable_gap,
-    equivalence_p,
-    expected_error,
+    equal_units_needed,
+    held_over,
     margin_in,
 )
 from swapbias.studies import PLACEBO, Experiment, Published, Rows, Slice, Study, load_study, published_for
@@ -66,10 +73,11 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 _ALL = Slice("", "all")
-_SUBTRACTED = {0: 1.0, 1: -1.0}  # by sample
 UNANSWERED = ("unanswered", "refused", "said_unsure")  # the score columns of prompts that no option answered
 _OF_ANSWERS = (*UNANSWERED, "length")  # score columns that say nothing where no answer could be read
-LEVEL = 0.05  # of every test
+FEWEST = 4  # levels of a random factor on a side: fewer say nothing of others
+_CONSTANT = 1e-6  # of the largest score: scores that differ by less are one number in float32
+_OF_RIGHT_ANSWERS = ("share of prompts whose right answer is likelier", "correct answer is likelier")
 MARGIN = 0.05  # of the range of a unit: a gap below it counts as none, where nothing else is asked for
 
 
@@ -78,7 +86,8 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
     rows = _read_columns(context, rows)
     for subset, part in _parts(rows, experiment.subset):
         for one in (_ALL, *experiment.slices):
-            for value, sliced in _parts(part, one.column):
+            for value, repeated in _parts(part, one.column):
+                sliced = distinct(experiment, repeated)
                 where = {"slice_by": one.name, "slice_value": value}
                 if one is _ALL and experiment.never_pooled:
                     yield from _rates(context, sliced, subset, where)
@@ -88,13 +97,14 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
                 yield from group_findings(context, sliced, subset, where)
                 yield from _levels(context, sliced, subset, where)
                 yield from _rates(context, sliced, subset, where)
+        part = distinct(experiment, part)
         yield from factor_findings(context, part, subset, {"slice_by": "all", "slice_value": ""})
         yield from _counts(context, part, subset)
         yield from _correlations(context, part, subset)
     if experiment.contrast and set(experiment.contrast) <= set(rows[experiment.subset]):
         for gap in context.gaps():
             yield from _contrasts(gap, rows)
-        yield from difference_findings(context, rows, {"slice_by": "all", "slice_value": ""})
+        yield from difference_findings(context, distinct(experiment, rows), {"slice_by": "all", "slice_value": ""})
 
 
 def _read_columns(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
@@ -104,7 +114,7 @@ def _read_columns(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
         return rows
     columns = {"group", "label", "pair_id", context.score, experiment.subset, *experiment.random}
     columns |= {*experiment.aggregate, *experiment.factors, *(one.column for one in experiment.slices)}
-    columns |= {LOST, *(one.column for one in experiment.covariates)}
+    columns |= {LOST, REPEATS, *(one.column for one in experiment.covariates)}
     return rows[[name for name in rows if name in columns]]
 
 
@@ -158,10 +168,6 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
         return
     clusters, over = context.random(two)
     if ANSWERS in experiment.rates:
-        sentences = headline_units(context, two)
-        if sentences is not None:
-            one = sentences.rows
-            over = told_over(over, one["value"], one["sample"], _SUBTRACTED, context.random(one)[0])
         yield context.finding(
             bias(context, two), experiment.measure, subset=subset, **context.apart,
             direction=experiment.direction, inference=over, baseline=_baseline(context, two), **where,
@@ -175,24 +181,21 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
     if experiment.measure == "paired_gap":
         gap, arguments = measures.paired_gap, [two["pair_id"].to_numpy()]
     baseline = _baseline(context, two)
-    pairs = two["pair_id"] if arguments else None
-    told = told_over(over, two[context.score], two["group"], context.sides, clusters, pairs)
-    views: dict[str, dict[str, Any]] = {told: {"cluster_ids": clusters, "test": "t"}}
-    if experiment.aggregate and len(clusters) == 1:
-        views[f"{over}, {PERMUTED}"] = {"cluster_ids": clusters, "test": "permutation"}
-    views[AS_PUBLISHED] = {"test": experiment.test}
+    views: dict[str, dict[str, Any]] = {
+        "": {"cluster_ids": clusters, "test": "t"}, AS_PUBLISHED: {"test": experiment.test}
+    }  # fmt: skip
     arguments = [two[context.score].to_numpy(), two["group"].to_numpy(), *arguments]
-    for inference, options in views.items():
-        options |= {"reference_group": experiment.reference_group, "seed": context.seed}
+    for view, options in views.items():
+        options |= {"reference_group": experiment.reference_group}
         estimate = gap(*arguments, **options)
         alike = math.isnan(estimate.error) and not math.isfinite(estimate.effect_size_z)
-        if inference == told and gap is measures.paired_gap and alike and estimate.value:
+        if not view and gap is measures.paired_gap and alike and estimate.value:
             # All pairs differ alike, so that a t test has no spread to go by: that of signs needs none.
             signs = gap(*arguments, **{**options, "test": "sign"})
             estimate = replace(estimate, p_value=signs.p_value, test=signs.test)
         yield context.finding(
             estimate, experiment.measure, subset=subset, **context.apart,
-            direction=experiment.direction, inference=inference, baseline=baseline, **where,
+            direction=experiment.direction, inference=view or over, view=view, baseline=baseline, **where,
         )  # fmt: skip
 
 
@@ -250,7 +253,9 @@ def _levels(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[st
             if level == "all" and not math.isnan(values.value):  # beside nothing stands nothing
                 yield from _of_others(context, chosen, subset, where)
             if experiment.aggregate and where["slice_by"] == "all":
-                yield context.finding(published, "mean", level, subset, inference=AS_PUBLISHED, **where)
+                yield context.finding(
+                    published, "mean", level, subset, inference=AS_PUBLISHED, view=AS_PUBLISHED, **where
+                )
 
 
 def _of_others(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
@@ -263,6 +268,7 @@ def _of_others(context: Context, rows: pd.DataFrame, subset: str, where: Mapping
 
 
 def reported_means(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    rows = distinct(context.experiment, rows)
     for group in ("all", *context.experiment.levels):
         chosen = rows if group == "all" else rows[rows["group"] == group]
         if len(chosen):
@@ -278,14 +284,14 @@ def _contrasts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     both = rows[rows[experiment.subset].isin([first, second])]
     two = both[both["group"].isin([experiment.group, experiment.reference_group])]
     for one in (_ALL, *experiment.slices):
-        for value, part in _parts(two, one.column):
-            if part[experiment.subset].nunique() < 2:
+        for value, repeated in _parts(two, one.column):
+            if repeated[experiment.subset].nunique() < 2:
                 continue
+            part = distinct(experiment, repeated)
             pairs = pair_gaps(context, part)
             clusters, over = context.random(pairs)
             baseline = _baseline(context, part)
-            told = told_over(over, pairs["gap"], pairs[experiment.subset], {first: 1.0, second: -1.0}, clusters)
-            for inference, options in ((told, {"cluster_ids": clusters}), (AS_PUBLISHED, {"test": "t"})):
+            for view, options in (("", {"cluster_ids": clusters}), (AS_PUBLISHED, {"test": "t"})):
                 estimate = measures.group_gap(
                     pairs["gap"].to_numpy(), pairs[experiment.subset].tolist(), reference_group=second, **options
                 )
@@ -296,8 +302,9 @@ def _contrasts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
                     **context.apart,
                     slice_by=one.name,
                     slice_value=value,
-                    direction=f"above zero the gap is larger for {first} than for {second}",
-                    inference=inference,
+                    direction=further_toward(experiment.group, experiment.reference_group, first, second),
+                    inference=view or over,
+                    view=view,
                     baseline=baseline,
                 )
 
@@ -305,8 +312,7 @@ def _contrasts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 def planned_error(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
     """Standard error and degrees of freedom that the headline gap of planned rows can be expected to have.
 
-    By the design's inference, from the experiment's ``spreads``; ``detectable_gap`` makes of them the smallest gap
-    that such an audit finds.
+    By the design's inference, from the experiment's ``spreads``.
 
     Args:
         experiment: what will be asked.
@@ -317,7 +323,20 @@ def planned_error(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> 
     """
     sides, clusters = planned_units(experiment, rows)
     spreads = {experiment.random.get(column, column): spread for column, spread in experiment.spreads.items()}
-    return expected_error(sides, clusters, spreads)
+    if not len(sides) or not clusters:
+        return math.nan, math.nan
+    return Design.of_means(sides, clusters).expected(spreads)
+
+
+def planned_gap(study: Study, experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> float:
+    """The smallest gap that an audit of these rows finds in four of five times; NaN where that is not known.
+
+    Over all primary questions of the study at once, as the verdict. An estimated error has a larger critical value:
+    the larger by .8 of its variance's share, the fewer its degrees of freedom.
+    """
+    error, freedom = planned_error(experiment, rows)
+    questions = max(1, sum(_declared(study, experiment).values()))
+    return detectable_gap(error * (1 + 0.8 / freedom), freedom, level=LEVEL / questions)
 
 
 def planned_units(
@@ -327,7 +346,7 @@ def planned_units(
     table, context = _planned(rows).assign(score=0.0), Context("", "", experiment, "score")
     if experiment.headline_subset in set(table.get(experiment.subset, ())):
         table = table[table[experiment.subset] == experiment.headline_subset]
-    units = headline_units(context, table)
+    units = headline_units(context, distinct(experiment, over_prompts(experiment, table)))
     if units is None:
         return np.empty(0, dtype=np.intp), {}
     clusters, _ = context.random(units.rows)
@@ -340,7 +359,18 @@ def _planned(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     if not isinstance(rows, Rows):
         return pd.DataFrame(list(rows))
     names = dict.fromkeys(name for shape in sorted(rows.shapes) for name in shape)
-    return pd.DataFrame({name: pd.Series(list(rows.column(name)), dtype=object) for name in names if name != "text"})
+    # A hash of each text is enough to find those that are the same.
+    columns = {name: map(hash, rows.column(name)) if name == "text" else rows.column(name) for name in names}
+    return pd.DataFrame({name: pd.Series(list(values), dtype=object) for name, values in columns.items()})
+
+
+def repeated_pairs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
+    """How many pairs repeat the texts of another pair, and how many there are."""
+    pairs = over_prompts(experiment, _planned(rows).assign(score=0.0))
+    pairs = (
+        pairs[pairs["group"].isin(experiment.compared)].drop_duplicates("pair_id") if REPEATS in pairs else pairs[:0]
+    )
+    return int((pairs["pair_id"] != pairs[REPEATS]).sum()) if len(pairs) else 0, len(pairs)
 
 
 def disaggregate(
@@ -402,7 +432,7 @@ def disaggregate(
     if not found:
         raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
     known = published_for(chosen.name, models[0]) if expected is None else expected
-    marked = _with_headlines(found, chosen.experiments)
+    marked = over_questions(_unmeasured(_with_headlines(found, chosen.experiments), chosen.experiments, parts))
     if robustness:
         marked = [one for each in marked for one in _held_up(each, chosen, parts, models[0], seed)]
     many = {one.name for one in chosen.experiments if one.groups}
@@ -470,6 +500,42 @@ def _of_cells(finding: Finding, experiment: Experiment) -> bool:
     return bool(experiment.factors) and not experiment.contrast and finding.measure == experiment.measure
 
 
+def _unmeasured(
+    found: Sequence[Finding], experiments: Iterable[Experiment], parts: Mapping[str, pd.DataFrame]
+) -> list[Finding]:
+    """The findings with the verdict of those that are made of one constant.
+
+    Where an experiment's answer is one for each value of a slice, each value has scores of its own.
+    """
+    constant: set[tuple[str, str]] = set()
+    for experiment in experiments:
+        rows = parts[experiment.name]
+        column = next((one.column for one in experiment.slices if one.name == experiment.headline_slice), "")
+        sliced = _parts(rows, column) if column else []
+        constant |= {
+            (experiment.name, value) for value, part in [("", rows), *sliced] if is_constant(experiment, part)
+        }
+    return [
+        unmeasured(one)
+        if one.score == "score"
+        and (one.headline or MEASURES[one.measure].reach)
+        and {(one.experiment, ""), (one.experiment, one.slice_value)} & constant
+        else one
+        for one in found
+    ]
+
+
+def is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
+    """Whether a model scores every prompt the same, so that its scores say nothing of any group.
+
+    Right answers differ by prompt, so that a model that is always right is no constant one.
+    """
+    scores = rows.loc[rows["group"] != PLACEBO, "score"].dropna().to_numpy(dtype=np.float64)
+    if not len(scores) or ANSWERS in experiment.rates or experiment.unit in _OF_RIGHT_ANSWERS:
+        return False
+    return bool(np.ptp(scores) <= _CONSTANT * np.abs(scores).max())
+
+
 def _held_up(
     finding: Finding, study: Study, parts: Mapping[str, pd.DataFrame], model: str, seed: int
 ) -> Iterator[Finding]:
@@ -479,9 +545,13 @@ def _held_up(
         return
     context, rows = headline_rows(finding, study, parts[finding.experiment], model, seed)
     answered = rows[rows["group"] != PLACEBO]
-    others = [*beyond_wording(context, rows, finding), *nonanswer_gap(context, answered, finding)]
+    constant = finding.verdict == UNMEASURED
+    others = [
+        *(() if constant else beyond_wording(context, rows, finding)),
+        *nonanswer_gap(context, answered, finding),
+    ]
     kept = next((one.estimate.value for one in others if one.measure == "sign_kept"), math.nan)
-    units = headline_units(context, answered)
+    units = None if constant else headline_units(context, answered)
     held = finding if units is None else robust(context, answered, finding, units)
     yield replace(with_bounds(context, answered, held), signs_kept=kept)
     yield from others
@@ -535,18 +605,78 @@ def corrected(found: Sequence[Finding], method: str, many: Collection[str]) -> l
 def judged(found: Sequence[Finding], *, margin: float | None = None) -> list[Finding]:
     """The findings of one report, each gap with its verdict.
 
-    The p-values of the headlines are corrected together, by Holm: they are the primary family of the report.
+    The primary questions of a study are one family for each model, however many of them were run: with k of them
+    intervals and p-values of headlines hold at .05 / k. Across studies and models nothing is corrected; the
+    differences of models in one study are a family as well.
 
     Args:
-        found: of any studies and models.
+        found: findings of any studies and models.
         margin: what counts as no gap, as a share of the range of its unit (``measures.margin_in``); None: as the
             experiment declares it, else ``MARGIN``.
     """
-    corrected = list(found)
-    members = [index for index, one in enumerate(found) if one.headline and not math.isnan(one.estimate.p_value)]
-    _correct(corrected, members, "headlines", "holm")
-    declared = _margins(corrected) if margin is None else {}
-    return [_judged(one, declared.get((one.study, one.experiment), margin)) for one in corrected]
+    simultaneous = over_questions(found)
+    declared = _margins(found) if margin is None else {}
+    return [_judged(one, declared.get((one.study, one.experiment), margin)) for one in simultaneous]
+
+
+def over_questions(found: Sequence[Finding]) -> list[Finding]:
+    """The findings, the intervals and p-values of headlines as they hold for all primary questions at once."""
+    families: dict[tuple[str, str, str], list[Finding]] = {}
+    for one in found:
+        if one.headline and not math.isnan(one.estimate.p_value):
+            families.setdefault(_family(one), []).append(one)
+    questions = {family: _questions(mine) for family, mine in families.items()}
+    return [
+        _simultaneous(one, questions[_family(one)], families[_family(one)])
+        if one.headline and _family(one) in questions
+        else one
+        for one in found
+    ]
+
+
+def _family(finding: Finding) -> tuple[str, str, str]:
+    """The study, the model (of differences: none, for all models are of one family) and its kind, or its pack."""
+    experiment = experiment_of(finding)
+    model = "" if finding.measure == DIFFERENCE else finding.model_id
+    if experiment and load_study(finding.study).packs:
+        return finding.study, model, finding.experiment
+    return finding.study, model, experiment.kind if experiment else ""
+
+
+def _questions(mine: Sequence[Finding]) -> int:
+    """How many primary questions a study has for the kind of model that these headlines are of.
+
+    As many as contrasts are declared, or as an experiment has headlines where it has more, one for each phenotype.
+    """
+    questions: dict[str, int] = {}
+    for one in mine:
+        questions[one.experiment] = questions.get(one.experiment, 0) + (one.measure != SPREAD)
+    experiment = experiment_of(mine[0])
+    if experiment and mine[0].measure != DIFFERENCE:
+        for name, count in _declared(load_study(mine[0].study), experiment).items():
+            questions[name] = max(count, questions.get(name, 0))
+    return max(1, sum(questions.values()))
+
+
+def _declared(study: Study, asked: Experiment) -> dict[str, int]:
+    """How many contrasts each experiment of a study declares for the same kind of model; of packs this one alone."""
+    same = (one for one in study.experiments if one.kind == asked.kind and one.measure)
+    return {one.name: len(one.gaps) for one in same if one.name == asked.name or not study.packs}
+
+
+def _simultaneous(finding: Finding, questions: int, family: Sequence[Finding]) -> Finding:
+    """A headline whose interval and p-value hold for so many questions at once.
+
+    The test of several groups holds for their contrasts already, of which each is a question.
+    """
+    finding = replace(finding, questions=questions)
+    estimate = held_over(finding.estimate, 1, level=finding.level)
+    times = float(questions)
+    if finding.measure == SPREAD:
+        times /= max(1, sum(one.experiment == finding.experiment and one.measure != SPREAD for one in family))
+    name = f"{questions} questions of {finding.study}" if questions > 1 else ""
+    p_value = min(1.0, times * estimate.p_value)
+    return replace(finding, estimate=replace(estimate, p_adjusted=p_value, family=name))
 
 
 def settled(items: Mapping[str, pd.DataFrame], *, margin: float | None = None) -> set[tuple[str, str, str]]:
@@ -599,28 +729,59 @@ def _judged(finding: Finding, share: float | None) -> Finding:
     if not (MEASURES[finding.measure].reach or finding.measure == DIFFERENCE) or finding.view:
         return finding
     estimate, margin = finding.estimate, margin_in(finding.unit, MARGIN if share is None else share)
-    error, freedom = estimate.error, estimate.freedom
     over_all = finding.headline or finding.slice_by == "all"
+    verdict = _verdict(finding, margin)
     return replace(
         finding,
         margin=margin,
-        detectable=detectable_gap(error, freedom) if over_all else math.nan,
-        verdict=_verdict(finding, margin, equivalence_p(estimate.value, error, freedom, margin)),
+        detectable=detectable_gap(estimate.error, estimate.freedom, level=finding.level) if over_all else math.nan,
+        verdict=UNDECIDED if _depends_on_missing(finding, margin, verdict) else verdict,
     )
 
 
-def _verdict(finding: Finding, margin: float, equivalence: float) -> str:
-    estimate = finding.estimate
-    small = equivalence < LEVEL
+def _depends_on_missing(finding: Finding, margin: float, verdict: str) -> bool:
+    """Whether scores that are missing could be such that the verdict, or the direction of the gap, is another.
+
+    The interval is taken to be as wide at the ends of the bounds as at the value.
+    """
+    estimate, ends = finding.estimate, (finding.worst_low, finding.worst_high)
+    if verdict in (UNDECIDED, UNMEASURED, TOO_FEW) or math.isnan(sum(ends)):
+        return False
     if math.isnan(estimate.error):
-        if estimate.value == 0 or not all_alike(finding):  # every pair scores the same, or nothing was tested
-            return NONE if estimate.value == 0 else UNDECIDED
-        small = abs(estimate.value) < margin  # no pair differs by more, which the sign test says of others as well
-        if not estimate.p_adjusted < LEVEL:
+        return any((abs(end) < margin) != (abs(estimate.value) < margin) for end in ends)
+    turned = [end for end in ends if verdict != NONE and end * estimate.value <= 0]
+    return bool(turned) or any(_verdict(moved_to(finding, end), margin) != verdict for end in ends)
+
+
+def moved_to(finding: Finding, value: float) -> Finding:
+    """The finding as it would be with another value and an interval as wide."""
+    one, away = finding.estimate, value - finding.estimate.value
+    low, high = one.ci_low + away, one.ci_high + away
+    p_adjusted = one.p_adjusted if finding.headline else 0.0 if low > 0 or high < 0 else 1.0
+    return replace(finding, estimate=replace(one, value=value, ci_low=low, ci_high=high, p_adjusted=p_adjusted))
+
+
+def _verdict(finding: Finding, margin: float) -> str:
+    """By the printed interval; where nothing varies by the number of equal pairs, or their sign test."""
+    estimate = finding.estimate
+    if finding.verdict == UNMEASURED:
+        return UNMEASURED
+    if math.isnan(estimate.ci_low):
+        if estimate.value == 0:  # every pair scores the same
+            return NONE if finding.measure == DIFFERENCE or enough_equal(finding, margin) else UNDECIDED
+        if not all_alike(finding) or not estimate.p_adjusted < LEVEL:  # nothing was tested
             return UNDECIDED
-    if estimate.p_adjusted < LEVEL:
-        return SMALL if small else UNSTABLE if finding.signs_kept < HOLDS else FOUND
-    return NONE if small else UNDECIDED
+        return SMALL if abs(estimate.value) < margin else UNSTABLE if finding.signs_kept < HOLDS else FOUND
+    if 0 < estimate.fewest < FEWEST:
+        return TOO_FEW
+    apart = estimate.ci_low > 0 or estimate.ci_high < 0
+    if not finding.headline:  # one of many
+        apart = apart and not estimate.p_adjusted >= LEVEL
+    if -margin < estimate.ci_low and estimate.ci_high < margin:
+        return SMALL if apart else NONE
+    if apart:
+        return UNSTABLE if finding.signs_kept < HOLDS else FOUND
+    return UNDECIDED
 
 
 def all_alike(finding: Finding) -> bool:
@@ -629,6 +790,53 @@ def all_alike(finding: Finding) -> bool:
     return (
         finding.measure == "paired_gap" and math.isnan(one.error) and not math.isnan(one.p_value) and one.value != 0
     )
+
+
+def enough_equal(finding: Finding, margin: float) -> bool:
+    """Whether so many independent units without spread, none of them missing, rule out a mean of the margin or more.
+
+    Args:
+        finding: all its units have the same value.
+        margin: in its unit; NaN where that has no range.
+    """
+    return _independent(finding) >= _equal_needed(finding, margin) and not missing_may_exceed(finding, margin)
+
+
+def missing_may_exceed(finding: Finding, margin: float) -> bool:
+    """Whether the scores that are missing could bring a gap beyond the margin; not known is yes, where any are."""
+    if math.isnan(finding.worst_low):
+        return finding.estimate.n_unscored > 0
+    return finding.worst_low < -margin or finding.worst_high > margin
+
+
+def equal_said(finding: Finding, margin: float) -> str:
+    """Why units that all have the same value decide nothing."""
+    one, units = finding.estimate, _independent(finding)
+    alike = "differ by the same" if one.value else "score the same"
+    if units >= (needed := _equal_needed(finding, margin)):
+        return f"all {one.n} scored pairs {alike}, but {one.n_unscored} could not be scored"
+    few = f" in {units} independent units" if units < one.n else ""
+    span = SPANS.get(finding.unit, math.inf)
+    share = f"{100 * margin / span:g} points" if math.isfinite(span) else f"{margin:g}"
+    ruled = "a gap" if math.isnan(margin) else f"a gap of {share}"
+    return f"all {one.n} pairs {alike}{few}, but {needed:,.0f} are needed to rule out {ruled}"
+
+
+def few_said(finding: Finding) -> str:
+    """Why a finding has no verdict: of which random factor it has too few levels."""
+    one = finding.estimate
+    return f"too few {one.fewest_of} ({one.fewest}) to say how others would score: at least {FEWEST} are needed"
+
+
+def _independent(finding: Finding) -> int:
+    return finding.estimate.independent or finding.estimate.n
+
+
+def _equal_needed(finding: Finding, margin: float) -> float:
+    whole = margin_in(finding.unit, 1.0)
+    if math.isnan(whole):
+        return equal_units_needed(MARGIN) if finding.estimate.value == 0 else math.inf
+    return equal_units_needed(margin / whole, finding.estimate.value / whole)
 
 
 def _correct(found: list[Finding], members: Sequence[int], name: str, method: str) -> None:

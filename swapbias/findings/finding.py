@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.measures import MEASURES, Estimate, Record, Scale, held_over, look_level, skewed_factor
+from swapbias.measures import MEASURES, Estimate, Record, Scale, held_over, look_level
 from swapbias.scorers import unit_of
 from swapbias.studies import Experiment, Published, load_study
 
@@ -38,15 +38,18 @@ class Finding(Record):
         slice_by, slice_value: ``all``, or the slice and its value.
         unit: unit of the value.
         direction: what the sign means and which direction is worse.
-        inference: what interval and p-value are about: what is random ("over templates and diagnoses"), with a
-            caution where that is few and skewed, or ``AS_PUBLISHED`` for the paper's own statistic.
+        inference: what interval and p-value are about: what is random ("over templates and diagnoses").
+        view: ``AS_PUBLISHED`` for the paper's own statistic, blank for that of the design.
         headline: it answers the question of its experiment.
+        questions: of a headline: how many primary questions of its study its interval and p-value hold for at once.
+        looks: after each of so many looks at the results asking may have ended; they hold at each.
         estimate: the numbers.
         baseline: mean score of the reference group, which a gap is a share of; NaN for other measures.
-        detectable: the smallest gap that such an audit finds in four of five times, tested at .05; NaN where it is no
-            gap over all rows.
+        detectable: the smallest gap that such an audit finds in four of five times; NaN where it is no gap over all
+            rows.
         margin: a gap below it counts as none, by what was asked for; NaN for other measures.
-        verdict: of ``VERDICTS``; of an intersection ``APART`` or blank; blank for other measures.
+        verdict: of ``VERDICTS``; of an intersection ``APART`` or blank; blank for other measures, unless all scores
+            are the same.
         lowest, highest: of a headline: the range of its value without one template, condition or word at a time.
         hinges_on: of a headline: the items without which its sign or its significance is another; blank for none.
         signs_kept: of a headline: the share of other wordings in which it has its sign; NaN where none was asked.
@@ -77,7 +80,10 @@ class Finding(Record):
     unit: str
     direction: str = ""
     inference: str = ""
+    view: str = ""
     headline: bool = False
+    questions: int = 1
+    looks: int = 1
     estimate: Estimate
     baseline: float = math.nan
     detectable: float = math.nan
@@ -96,9 +102,9 @@ class Finding(Record):
     published: Published | None = None
 
     @property
-    def view(self) -> str:
-        """Which of the statistics of its quantity it is: blank for that of the design."""
-        return next((name for name in (AS_PUBLISHED, PERMUTED) if self.inference.endswith(name)), "")
+    def level(self) -> float:
+        """What its interval leaves out: .05, less where several questions or looks share it."""
+        return look_level(self.looks, LEVEL / self.questions)
 
     def row(self) -> dict[str, Any]:
         """The finding as one flat row; numbers are native, NaN where undefined."""
@@ -184,7 +190,7 @@ class Context:
         unit = more.pop("unit", MEASURES[measure].unit or unit_of(self.experiment, self.score))
         return Finding(
             study=self.study, experiment=self.experiment.name, model_id=self.model_id, score=self.score,
-            measure=measure, contrast=contrast, subset=subset, unit=unit, estimate=estimate, **more,
+            measure=measure, contrast=contrast, subset=subset, unit=unit, estimate=estimate, looks=self.looks, **more,
         )  # fmt: skip
 
     def held(self, estimate: Estimate, inference: str = "") -> tuple[Estimate, str]:
@@ -198,46 +204,16 @@ class Context:
 LOOKS = "looks"  # the column of rows that say how many looks were planned, after any of which asking may end
 
 
+def further_toward(group: str, reference_group: str, within: str, against: str) -> str:
+    """What the sign of a difference of two signed gaps means; it says nothing of their sizes."""
+    told = f"above zero the gap lies further toward {group} with {within} than with {against}"
+    return f"{told}, below zero further toward {reference_group}"
+
+
 def looks_of(rows: pd.DataFrame) -> int:
     """How many looks at the results were planned when these rows were asked; 1 where all were asked at once."""
     told = pd.to_numeric(rows[LOOKS], errors="coerce").dropna() if LOOKS in rows else ()
     return max(1, int(max(told))) if len(told) else 1
-
-
-def told_over(
-    over: str,
-    values: pd.Series,
-    sides: pd.Series,
-    weights: Mapping[Any, float],
-    clusters: Mapping[str, Any],
-    pairs: pd.Series | None = None,
-) -> str:
-    """What inference is over, with a caution where few clusters are skewed.
-
-    Args:
-        over: what it is over.
-        values: of rows.
-        sides: of each row the group, or the sample, that it is of.
-        weights: what the mean of each of these weighs; others are left out.
-        clusters: of the rows.
-        pairs: of the rows; one counts whole or not.
-    """
-    score, (codes, names) = values.to_numpy(dtype=float), pd.factorize(sides)
-    weight = np.array([*(weights.get(name, math.nan) for name in names), math.nan])[codes]
-    known = ~np.isnan(score) & ~np.isnan(weight)
-    if pairs is not None and not known.all():
-        known = known & ~pairs.isin(pairs[~known & ~np.isnan(weight)]).to_numpy()
-    influence = np.zeros(len(score))
-    for side in np.unique(codes[known]):
-        mine = known & (codes == side)
-        influence[mine] = weight[mine] * (score[mine] - score[mine].mean()) / mine.sum()
-    return cautioned(over, influence[known], {name: np.asarray(each)[known] for name, each in clusters.items()})
-
-
-def cautioned(over: str, influence: NDArray[np.float64], clusters: Mapping[str, Any]) -> str:
-    """What inference is over, and that its tests err more often than they say where few clusters are skewed."""
-    name, count = skewed_factor(influence, {one: np.asarray(codes) for one, codes in clusters.items()})
-    return f"{over}; the {count} {name} are skewed: a test at .05 errs more often than that" if name else over
 
 
 def _lies_in(code: NDArray[np.intp], other: NDArray[np.intp]) -> bool:
@@ -245,11 +221,12 @@ def _lies_in(code: NDArray[np.intp], other: NDArray[np.intp]) -> bool:
     return len(np.unique(code * (int(other.max()) + 1) + other)) == int(code.max()) + 1
 
 
-AS_PUBLISHED = "as published"  # the inference of the paper's own statistic
-PERMUTED = "studentised permutation"
-FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS = (
+LEVEL = 0.05  # of every family of tests
+AS_PUBLISHED = "as published"  # the view of the paper's own statistic
+FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS = (
     "gap found", "gap found, smaller than the margin", "gap found, but not in other wordings",
-    "no gap larger than the margin", "undecided",
+    "no gap larger than the margin", "undecided", "not measured: constant scores",
+    "too few levels of a random factor",
 )  # fmt: skip
 JUDGED = "judged"  # the score column of what a judge read in free text
 SPREAD = "group_spread"  # the test of several groups at once
@@ -258,6 +235,13 @@ EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one facto
 DIFFERENCE = "model_difference"  # the measure of one model's value minus another's
 APART = "further from the mean than the sum of its parts"  # the verdict of an intersection that is
 _ROUNDING = 1e-6  # cosines and probabilities are kept as float32
+
+
+def unmeasured(finding: Finding) -> Finding:
+    """The finding of a model that gives every prompt one score: no value, no interval, no p-value."""
+    one = finding.estimate
+    counts = Estimate(math.nan, n=one.n, n_unscored=one.n_unscored, test="none", interval=one.interval)
+    return replace(finding, estimate=counts, verdict=UNMEASURED)
 
 
 def headlines(found: Iterable[Finding]) -> list[Finding]:
@@ -349,14 +333,15 @@ def oriented(finding: Finding) -> Oriented | None:
     """A finding as a number where higher is fairer, by ``Measure.scale_in`` its unit.
 
     Returns:
-        None where the value is NaN, the measure has no orientation, or the unit is not known: never a guess.
+        None where the value is NaN or was made of constant scores, the measure has no orientation, or the unit is not
+        known: never a guess.
 
     Raises:
         ValueError: a value outside the range of its unit, or interval ends in the wrong order.
     """
     estimate = finding.estimate
     scale = MEASURES[finding.measure].scale_in(finding.unit)
-    if scale is None or math.isnan(estimate.value):
+    if scale is None or math.isnan(estimate.value) or finding.verdict == UNMEASURED:
         return None
     room = _ROUNDING * (scale.most - scale.least) if math.isfinite(scale.most - scale.least) else 0.0
     if not scale.least - room <= estimate.value <= scale.most + room:

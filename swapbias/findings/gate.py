@@ -7,19 +7,27 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from swapbias.errors import UsageError
-from swapbias.findings.disaggregation import MARGIN, all_alike, headline_rows
-from swapbias.findings.finding import Context, Finding, experiment_of, headlines
+from swapbias.findings.disaggregation import (
+    FEWEST,
+    MARGIN,
+    all_alike,
+    enough_equal,
+    equal_said,
+    few_said,
+    headline_rows,
+    moved_to,
+)
+from swapbias.findings.finding import LEVEL as ALPHA, TOO_FEW, UNMEASURED, Finding, experiment_of, headlines
 from swapbias.findings.predictions import ANSWERS
 from swapbias.findings.robustness import HOLDS, Units, headline_units
-from swapbias.measures import MEASURES, Estimate, above_p, adjust, equivalence_p, margin_in
+from swapbias.measures import MEASURES, Estimate, margin_in, sign_test_p
 from swapbias.studies import PLACEBO, Study, load_study, meant
 
+GAP, LEVEL, ALL_OF_THEM = OF = ("gap", "level", "all")  # what is gated where a headline is a difference of gaps
 PASSES, FAILS, OPEN = OUTCOMES = ("passes", "fails", "undecided")
-GATE_LEVEL = 0.025  # of a one-sided test: an interval of 95 % has as much beyond each of its ends
-# Of so few degrees of freedom, or where clusters are visibly skewed, tests err more often: with exponential effects
-# a t test at .025 errs to one side .11 of the time with 5 clusters, .09 with 11 and .05 with 60.
-_CAUTION = ((20, 0.005), (80, 0.01))
 _ROUNDING = 1e-9  # scores of two runs closer than this are the same: batches of other sizes add up so
+_CONSTANT = "not measured, because every prompt has the same score"
+_MISSING = "scores that are missing could change it"
 _FLAT = "nothing varies that an interval could be made of"
 Items = Mapping[str, pd.DataFrame]
 
@@ -31,32 +39,35 @@ class Check:
     Attributes:
         finding: the gap, by the inference of its design.
         margin: what it must stay within, in its unit; of a comparison what it may be larger by than the baseline's.
-        p_within: one-sided, for "the gap is as large as the margin or larger"; NaN where nothing varies.
-        p_beyond: for "the gap is the margin or smaller", corrected by Holm over the checks of the gate.
         outcome: of ``OUTCOMES``.
-        level: of both tests: less than .025 where clusters are few or skewed, whose tests err more often.
-        why: what the outcome rests on where that is no t test; blank for one.
+        why: what the outcome rests on where that is not the printed interval; blank for that.
         baseline: of a comparison the gap of the baseline over the prompts that both runs scored; else None.
         change: of a comparison the gap less the baseline's, paired by prompt; else None.
+        levels: of a difference of gaps the gaps that it is made of, where these are not gated.
     """
 
     finding: Finding
     margin: float
-    p_within: float
-    p_beyond: float
     outcome: str
-    level: float = GATE_LEVEL
     why: str = ""
     baseline: Estimate | None = None
     change: Estimate | None = None
+    levels: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a run comes to: its checks, and the headlines that are no gaps and were not checked."""
+    """What a run comes to.
+
+    Attributes:
+        checks: of its headlines.
+        unchecked: the headlines that are no gaps.
+        notes: what the run says of its prompts, a sentence each.
+    """
 
     checks: tuple[Check, ...]
     unchecked: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> str:
@@ -77,45 +88,66 @@ def check_gaps(
     studies: Sequence[str] = (),
     items: Items | None = None,
     baseline: Items | None = None,
+    of: str = GAP,
 ) -> Gate:
     """Whether the headline gaps of a run lie within a margin, or are no larger than a baseline's by more than it.
 
-    A gap passes where its 95 % interval lies within the margin (two one-sided tests at .025), and fails where it is
-    larger at .025, corrected by Holm over the gaps of the gate; else it is undecided. All must pass for the gate to
-    pass, so that passing needs no correction. Both are tested at .01 below 80 degrees of freedom, and at .005 below
-    20 or where clusters are visibly skewed, so that each kind of error stays within 5 % (``make bench
-    BENCH=truth-gate``). A gap that keeps its sign in too few wordings does not fail.
+    A gap passes where the interval that the report prints lies within the margin, and fails where it lies wholly
+    beyond it; else it is undecided, as is one of too few levels of a random factor. All must pass for the gate to
+    pass. A gap that keeps its sign in too few wordings does not fail, and nothing passes or fails that missing scores
+    could change.
 
-    Where all pairs differ by the same there is no spread to test by. A gap beyond the margin then fails by the sign
-    test of its clusters (seven or more): it is exact where effects are symmetric, as a t test takes them to be. One
-    within the margin passes where a mean beyond it would have shown: so many pairs would not all have differed alike.
+    Where all pairs differ by the same there is no interval. A gap beyond the margin then fails by the sign test of
+    its clusters: it is exact where effects are symmetric. One within the margin passes where a mean beyond it would
+    have shown: so many independent pairs would not all have differed alike (72 that score the same, at a margin of
+    .05).
+    Constant scores are undecided.
 
     Args:
         found: the findings of a run.
         max_gap: the margin, a share of the range of each gap's unit (``measures.margin_in``), above 0.
         studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all that the run holds.
         items: the run's scored rows by study, and ``baseline`` those of another run: each gap may then be as large as
-            there, and larger by the margin. Differences and sums of the two models' gaps are taken prompt by prompt,
-            over the random factors of the design; a gap is no larger where either is small enough (Bonferroni).
+            there, and larger by the margin, by the interval of the difference of the two models' gaps, prompt by
+            prompt over the random factors of the design.
+        of: where a headline is a difference of two gaps: that (``gap``), both gaps (``level``), or all three
+            (``all``). Any other headline is its own level.
 
     Raises:
-        UsageError: nothing to check, a study that the run does not hold, a margin that is none, or a baseline without
-            the prompts of this run.
+        UsageError: another word for ``of``, nothing to check, a study that the run does not hold, a margin that is
+            none, or a baseline without the prompts of this run.
     """
     if not 0 < max_gap <= 1:
         raise UsageError(
             f"max_gap is {max_gap}, expected above 0 and at most 1: a share of a unit's range. Change it."
         )
+    if of not in OF:
+        raise UsageError(f"of is {of!r}, expected {', '.join(OF)}.{meant(of, OF)} Choose one.")
     chosen = _chosen(headlines(found), studies)
     gaps = [one for one in chosen if MEASURES[one.measure].reach and not math.isnan(margin_in(one.unit, max_gap))]
     if not gaps:
         told = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "no headline"
         raise UsageError(f"Nothing to check: {told} has no gap in a unit with a range. Check another study.")
-    if baseline is None:
-        checks = [_checked(one, margin_in(one.unit, max_gap), max_gap) for one in gaps]
-    else:
-        checks = [_compared(one, margin_in(one.unit, max_gap), items or {}, baseline) for one in gaps]
-    return Gate(_decided(checks), tuple(one for one in chosen if one not in gaps))
+    checks = []
+    for gap in gaps:
+        levels = _levels(gap, found)
+        gated = levels if levels and of != GAP else ()
+        for one in (*(() if gated and of == LEVEL else (gap,)), *gated):
+            margin = margin_in(one.unit, max_gap)
+            made = _checked(one, margin) if baseline is None else _compared(one, margin, items or {}, baseline)
+            checks.append(replace(made, levels=() if gated else levels))
+    return Gate(tuple(checks), tuple(one for one in chosen if one not in gaps))
+
+
+def _levels(finding: Finding, found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The gap in each set of conditions, where a headline is a difference of two; else none."""
+    if finding.measure != "gap_difference":
+        return ()
+
+    def of(one: Finding) -> tuple[str, ...]:
+        return (one.study, one.experiment, one.model_id, one.score, one.contrast, one.slice_by, one.slice_value)
+
+    return tuple(one for one in found if MEASURES[one.measure].reach == 1 and not one.view and of(one) == of(finding))
 
 
 def _chosen(found: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
@@ -128,79 +160,56 @@ def _chosen(found: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
     return [one for one in found if not studies or {one.study, f"{one.study}:{one.experiment}"} & set(studies)]
 
 
-def _checked(finding: Finding, margin: float, share: float) -> Check:
-    """A gap against the margin, before the correction."""
-    estimate = finding.estimate
-    within = equivalence_p(estimate.value, estimate.error, estimate.freedom, margin)
-    beyond = min(1.0, sum(_above(abs(estimate.value), estimate, end) for end in (margin, -margin)))
-    made = Check(
-        finding=finding, margin=margin, p_within=within, p_beyond=beyond, outcome="",
-        level=_level(estimate.freedom, skewed="skewed" in finding.inference),
-    )  # fmt: skip
+def _checked(finding: Finding, margin: float) -> Check:
+    """A gap against the margin."""
+    estimate, made = finding.estimate, Check(finding=finding, margin=margin, outcome=OPEN)
+    if finding.verdict == UNMEASURED:
+        return replace(made, why=_CONSTANT)
     if estimate.n_unscored > estimate.n:
-        return replace(made, outcome=OPEN, why="more than half of it could not be scored")
-    if not math.isnan(within):
-        return made
-    if _would_show(estimate, margin, share):
+        return replace(made, why="more than half of it could not be scored")
+    if finding.verdict == TOO_FEW:
+        return replace(made, why=few_said(finding))
+    if math.isnan(estimate.ci_low):
+        return _without_interval(made)
+    outcome = _by_interval(estimate.ci_low, estimate.ci_high, margin)
+    if outcome == FAILS and finding.signs_kept < HOLDS:
+        return replace(made, why="the gap does not keep its sign in other wordings")
+    ends = [moved_to(finding, end).estimate for end in (finding.worst_low, finding.worst_high) if not math.isnan(end)]
+    if any(_by_interval(end.ci_low, end.ci_high, margin) != outcome for end in ends):
+        return replace(made, why=_MISSING if outcome != OPEN else "")
+    return replace(made, outcome=outcome)
+
+
+def _by_interval(low: float, high: float, margin: float) -> str:
+    if -margin < low and high < margin:
+        return PASSES
+    return FAILS if low > margin or high < -margin else OPEN
+
+
+def _without_interval(check: Check) -> Check:
+    """Where all units have the same value, or too few have one."""
+    finding, margin, estimate = check.finding, check.margin, check.finding.estimate
+    if enough_equal(finding, margin):
         alike = f"all {estimate.n} differ by the same"
-        alike = alike if estimate.value else f"all {estimate.n} of both groups score the same"
-        return replace(made, outcome=PASSES, why=alike)
-    if all_alike(finding) and abs(estimate.value) > margin:
-        return replace(made, p_beyond=estimate.p_value, why=f"all {estimate.n} differ by the same: {estimate.test}")
-    return replace(made, outcome=OPEN, why=_too_few(estimate, margin, share))
-
-
-def _too_few(estimate: Estimate, margin: float, share: float) -> str:
-    """Why equal values decide nothing: within the margin there are too few of them."""
-    within = share * abs(estimate.value) / margin
-    if not within < share or estimate.n < 1 or not math.isnan(estimate.error):
-        return _FLAT
-    wanted = math.floor(math.log(GATE_LEVEL) / math.log((1 - share) / (1 - within))) + 1
-    alike = "differ by the same" if estimate.value else "of both groups score the same"
-    return f"all {estimate.n} {alike}, and {wanted:,} would have to, to rule a larger gap out"
-
-
-def _level(freedom: float, *, skewed: bool) -> float:
-    """Of one-sided tests with so many degrees of freedom."""
-    return next((level for below, level in _CAUTION if skewed or freedom < below), GATE_LEVEL)
-
-
-def _would_show(estimate: Estimate, margin: float, share: float) -> bool:
-    """Whether so many equal values within the margin refute a mean beyond it.
-
-    A mean of the margin or more needs at least some values that differ: a share q of them equal to v, and the others
-    at the end of the range, have a mean of q v + 1 - q. That all of n are equal has a chance of q**n.
-    """
-    within = share * abs(estimate.value) / margin
-    return within < share and ((1 - share) / (1 - within)) ** estimate.n < GATE_LEVEL
-
-
-def _decided(checks: Sequence[Check]) -> tuple[Check, ...]:
-    """Checks with outcomes; failing is corrected over those that are tested."""
-    tested = [place for place, one in enumerate(checks) if not one.outcome]
-    made = list(checks)
-    adjusted = adjust([checks[place].p_beyond for place in tested], "holm") if tested else ()
-    for place, p_beyond in zip(tested, adjusted, strict=True):
-        one = replace(checks[place], p_beyond=float(p_beyond))
-        outcome, why = OPEN, ""
-        if one.p_within < one.level:
-            outcome, why = PASSES, one.why
-        elif one.p_beyond < one.level:
-            steady = one.change is not None or not one.finding.signs_kept < HOLDS
-            outcome, why = (FAILS, one.why) if steady else (OPEN, "the gap does not keep its sign in other wordings")
-        elif min(one.p_within, one.p_beyond) < GATE_LEVEL:
-            why = f"its clusters are few or skewed, and it is tested at {one.level:g} instead of {GATE_LEVEL:g}"
-        elif one.why:
-            why = f"{one.why} (p {one.p_beyond:.2g})"
-        made[place] = replace(one, outcome=outcome, why=why)
-    return tuple(made)
+        return replace(
+            check, outcome=PASSES, why=alike if estimate.value else f"all {estimate.n} of both groups score the same"
+        )
+    if not all_alike(finding) or abs(estimate.value) <= margin:
+        return replace(check, why=equal_said(finding, margin) if abs(estimate.value) < margin else _FLAT)
+    why = f"all {estimate.n} differ by the same: {estimate.test}"
+    if not estimate.p_adjusted < ALPHA:
+        return replace(check, why=f"{why} (p {estimate.p_adjusted:.2g})")
+    ends = [end for end in (finding.worst_low, finding.worst_high) if not math.isnan(end)]
+    if any(abs(end) <= margin or end * estimate.value < 0 for end in ends):
+        return replace(check, why=_MISSING)
+    return replace(check, outcome=FAILS, why=why)
 
 
 # --- against a baseline -------------------------------------------------------------------------------
 
 
 def _compared(finding: Finding, margin: float, items: Items, baseline: Items) -> Check:
-    """A gap against a baseline's, before the correction."""
+    """A gap against a baseline's: how much further from 0 it lies, to the baseline's side or to the other."""
     mine, other = _rows(finding, items), _rows(finding, baseline)
     _same_prompts(finding, mine, other)
     study = load_study(finding.study)
@@ -210,62 +219,36 @@ def _compared(finding: Finding, margin: float, items: Items, baseline: Items) ->
         raise UsageError(f"{_named(finding)}: the baseline scored none of the same prompts. Audit both alike.")
     now, before = both["value"], both["value_before"]
     flat = _ROUNDING * max(float(now.abs().max()), float(before.abs().max()))
-    apart = (now - before).mask((now - before).abs() <= flat, 0.0)
+    difference = (now - before).mask((now - before).abs() <= flat, 0.0)
     change, total, was = (
-        replace(first, rows=both.assign(value=values)).held() for values in (apart, now + before, before)
+        replace(first, rows=both.assign(value=values)).held(finding.level / 2)  # the side is chosen by the baseline
+        for values in (difference, now + before, before)
     )
-    alike = _signs_p(first.context, both) if math.isnan(change.error) else math.nan
-    made = Check(
-        finding=finding, margin=margin, p_within=_no_larger(change, total, margin, alike),
-        p_beyond=_larger(change, total, margin, alike), outcome="", baseline=was, change=change,
-        level=_level(min(change.freedom, total.freedom), skewed="skewed" in finding.inference),
-    )  # fmt: skip
-    if not apart.any():
+    made = Check(finding=finding, margin=margin, outcome=OPEN, baseline=was, change=change)
+    if finding.verdict == UNMEASURED:
+        return replace(made, why=_CONSTANT)
+    if not difference.any():
         return replace(made, outcome=PASSES, why="both models score these prompts the same")
-    if not math.isnan(change.error):
-        return made
-    if math.isnan(alike):
-        return replace(made, outcome=OPEN, why=_FLAT)
-    return replace(made, why=f"all {change.n} change by the same: sign test")
-
-
-def _signs_p(context: Context, units: pd.DataFrame) -> float:
-    """One-sided p of the sign test where all clusters of these units have one sign; NaN for two samples."""
-    if units["sample"].any():
-        return math.nan
-    return 0.5 ** min(len(set(codes)) for codes in context.random(units)[0].values())
-
-
-def _no_larger(change: Estimate, total: Estimate, margin: float, alike: float) -> float:
-    """p for "the gap is larger than the baseline's by the margin or more", to either side.
-
-    |a| >= |b| + m means that a - b and a + b are both m or more, or both -m or less: each side is refuted by the
-    clearer of the two.
-
-    Args:
-        change, total: of both models' gaps, their difference and sum.
-        margin: in their unit.
-        alike: one-sided p of the sign test of values without spread; NaN where there is none.
-    """
-    sides = [
-        min(1.0, 2 * min(_above(-sign * one.value, one, -margin, alike) for one in (change, total)))
-        for sign in (1, -1)
-    ]
-    return max(sides)
-
-
-def _larger(change: Estimate, total: Estimate, margin: float, alike: float) -> float:
-    """p for "the gap is larger than the baseline's by no more than the margin"."""
-    sides = [max(_above(sign * one.value, one, margin, alike) for one in (change, total)) for sign in (1, -1)]
-    return min(1.0, 2 * min(sides))
-
-
-def _above(value: float, estimate: Estimate, bound: float, alike: float = math.nan) -> float:
-    """p for "it is the bound or less", of a value with the error of an estimate; ``alike`` or 1 where it has none."""
-    p = above_p(value, estimate.error, estimate.freedom, bound)
-    if math.isnan(p):
-        return alike if value > bound and not math.isnan(alike) else 1.0
-    return p
+    if 0 < change.fewest < FEWEST:
+        return replace(made, why=few_said(replace(finding, estimate=change)))
+    why = ""
+    if math.isnan(change.ci_low):
+        p_value = sign_test_p(difference.to_numpy(), first.context.random(both)[0])
+        if both["sample"].any() or not p_value < finding.level:
+            return replace(made, why=_FLAT)
+        why = f"all {change.n} change by the same: sign test"
+        change, total = (replace(one, ci_low=one.value, ci_high=one.value) for one in (change, total))
+    side = -1.0 if was.value < 0 else 1.0
+    outer, inner = (sorted((side * one.ci_low, side * one.ci_high)) for one in (change, total))
+    if outer[1] < margin and inner[0] > -margin:
+        outcome = PASSES
+    else:
+        outcome = FAILS if outer[0] > margin or inner[1] < -margin else OPEN
+    most = margin + abs(was.value)
+    ends = [end for end in (finding.worst_low, finding.worst_high) if not math.isnan(end)]
+    if outcome != OPEN and any((abs(end) <= most) != (outcome == PASSES) for end in ends):
+        return replace(made, why=_MISSING)
+    return replace(made, outcome=outcome, why=why)
 
 
 def _rows(finding: Finding, items: Items) -> pd.DataFrame:

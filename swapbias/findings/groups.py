@@ -9,9 +9,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias import measures
-from swapbias.findings.finding import ALL, ALL_GAPS, APART, EFFECTS, SPREAD, Context, Finding, told_over
+from swapbias.findings.finding import (
+    ALL,
+    ALL_GAPS,
+    APART,
+    EFFECTS,
+    SPREAD,
+    Context,
+    Finding,
+    further_toward,
+)
 from swapbias.findings.predictions import ANSWERS, POSITIVE, every_side, subjects, told_of
-from swapbias.findings.robustness import condition_means, crossed, effect_name, effects
+from swapbias.findings.robustness import condition_means, crossed, effect_name
 from swapbias.measures import Effect, Omnibus
 from swapbias.studies import Experiment
 
@@ -32,14 +41,16 @@ def group_findings(context: Context, rows: pd.DataFrame, subset: str, where: Map
 def _of_predictions(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
     """Whether the share of positives differs between any groups: of all notes, of positive and of negative ones."""
     answers, groups, pairs = rows["predicted"].to_numpy(dtype=float), rows["group"].tolist(), rows["pair_id"].tolist()
-    clusters, over = subjects(rows), told_of(rows)
+    clusters, over, reference = subjects(rows), told_of(rows), compared_with(context.experiment, rows)
     if "flips" in context.experiment.rates:
-        found = measures.omnibus(answers, groups, pair_ids=pairs, cluster_ids=clusters)
+        found = measures.omnibus(answers, groups, pair_ids=pairs, cluster_ids=clusters, reference_group=reference)
         yield _spread(context, found, f"{ALL}, positives", subset, over, where, unit="share of positives")
     if "ratios" in context.experiment.rates:
         positive = (rows["label"] == POSITIVE).to_numpy()
         for name, asked in (("true positive rate", positive), ("false positive rate", ~positive)):
-            found = measures.omnibus_of_rates(answers, asked, groups, cluster_ids=clusters or pairs)
+            found = measures.omnibus_of_rates(
+                answers, asked, groups, cluster_ids=clusters or pairs, reference_group=reference
+            )
             yield _spread(context, found, f"{ALL}, {name}", subset, over, where, unit=name)
 
 
@@ -51,8 +62,15 @@ def _omnibus(context: Context, rows: pd.DataFrame) -> Omnibus:
         rows = condition_means(experiment, rows, context.score)
     pairs = rows["pair_id"].tolist() if experiment.measure == "paired_gap" else None
     return measures.omnibus(
-        rows[context.score].to_numpy(), rows["group"].tolist(), pair_ids=pairs, cluster_ids=context.random(rows)[0]
-    )
+        rows[context.score].to_numpy(), rows["group"].tolist(), pair_ids=pairs, cluster_ids=context.random(rows)[0],
+        reference_group=compared_with(experiment, rows),
+    )  # fmt: skip
+
+
+def compared_with(experiment: Experiment, rows: pd.DataFrame) -> str | None:
+    """The group that each other is compared with; None where every two are, or it is not among the rows."""
+    reference = experiment.reference_group
+    return None if experiment.every_pair or reference not in set(rows["group"]) else reference
 
 
 def _spread(
@@ -73,7 +91,8 @@ def difference_findings(context: Context, rows: pd.DataFrame, where: Mapping[str
     clusters, over = context.random(chosen)
     found = measures.omnibus(
         chosen[context.score].to_numpy(), chosen["group"].tolist(), pair_ids=chosen["pair_id"].tolist(),
-        cluster_ids=clusters, sample_ids=(chosen[experiment.subset] == second).tolist(),
+        cluster_ids=clusters, reference_group=compared_with(experiment, chosen),
+        sample_ids=(chosen[experiment.subset] == second).tolist(),
     )  # fmt: skip
     yield _spread(context, found, ALL_GAPS, f"{first} - {second}", over, where)
 
@@ -86,7 +105,6 @@ class Crossing:
         mine: which of the rows are of compared groups.
         scores, groups: of each unit of comparison (a row, or a condition), its groups in few distinct values.
         named: the levels of each group; no rows where not every combination is there.
-        weights: of each effect by its name, those of the groups.
         levels: of each factor the level of each unit.
         clusters, over: as of ``Context.random``.
         pairs: of the units, where they are paired.
@@ -96,7 +114,6 @@ class Crossing:
     scores: pd.Series
     groups: pd.Series
     named: pd.DataFrame
-    weights: Mapping[str, Mapping[str, float]]
     levels: Mapping[str, list[str]]
     clusters: Mapping[str, Any]
     over: str
@@ -114,7 +131,7 @@ def crossing(context: Context, rows: pd.DataFrame) -> Crossing | None:
     if not experiment.factors or not experiment.measure or ANSWERS in experiment.rates or not mine.any():
         return None
     rows = rows[mine]
-    named, weights = crossed(experiment, rows), dict(_by_name(experiment, rows))
+    named = crossed(experiment, rows)
     if not len(named):
         return None
     if experiment.aggregate:
@@ -123,7 +140,7 @@ def crossing(context: Context, rows: pd.DataFrame) -> Crossing | None:
     groups = rows["group"].astype("category")
     levels = {factor: rows["group"].map(named[factor]).tolist() for factor in named}
     pairs = rows["pair_id"] if experiment.measure == "paired_gap" else None
-    return Crossing(mine.to_numpy(), rows[context.score], groups, named, weights, levels, clusters, over, pairs)
+    return Crossing(mine.to_numpy(), rows[context.score], groups, named, levels, clusters, over, pairs)
 
 
 def factor_findings(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
@@ -140,7 +157,7 @@ def crossed_findings(
     context: Context, shared: Crossing, scores: pd.Series, subset: str, where: Mapping[str, str]
 ) -> Iterator[Finding]:
     """``factor_findings`` of the scores of units whose crossing is known."""
-    experiment, named, weights = context.experiment, shared.named, shared.weights
+    experiment, named = context.experiment, shared.named
     clusters, over, pairs = shared.clusters, shared.over, shared.pairs
     found = measures.factorial(
         scores.to_numpy(),
@@ -152,11 +169,9 @@ def crossed_findings(
     for term, test in found.terms.items():
         mine = [one for one in found.effects if one.term == term]
         for one in mine:
-            of_groups = weights[effect_name(one)]
             yield context.finding(
                 one.estimate, EFFECTS[one.order - 1], effect_name(one), subset,
-                direction=_direction(one, experiment.direction), **_levels(one), **where,
-                inference=told_over(over, scores, shared.groups, of_groups, clusters, pairs),
+                direction=_direction(one, experiment.direction), **_levels(one), **where, inference=over,
             )  # fmt: skip
         if len(mine) > 1:
             yield _spread(context, test, term, subset, over, where)
@@ -173,11 +188,6 @@ def crossed_findings(
         )  # fmt: skip
 
 
-def _by_name(experiment: Experiment, rows: pd.DataFrame) -> Iterator[tuple[str, dict[str, float]]]:
-    for effect, weights in effects(experiment, rows):
-        yield effect_name(effect), weights
-
-
 def _levels(effect: Effect) -> dict[str, str]:
     """The two levels of a main effect, and those of the second factor of an interaction of two."""
     if effect.order > 2:
@@ -190,7 +200,8 @@ def _direction(effect: Effect, declared: str) -> str:
     """What the sign of an effect means."""
     if effect.order == 1:
         return f"above zero the first is higher, averaged over the other factors; of groups: {declared}"
-    return "above zero the gap is larger for the first, 0: both factors add up"
+    told = further_toward(**_levels(effect)) if effect.order == 2 else "above zero toward the first of each factor"
+    return f"{told}; 0: the factors add up"
 
 
 def with_intersections(found: Sequence[Finding]) -> list[Finding]:

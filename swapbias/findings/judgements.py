@@ -11,8 +11,8 @@ import pandas as pd
 
 from swapbias import swapping
 from swapbias.findings.finding import JUDGED, Context, Finding, experiment_of
-from swapbias.measures import Estimate, agreement_share, kappa, options_of, uar, unreasoned
-from swapbias.studies import Rubric
+from swapbias.measures import Estimate, agreement_share, kappa, options_of, uar
+from swapbias.studies import Rubric, without_reasoning
 
 FIRST, SECOND = f"{JUDGED}_first", f"{JUDGED}_second"
 GOAL = 0.02  # from chance: so far the recall of the group may lie
@@ -88,7 +88,7 @@ def group_told(rows: pd.DataFrame, rubric: Rubric, groups: Sequence[str], *, fol
     truth, count = known["group"].astype(str).tolist(), len(set(stories.tolist()))
     if count < 2:
         return uar([], [])
-    texts = [unreasoned(one) for one in swapping.without_groups(known["answer"].tolist(), rubric.neutral)]
+    texts = [without_reasoning(one) for one in swapping.without_groups(known["answer"].tolist(), rubric.neutral)]
     predicted = np.full(len(texts), "", dtype=object)
     fold = stories % min(folds, count)
     for held in range(min(folds, count)):

@@ -148,7 +148,14 @@ def _differences(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[
         yield context.finding(paired, "bias_difference", contrast, subset, direction=told, inference=over, **where)
         published = difference_of_biases(_by_trial(part, reference), trials).estimate
         yield context.finding(
-            published, "bias_difference", contrast, subset, direction=told, inference=AS_PUBLISHED, **where
+            published,
+            "bias_difference",
+            contrast,
+            subset,
+            direction=told,
+            inference=AS_PUBLISHED,
+            view=AS_PUBLISHED,
+            **where,
         )
 
 
@@ -228,8 +235,9 @@ def ratios(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> I
             (f"{rate}r", found.estimate, _pair(context)),
         ):
             told = _higher(found.higher_group, rates, estimate.value)
-            over = AS_PUBLISHED if measure == f"{rate}r" else told_of(two)
-            yield context.finding(estimate, measure, contrast, subset, inference=over, **told, **where)
+            view = AS_PUBLISHED if measure == f"{rate}r" else ""
+            over = view or told_of(two)
+            yield context.finding(estimate, measure, contrast, subset, inference=over, view=view, **told, **where)
 
 
 AS_WRITTEN = "original"  # the version of a note in its patient's own gender

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from swapbias import measures
 from swapbias.findings.finding import EFFECTS, Context, Finding
 from swapbias.findings.predictions import ANSWERS, sentence_pairs
-from swapbias.measures import MEASURES, SPANS, Effect, Estimate, Floats, crossed_effects
-from swapbias.studies import PLACEBO, Experiment, Lexicon, load_lexicon
+from swapbias.measures import MEASURES, SPANS, Effect, Estimate, Floats, crossed_effects, held_over
+from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Lexicon, load_lexicon
 
 ORIGINAL = "0"  # the wording that the others reword
 HOLDS = 0.8  # share of wordings in which a headline must keep its sign
 CUT = "truncated"  # the score column of answers that reached the most tokens
 LOST = "not_answered"  # the column of shares of prompts, or of their trials, without an answer
+REPEATS = "repeats"  # the column of the pair that first asks the same as a pair of these rows
 _TRIAL = r"/t\d+(?=$|/w)"  # what the ids of a prompt that is asked several times end in, before those of a wording
 _ROUNDING = 1e-12  # a gap below this share of its scores is none
 _SIDES = (1.0, -1.0)  # a group and its reference, a set of conditions and the one subtracted
@@ -53,9 +54,9 @@ class Units:
         groups = rows["sample"].astype(int).astype(str).tolist()
         return measures.weighted_means(rows["value"].to_numpy(), groups, samples, cluster_ids=clusters)
 
-    def held(self, chosen: NDArray[np.bool_] | slice = slice(None)) -> Estimate:
-        """The estimate of some units as it holds over all looks at the results."""
-        return self.context.held(self.estimate(chosen))[0]
+    def held(self, level: float, chosen: NDArray[np.bool_] | slice = slice(None)) -> Estimate:
+        """The estimate of some units, with the interval that leaves out so much."""
+        return held_over(self.estimate(chosen), 1, level=level)
 
 
 def robust(context: Context, rows: pd.DataFrame, headline: Finding, units: Units) -> Finding:
@@ -67,11 +68,11 @@ def robust(context: Context, rows: pd.DataFrame, headline: Finding, units: Units
         headline: over all rows, or over those of one value of its slice.
         units: what it is the mean of.
     """
-    whole = units.held()
+    whole = units.held(headline.level)
     if math.isnan(whole.error):
         return headline
     ranges, hinges = [], []
-    for name, item, estimate in [*_without_each(units), *_without_words(context, rows, units)]:
+    for name, item, estimate in [*_without_each(units, headline.level), *_without_words(context, rows, whole)]:
         ranges.append(estimate.value)
         if changed := _change(whole, estimate):
             hinges.append((abs(estimate.value - whole.value), f"{changed} without {item} ({name})"))
@@ -95,22 +96,22 @@ def _away(estimate: Estimate) -> bool:
     return estimate.ci_low > 0 or estimate.ci_high < 0
 
 
-def _without_each(units: Units) -> Iterator[tuple[str, str, Estimate]]:
+def _without_each(units: Units, level: float) -> Iterator[tuple[str, str, Estimate]]:
     """Of each random factor every item: what it is called, the item, the estimate without it."""
     for column, name in units.context.experiment.random.items():
         if column not in units.rows or units.rows[column].nunique() < 3 or column == "subject_id":
             continue  # patients are never named
         codes, items = pd.factorize(units.rows[column])
         for code, item in enumerate(items):
-            yield name, str(item), units.held(codes != code)
+            yield name, str(item), units.held(level, codes != code)
 
 
-def _without_words(context: Context, rows: pd.DataFrame, units: Units) -> Iterator[tuple[str, str, Estimate]]:
+def _without_words(context: Context, rows: pd.DataFrame, whole: Estimate) -> Iterator[tuple[str, str, Estimate]]:
     """Of the words counted at the mask each: the estimate with it taken off its list."""
     scored = _Counted.of(rows, context.score)
     if scored is None:
         return
-    weights, whole = units_weights(context, rows), units.held()
+    weights = units_weights(context, rows)
     for word in scored.places:
         value = whole.value + float(np.nansum(weights * scored.change(word)))
         # Its spread is taken to be that of the whole: one word of a list changes it little.
@@ -224,17 +225,71 @@ def over_prompts(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """Of each prompt that was asked several times one row with its mean scores over those trials that have one.
 
     ``LOST`` is the share of its trials without a score: further trials are no further prompts. Answers that are
-    compared by sentence stay, for their trials are counted there.
+    compared by sentence stay, for their trials are counted there. Pairs of the same texts are marked (``REPEATS``),
+    for ``distinct`` to merge them where they stand together.
     """
     if "trial" not in rows or ANSWERS in experiment.rates:
-        return rows
+        return _with_repeats(experiment, rows)
     ids = {name: rows[name].str.replace(_TRIAL, "", regex=True) for name in ("prompt_id", "pair_id")}
+    every = rows.drop(columns="trial").assign(**ids)
+    return _with_repeats(experiment, _merged(experiment, every, ["prompt_id"]))
+
+
+def distinct(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
+    """Of pairs with the same texts one, with their mean scores: what is asked twice says nothing twice."""
+    if REPEATS not in rows:
+        return rows
+    again = rows["pair_id"] != rows[REPEATS]
+    if not again.any():
+        return rows
+    return _merged(experiment, rows, [one for one in (REPEATS, "group", *PLACEBO_COLUMNS) if one in rows])
+
+
+def _merged(experiment: Experiment, rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """The first row of each key, with the mean scores of all and the share of them without one."""
     scores = [name for name in (*experiment.scores, *experiment.reported, CUT) if name in rows]
-    every = rows.assign(**ids, **{LOST: rows["score"].isna().astype(float)})
-    means = every.groupby("prompt_id", sort=False)[[*scores, LOST]].mean()
-    return every.drop(columns="trial").drop_duplicates("prompt_id").set_index("prompt_id").assign(
-        **{name: means[name] for name in means}, **_predicted(every, means)
-    ).reset_index()  # fmt: skip
+    every = rows if LOST in rows else rows.assign(**{LOST: rows["score"].isna().astype(float)})
+    means = every.groupby(keys, sort=False, dropna=False)[[*scores, LOST]].mean()
+    first = every.drop_duplicates(keys).set_index(keys)
+    return first.assign(**{name: means[name] for name in means}, **_predicted(every, means)).reset_index()
+
+
+def _with_repeats(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the pair that first asks the same as theirs, where any two pairs do."""
+    if REPEATS in rows or not len(rows) or not {"text", "pair_id"} <= set(rows) or ANSWERS in experiment.rates:
+        return rows
+    first = first_pairs(experiment, rows)
+    if first is None:
+        return rows
+    lost = {} if LOST in rows else {LOST: rows["score"].isna().astype(float)}
+    return rows.assign(**{REPEATS: rows["pair_id"].map(first)}, **lost)
+
+
+def first_pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.Series | None:
+    """Of each pair the first one with the same texts for the same groups, by its id; None where all pairs differ.
+
+    Pairs of several subsets, or of several values of the slice by which a question is answered, are never the same:
+    other models may read them. Nor are notes of other labels or whose patients have other genders; those whose texts
+    were left out are not compared.
+    """
+    if experiment.measure != "paired_gap" or not (rows["text"].notna() & rows["text"].ne("")).all():
+        return None
+    sides = rows["side"].where(rows["group"] == PLACEBO, rows["group"]) if "side" in rows else rows["group"]
+    answered_by = next((one.column for one in experiment.slices if one.name == experiment.headline_slice), "")
+    of_notes = ("label", "version") if experiment.rates else ()
+    columns = ("text", "candidates", "wording", "trial", experiment.subset, answered_by, *of_notes)
+    content = [one for one in dict.fromkeys(columns) if one in rows]
+    if not rows[content].assign(side_of_pair=sides).duplicated().any():
+        return None  # of most studies no two rows are the same, and comparing pairs is slow
+    codes = rows.groupby(content, sort=False, dropna=False).ngroup()
+    table = pd.DataFrame({"pair_id": rows["pair_id"], "side": sides, "content": codes})
+    table = table.drop_duplicates(["pair_id", "side"]).pivot(index="pair_id", columns="side", values="content")
+    table = table.loc[rows["pair_id"].unique()].fillna(-1)
+    if not table.duplicated().any():
+        return None
+    return table.reset_index().groupby(list(table.columns), sort=False)["pair_id"].transform("first").set_axis(
+        table.index
+    )  # fmt: skip
 
 
 def _predicted(rows: pd.DataFrame, means: pd.DataFrame) -> dict[str, pd.Series]:
@@ -377,7 +432,7 @@ def asked(context: Context, headline: Finding, rows: pd.DataFrame) -> tuple[Cont
     if headline.slice_by != "all":
         column = next(one.column for one in experiment.slices if one.name == headline.slice_by)
         rows = rows[rows[column] == headline.slice_value]
-    return replace(context, experiment=experiment, weights=weights), rows
+    return replace(context, experiment=experiment, weights=weights), distinct(experiment, rows)
 
 
 def influential(experiment: Experiment, headline: Finding, rows: pd.DataFrame) -> pd.DataFrame:
@@ -445,7 +500,7 @@ def beyond_wording(context: Context, rows: pd.DataFrame, headline: Finding) -> I
     spread = float(np.std(list(gaps.values()), ddof=1))
     where = {**_of(headline), "unit": headline.unit}
     yield context.finding(
-        replace(estimate, p_value=measures.t_p(estimate.value, estimate.error, estimate.freedom)),
+        replace(estimate, p_value=measures.t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)),
         "gap_beyond_wording", headline.contrast, headline.subset,
         inference=wider.random(every.rows)[1],
         direction=f"the gap over {len(gaps)} wordings, whose gaps have an SD of {spread:.3g}", **where,
@@ -499,20 +554,15 @@ def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding
     return replace(mean, worst_low=ends[0], worst_high=ends[1])
 
 
-def nonanswers(rows: pd.DataFrame, score: str = "score") -> NDArray[np.bool_]:
-    """Which rows have no score, or an answer that names nobody (unsure, refused, unreadable)."""
-    lost = rows[score].isna().to_numpy()
-    for name in ("said_unsure", "said_other"):
-        if name in rows:
-            lost = lost | (rows[name].to_numpy(dtype=np.float64) > 0)
-    return np.asarray(lost)
-
-
-def _lost(rows: pd.DataFrame, score: str) -> Floats:
-    """Of each row the share of its trials without an answer."""
+def _lost(rows: pd.DataFrame, score: str, *, unsure: bool = False) -> Floats:
+    """Of each row the share of its trials without a read answer, or, with ``unsure``, without a decided one."""
     if LOST in rows:
         return np.asarray(rows[LOST], dtype=np.float64)
-    return nonanswers(rows, score).astype(np.float64)
+    lost = rows[score].isna().to_numpy()
+    for name in ("said_unsure", "said_other")[not unsure :]:
+        if name in rows:
+            lost = lost | (rows[name].to_numpy(dtype=np.float64) > 0)
+    return np.asarray(lost, dtype=np.float64)
 
 
 def nonanswer_gap(context: Context, rows: pd.DataFrame, headline: Finding) -> Iterator[Finding]:
@@ -523,7 +573,9 @@ def nonanswer_gap(context: Context, rows: pd.DataFrame, headline: Finding) -> It
     two = rows[rows["group"].isin(list(context.sides))]
     if two["group"].nunique() < len(context.sides) or two[context.score].isna().all():
         return
-    yield from _gap_of_shares(context, two, _lost(two, context.score), headline, "nonanswer_gap", "no answer")
+    yield from _gap_of_shares(
+        context, two, _lost(two, context.score, unsure=True), headline, "nonanswer_gap", "no answer"
+    )
     if CUT in two and context.experiment.kind == "chat":
         cut = np.asarray(two[CUT].fillna(0), dtype=np.float64)
         yield from _gap_of_shares(context, two, cut, headline, "truncation_gap", "an answer that is cut off")
@@ -548,7 +600,7 @@ def _gap_of_shares(
         return
     estimate = units.estimate()
     yield context.finding(
-        replace(estimate, p_value=measures.t_p(estimate.value, estimate.error, estimate.freedom)),
+        replace(estimate, p_value=measures.t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)),
         measure, headline.contrast, "" if experiment.contrast else headline.subset,
         inference=context.random(units.rows)[1], **_of(headline),
         direction=f"above zero more {headline.group or 'of the first'} prompts get {gets}",

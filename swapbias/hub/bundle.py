@@ -19,16 +19,13 @@ from swapbias.audit import Results, Run, as_public, prompts_asked, read_results,
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, experiment_of, findings_table
 from swapbias.hub.markdown import slug
+from swapbias.hub.model_card import MACHINE
 from swapbias.measures import Estimate
 from swapbias.notes import OWN, PHENOTYPES, kind_of_folder
 from swapbias.privacy import credentialed, left_out, own_data, private_strings, public_manifest, shaped
 from swapbias.scorers import Coverage
 from swapbias.studies import PROMPT_COLUMNS, load_corpus, load_study
 
-_MACHINE = {  # settings that change how fast or how dear an audit is, not what it asks
-    "load": ("device", "batch_size", "allow_pickle"),
-    "chat": ("concurrency", "max_requests", "timeout"),
-}
 _PINS = ("sha256", "answers")  # what tells a model that has no revision from others of its name
 
 
@@ -55,7 +52,7 @@ def run_name(manifest: Mapping[str, Any]) -> str:
 def _settings(key: str, value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
-    return {name: one for name, one in value.items() if name not in _MACHINE.get(key, ())}
+    return {name: one for name, one in value.items() if name not in MACHINE.get(key, ())}
 
 
 def _pins(value: Any) -> Iterator[str]:
@@ -124,7 +121,7 @@ def _made_anew(run: Run, study: str, rows: pd.DataFrame) -> bytes:
     table = table.set_column(table.column_names.index("model_id"), "model_id", names)
     try:
         if TOKENS in schema.names:
-            tokens = pa.array([_tokens(cell) for cell in table[TOKENS].to_pylist()], _TOKENS)
+            tokens = pa.array([_tokens(cell) for cell in rows[TOKENS]], _TOKENS)
             table = table.set_column(table.column_names.index(TOKENS), TOKENS, tokens)
         return parquet(table.cast(schema))
     except (pa.ArrowException, TypeError, ValueError) as error:

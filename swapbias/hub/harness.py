@@ -120,10 +120,7 @@ def _contrast(one: Experiment) -> str:
 
 
 def _text(row: Mapping[str, str]) -> tuple[str, list[str]]:
-    first, blank, rest = row["text"].partition(" ")
-    if not rest:
-        raise UsageError(f"{row['prompt_id']}: text {row['text']!r}, expected more than one word. Leave it out.")
-    return first, [f"{blank}{rest}"]
+    return "", [row["text"]]  # the harness puts BOS or EOS before it, as an audit does
 
 
 def _answers(row: Mapping[str, str]) -> tuple[str, list[str]]:
@@ -131,10 +128,8 @@ def _answers(row: Mapping[str, str]) -> tuple[str, list[str]]:
 
 
 def _antonyms(row: Mapping[str, str]) -> tuple[str, list[str]]:
-    before, _, after = row["text"].partition(MASK)
     words = load_lexicon(f"{row['candidates'].partition('/')[0]}/antonyms").entries()
-    context = before.rstrip()
-    return context, [f"{before[len(context) :]}{word}{after}" for word, _ in words]
+    return "", [row["text"].replace(MASK, word) for word, _ in words]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +227,10 @@ lm_eval --model hf --model_args pretrained=MODEL,dtype=float32 --tasks swapbias_
 {tasks}
 
 `log_odds` are those of the right answer against the wrong one, or of disapproving antonyms against approving ones
-(their mean); `log_probability` is that of a text after its first word; `score` is 1 where the right answer is
-likelier. Natural logarithms. With `--log_samples` the harness writes them for each prompt. The table shows their
-mean, and for each contrast the mean gap over all prompts, which `swapbias audit MODEL --study {name}` finds as well.
+(their mean); `log_probability` is that of a whole text, its first token included, which follows BOS (EOS where the
+tokenizer has no BOS); `score` is 1 where the right answer is likelier. Natural logarithms. With `--log_samples` the
+harness writes them for each prompt. The table shows their mean, and for each contrast the mean gap over all prompts,
+which `swapbias audit MODEL --study {name}` finds as well.
 It shows no standard error: prompts share templates and conditions and are not independent. Intervals and tests are
 those of `swapbias audit`.
 

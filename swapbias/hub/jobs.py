@@ -17,6 +17,7 @@ from swapbias.hub.pull import METRIC, RESULTS, pull_repo, wanted_repos
 from swapbias.hub.push import Pushed
 from swapbias.hub.share import Wanted, share_run
 from swapbias.hub.spaces import check_release, push_metric
+from swapbias.privacy import log_traceback
 from swapbias.studies import corpora, load_corpus, metric_path, metrics
 
 _COLLECTED = "Prompts and word lists that differ in one slot, to measure social bias in language models."
@@ -260,7 +261,10 @@ def say(line: str) -> None:
 
 
 def complain(caller: str, sentence: object) -> None:
-    """A sentence of trouble, on one line after the name of who says it."""
+    """A sentence of trouble, on one line after the name of who says it; that of a caught error logs its traceback."""
+    error = sys.exc_info()[1]
+    if isinstance(error, Exception):
+        log_traceback(error)
     _write(sys.stderr, f"{caller}: {' '.join(str(sentence).split())}")
 
 

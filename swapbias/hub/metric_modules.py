@@ -7,14 +7,14 @@ from importlib.resources import files
 from pathlib import Path
 
 _ROOM = "swapbias.measures"
-_ERRORS = "swapbias.errors"
+_OTHERS = {"swapbias.errors": "errors", "swapbias.studies.answers": "answers"}  # what a metric may import beside it
 _NEEDS = ("datasets", "evaluate", "numpy", "scipy")  # all that a metric and `_ROOM` import of others
 
 
 def shipped_names() -> tuple[str, ...]:
     """The modules that may lie beside a metric's own, without their suffix."""
     stems = (Path(one.name).stem for one in files(_ROOM).iterdir() if one.name.endswith(".py"))
-    return tuple(sorted({"errors", *stems} - {"__init__"}))
+    return tuple(sorted({*_OTHERS.values(), *stems} - {"__init__"}))
 
 
 def requirements() -> str:
@@ -54,7 +54,8 @@ def standing_alone(name: str, source: str, *, origin: str) -> dict[str, str]:
 
 
 def _place(module: str) -> str:
-    return "swapbias/errors.py" if module == "errors" else f"swapbias/measures/{module}.py"
+    name = next((name for name, other in _OTHERS.items() if other == module), f"{_ROOM}.{module}")
+    return f"{name.replace('.', '/')}.py"
 
 
 def _source(module: str) -> Path:
@@ -93,12 +94,12 @@ def _homes(file: str, node: ast.ImportFrom) -> dict[str, list[ast.alias]]:
     behind = _front_door() if module == _ROOM else {}
     homes: dict[str, list[ast.alias]] = {}
     for alias in node.names:
-        known = module == _ERRORS or module.startswith(f"{_ROOM}.")
+        known = module in _OTHERS or module.startswith(f"{_ROOM}.")
         home = module.rpartition(".")[2] if known else behind.get(alias.name)
         if home is None or home not in shipped_names():
             raise ValueError(
-                f"{file} imports {alias.name} of {module}, expected names of {_ROOM} or {_ERRORS} alone, for a Space "
-                "ships no other code. Move what it needs there."
+                f"{file} imports {alias.name} of {module}, expected names of {', '.join([_ROOM, *_OTHERS])} "
+                "alone, for a Space ships no other code. Move what it needs there."
             )
         homes.setdefault(home, []).append(alias)
     return homes

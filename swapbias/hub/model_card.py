@@ -11,7 +11,7 @@ from swapbias.hub import markdown as marked
 from swapbias.hub.markdown import markdown, url
 from swapbias.hub.performance_table import PerformanceTable, performance_part, performance_tables
 from swapbias.report import words
-from swapbias.scorers.chat import LOG_ODDS
+from swapbias.scorers import LoadOptions, kinds, settable
 from swapbias.studies import Experiment, load_corpus, load_study, of_a_part
 
 
@@ -97,9 +97,12 @@ def experiment_of(study: str, name: str) -> Experiment:
     raise ValueError(f"{study} has no experiment {quoted(name)}. Share the run with the version that made it.")
 
 
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
-_PLAIN = re.compile(r"[A-Za-z0-9_.]+")
-_TRAINED = ("svm", "rf", "mlp")  # classifiers that an audit of notes trains itself
+MACHINE: Mapping[str, tuple[str, ...]] = {  # settings that change how fast or how dear an audit is, not what it asks
+    "load": ("device", "batch_size", "allow_pickle"),
+    "chat": ("concurrency", "max_requests", "timeout"),
+}
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[0-9a-f]{40})?", re.ASCII)
+_PLAIN = re.compile(r"[A-Za-z0-9_.:@/+=,-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +141,15 @@ class Audited:
         rows: the headline findings.
         prompts: what was read in place of the study's own prompts, by experiment; those that read them are not in it.
         own: notes of the user's own were read.
-        command: repeats the audit; blank where nobody else can.
+        command: the one that was run; blank where nobody else can.
         figure: shown below the table, if there is one.
         results_url: the full results, at a commit; blank where they are not shared.
         results_private: not everybody can open them.
         not_run: its other experiments; the manifest of the run says why they were left out.
         limits: sentences.
         performed: how well each group is served, where labels are known.
+        revision: the commit there whose weights were read; blank where it is not known.
+        audited_as: the name that the run has for it.
     """
 
     study: str
@@ -163,6 +168,8 @@ class Audited:
     not_run: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     performed: tuple[PerformanceTable, ...] = ()
+    revision: str = ""
+    audited_as: str = ""
 
 
 def audited(
@@ -170,6 +177,7 @@ def audited(
     manifest: Mapping[str, Any],
     *,
     model_name: str,
+    revision: str = "",
     results_url: str = "",
     results_private: bool = False,
     figures: Mapping[str, Figure] | None = None,
@@ -180,6 +188,7 @@ def audited(
         found: findings of one model.
         manifest: the run's, as it is or as it is shared.
         model_name: its name on the Hub, which need not be the one that it was audited under.
+        revision: the commit there whose weights were read.
         results_url: the full results, at a commit.
         results_private: whether only some can open them.
         figures: by study; already in the model's repo, or on their way there.
@@ -193,7 +202,7 @@ def audited(
     shown = headline_rows(found)
     if not shown:
         raise ValueError("The run holds no comparison of two groups for this model. Audit it with another --study.")
-    made = []
+    made, at = [], f"{model_name}@{revision}" if revision else model_name
     for study in (load_study(name) for name in dict.fromkeys(one.study for one, _ in shown)):
         rows = tuple(row for one, row in shown if one.study == study.name)
         read = {name: prompts_read(manifest, study.name, name) for name in dict.fromkeys(o.experiment for o in rows)}
@@ -207,7 +216,9 @@ def audited(
                 date=str(manifest.get("finished") or manifest.get("started") or "")[:10],
                 version=str(manifest["swapbias"]),
                 rows=rows,
-                command="" if own else _command(model_name, study.name, read, manifest["settings"]),
+                command="" if own else _command(at, models[0], manifest["settings"]),
+                revision=revision,
+                audited_as=models[0],
                 prompts=tuple((name, one.deviation()) for name, one in read.items() if one.deviation()),
                 own=own,
                 figure=(figures or {}).get(study.name),
@@ -255,39 +266,53 @@ def _row(finding: Finding, published: Finding | None) -> AuditRow:
     )
 
 
-def _command(model: str, study: str, read: Mapping[str, PromptsRead], settings: Mapping[str, Any]) -> str:
-    """Built of parts that mean nothing to a shell or to Markdown; what else was chosen stands in the manifest."""
-    name = model if _HUB_NAME.fullmatch(model) else "MODEL"
-    other = dict.fromkeys(one.configs[0] for one in read.values() if not one.usual and len(one.configs) == 1)
-    asked = [f"{study}:{config}" for config in other] or [study]
-    parts = ["swapbias", "audit", *_named(name, study, read, settings)]
-    for one in asked:
-        parts += ["--study", one]
-    for option in ("kind", "limit", "seed"):
-        parts += _option(option, settings.get(option) or None)
-    if any(one.plausible for one in read.values()):
-        parts.append("--plausible")
+def _command(model: str, audited: str, settings: Mapping[str, Any]) -> str:
+    """The command that was run, with the model by its name on the Hub.
+
+    Built of parts that mean nothing to a shell or to Markdown: the name of an option in capitals stands for another
+    value. How fast or dear the audit was stands in the manifest alone.
+    """
+    place = model if _HUB_NAME.fullmatch(model) else "MODEL"
+    parts = ["swapbias", "audit"]
+    if settings.get("model"):
+        parts.append(_placed(str(settings["model"]), audited, place))
+    parts += [part for study in settings.get("studies") or () for part in ("--study", study)]
+    for name, usual in (("kind", None), ("limit", None), ("margin", None), ("seed", 0)):
+        parts += _option(name, settings.get(name), usual)
+    if settings.get("wordings") is not None:
+        parts.append("--wordings" if settings["wordings"] else "--no-wordings")
+    every: list[type[Any]] = [LoadOptions, *(one.options for one in kinds() if one.options)]
+    for made in every:
+        chosen = settings.get(made.key) or {}
+        for one, _ in settable(made):
+            if one.name in chosen and one.name not in MACHINE.get(made.key, ()):
+                told = chosen[one.name]
+                value = _placed(told, audited, place) if one.metadata.get("place") and isinstance(told, str) else told
+                if isinstance(told, list | tuple):
+                    value = [_placed(str(each), audited, place) for each in told]
+                parts += _option(one.metadata.get("name", one.name), value, one.default)
     return " ".join(parts)
 
 
-def _named(model: str, study: str, read: Mapping[str, PromptsRead], settings: Mapping[str, Any]) -> list[str]:
-    """The model, as the kind of experiment has it named."""
-    kinds = {experiment_of(study, name).kind for name in read}
-    if "chat" in kinds:
-        chat = settings.get("chat") or {}
-        if chat.get("scoring") == LOG_ODDS:
-            return ["--chat", model, "--scoring", LOG_ODDS]
-        sampled = (_option(name, chat.get(name)) for name in ("trials", "temperature"))
-        return ["--chat", model, *(part for option in sampled for part in option)]
-    if "embedding" in kinds:
-        classifier = str((settings.get("notes") or {}).get("classifier"))
-        trained = classifier in _TRAINED
-        return ["--embedding", model, "--classifier", classifier] if trained else ["--classifier", model]
-    return [model]
+def _placed(value: str, audited: str, model: str) -> str:
+    """What an option names, with the audited model by its name on the Hub; ``NAME=`` before it stays."""
+    name, equals, _ = value.partition("=")
+    mine = audited.partition("+")[0]  # of an embedding, whose findings name the classifier too
+    if equals:
+        return f"{name}={model}" if name == mine else value
+    return model if value.partition("@")[0] == mine else value
 
 
-def _option(name: str, value: Any) -> list[str]:
-    return [f"--{name}", str(value)] if value is not None and _PLAIN.fullmatch(str(value)) else []
+def _option(name: str, value: Any, usual: Any) -> list[str]:
+    """An option of the command line as it is given; nothing where it has its usual value."""
+    flag = f"--{name.replace('_', '-')}"
+    if value is None or value == usual:
+        return []
+    if isinstance(value, bool):
+        return [flag]
+    values = value if isinstance(value, list | tuple) else [value]
+    known = [str(one) if _PLAIN.fullmatch(str(one)) and "base_url" not in name else name.upper() for one in values]
+    return [part for one in known for part in (flag, one)]
 
 
 BEGIN, END = "<!-- swapbias:begin -->", "<!-- swapbias:end -->"
@@ -333,7 +358,7 @@ def part(about: Audited) -> str:
         _results(about),
         "\n".join(["Limits:", "", *(f"- {markdown(one)}" for one in about.limits)]) if about.limits else "",
         f"Not run: {markdown(', '.join(about.not_run))}." if about.not_run else "",
-        f"To repeat it:\n\n```bash\n{about.command}\n```" if about.command else "",
+        f"To repeat it, the command that was run:\n\n```bash\n{about.command}\n```" if about.command else "",
         end,
     ]
     return "\n\n".join(text for text in texts if text)
@@ -394,7 +419,11 @@ def _refuse_abandoned(readme: str, where: str) -> None:
 
 
 def _opening(about: Audited) -> str:
-    measured = f"swapbias {markdown(about.version)} measured {markdown(about.model_id)} on {markdown(about.date)}"
+    at = f" at commit {about.revision}" if about.revision else ""
+    other = about.audited_as if about.audited_as not in ("", about.model_id) else ""
+    alike = f", audited as {markdown(other)}, which has the same weights," if other else ""
+    model = f"{markdown(about.model_id)}{at}{alike}"
+    measured = f"swapbias {markdown(about.version)} measured {model} on {markdown(about.date)}"
     if about.own:
         return (
             f"{measured} on notes of the user's own, treated as this study treats its notes. They are not public: "

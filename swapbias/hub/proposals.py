@@ -11,11 +11,21 @@ from swapbias.hub import eval_results, header, markdown as marked, model_card
 from swapbias.hub.client import Change, Hub, PullRequest, Repo, State, difference
 from swapbias.hub.eval_results import numbers
 from swapbias.hub.model_card import Figure, audited, prompts_read
+from swapbias.scorers import weight_files
 
 CARD = "README.md"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _MOST_KNOWN = 5  # commits that a file names and that are looked up; a hostile file may name thousands
-_VARYING = re.compile(r"(?<=/tree/)[0-9a-f]{40}|\d{4}-\d{2}-\d{2}")  # in a section: what changes while numbers stay
+_VARYING = re.compile(r"\b[0-9a-f]{40}\b|\d{4}-\d{2}-\d{2}")  # in a section: what changes while numbers stay
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What the audited model is on the Hub: the ``commit`` that was read, or the sha256 of each file of weights."""
+
+    commit: str
+    files: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +34,7 @@ class Audit:
 
     Attributes:
         found: findings of the one model.
+        weights: what it is on the Hub (``weights_read``).
         manifest: of the run, as it is shared.
         figures: for the card, by study: a PNG and what it shows.
         results: the results repository; ``folder`` in it holds the run, ``commit`` is where it stands as described.
@@ -32,6 +43,7 @@ class Audit:
     """
 
     found: Sequence[Finding]
+    weights: Weights
     manifest: Mapping[str, Any]
     figures: Mapping[str, tuple[bytes, str]]
     results: Repo
@@ -61,32 +73,71 @@ class Make:
     ours: Callable[[bytes], frozenset[Any]]
 
 
-def findings_of(
-    found: Sequence[Finding], manifest: Mapping[str, Any], model: str, audited: str | None
-) -> list[Finding]:
+def findings_of(found: Sequence[Finding], model: str, audited: str | None) -> list[Finding]:
     """The findings of the model that is ``model`` (OWNER/NAME) on the Hub.
 
-    Taken without being asked only where the run pins that very model by a commit of the Hub: a folder or an endpoint
-    may serve any model under any name.
-
     Raises:
-        UsageError: the run audited no model that is surely this one: its card would show another model's numbers.
+        UsageError: the run audited no model of that name, or of the name that is given.
     """
     names = list(dict.fromkeys(one.model_id for one in found))
     if audited is not None and audited not in names:
         raise UsageError(f"The run audited {', '.join(names)}, and {audited} is none of them. Correct --audited.")
-    pinned = {str(one["model_id"]) for one in manifest.get("models", ()) if _of_the_hub(one)}
     if audited is None and model not in names:
         raise UsageError(
             f"The run audited {', '.join(names)}, and {model} is none of them. If one of them is {model} under "
             "another name, say which with --audited."
         )
-    if audited is None and model not in pinned:
-        raise UsageError(
-            f"The run audited {model} from a folder or an endpoint, where any model may have that name. If it is the "
-            f"one on the Hub, say so with --audited {model}."
-        )
     return [one for one in found if one.model_id == (audited or model)]
+
+
+def weights_read(hub: Hub, model: Repo, manifest: Mapping[str, Any], audited: str) -> Weights:
+    """What a run read under a name, once it is known that the repository holds it.
+
+    Raises:
+        UsageError: the repository has other weights, or nothing tells what the run read: its page would show another
+            model's numbers.
+    """
+    identity: Mapping[str, Any] = next((one for one in manifest.get("models", ()) if one["model_id"] == audited), {})
+    pin = identity.get("features") or identity  # of an embedding; its classifier was trained in the audit
+    commit = str(pin["revision"]) if _of_the_hub(pin) else ""
+    if commit and _at_commit(hub, model, commit):
+        return Weights(commit, {})
+    read = dict(pin.get("weights") or {})
+    name = audited.partition("+")[0]  # of an embedding without its classifier
+    if commit and _HUB_NAME.fullmatch(name):
+        read = _weights(_at_commit(hub, Repo("model", name), commit))
+    if not read:
+        raise UsageError(
+            f"Nothing tells which weights the run read as {audited}: a service, a function or a model in memory has "
+            f"none. Audit {model.name}, or the folder that was pushed there."
+        )
+    if _weights(seen(hub, model)) != read:
+        raise UsageError(f"{model.name} has other weights than {audited}, which the run read. Audit {model.name}.")
+    return Weights("", read)
+
+
+def _at_commit(hub: Hub, repo: Repo, commit: str) -> State | None:
+    try:
+        return hub.state(repo, revision=commit)
+    except HubError:  # no such commit
+        return None
+
+
+def _weights(state: State | None) -> dict[str, str]:
+    """The sha256 of each file of weights, as the Hub reports it."""
+    files = state.files if state else {}
+    return {name: files[name].removeprefix("sha256:") for name in weight_files(files)}
+
+
+def _commit_read(hub: Hub, there: State, weights: Weights, text: str) -> str:
+    """The commit of a model's repository that was read; of several with these weights the one that ``text`` names."""
+    if weights.commit:
+        return weights.commit
+    named = re.findall(rf"{re.escape(there.repo.name)}@([0-9a-f]{{40}})\b", text)
+    for known in list(dict.fromkeys(named))[:_MOST_KNOWN]:
+        if _weights(_at_commit(hub, there.repo, known)) == weights.files:
+            return str(known)
+    return there.commit
 
 
 def _of_the_hub(identity: Mapping[str, Any]) -> bool:
@@ -119,6 +170,7 @@ def card_files(hub: Hub, model: Repo, audit: Audit) -> Make:
             audit.found,
             audit.manifest,
             model_name=model.name,
+            revision=_commit_read(hub, there, audit.weights, readme + known),
             results_url=_url(hub, settled),
             results_private=audit.private,
             figures={study: Figure(figure_path(study), caption) for study, (_, caption) in audit.figures.items()},
@@ -245,10 +297,7 @@ def _settled(hub: Hub, audit: Audit, text: str) -> Audit:
 
 
 def _run_at(hub: Hub, audit: Audit, commit: str) -> dict[str, str]:
-    try:
-        state = hub.state(audit.results, revision=commit)
-    except HubError:  # no such commit
-        return {}
+    state = _at_commit(hub, audit.results, commit)
     files = state.files if state else {}
     return {path: known for path, known in files.items() if path.startswith(f"{audit.folder}/")}
 

@@ -2,19 +2,20 @@
 
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from swapbias.audit import ComparedRun, read_run
-from swapbias.errors import HubError, UsageError
+from swapbias.audit import ComparedRun, load_notes, read_run
+from swapbias.errors import HubError, UpstreamMissingError, UsageError
 from swapbias.hub.bundle import Bundle, item_type, run_name
 from swapbias.hub.client import HUB_FILES, READ_LIMIT, Change, Hub, Repo, State, difference
 from swapbias.hub.header import split
@@ -23,7 +24,19 @@ from swapbias.hub.names import SHARED, is_shared_name
 from swapbias.hub.proposals import CARD, Done, seen, text_of
 from swapbias.hub.results_card import is_ours, is_run_name, results_card
 from swapbias.report import shown
-from swapbias.studies import PROMPT_COLUMNS, studies
+from swapbias.scorers.chat import CHAT, asked_rows
+from swapbias.scorers.notes import NoteOptions
+from swapbias.studies import (
+    PROMPT_COLUMNS,
+    Experiment,
+    Row,
+    config_rows,
+    fingerprint,
+    having,
+    joined,
+    load_study,
+    studies,
+)
 
 MOST_RUNS = 200  # of one repository
 MOST_ITEMS = 300_000  # scored rows of one study of a run
@@ -132,11 +145,11 @@ def _run(hub: Hub, state: State, name: str) -> ComparedRun:
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
         hub.download(state.repo, Path(folder), paths, revision=state.commit, limit=READ_LIMIT)
         run = read_run(Path(folder) / "runs" / name, repo=state.repo.name, commit=state.commit)
-    return replace(run, items=partial(_items, hub, state, name))
+    return replace(run, items=partial(_items, hub, state, name, run.manifest))
 
 
-def _items(hub: Hub, state: State, name: str) -> dict[str, pd.DataFrame]:
-    """The scored rows of a run by study, without their texts.
+def _items(hub: Hub, state: State, name: str, manifest: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """The scored rows of a run by study, with the installed texts of the prompts that it read, and no others.
 
     Raises:
         HubError: the Hub refuses, or a file is too large. ValueError: one holds something else than scored rows.
@@ -147,7 +160,47 @@ def _items(hub: Hub, state: State, name: str) -> dict[str, pd.DataFrame]:
     where = f"{state.repo.name}/{shown(f'runs/{name}')}"
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
         paths = hub.download(state.repo, Path(folder), there, revision=state.commit, limit=READ_LIMIT)
-        return {path.stem: _rows(path, where) for path in paths}
+        return {path.stem: _with_texts(path.stem, _rows(path, where), manifest) for path in paths}
+
+
+def _with_texts(study: str, rows: pd.DataFrame, manifest: Mapping[str, Any]) -> pd.DataFrame:
+    """The rows with the texts of the installed prompts, blank for other prompts; no texts where none is installed."""
+    texts = {
+        (experiment.name, row["prompt_id"]): row["text"]
+        for entry in manifest["corpora"]
+        if entry["corpus"] == study and "training" not in entry
+        for experiment, asked in _installed(entry, manifest["settings"])
+        for row in asked
+    }
+    keys = zip(rows["experiment"], rows["prompt_id"], strict=True)
+    return rows.assign(text=[texts.get(key, "") for key in keys]) if texts else rows
+
+
+def is_installed(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    """Whether an entry of a manifest's corpora is of the installed rows, by their sha256."""
+    if "training" in entry:  # pairs that are made of notes: the notes are what is published
+        own = (settings.get("notes") or {}).get("data")
+        notes = () if own else load_notes(NoteOptions(), int(settings.get("seed") or 0)).rows
+        return not own and entry["training"] == fingerprint(notes)
+    return any(True for _ in _installed(entry, settings))
+
+
+def _installed(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[tuple[Experiment, Sequence[Row]]]:
+    """The experiments that read an entry's configs and whose installed rows have its sha256, with these rows."""
+    corpus, names = str(entry["corpus"]), str(entry["config"]).split(", ")
+    for experiment in load_study(corpus).experiments if corpus in studies() else ():
+        if not set(names) <= {*experiment.configs, *experiment.alternatives}:
+            continue
+        try:
+            rows = joined(having(config_rows(corpus, name), experiment=experiment.name) for name in names)
+            if experiment.kind == CHAT.name:
+                chat = settings.get("chat") or {}
+                trials = int(chat.get("trials") or 1)
+                rows = asked_rows(rows, trials, str(chat.get("scoring"))) if len(rows) * trials <= MOST_ITEMS else ()
+        except (UpstreamMissingError, TypeError, AttributeError, ValueError):
+            continue  # a config of another version, a file that is not at hand, or settings of a stranger's
+        if fingerprint(rows) == entry["sha256"]:
+            yield experiment, rows
 
 
 def _rows(path: Path, where: str) -> pd.DataFrame:

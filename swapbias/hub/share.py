@@ -1,27 +1,35 @@
 """Share a run: first its results, in a repository of one's own; then, if asked, what a model's page says of it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from swapbias.audit import Run, load_notes
-from swapbias.errors import HubError, UpstreamMissingError, UsageError
+from swapbias.audit import Run
+from swapbias.errors import HubError, UsageError
 from swapbias.files import write_whole
 from swapbias.findings import Finding
 from swapbias.hub import eval_results, proposals as proposing, results_repo
 from swapbias.hub.bundle import Bundle, pack
 from swapbias.hub.client import Change, Hub, Repo, State
-from swapbias.hub.proposals import CARD, COMMIT, Audit, Done, Step, card_files, findings_of, result_files, with_card
+from swapbias.hub.proposals import (
+    CARD,
+    COMMIT,
+    Audit,
+    Done,
+    Step,
+    Weights,
+    card_files,
+    findings_of,
+    result_files,
+    weights_read,
+    with_card,
+)
 from swapbias.hub.push import show_change
 from swapbias.hub.results_repo import Update
 from swapbias.privacy import gate as outgoing, writing
 from swapbias.report import draw_figures
-from swapbias.scorers.chat import CHAT, asked_rows
-from swapbias.scorers.notes import NoteOptions
-from swapbias.studies import Experiment, config_rows, corpora, fingerprint, load_corpus, load_study, studies
-
-Entry = Mapping[str, Any]
+from swapbias.studies import corpora, load_corpus, load_study
 
 
 def revisions(hub: Hub, manifest: Mapping[str, Any], namespace: str) -> dict[str, str]:
@@ -34,41 +42,13 @@ def revisions(hub: Hub, manifest: Mapping[str, Any], namespace: str) -> dict[str
     read = manifest["corpora"]
     for corpus in sorted({str(one["corpus"]) for one in read} & set(corpora())):
         entries = [one for one in read if one["corpus"] == corpus]
-        if not all(_is_installed(one, manifest["settings"]) for one in entries):
+        if not all(results_repo.is_installed(one, manifest["settings"]) for one in entries):
             continue
         state = hub.state(Repo("dataset", f"{namespace}/{corpus}"))
         tag = f"v{load_corpus(corpus).version}"
         if state and tag in state.tags:
             found[corpus] = state.tags[tag]
     return found
-
-
-def _is_installed(entry: Entry, settings: Mapping[str, Any]) -> bool:
-    """Whether an entry of a manifest's corpora is of the installed rows, by their sha256."""
-    if "training" in entry:  # pairs that are made of notes: the notes are what is published
-        own = (settings.get("notes") or {}).get("data")
-        notes = () if own else load_notes(NoteOptions(), int(settings.get("seed") or 0)).rows
-        return not own and entry["training"] == fingerprint(notes)
-    try:
-        return any(entry["sha256"] == one for one in _fingerprints(entry, settings))
-    except (UpstreamMissingError, ValueError):  # a config of another version, or a file that is not at hand
-        return False
-
-
-def _fingerprints(entry: Entry, settings: Mapping[str, Any]) -> Iterator[str]:
-    """Of the installed rows of these configs, as each experiment that reads them has them."""
-    corpus, names = str(entry["corpus"]), str(entry["config"]).split(", ")
-    for experiment in _experiments(corpus):
-        if set(names) <= {*experiment.configs, *experiment.alternatives}:
-            rows = [{**row, "experiment": experiment.name} for name in names for row in config_rows(corpus, name)]
-            if experiment.kind == CHAT.name:
-                chat = settings.get("chat") or {}
-                rows = asked_rows(rows, int(chat.get("trials") or 1), str(chat.get("scoring")))
-            yield fingerprint(rows)
-
-
-def _experiments(corpus: str) -> tuple[Experiment, ...]:
-    return load_study(corpus).experiments if corpus in studies() else ()
 
 
 NAMESPACE = "swapbias"  # who publishes the corpora on the Hub
@@ -124,7 +104,7 @@ def share_run(run: Run, wanted: Wanted, hub: Hub, *, say: Say) -> list[Done]:
     results = Repo("dataset", wanted.results)
     model = Repo("model", wanted.model) if wanted.model else None
     bundle = pack(run, findings_only=wanted.findings_only, name=wanted.name, phenotypes=wanted.phenotypes)
-    found = findings_of(bundle.found, bundle.manifest, model.name, wanted.audited) if model else []
+    found = findings_of(bundle.found, model.name, wanted.audited) if model else []
     for path in bundle.withheld:
         say(f"Not shared: {path}")
     state, own = _look(hub, results, model, wanted)
@@ -136,7 +116,8 @@ def share_run(run: Run, wanted: Wanted, hub: Hub, *, say: Say) -> list[Done]:
         return [
             _show_results(hub, update, wanted, say) if wanted.dry_run else results_repo.put(hub, update, bundle)[0]
         ]
-    audit = _audit(hub, bundle, found, results, wanted)
+    weights = weights_read(hub, model, bundle.manifest, found[0].model_id)
+    audit = _audit(hub, bundle, found, weights, results, wanted)
     # Rehearsed before anything is written: whatever can be refused is refused while nothing is half done.
     step = _step(hub, model, replace(audit, commit=update.settled or _NOWHERE), own=own, wanted=wanted)
     outgoing.check(step.change.write, never=never)
@@ -181,7 +162,7 @@ def _look(hub: Hub, results: Repo, model: Repo | None, wanted: Wanted) -> tuple[
     return state, own
 
 
-def _audit(hub: Hub, bundle: Bundle, found: list[Finding], results: Repo, wanted: Wanted) -> Audit:
+def _audit(hub: Hub, bundle: Bundle, found: list[Finding], weights: Weights, results: Repo, wanted: Wanted) -> Audit:
     figures = {}
     for study in dict.fromkeys(one.study for one in found):
         drawn = next(iter(draw_figures([one for one in found if one.study == study])), None)
@@ -189,6 +170,7 @@ def _audit(hub: Hub, bundle: Bundle, found: list[Finding], results: Repo, wanted
             figures[study] = (drawn.png, drawn.caption)
     return Audit(
         found=found,
+        weights=weights,
         manifest=bundle.manifest,
         figures=figures,
         results=results,

@@ -22,7 +22,7 @@ def read(file: str, **metadata: Any) -> dict[str, Any]:
 
 
 def of_text(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any]:
-    """Log-probability of a text after its first word."""
+    """Log-probability of a text."""
     return _with_gaps(doc, {"log_probability": results[0][0]})
 
 

@@ -1,16 +1,13 @@
 from .agreement import agreement_share as agreement_share, kappa as kappa
-from .answers import (
+from .answer_accuracy import (
     CLASSES as CLASSES,
-    PARSERS as PARSERS,
     SAID as SAID,
     answer_bias as answer_bias,
-    answer_class as answer_class,
     difference_of_biases as difference_of_biases,
-    is_refusal as is_refusal,
     sentence_means as sentence_means,
     trial_biases as trial_biases,
-    unreasoned as unreasoned,
 )
+from .contrast import Design as Design, linear_contrast as linear_contrast, t_ends as t_ends, t_p as t_p
 from .direction import (
     WITHOUT_PAIR as WITHOUT_PAIR,
     cosines_with as cosines_with,
@@ -20,16 +17,14 @@ from .direction import (
     gender_direction as gender_direction,
     random_cosine as random_cosine,
 )
-from .estimate import Estimate as Estimate, Floats as Floats, Record as Record
-from .free_text import decision_named as decision_named, person_named as person_named, words_said as words_said
+from .estimate import Estimate as Estimate, Floats as Floats, Record as Record, named_group as named_group
 from .gaps import (
-    above_p as above_p,
     detectable_gap as detectable_gap,
-    equivalence_p as equivalence_p,
+    equal_units_needed as equal_units_needed,
     group_gap as group_gap,
     paired_gap as paired_gap,
     power as power,
-    t_p as t_p,
+    sign_test_p as sign_test_p,
 )
 from .groups import (
     Contrasts as Contrasts,
@@ -47,7 +42,6 @@ from .groups import (
     weighted_means as weighted_means,
 )
 from .inputs import CheckedInputs as CheckedInputs
-from .intervals import expected_error as expected_error, skewed_factor as skewed_factor
 from .levels import (
     adjust as adjust,
     correlation as correlation,
@@ -72,9 +66,10 @@ from .measure import (
     margin_in as margin_in,
 )
 from .options import (
+    REFUSED as REFUSED,
+    UNREADABLE as UNREADABLE,
     Option as Option,
     OptionOdds as OptionOdds,
-    option_named as option_named,
     option_odds as option_odds,
     options_of as options_of,
 )

@@ -1,7 +1,7 @@
 """One number and how sure it is; and the rows it comes from, as complete pairs, two groups and clusters."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -55,6 +55,9 @@ class Estimate(Record):
         test, interval: what gave the p-value and the interval.
         p_adjusted, family: the p-value corrected over the tests of the family, and its name.
         error, freedom: standard error and degrees of freedom of the t interval; NaN where it is none.
+        skewness: of the value, by which the interval and the p-value are corrected; 0: none, or not known.
+        fewest, fewest_of: the smallest number of levels that a random factor has on a side, and which it is; 0: none.
+        independent: of a gap without spread how many units are in no common cluster of every factor; else 0.
     """
 
     value: float
@@ -71,6 +74,10 @@ class Estimate(Record):
     family: str = ""
     error: float = math.nan
     freedom: float = math.nan
+    skewness: float = 0.0
+    fewest: int = 0
+    fewest_of: str = ""
+    independent: int = 0
 
     def numbers(self, *names: str) -> dict[str, float]:
         """Value, interval, p-value, counts and whatever else is named, as what an `evaluate` module returns.
@@ -97,6 +104,41 @@ class Pairs:
         return self.other - self.reference
 
 
+def known_ids(ids: Ids, name: str) -> NDArray[Any]:
+    """Ids as an array, numbers or texts.
+
+    Raises:
+        ValueError: one is None or NaN.
+    """
+    found = np.asarray(ids)
+    if found.dtype.kind in "iubUS":
+        return found
+    values = found.tolist()
+    lost = next((row for row, one in enumerate(values, start=1) if one is None or one != one), None)
+    if lost is not None:
+        raise ValueError(f"{name}: row {lost} holds {values[lost - 1]!r}, expected an id in every row. Fill it in.")
+    return found if len(set(map(type, values))) < 2 else np.asarray(list(map(str, values)))
+
+
+def named_group(group: Any, names: Collection[str]) -> str:
+    """The name of a group as groups are called: 0 is "0" of ints, and "0.0" of floats.
+
+    >>> named_group(0, ["0", "1"]), named_group(0, ["0.0", "1.0"]), named_group("male", ["male"])
+    ('0', '0.0', 'male')
+    """
+    name = str(group)
+    if name in names or isinstance(group, str):
+        return name
+    return next((one for one in names if _number(one) == _number(name)), name)
+
+
+def _number(name: str) -> float:
+    try:
+        return float(name)
+    except ValueError:
+        return math.nan
+
+
 def align_pairs(scores: ArrayLike, groups: Sequence[str], pair_ids: Sequence[str], *, reference_group: str) -> Pairs:
     """Complete pairs in the order of their first row; pairs with a NaN score are counted and left out.
 
@@ -106,7 +148,7 @@ def align_pairs(scores: ArrayLike, groups: Sequence[str], pair_ids: Sequence[str
     score, is_reference = two_groups(scores, groups, reference_group)
     if len(pair_ids) != len(score):
         raise ValueError(f"{len(score)} scores and {len(pair_ids)} pair_ids, expected one per row.")
-    names, first, codes = np.unique(np.asarray(pair_ids), return_index=True, return_inverse=True)
+    names, first, codes = np.unique(known_ids(pair_ids, "pair_ids"), return_index=True, return_inverse=True)
     for side, members in (("the other group", ~is_reference), (repr(reference_group), is_reference)):
         counts = np.bincount(codes[members], minlength=len(names))
         wrong = np.flatnonzero(counts != 1)
@@ -131,9 +173,10 @@ def two_groups(scores: ArrayLike, groups: Sequence[str], reference_group: str) -
     if score.ndim != 1 or len(score) != len(group):
         raise ValueError(f"scores of shape {score.shape} and {len(group)} groups, expected one score per row.")
     found = sorted(set(group.tolist()))
-    if len(found) != 2 or reference_group not in found:
+    reference = named_group(reference_group, found)
+    if len(found) != 2 or reference not in found:
         raise ValueError(f"groups {found}, expected exactly two with {reference_group!r} as reference_group.")
-    return score, group == str(reference_group)
+    return score, group == reference
 
 
 def factor_codes(cluster_ids: ClusterIds, rows: int) -> Factors:
@@ -144,7 +187,10 @@ def factor_codes(cluster_ids: ClusterIds, rows: int) -> Factors:
             raise ValueError(
                 f"{rows} scores and {len(ids)} cluster_ids{name and f' of {name}'}, expected one per row."
             )
-    return {name: np.unique(np.asarray(ids), return_inverse=True)[1] for name, ids in factors.items()}
+    return {
+        name: np.unique(known_ids(ids, f"cluster_ids{name and f' of {name}'}"), return_inverse=True)[1]
+        for name, ids in factors.items()
+    }
 
 
 def factors_of_pairs(cluster_ids: ClusterIds, pair_ids: Sequence[str]) -> Factors:
@@ -156,6 +202,15 @@ def factors_of_pairs(cluster_ids: ClusterIds, pair_ids: Sequence[str]) -> Factor
             of = name and f" of {name}"
             raise ValueError(f"A pair lies in two clusters{of}, expected all of its rows in one. Fix cluster_ids.")
     return factors
+
+
+def independent_units(factors: Factors, rows: int) -> int:
+    """How many of the rows lie in no common cluster of every factor; all of them without factors.
+
+    >>> independent_units({"template": np.array([0, 0, 1]), "condition": np.array([0, 0, 0])}, 3)
+    2
+    """
+    return len(set(zip(*(codes.tolist() for codes in factors.values()), strict=True))) if factors else rows
 
 
 def rows_of(factors: Factors, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Factors:

@@ -2,11 +2,22 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
+from swapbias.measures.contrast import (
+    clustered_name,
+    cohens_d,
+    linear_contrast,
+    ratio,
+    spread_of,
+    t_ends,
+    t_p,
+    t_quantile,
+)
 from swapbias.measures.estimate import (
     ClusterIds,
     Estimate,
@@ -18,31 +29,8 @@ from swapbias.measures.estimate import (
     rows_of,
     two_groups,
 )
-from swapbias.measures.intervals import (
-    Draw,
-    clustered_name,
-    cohens_d,
-    difference_error,
-    exact,
-    interval_of,
-    label_permutation_p,
-    mean_error,
-    mean_of,
-    one_factor,
-    ratio,
-    sign_flip_p,
-    spread_of,
-    studentised_p,
-    t_above,
-    t_quantile,
-)
 
 _NODES = np.linspace(-8.0, 8.0, 161)  # normal deviates, over which what errors may be estimated is averaged
-
-
-def t_p(value: float, error: float, freedom: float) -> float:
-    """Two-sided p-value of a t statistic; NaN without a standard error."""
-    return 2 * t_above(abs(value / error), freedom) if error > 0 else math.nan
 
 
 def power(gap: float, error: float, freedom: float, *, level: float = 0.05) -> float:
@@ -81,53 +69,22 @@ def detectable_gap(error: float, freedom: float, *, level: float = 0.05, chance:
     return error * float(scipy.optimize.brentq(lambda away: found(away) - chance, 0, most, xtol=1e-4))
 
 
-def equivalence_p(value: float, error: float, freedom: float, margin: float) -> float:
-    """Two one-sided tests (Schuirmann 1987): p-value for "the gap is as large as the margin or larger".
+def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025) -> float:
+    """How many independent units must all differ by the same gap, to rule out a mean of the margin or more.
 
-    >>> equivalence_p(0.0, 0.01, 20, 0.05) < 0.001 < 0.5 < equivalence_p(0.06, 0.01, 20, 0.05)
-    True
+    A mean of the margin or more needs at least some values that differ: a share q of them equal to the gap, and the
+    others at the end of the range, have a mean of q gap + 1 - q. That all of n are equal has a chance of q**n.
+
+    >>> equal_units_needed(0.05), equal_units_needed(0.05, 0.01), equal_units_needed(0.05, 0.05)
+    (72, 90, inf)
+
+    Args:
+        margin, gap: shares of the range of their unit.
+        level: the largest chance.
     """
-    if not error > 0:
-        return math.nan
-    return t_above((margin - abs(value)) / error, freedom)
-
-
-def above_p(value: float, error: float, freedom: float, bound: float) -> float:
-    """One-sided p-value for "the value is the bound or lower"; NaN without a standard error.
-
-    >>> above_p(0.3, 0.05, 20, 0.05) < 0.001 < 0.5 < above_p(0.04, 0.05, 20, 0.05)
-    True
-    """
-    return t_above((value - bound) / error, freedom) if error > 0 else math.nan
-
-
-def paired_test(
-    test: str,
-    difference: Floats,
-    value: float,
-    error: float,
-    freedom: float,
-    factors: Factors,
-    draw: Draw,
-) -> tuple[float, str]:
-    """p-value and name of the test of paired differences; NaN where nothing varies."""
-    if test == "t":
-        return t_p(value, error, freedom), clustered_name(factors, "paired t")
-    if test == "permutation":
-        codes = one_factor(factors, "test 'permutation'")
-        units = difference if codes is None else np.bincount(codes, weights=difference).astype(np.float64)
-        name = "sign-flip permutation" + ("" if codes is None else " of clusters")
-        return sign_flip_p(units, seed=draw.seed, n_resamples=draw.n_resamples), name
-    if test == "wilcoxon" and not factors:
-        defined = np.any(difference != 0)
-        return float(scipy.stats.wilcoxon(difference).pvalue) if defined else math.nan, "Wilcoxon signed rank"
-    if test == "sign":
-        names = " and ".join(filter(None, factors))
-        return sign_test_p(difference, factors), f"sign test{names and f' ({names})'}"
-    raise ValueError(
-        f"test {test!r}{' with cluster_ids' if factors else ''}, expected 't', 'wilcoxon' (no clusters), "
-        "'permutation' or 'sign'."
-    )
+    if not abs(gap) < margin:
+        return math.inf
+    return math.floor(math.log(level) / math.log((1 - margin) / (1 - abs(gap)))) + 1 if margin < 1 else 1
 
 
 def sign_test_p(difference: Floats, factors: Factors) -> float:
@@ -146,40 +103,6 @@ def sign_test_p(difference: Floats, factors: Factors) -> float:
     return max(found, default=math.nan)
 
 
-def group_test(
-    test: str,
-    other: Floats,
-    reference: Floats,
-    value: float,
-    error: float,
-    freedom: float,
-    factors: Factors,
-    draw: Draw,
-) -> tuple[float, str]:
-    """p-value and name of the test of two groups; NaN where nothing varies."""
-    defined = error > 0
-    if factors and test in ("welch", "t"):
-        return t_p(value, error, freedom), clustered_name(factors, "")
-    if factors and test == "permutation":
-        codes = one_factor(factors, "test 'permutation'")
-        permuted = studentised_p(other, reference, codes, draw) if codes is not None and defined else math.nan
-        return permuted, "studentised label permutation"
-    if factors or test not in ("welch", "t", "wilcoxon", "permutation"):
-        raise ValueError(
-            f"test {test!r}{' with cluster_ids' if factors else ''}, expected 'welch', 't' or 'permutation' "
-            "or, without clusters, 'wilcoxon'."
-        )
-    if test in ("welch", "t"):
-        return t_p(value, error, freedom), "Welch t" if test == "welch" else "independent t (equal variance)"
-    if test == "wilcoxon":
-        p_value = float(scipy.stats.mannwhitneyu(other, reference).pvalue) if defined else math.nan
-        return p_value, "Wilcoxon rank sum"
-    p_value = math.nan
-    if defined:
-        p_value = label_permutation_p(other, reference, seed=draw.seed, n_resamples=draw.n_resamples)
-    return p_value, "label permutation"
-
-
 def pooled_error(other: Floats, reference: Floats) -> tuple[float, float]:
     """Standard error of a difference of means and its degrees of freedom, were both groups to vary alike."""
     spreads = [spread_of(side, np.concatenate([other, reference])) for side in (other, reference)]
@@ -196,12 +119,9 @@ def paired_gap(
     pair_ids: Sequence[str],
     *,
     reference_group: str,
-    interval: str = "t",
     test: str = "t",
     cluster_ids: ClusterIds = None,
     confidence: float = 0.95,
-    seed: int = 0,
-    n_resamples: int = 9_999,
 ) -> Estimate:
     """Mean over pairs of the other group's score minus the reference group's.
 
@@ -210,15 +130,12 @@ def paired_gap(
         groups: shape (rows,), exactly two values.
         pair_ids: shape (rows,); each id stands once per group.
         reference_group: the group that is subtracted. Swapping it flips the sign of value and effect sizes.
-        interval: ``t`` (paired t) or ``bootstrap`` (percentile, pairs resampled; with clusters studentised).
-        test: ``t`` (paired t), ``wilcoxon`` (signed rank), ``permutation`` (sign flip) or ``sign`` (exact, of the
-            means of clusters): the one that is defined where all differences are equal.
-        cluster_ids: shape (rows,); pairs of one cluster are not independent. Makes the t interval and test
-            cluster-robust (CR2, Satterthwaite degrees of freedom), and the bootstrap and the sign flip act on whole
-            clusters. A mapping of several random factors that cross, ``{"template": [...], "condition": [...]}``:
-            the t interval and test hold over all of them; bootstrap and permutation are refused.
+        test: ``t`` or ``sign`` (exact, of the means of clusters: the one that is defined where all differences are
+            equal). Interval and p of the t test agree: p is below .05 where the 95 % interval leaves out 0.
+        cluster_ids: shape (rows,); pairs of one cluster are not independent: interval and test hold over a new
+            sample of clusters. A mapping of several random factors that cross, ``{"template": [...], "condition":
+            [...]}``: they hold over all of them.
         confidence: coverage of the interval.
-        seed, n_resamples: of the bootstrap and the permutation test.
 
     Returns:
         value 0: no gap; above 0: the other group scores higher. ``n`` counts pairs. No pairs: NaN. One pair,
@@ -234,29 +151,23 @@ def paired_gap(
         >>> round(gap.value, 3), gap.n
         (0.25, 2)
     """
+    if test not in ("t", "sign"):
+        raise ValueError(f"test {test!r}, expected 't' or 'sign'.")
     pairs = align_pairs(scores, groups, pair_ids, reference_group=reference_group)
-    difference = pairs.differences
+    difference, both = pairs.differences, np.concatenate([pairs.other, pairs.reference])
     factors = rows_of(factors_of_pairs(cluster_ids, pair_ids), pairs.rows)
-    draw = Draw(confidence, seed, n_resamples)
-    value = mean_of(difference)
-    spread = spread_of(difference, np.concatenate([pairs.other, pairs.reference]))
-    error, freedom = mean_error(difference, spread, factors)
-    low, high, made_by = interval_of(interval, value, error, freedom, (difference,), factors, draw, "paired t")
-    p_value, tested_by = paired_test(test, difference, value, error, freedom, factors, draw)
-    return Estimate(
-        value=value,
-        ci_low=low,
-        ci_high=high,
-        effect_size=cohens_d(pairs.other, pairs.reference),
-        effect_size_z=ratio(value, spread),
-        p_value=p_value,
-        n=len(difference),
-        n_unscored=pairs.n_unscored,
-        test=tested_by,
-        interval=made_by,
-        error=error,
-        freedom=freedom,
+    sides = np.zeros(len(difference), dtype=np.intp)
+    found = linear_contrast(
+        difference, sides, (1.0,), factors, scale=both, confidence=confidence, n_unscored=pairs.n_unscored
     )
+    tested = clustered_name(factors, "paired t")
+    found = replace(found, test=tested, interval=tested)
+    if test == "sign":
+        names = " and ".join(filter(None, factors))
+        by_signs = f"sign test{names and f' ({names})'}"
+        found = replace(found, p_value=sign_test_p(difference, factors), test=by_signs)
+    z = ratio(found.value, spread_of(difference, both))
+    return replace(found, effect_size=cohens_d(pairs.other, pairs.reference), effect_size_z=z)
 
 
 def group_gap(
@@ -264,12 +175,9 @@ def group_gap(
     groups: Sequence[str],
     *,
     reference_group: str,
-    interval: str = "t",
     test: str = "welch",
     cluster_ids: ClusterIds = None,
     confidence: float = 0.95,
-    seed: int = 0,
-    n_resamples: int = 9_999,
 ) -> Estimate:
     """Mean score of the other group minus mean score of the reference group, rows not paired.
 
@@ -277,13 +185,9 @@ def group_gap(
         scores: shape (rows,), any unit; NaN where a row could not be scored.
         groups: shape (rows,), exactly two values.
         reference_group: the group that is subtracted.
-        interval: ``t`` (that of the t test; Welch's beside the other tests) or ``bootstrap`` (percentile; with
-            clusters studentised).
-        test: ``welch``, ``t`` (pooled: takes both groups to vary alike, as many papers do), ``wilcoxon`` (rank sum)
-            or ``permutation``. Interval and p of a t test agree: p is below .05 where the 95 % interval leaves out 0.
-        cluster_ids: as in ``paired_gap``; a cluster may have rows in both groups. The permutation is then of the
-            cluster-robust t statistic; the rank sum is refused.
-        confidence, seed, n_resamples: as in ``paired_gap``.
+        test: ``welch`` or ``t`` (pooled: takes both groups to vary alike, as many papers do). Interval and p agree.
+        cluster_ids: as in ``paired_gap``; a cluster may have rows in both groups.
+        confidence: as in ``paired_gap``.
 
     Returns:
         value 0: equal means; above 0: the other group scores higher. ``n`` counts rows. A group without a
@@ -296,28 +200,27 @@ def group_gap(
         >>> round(group_gap([1.0, 2.0, 4.0, 5.0], ["m", "m", "f", "f"], reference_group="m").value, 3)
         3.0
     """
+    if test not in ("welch", "t"):
+        raise ValueError(f"test {test!r}, expected 'welch' or 't'.")
     score, is_reference = two_groups(scores, groups, reference_group)
-    scored = ~np.isnan(score)
-    other, reference = score[scored & ~is_reference], score[scored & is_reference]
-    order = np.concatenate([np.flatnonzero(scored & ~is_reference), np.flatnonzero(scored & is_reference)])
-    factors = rows_of(factor_codes(cluster_ids, len(score)), order)
-    draw = Draw(confidence, seed, n_resamples)
-    value = exact(mean_of(other) - mean_of(reference), score[scored])
-    pooled = test == "t" and not factors
-    error, freedom = pooled_error(other, reference) if pooled else difference_error(other, reference, factors)
-    plain = "pooled t" if pooled else "Welch t"
-    low, high, made_by = interval_of(interval, value, error, freedom, (other, reference), factors, draw, plain)
-    p_value, tested_by = group_test(test, other, reference, value, error, freedom, factors, draw)
-    return Estimate(
-        value=value,
-        ci_low=low,
-        ci_high=high,
-        effect_size=cohens_d(other, reference),
-        p_value=p_value,
-        n=int(scored.sum()),
-        n_unscored=int((~scored).sum()),
-        test=tested_by,
-        interval=made_by,
-        error=error,
-        freedom=freedom,
-    )
+    known = ~np.isnan(score)
+    used, sides = score[known], is_reference[known].astype(np.intp)
+    factors = rows_of(factor_codes(cluster_ids, len(score)), known)
+    lost = int((~known).sum())
+    found = linear_contrast(used, sides, (1.0, -1.0), factors, confidence=confidence, n_unscored=lost)
+    other, reference = used[sides == 0], used[sides == 1]
+    if test == "t" and not factors:
+        error, freedom = pooled_error(other, reference)
+        low, high = t_ends(found.value, error, freedom, confidence)
+        name, p_value = "independent t (equal variance)", t_p(found.value, error, freedom)
+        found = replace(
+            found,
+            ci_low=low,
+            ci_high=high,
+            error=error,
+            freedom=freedom,
+            p_value=p_value,
+            test=name,
+            interval="pooled t",
+        )
+    return replace(found, effect_size=cohens_d(other, reference))

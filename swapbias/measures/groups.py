@@ -8,32 +8,27 @@ from itertools import combinations, product
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from swapbias.measures.answers import CLASSES, answer_bias
-from swapbias.measures.estimate import ClusterIds, Estimate, Factors, Floats, factor_codes, factors_of_pairs, rows_of
-from swapbias.measures.gaps import group_gap, paired_gap, t_p
-from swapbias.measures.intervals import (
-    FLAT_SUMS,
-    TIE,
-    apart,
-    clustered_name,
-    crossed_error,
-    exact,
-    mean_error,
-    mean_of,
-    ratio,
-    spread_of,
-    t_ends,
-    unexplained_variance,
+from swapbias.measures.answer_accuracy import CLASSES, answer_bias
+from swapbias.measures.contrast import clustered_name, linear_contrast, mean_of, pooled_spread, ratio, spread_of
+from swapbias.measures.estimate import (
+    ClusterIds,
+    Estimate,
+    Factors,
+    Floats,
+    factor_codes,
+    factors_of_pairs,
+    known_ids,
+    named_group,
+    rows_of,
 )
+from swapbias.measures.gaps import group_gap, paired_gap
 from swapbias.measures.levels import adjust
 from swapbias.measures.rates import flip_rate, positives, rate_ratio
 
 T = TypeVar("T")
 Contrast = tuple[str, str]  # a group, and the one that is subtracted
-Part = tuple[Floats, float]  # a covariance of the groups' means from one source, and its degrees of freedom
 _GROUPS = ("groups", "sides")  # what measures call the group of a row
 _ROWS = ("scores", "answers", "labels", "classes", "pair_ids", "trial_ids", "sentence_ids")
 _HIGHEST = 3  # order of interactions: a fourth would be a difference of eight gaps, which nobody reads
@@ -42,20 +37,17 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Omnibus:
-    """Whether any of several groups differs: one test of all.
+    """Whether any of several groups differs: whether any contrast's interval at .05 / contrasts leaves out 0.
 
     Attributes:
         estimate: the SD of the groups' means (of two groups half their gap), in the unit of the scores; 0: all are
             equal. It is above 0 by chance alone, so that only the p-value says whether it is more. No interval.
-        statistic: F, NaN where nothing varies.
-        between, within: its degrees of freedom.
+        contrasts: how many there are: the p-value is the smallest of theirs, so many times.
         means: of each group.
     """
 
     estimate: Estimate
-    statistic: float
-    between: float
-    within: float
+    contrasts: int
     means: Mapping[str, float]
 
     @property
@@ -63,8 +55,8 @@ class Omnibus:
         """What the `evaluate` modules return of it."""
         found = self.estimate
         return {
-            "spread": found.value, "p_value": found.p_value, "f": self.statistic, "df_between": self.between,
-            "df_within": self.within, "n": float(found.n), "n_unscored": float(found.n_unscored),
+            "spread": found.value, "p_value": found.p_value, "contrasts": float(self.contrasts), "n": float(found.n),
+            "n_unscored": float(found.n_unscored),
         }  # fmt: skip
 
 
@@ -161,7 +153,7 @@ def contrasts(
     >>> {contrast: round(one.value, 3) for contrast, one in found.each.items()}
     {('a', 'c'): 0.35, ('b', 'c'): 0.1}
     """
-    given = inspect.signature(measure).bind(*rows, **options, reference_group="").arguments
+    given = inspect.signature(measure).bind(*rows, **options, reference_group=reference_group or "").arguments
     column = next(name for name in _GROUPS if name in given)
     groups = np.asarray([str(name) for name in given[column]])
     found: dict[Contrast, T] = {}
@@ -179,6 +171,8 @@ def compared(groups: Sequence[str], reference_group: str | None) -> list[Contras
     ([('f', 'm'), ('x', 'm')], [('f', 'm'), ('f', 'x'), ('m', 'x')])
     """
     names = sorted(set(groups))
+    if reference_group is not None:
+        reference_group = named_group(reference_group, names)
     if len(names) < 2 or (reference_group is not None and reference_group not in names):
         wanted = "at least two" + ("" if reference_group is None else f" with {reference_group!r} as reference_group")
         raise ValueError(f"groups {names}, expected {wanted}.")
@@ -246,6 +240,8 @@ def module_result(
     """
     groups = inspect.signature(measure).bind_partial(*rows).arguments
     column = next(groups[name] for name in _GROUPS if name in groups)
+    if reference_group is not None:
+        reference_group = named_group(reference_group, set(map(str, column)))
     if reference_group is not None and len(set(column)) < 3:
         return numbers(measure(*rows, reference_group=reference_group, **options), reference_group)
     found = contrasts(measure, *rows, reference_group=reference_group, **options)
@@ -259,29 +255,35 @@ def module_result(
 
 def _omnibus_of(measure: Callable[..., Any], given: Mapping[str, Any], groups: NDArray[np.str_]) -> Omnibus:
     """The test of all groups that goes with a measure: of what each of its contrasts is a difference of."""
-    clusters, pairs = given.get("cluster_ids"), given.get("pair_ids")
+    clusters, pairs, reference = given.get("cluster_ids"), given.get("pair_ids"), given["reference_group"] or None
+    options: dict[str, Any] = {"cluster_ids": clusters, "reference_group": reference}
     if measure is group_gap:
-        return omnibus(given["scores"], groups.tolist(), cluster_ids=clusters)
+        return omnibus(given["scores"], groups.tolist(), **options)
     if measure is paired_gap:
-        return omnibus(given["scores"], groups.tolist(), pair_ids=pairs, cluster_ids=clusters)
+        return omnibus(given["scores"], groups.tolist(), pair_ids=pairs, **options)
     if measure is flip_rate:
         marks = positives(given["answers"], given.get("positive"))
         if marks is None:  # of classes without a positive one there is no share that groups could differ by
-            return Omnibus(Estimate(math.nan, test="none"), math.nan, math.nan, math.nan, {})
-        return omnibus(marks, groups.tolist(), pair_ids=pairs, cluster_ids=clusters)
+            return Omnibus(Estimate(math.nan, test="none"), 0, {})
+        return omnibus(marks, groups.tolist(), pair_ids=pairs, **options)
     if measure is answer_bias:
         right = [math.nan if not name or name != name else 100.0 * (name == CLASSES[0]) for name in given["classes"]]
         units = given.get("sentence_ids") if given.get("sentence_ids") is not None else pairs
-        return _of_units(right, groups, pairs, units, clusters)
+        return _of_units(right, groups, pairs, units, clusters, reference)
     if measure is rate_ratio:
         asked = np.asarray(given["labels"]) == (1 if given.get("rate", "tpr") == "tpr" else 0)
         unit = clusters if clusters is not None else pairs
-        return omnibus_of_rates(given["answers"], asked, groups.tolist(), cluster_ids=unit)
+        return omnibus_of_rates(given["answers"], asked, groups.tolist(), **{**options, "cluster_ids": unit})
     raise ValueError(f"measure {measure!r}, expected one of two groups with an omnibus test.")
 
 
 def _of_units(
-    scores: Sequence[float], groups: NDArray[np.str_], pairs: Any, units: Any, clusters: ClusterIds
+    scores: Sequence[float],
+    groups: NDArray[np.str_],
+    pairs: Any,
+    units: Any,
+    clusters: ClusterIds,
+    reference: str | None,
 ) -> Omnibus:
     """Of units with several rows a group (trials, adjectives): their means, over pairs first."""
     names, ids, own = sorted(set(groups.tolist())), np.asarray(pairs), np.asarray(units)
@@ -296,7 +298,7 @@ def _of_units(
     factors = rows_of(factors_of_pairs(clusters, own.tolist()), np.array(first, dtype=np.intp))
     return Cells(
         tuple(names), means, np.zeros(len(means), np.intp), factors, True, len(np.unique(own)) - len(kept)
-    ).omnibus()
+    ).omnibus(reference_group=reference)
 
 
 def omnibus(
@@ -306,16 +308,9 @@ def omnibus(
     pair_ids: Sequence[str] | None = None,
     cluster_ids: ClusterIds = None,
     sample_ids: Sequence[str] | None = None,
+    reference_group: str | None = None,
 ) -> Omnibus:
-    """Whether any of k groups differs from the others: an ANOVA-type F test over the random factors of the design.
-
-    The statistic is the sum of squares of the groups' means about their mean over what their covariance makes of it
-    by chance (Brunner, Dette and Munk 1997), with the crossed CR2 covariance and the degrees of freedom of the
-    two-group test: of two groups it is the square of that t. Further ones have Box's (Greenhouse and Geisser's)
-    degrees of freedom. By simulation of 3 to 10 clusters it rejects .01 to .05 of true nulls at .05, fewer where
-    clusters are few and groups vary alike; the less cautious ones of Huynh and Feldt .07 where one group varies ten
-    times as much as the others. Wald's and Hotelling's F need the inverse of the covariance: there is none where
-    groups are more than clusters, and little power where they are nearly as many.
+    """Whether any of k groups differs: whether the interval of any contrast, at .05 over their number, leaves out 0.
 
     Args:
         scores: shape (rows,); NaN where a row could not be scored.
@@ -324,15 +319,17 @@ def omnibus(
             None: rows are not paired.
         cluster_ids: as in ``paired_gap``.
         sample_ids: shape (rows,), with pairs only: two samples of pairs; tested is whether their gaps are the same.
+        reference_group: each other group is compared with it; None: every two groups are.
 
     Raises:
         ValueError: fewer than two groups, unequal lengths, an incomplete or repeated pair.
 
     >>> found = omnibus([1.0, 2.0, 4.0, 2.0, 4.0, 5.0], list("abcabc"), pair_ids=list("ppprrr"))
-    >>> round(found.statistic, 2), found.between, found.within
-    (27.0, 1.0, 1.0)
+    >>> found.contrasts, {name: round(mean, 2) for name, mean in found.means.items()}
+    (3, {'a': 1.5, 'b': 3.0, 'c': 4.5})
     """
-    return cells(scores, groups, pair_ids=pair_ids, cluster_ids=cluster_ids, sample_ids=sample_ids).omnibus()
+    found = cells(scores, groups, pair_ids=pair_ids, cluster_ids=cluster_ids, sample_ids=sample_ids)
+    return found.omnibus(reference_group=reference_group)
 
 
 def weighted_means(
@@ -371,20 +368,26 @@ def weighted_means(
 
 
 def omnibus_of_rates(
-    answers: ArrayLike, asked: ArrayLike, groups: Sequence[str], *, cluster_ids: ClusterIds = None
+    answers: ArrayLike,
+    asked: ArrayLike,
+    groups: Sequence[str],
+    *,
+    cluster_ids: ClusterIds = None,
+    reference_group: str | None = None,
 ) -> Omnibus:
     """Whether the share of answer 1 among the rows that are asked for differs between any of k groups.
 
     Args:
         answers: shape (rows,), 1 or 0; NaN where there is none.
         asked: shape (rows,), whether a row counts: those of label 1 for true positive rates.
-        groups, cluster_ids: as in ``omnibus``; the versions of a note are of one cluster.
+        groups, cluster_ids, reference_group: as in ``omnibus``; the versions of a note are of one cluster.
 
     Returns:
         NaN where a group has fewer than two rows.
     """
     answer, counted = np.asarray(answers, dtype=np.float64), np.asarray(asked, dtype=np.bool_)
-    found = omnibus(np.where(counted, answer, np.nan), groups, cluster_ids=cluster_ids)
+    scores = np.where(counted, answer, np.nan)
+    found = omnibus(scores, groups, cluster_ids=cluster_ids, reference_group=reference_group)
     lost = int((counted & np.isnan(answer)).sum())
     return replace(found, estimate=replace(found.estimate, n_unscored=lost))
 
@@ -424,174 +427,45 @@ class Cells:
         return np.asarray(first if len(samples) == 1 else first - samples[1].mean(axis=0))
 
     def contrast(self, weights: Floats, confidence: float = 0.95) -> Estimate:
-        """The weighted sum of the means of one sample of pairs, or of rows; ``weights`` has shape (groups,)."""
-        used = np.abs(weights) > _ROUNDING
+        """The weighted sum of the means of rows, or of pairs (of two samples the difference of those sums).
+
+        ``weights`` has shape (groups,).
+        """
+        used, z = np.flatnonzero(np.abs(weights) > _ROUNDING), math.nan
         if self.paired:
-            values, samples = self.values @ weights, list(self.values.T[used])
-            error, freedom = mean_error(values, spread_of(values, self.values), self.factors)
-            value, n, plain = mean_of(values), len(values), "paired t"
-            z = ratio(value, spread_of(values, self.values))
+            values, sides, factors = self.values @ weights, self.sides, self.factors
+            signs, samples = (1.0, -1.0)[: int(sides.max(initial=0)) + 1], list(self.values.T[used])
+            name = "paired t" if len(signs) == 1 else "Welch t"
         else:
-            order = np.flatnonzero(used[self.sides])
-            order = order[np.argsort(self.sides[order], kind="stable")]
-            samples = np.split(self.values[order], np.flatnonzero(np.diff(self.sides[order])) + 1)
-            value, n, plain, z = float(self.means[used] @ weights[used]), len(order), "Welch t", math.nan
-            error, freedom = _sum_error(tuple(samples), weights[used], rows_of(self.factors, order))
-        value = exact(value, self.values)
-        low, high = t_ends(value, error, freedom, confidence)
-        return Estimate(
-            value, low, high, effect_size=ratio(value, _pooled(samples)), effect_size_z=z,
-            p_value=t_p(value, error, freedom), n=n, n_unscored=self.n_unscored,
-            test=clustered_name(self.factors, plain), interval=clustered_name(self.factors, plain),
-            error=error, freedom=freedom,
-        )  # fmt: skip
+            chosen = np.isin(self.sides, used)
+            values, factors = self.values[chosen], rows_of(self.factors, chosen)
+            sides, signs = np.searchsorted(used, self.sides[chosen]), tuple(weights[used])
+            samples, name = [values[sides == side] for side in range(len(used))], "Welch t"
+        found = linear_contrast(
+            values, sides, signs, factors, scale=self.values, confidence=confidence, n_unscored=self.n_unscored
+        )
+        if self.paired and len(signs) == 1:
+            z = ratio(found.value, spread_of(values, self.values))
+        tested, size = clustered_name(factors, name), ratio(found.value, pooled_spread(samples))
+        return replace(
+            found, test=tested, interval=tested, effect_size=size, effect_size_z=z if self.paired else math.nan
+        )
 
-    def omnibus(self, weights: Floats | None = None) -> Omnibus:
-        """The test that all contrasts are 0; ``weights`` has shape (contrasts, groups), by default all gaps."""
-        count, means = len(self.names), self.means
-        centred = np.eye(count) - 1 / count
-        tested = centred if weights is None else np.linalg.pinv(weights) @ weights
-        flat = exact(float(np.abs(tested @ means).max()), self.values) == 0
-        squares = 0.0 if flat else float(means @ tested @ means)
-        parts, left = self._parts(tested)
-        statistic, between, within = _anova_type(squares, parts, left, tested)
-        p_value = _f_above(statistic, between, within) if statistic >= 0 else math.nan
+    def omnibus(self, weights: Floats | None = None, *, reference_group: str | None = None) -> Omnibus:
+        """Whether any contrast is not 0; ``weights`` has shape (contrasts, groups), by default those of the gaps."""
+        if weights is None:
+            places = {name: place for place, name in enumerate(self.names)}
+            each = np.eye(len(self.names))
+            weights = np.array([each[places[a]] - each[places[b]] for a, b in compared(self.names, reference_group)])
+        p_values = [self.contrast(one).p_value for one in weights] if len(self.values) else []
+        known, count, means = [p for p in p_values if not math.isnan(p)], len(weights), self.means
+        centred = np.linalg.pinv(weights) @ weights @ means
         estimate = Estimate(
-            math.sqrt(max(squares, 0.0) / count) if not math.isnan(squares) else math.nan, p_value=p_value,
-            n=len(self.values), n_unscored=self.n_unscored,
-            test=f"ANOVA-type F({between:.3g}, {within:.3g}) = {statistic:.3g}", interval="none",
+            float(np.sqrt((centred**2).mean())), p_value=min(1.0, count * min(known)) if known else math.nan,
+            n=len(self.values), n_unscored=self.n_unscored, interval="none",
+            test=f"any of {count} contrasts at .05 / {count}",
         )  # fmt: skip
-        return Omnibus(estimate, statistic, between, within, dict(zip(self.names, means.tolist(), strict=True)))
-
-    def _parts(self, tested: Floats) -> tuple[list[Part], Part]:
-        """The covariance of the means by each factor, and what each of them holds of the rest; none: not defined."""
-        nothing: Part = np.zeros(tested.shape), 1.0
-        sizes = np.bincount(self.sides, minlength=0 if self.paired else len(self.names))
-        if not len(sizes) or sizes.min() < 2:
-            return [], nothing
-        rows = self.values @ tested if self.paired else self.values[:, None] * np.eye(len(self.names))[self.sides]
-        by_side = np.stack([rows[self.sides == side].mean(axis=0) for side in range(len(sizes))])
-        if float(np.abs(rows - by_side[self.sides]).max()) <= _ROUNDING * float(np.abs(self.values).max()):
-            return [], nothing
-        sign = np.where(self.sides == 0, 1.0, -1.0) if self.paired else np.ones(len(rows))
-        influence = (rows - by_side[self.sides]) * (sign / sizes[self.sides])[:, None]
-        if not self.factors and not self.paired:
-            return _welch_parts(self.values, self.sides, sizes), nothing
-        joint = np.ones((len(sizes), len(sizes))) if self.paired else tested
-        factors = self.factors or {"": np.arange(len(rows))}
-        parts = [_cluster_part(influence, self.sides, codes, joint) for codes in factors.values()]
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
-            return [], nothing
-        if len(parts) == 1:
-            return known, nothing
-        unexplained, rest = unexplained_variance(self.values, self.sides, factors)
-        left = unexplained * (1 / sizes).sum() if self.paired else unexplained * np.diag(1 / sizes)
-        traces = [float(np.trace(tested @ part)) for part, _ in known]
-        weighed = np.outer([1.0, -1.0][: len(sizes)], [1.0, -1.0][: len(sizes)]) if self.paired else tested
-        own = apart(traces, float(np.trace(tested @ left)), self.sides, list(factors.values()), weighed)
-        shares = (one / trace if trace else 0.0 for one, trace in zip(own, traces, strict=True))
-        scaled = [(share * part, freedom) for share, (part, freedom) in zip(shares, known, strict=True)]
-        return scaled, ((len(parts) - 1) * left, rest)
-
-
-def _f_above(statistic: float, between: float, within: float) -> float:
-    """The chance that an F statistic lies above this one, 0 or more: ``scipy.stats.f.sf``, as ``t_above``."""
-    return float(scipy.special.fdtrc(between, within, statistic)) if statistic > 0 else 1.0
-
-
-def _sum_error(samples: tuple[Floats, ...], weights: Floats, factors: Factors) -> tuple[float, float]:
-    """Standard error of a weighted sum of means and its degrees of freedom; without factors Welch's."""
-    spreads = [spread_of(side, np.concatenate(samples)) for side in samples]
-    if len(samples) < len(weights) or any(math.isnan(spread) for spread in spreads) or not any(spreads):
-        return math.nan, math.nan
-    if factors:
-        used = {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()}
-        return crossed_error(samples, used, weights.tolist())
-    parts = [(w * spread) ** 2 / len(side) for w, spread, side in zip(weights, spreads, samples, strict=True)]
-    freedom = sum(parts) ** 2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, samples, strict=True))
-    return math.sqrt(sum(parts)), freedom
-
-
-def _pooled(samples: Sequence[Floats] | Floats) -> float:
-    """The SD within groups; NaN where it is not known."""
-    freedom = sum(len(side) - 1 for side in samples)
-    squares = sum((len(side) - 1) * spread_of(side, side) ** 2 for side in samples if len(side) > 1)
-    return math.sqrt(squares / freedom) if freedom > 0 else math.nan
-
-
-def _welch_parts(values: Floats, sides: NDArray[np.intp], sizes: NDArray[np.intp]) -> list[Part]:
-    parts: list[Part] = []
-    for side, size in enumerate(sizes):
-        mine, own = values[sides == side], np.zeros((len(sizes), len(sizes)))
-        own[side, side] = spread_of(mine, values) ** 2 / size
-        parts.append((own, float(size - 1)))
-    return parts
-
-
-def _cluster_part(influence: Floats, sides: NDArray[np.intp], codes: NDArray[np.intp], joint: Floats) -> Part | None:
-    """CR2 covariance of one factor and its degrees of freedom, as ``crossed_error``; None where it has none."""
-    count, samples = int(codes.max()) + 1, int(sides.max()) + 1
-    rows = np.bincount(codes * samples + sides, minlength=count * samples).reshape(count, samples)
-    share = rows / rows.sum(axis=0)
-    if share.max() == 1:
-        return None
-    scale = 1 / np.sqrt(1 - share)
-    totals = np.zeros((count, influence.shape[1]))
-    np.add.at(totals, codes, influence * scale[codes, sides][:, None])
-    if float(np.abs(totals).max()) <= FLAT_SUMS * float(np.abs(influence).sum()) / count:
-        return np.zeros((influence.shape[1],) * 2), 1.0
-    return totals.T @ totals, _joint_freedom(share, scale, joint)
-
-
-def _joint_freedom(share: Floats, scale: Floats, joint: Floats) -> float:
-    """Degrees of freedom of a factor's covariance, as of a variance in ``intervals``, of samples that are weighed so.
-
-    ``joint`` has shape (samples, samples): what the product of two samples' sums weighs in the statistic.
-    """
-    weight, squares = scale * share, (share**2).sum(axis=0)
-    diagonal, vectors = weight**2, np.stack([weight, weight * share], axis=2)
-    inner = np.stack([np.array([[square, -1.0], [-1.0, 0.0]]) for square in squares])
-    quadratic = np.einsum("csa,sab,csb->cs", vectors, inner, vectors)
-    traces = diagonal.sum(axis=0) + quadratic.sum(axis=0)
-    crossed = diagonal.T @ quadratic
-    between = np.einsum("csa,ctb->stab", vectors, vectors)
-    products = diagonal.T @ diagonal + crossed + crossed.T
-    products = products + np.einsum("sab,stbc,tcd,stad->st", inner, between, inner, between)
-    return float((joint**2 * np.outer(traces, traces)).sum() / (joint**2 * products).sum())
-
-
-def _anova_type(squares: float, parts: Sequence[Part], left: Part, tested: Floats) -> tuple[float, float, float]:
-    """F and its degrees of freedom; NaN where nothing varies."""
-    traces = _above_rounding([float(np.trace(tested @ part)) for part, _ in parts], parts)
-    cut, largest = float(np.trace(tested @ left[0])), max(traces, default=0.0)
-    if not largest > 0 or math.isnan(squares):
-        return math.nan, math.nan, math.nan
-    if sum(traces) - cut > largest * TIE:  # rounding must not choose the parts
-        used, covariance = list(parts), sum((part for part, _ in parts), -left[0])
-    else:
-        used, cut = [parts[traces.index(largest)]], 0.0
-        covariance = used[0][0]
-    own = _above_rounding([float(np.trace(tested @ part)) for part, _ in used], used)
-    chance = sum(own) - cut
-    spread = cut**2 / (left[1] * _directions(tested @ left[0] @ tested)) if cut else 0.0
-    for trace, (part, freedom) in zip(own, used, strict=True):
-        spread += trace**2 / (freedom * _directions(tested @ part @ tested)) if trace else 0.0
-    return squares / chance, _directions(tested @ covariance @ tested), chance**2 / spread
-
-
-def _above_rounding(traces: Sequence[float], parts: Sequence[Part]) -> list[float]:
-    """Traces with 0 for what is rounding: groups that share the effects of a factor whole."""
-    return [
-        trace if trace > _ROUNDING * float(np.trace(part)) else 0.0
-        for trace, (part, _) in zip(traces, parts, strict=True)
-    ]
-
-
-def _directions(covariance: Floats) -> float:
-    """How many equal directions a covariance is worth (Box 1954): (tr V)^2 / tr V^2, from 1 to its rank."""
-    sizes = np.maximum(np.linalg.eigvalsh(covariance), 0.0)
-    return max(1.0, float(sizes.sum()) ** 2 / float((sizes**2).sum())) if sizes.any() else 1.0
+        return Omnibus(estimate, count, dict(zip(self.names, means.tolist(), strict=True)))
 
 
 def cells(
@@ -614,20 +488,15 @@ def cells(
         raise ValueError(f"groups {list(told)}, expected at least two.")
     if pair_ids is None:
         known = ~np.isnan(score)
-        factors = _used(rows_of(factor_codes(cluster_ids, len(score)), known))
+        factors = rows_of(factor_codes(cluster_ids, len(score)), known)
         return Cells(told, score[known], codes[known], factors, False, int((~known).sum()))
     table, first = _by_pair(score, codes, pair_ids, told)
     whole = np.flatnonzero(~np.isnan(table).any(axis=1))
-    factors = _used(rows_of(factors_of_pairs(cluster_ids, pair_ids), first[whole]))
+    factors = rows_of(factors_of_pairs(cluster_ids, pair_ids), first[whole])
     sides = np.zeros(len(table), np.intp)
     if sample_ids is not None:
         sides = np.unique(np.asarray(sample_ids), return_inverse=True)[1][first]
     return Cells(told, table[whole], sides[whole], factors, True, len(table) - len(whole))
-
-
-def _used(factors: Factors) -> Factors:
-    """Clusters without those of which no row is left."""
-    return {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()}
 
 
 def _by_pair(
@@ -636,7 +505,7 @@ def _by_pair(
     """Scores of shape (pairs, groups), and the first row of each pair, in the order of those."""
     if len(pair_ids) != len(score):
         raise ValueError(f"{len(score)} scores and {len(pair_ids)} pair_ids, expected one per row.")
-    ids, first, places = np.unique(np.asarray(pair_ids), return_index=True, return_inverse=True)
+    ids, first, places = np.unique(known_ids(pair_ids, "pair_ids"), return_index=True, return_inverse=True)
     times = np.bincount(places * len(names) + codes, minlength=len(ids) * len(names)).reshape(len(ids), len(names))
     wrong = np.argwhere(times != 1)
     if len(wrong):

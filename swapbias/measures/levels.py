@@ -6,14 +6,16 @@ into a number. A statistic that is not defined (one pair, no variance) is NaN as
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from swapbias.measures.contrast import linear_contrast, spread_of
 from swapbias.measures.estimate import ClusterIds, Estimate, Floats, factor_codes, rows_of
-from swapbias.measures.intervals import ShareSum, clustered_name, mean_error, mean_of, spread_of, t_ends
+from swapbias.measures.intervals import ShareSum
 
 _TIE = 1e-6  # float32 noise: a token this close below the threshold counts as on it
 _ROUNDING = 1e-9  # a mean of ones may lie this far below one
@@ -32,13 +34,9 @@ def mean_score(scores: ArrayLike, *, cluster_ids: ClusterIds = None, confidence:
         raise ValueError(f"scores of shape {score.shape}, expected one score per row.")
     known = ~np.isnan(score)
     used, factors = score[known], rows_of(factor_codes(cluster_ids, len(score)), known)
-    value = mean_of(used)
-    error, freedom = mean_error(used, spread_of(used, used), factors)
-    low, high = t_ends(value, error, freedom, confidence)
-    return Estimate(
-        value, low, high, n=len(used), n_unscored=len(score) - len(used), test="none",
-        interval=clustered_name(factors, "t"), error=error, freedom=freedom,
-    )  # fmt: skip
+    sides = np.zeros(len(used), dtype=np.intp)
+    found = linear_contrast(used, sides, (1.0,), factors, confidence=confidence, n_unscored=len(score) - len(used))
+    return replace(found, p_value=math.nan, test="none", independent=0)
 
 
 def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confidence: float = 0.95) -> Estimate:
@@ -134,6 +132,8 @@ def mass_by_label(
     >>> mass_by_label(np.array([[0.5, 0.25, 0.125]]), np.array([0, 1, 0]), 2).tolist()
     [[0.625, 0.25]]
     """
+    if math.isnan(threshold):
+        raise ValueError("threshold is nan, expected a number. Give one, such as 0.")
     rows = len(probabilities)
     counted = np.where(probabilities >= threshold - _TIE, probabilities, 0)
     cells = np.arange(rows)[:, None] * labels + codes
@@ -151,6 +151,8 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5, confidence: float 
     3
     """
     score = np.asarray(scores, dtype=np.float64)
+    if math.isnan(threshold):
+        raise ValueError("threshold is nan, expected a number. Give one, such as 0.5.")
     used = score[~np.isnan(score)]
     n, lost = len(used), len(score) - len(used)
     if not n:

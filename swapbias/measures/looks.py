@@ -7,13 +7,12 @@ from functools import cache
 import numpy as np
 import scipy
 
+from swapbias.measures.contrast import t_ends
 from swapbias.measures.estimate import Estimate
-from swapbias.measures.intervals import t_ends
 
 MOST_LOOKS = 5  # more find hardly anything sooner (Pocock 1977)
 _NODES = 48  # of the integrals: exact to 1e-9
 _TINY = 1e-9  # below it the bound of Bonferroni is as good
-_LEVELS = (0.05, 0.1)  # two-sided, and twice one-sided, tests
 
 
 def look_rounds(rounds: int) -> tuple[int, ...]:
@@ -63,25 +62,17 @@ def look_level(looks: int, level: float = 0.05) -> float:
     return float(scipy.optimize.brentq(lambda p: looked_p(p, looks) - level, level / looks, level))
 
 
-def held_over(estimate: Estimate, looks: int, *, confidence: float = 0.95) -> Estimate:
+def held_over(estimate: Estimate, looks: int, *, level: float = 0.05) -> Estimate:
     """An estimate with the p-value and interval that hold at each of so many looks: the repeated ones.
 
     So it does not matter why asking ended (Jennison and Turnbull, JRSS B 1989). The interval is a t interval of the
-    level of a look. ``error`` is enlarged so that tests of any bound made of it, one- or two-sided, hold at .05 as
-    well. Where there is no standard error, p-values are corrected by Bonferroni and there is no interval.
+    level of a look. Where there is no standard error, p-values are corrected by Bonferroni and there is no interval.
     """
-    if looks == 1:
-        return estimate
-    if math.isnan(estimate.error):
+    if looks > 1 and math.isnan(estimate.error):
         p_value = min(1.0, looks * estimate.p_value) if estimate.p_value == estimate.p_value else math.nan
         return replace(estimate, p_value=p_value, ci_low=math.nan, ci_high=math.nan)
-    covered = 1 - look_level(looks, round(1 - confidence, 12))
-    low, high = t_ends(estimate.value, estimate.error, estimate.freedom, covered)
-    error = estimate.error * _enlarged(looks, estimate.freedom)
-    return replace(estimate, p_value=looked_p(estimate.p_value, looks), ci_low=low, ci_high=high, error=error)
-
-
-def _enlarged(looks: int, freedom: float) -> float:
-    """How much further than a test at a level the test of one of the looks must reach, the larger of two levels."""
-    reach = scipy.stats.t(freedom).isf
-    return float(max(reach(look_level(looks, level) / 2) / reach(level / 2) for level in _LEVELS))
+    if math.isnan(estimate.error):
+        return estimate
+    covered = 1 - look_level(looks, level)
+    low, high = t_ends(estimate.value, estimate.error, estimate.freedom, covered, estimate.skewness)
+    return replace(estimate, p_value=looked_p(estimate.p_value, looks), ci_low=low, ci_high=high)

@@ -1,23 +1,14 @@
-"""Closed questions: which option an answer names, what that counts, and what probabilities of options say."""
+"""Closed questions: what each option counts, and what probabilities of options say."""
 
 import math
-import re
-import unicodedata
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from swapbias.measures.answers import unreasoned
 from swapbias.measures.estimate import Floats
 
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-# A letter at the start ("C. Somewhat likely"), in brackets, after words that name an answer; and what denies one.
-_ALONE = r"^\W*(?:(?:option|answer|choice)\W*)?([{0}])(?:\W*$|\s*[.:)\],*\n–—-])"
-_BRACKETED = r"[(\[*]\s*([{0}])\s*[)\]*]"
-_NAMED = r"(?i:\b(?:answer|option|choice|choose|select|pick|is|be))\W+([{0}])\b(?!['’\w])(?!\s+[a-z])"
-DENIED = re.compile(r"(?i:\bnot|n't|\brather than|\binstead of|\bneither|\bnor)\W+(?:\(?[A-Z]\)?\W+)?$")
+REFUSED, UNREADABLE = "refused", "unreadable"  # what an answer is that gives no option
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,53 +41,10 @@ def options_of(candidates: str) -> tuple[Option, ...]:
         found = tuple(Option(text.strip(), float(value) if value.strip() else math.nan) for value, _, text in parts)
     except ValueError:
         found = ()
-    if len(found) < 2 or not all(one.text for one in found) or len({one.text.lower() for one in found}) < len(found):
+    texts = {one.text.casefold() for one in found}
+    if len(found) < 2 or texts & {"", REFUSED, UNREADABLE} or len(texts) < len(found):
         raise ValueError(f"candidates {candidates!r}, expected value=option|value=option of different options.")
     return found
-
-
-def option_named(answer: str, options: Sequence[Option], *, lettered: bool = True) -> int | None:
-    """The place of the option that an answer names by its letter or its text; None where it names none, or several.
-
-    Reasoning between tags is left out. A letter that stands alone at the start ("C", "C. Somewhat likely") is the
-    answer, whatever follows in further lines. Else a letter counts in brackets or after "answer", "choose" and the
-    like, and a text wherever its whole words stand, the longest first ("Strongly agree" holds no "agree"); "not (D)"
-    names no D, and letters or texts of two options decide nothing.
-
-    Args:
-        answer: the raw text.
-        options: in the order asked; the first is A.
-        lettered: the question gave letters.
-
-    >>> likely = options_of("0=Not at all likely|1=Very likely|=Do not know")
-    >>> option_named("The answer is (B) Very likely.", likely), option_named("I am not sure.", likely)
-    (1, None)
-    """
-    said = unicodedata.normalize("NFKC", unreasoned(answer)).replace("’", "'").strip()
-    said = said.upper() if len(said) == 1 else said
-    letters = _LETTERS[: len(options)] if lettered else ""
-    first = re.match(_ALONE.format(letters), said) if letters else None
-    if first:
-        named = {letters.index(first[1]), *_texts(said.partition("\n")[0], options)}
-    else:
-        named = {*_texts(said, options), *(_lettered(said, letters) if letters else ())}
-    return named.pop() if len(named) == 1 else None
-
-
-def _texts(said: str, options: Sequence[Option]) -> Iterator[int]:
-    left = said
-    for place in sorted(range(len(options)), key=lambda one: -len(options[one].text)):
-        whole = re.compile(rf"(?<!\w){re.escape(options[place].text)}(?!\w)", re.IGNORECASE)
-        if any(not DENIED.search(left[: found.start()]) for found in whole.finditer(left)):
-            yield place
-        left = whole.sub(lambda found: " " * len(found[0]), left)
-
-
-def _lettered(said: str, letters: str) -> Iterator[int]:
-    for pattern in (_BRACKETED, _NAMED):
-        for found in re.finditer(pattern.format(letters), said):
-            if not DENIED.search(said[: found.start(1)].rstrip("(*[ ")[-40:] + " "):
-                yield letters.index(found[1])
 
 
 @dataclass(frozen=True, slots=True)

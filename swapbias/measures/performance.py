@@ -12,8 +12,9 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from swapbias.measures.contrast import t_above, t_quantile
 from swapbias.measures.estimate import ClusterIds, Estimate, Floats, two_groups
-from swapbias.measures.intervals import Draw, ShareSum, design_effect, t_above, t_quantile
+from swapbias.measures.intervals import Draw, ShareSum, design_effect
 from swapbias.measures.rates import _dependence, _labelled, _one_factor
 
 RATES = ("tpr", "fpr", "ppv", "selection_rate")

@@ -10,6 +10,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from swapbias.errors import UsageError
+from swapbias.measures.contrast import FLAT_SUMS
 from swapbias.measures.estimate import (
     ClusterIds,
     Estimate,
@@ -17,9 +18,11 @@ from swapbias.measures.estimate import (
     align_pairs,
     factor_codes,
     factors_of_pairs,
+    known_ids,
+    named_group,
     two_groups,
 )
-from swapbias.measures.intervals import FLAT_SUMS, Draw, ShareSum, sign_flip_p
+from swapbias.measures.intervals import Draw, ShareSum, sign_flip_p
 
 Marks = NDArray[np.bool_]
 Ids = Sequence[str] | None
@@ -386,7 +389,7 @@ def _dependence(rows: int, unit_ids: Ids, cluster_ids: ClusterIds) -> tuple[Code
     cluster_ids = _one_factor(cluster_ids)
     if unit_ids is not None and len(unit_ids) != rows:
         raise ValueError(f"{rows} rows and {len(unit_ids)} ids of their notes, expected one id per row.")
-    units = None if unit_ids is None else np.unique(np.asarray(unit_ids), return_inverse=True)[1]
+    units = None if unit_ids is None else np.unique(known_ids(unit_ids, "pair_ids"), return_inverse=True)[1]
     if cluster_ids is None:
         return units, None
     if unit_ids is None:
@@ -431,7 +434,9 @@ def _ratio_of_rates(sums: Floats) -> Floats:
 
 
 def _names_of(groups: Sequence[str], reference: str) -> tuple[str, str]:
-    return next(str(name) for name in groups if str(name) != reference), reference
+    names = list(map(str, groups))
+    reference = named_group(reference, names)
+    return next(name for name in names if name != reference), reference
 
 
 def _higher(balance: float, names: tuple[str, str]) -> str:

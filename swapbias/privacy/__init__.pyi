@@ -12,7 +12,14 @@ from .credentialed import (
     why_credentialed as why_credentialed,
     writing as writing,
 )
-from .errors import forget_notes as forget_notes, notes_read as notes_read, told as told, told_trace as told_trace
+from .errors import (
+    TRACEBACKS as TRACEBACKS,
+    forget_notes as forget_notes,
+    log_traceback as log_traceback,
+    notes_read as notes_read,
+    told as told,
+    told_trace as told_trace,
+)
 from .gate import Files as Files
 from .redact import (
     own_data as own_data,

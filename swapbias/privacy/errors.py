@@ -6,12 +6,14 @@ are read, only sentences that this package's own ``raise`` wrote are shown, in t
 """
 
 import dis
+import logging
 import traceback
 from collections.abc import Iterator
 from types import TracebackType
 
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
 
+TRACEBACKS = "swapbias.tracebacks"  # the logger that --debug shows
 UNSHOWN = "what it says may quote a note and is not shown"
 _OURS = (UsageError, UpstreamMissingError, HubError)
 _RAISE = dis.opmap["RAISE_VARARGS"]
@@ -42,6 +44,13 @@ def told(error: BaseException) -> str:
 def told_trace(error: BaseException) -> str:
     """The traceback of an error and of those before it; what these say is shown as ``told`` has it."""
     return "".join(_lines(error, set()))
+
+
+def log_traceback(error: BaseException) -> None:
+    """Log at debug level the traceback of an error that the user sees as one sentence."""
+    log = logging.getLogger(TRACEBACKS)
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug("%s", told_trace(error).rstrip())
 
 
 def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:

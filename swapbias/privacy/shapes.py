@@ -38,6 +38,7 @@ _FEATURES = {
     **dict.fromkeys(("kind", "frequency", "library", "architecture", "device", "dtype", "revision"), NAME),
     **dict.fromkeys(("dimension", "words"), _number),
     "sha256": HASH,
+    "weights": Every(HASH),
 }
 _MODEL = {
     **dict.fromkeys(
@@ -55,8 +56,9 @@ _MODEL = {
         _number,
     ),
     **dict.fromkeys(("sha256", "module_sha256", "log_sha256", "answers"), HASH),
+    "weights": Every(HASH),
     "features": _FEATURES,
-    "trained": {"steps": _number, "seed": _number, "planted": _number},
+    "trained": {"steps": _number, "seed": _number, "planted": Every(Every(_number))},
 }  # fmt: skip
 _LOAD = {
     **dict.fromkeys(("device", "dtype", "positive_label", "negative_label"), NAME),
@@ -101,7 +103,7 @@ _ROUNDS = {
 MANIFEST: Shape = {
     **dict.fromkeys(("swapbias", "status", "started", "finished"), NAME),
     **dict.fromkeys(("credentialed", "in_memory"), _truth),
-    **{name: [WORDS] for name in ("dtype_error", "truncated", "pruning")},
+    **{name: [WORDS] for name in ("dtype_error", "truncated", "pruning", "repeats", "unread")},
     "versions": Every(NAME),
     "from_cache": _number,
     "own_studies": Every(NAME),

@@ -4,8 +4,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from swapbias.findings import Finding
 from swapbias.measures import CLASSES, MEASURES, SAID
@@ -15,7 +17,7 @@ from swapbias.scorers.notes import Explained
 from swapbias.studies import Experiment
 
 # A class of answers as a reader knows it; the last is what no parser was given.
-_ANSWERED = {"correct": "right", "incorrect": "wrong", "unsure": "unsure", "other": "not readable", "": "no answer"}
+_ANSWERED = ("right", "wrong", "unsure", "refused", "unreadable", "no answer")
 
 
 # --- rates --------------------------------------------------------------------------------------------
@@ -166,48 +168,64 @@ def _rate(one: Finding) -> str:
 
 def answer_charts(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator[Chart]:
     """For each model what was answered, by side: over everything, and for each value of the first slice."""
-    if rows is None or f"{SAID}{CLASSES[0]}" not in rows:
+    if rows is None or f"{SAID}other" not in rows:
         return
     models = list(dict.fromkeys(rows["model_id"]))
+    named = _ANSWERED if f"{SAID}correct" in rows else ("read", *_ANSWERED[1:])
     for model in models:
         mine = rows[rows["model_id"] == model]
         parts = [("all of them", mine)]
         for one in experiment.slices[:1]:
             parts += [(words.value_name(str(value)), part) for value, part in mine.groupby(one.column, sort=False)]
-        told = tuple((name, tuple(_answered(experiment, part))) for name, part in parts)
+        told = tuple((name, tuple(_answered(experiment, part, named))) for name, part in parts)
         shown = [
             place for place in range(len(_ANSWERED)) if any(row.cells[place][1] for _, part in told for row in part)
         ]
-        named = list(_ANSWERED.values())
         yield Chart(
             "answers by class" + (f", {model}" if len(models) > 1 else ""),
-            "What was answered to each side, as a share of all that was asked, with counts. A refusal counts as "
-            "unsure where it says that nothing can be told, else as not readable; no answer: nothing came, or "
-            "nothing but spaces.",
+            "What was answered to each side, as a share of all answers, with counts. Unreadable: the answer does not "
+            "give one option beyond doubt. No answer: nothing came, or nothing but spaces.",
             ("side", *(named[place] for place in shown)),
             tuple(
                 (name, tuple(Row(row.name, row.picture, tuple(row.cells[place] for place in shown)) for row in part))
                 for name, part in told
             ),
-            ruler(Axis(0.0, 100.0, (0.0, 25.0, 50.0, 75.0, 100.0)), "percent of what was asked"),
+            ruler(Axis(0.0, 100.0, (0.0, 25.0, 50.0, 75.0, 100.0)), "percent of answers"),
             keys=tuple((stack_key(place), named[place]) for place in shown),
         )
 
 
-def _answered(experiment: Experiment, rows: pd.DataFrame) -> Iterator[Row]:
+def _answered(experiment: Experiment, rows: pd.DataFrame, named: Sequence[str]) -> Iterator[Row]:
     for side in experiment.compared:
         mine = rows[rows["group"] == side]
         if not len(mine):
             continue
-        silent = mine[f"{SAID}{CLASSES[0]}"].isna()
-        if "answer" in mine:
-            silent |= mine["answer"].isna() | (mine["answer"].astype(str).str.strip() == "")
-        counts = [int((mine.loc[~silent, f"{SAID}{name}"] > 0).sum()) for name in CLASSES] + [int(silent.sum())]
-        shares = [count / len(mine) for count in counts]
-        cells = tuple((f"{100 * share:.1f} % ({count})", share) for share, count in zip(shares, counts, strict=True))
+        counts = answer_counts(mine)
+        shares = [count / len(mine) for count in counts.values()]
+        cells = tuple(
+            (f"{100 * share:.1f} % ({count})", share) for share, count in zip(shares, counts.values(), strict=True)
+        )
         name = words.group_name(experiment, side)
-        told = (f"{label} {text}" for label, (text, share) in zip(_ANSWERED.values(), cells, strict=True) if share)
-        yield Row(name, stack(shares, f"{name}: {', '.join(told)}"), cells)
+        texts = (f"{label} {text}" for label, (text, share) in zip(named, cells, strict=True) if share)
+        yield Row(name, stack(shares, f"{name}: {', '.join(texts)}"), cells)
+
+
+def answer_counts(rows: pd.DataFrame) -> dict[str, int]:
+    """How many answers are of each class, in the order of ``_ANSWERED``; every answer is of one."""
+
+    def marked(column: str) -> NDArray[np.bool_]:
+        return rows[column].to_numpy(dtype=float) > 0 if column in rows else np.zeros(len(rows), dtype=bool)
+
+    said = {name: marked(f"{SAID}{name}") for name in CLASSES}
+    refused = marked("refused")
+    silent = rows[f"{SAID}other"].isna().to_numpy()
+    text = rows["answer"].fillna("").astype(str).str.strip() if "answer" in rows else pd.Series(dtype=str)
+    if text.any():  # texts of credentialed notes are not kept
+        silent = silent | said["other"] & (text == "").to_numpy()
+    read = said["correct"] if f"{SAID}correct" in rows else ~said["other"] & ~said["unsure"] & ~silent
+    unread = said["other"] & ~silent
+    classes = (read, said["incorrect"], said["unsure"], unread & refused, unread & ~refused, silent)
+    return {name: int(one.sum()) for name, one in zip(_ANSWERED, classes, strict=True)}
 
 
 # --- explained notes ----------------------------------------------------------------------------------

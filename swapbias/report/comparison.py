@@ -81,7 +81,7 @@ class ComparisonPage:
         reference: the name of the model that the others are compared with.
         quantities: by study.
         differences: all of them, for the tables.
-        scored: scored rows by study and name of model, where they are at hand; the first model's hold the texts.
+        scored: scored rows by study and name of model, where they are at hand; one model's hold the texts.
         notes: sentences on what is not comparable, and what is left out.
     """
 
@@ -204,7 +204,7 @@ def _part(told: ComparisonPage, quantity: Quantity, several: bool) -> dict[str, 
         "own": own_said,
         "away": away_said,
         "unit": page.unit_head(first),
-        "inference": first.inference.partition("; ")[0],
+        "inference": first.inference,
         "ruler": ruler(axis, page.unit_head(first)),
         "crowd": _crowd(known, axis) if len(known) > MOST_OPEN else "",
         "rows": [
@@ -290,7 +290,15 @@ def _section(told: ComparisonPage, name: str, packed: Mapping[str, str] | None) 
             place = anchor(name, experiment.name)
             charts, grids = _slices(told, name, experiment)
             pairs = place if packed and place in packed else ""
-            parts.append({"experiment": experiment, "place": place, "charts": charts, "grids": grids, "pairs": pairs})
+            parts.append(
+                {
+                    "experiment": page.in_unit_read(name, experiment, _found(told)),
+                    "place": place,
+                    "charts": charts,
+                    "grids": grids,
+                    "pairs": pairs,
+                }
+            )
     return {"study": study, "parts": parts}
 
 
@@ -381,12 +389,19 @@ def _packed(told: ComparisonPage) -> dict[str, str] | None:
         for experiment in load_study(study).experiments:
             mine = {name: rows for name, rows in models.items() if experiment.name in asked[name]}
             mine = {name: rows_asked(rows, experiment.name) for name, rows in mine.items()}
-            if len(mine) < 2 or not experiment.measure or page.of_notes(experiment):
+            texts = next((rows for rows in mine.values() if "text" in rows and (rows["text"] != "").any()), None)
+            if len(mine) < 2 or texts is None or not experiment.measure or page.of_notes(experiment):
                 continue
-            packed = base64.b64encode(zlib.compress(_entries(experiment, mine).encode(errors="replace"), 9)).decode()
+            named = page.in_unit_read(study, experiment, _found(told))
+            content = _entries(named, mine, texts[texts["text"] != ""])
+            packed = base64.b64encode(zlib.compress(content.encode(errors="replace"), 9)).decode()
             made[anchor(study, experiment.name)] = f"data:application/zlib;base64,{packed}"
             size += len(packed)
     return made if size <= page.MOST_BYTES else None
+
+
+def _found(page: ComparisonPage) -> list[Finding]:
+    return [one for model in page.models for one in model.found]
 
 
 def _means(rows: pd.DataFrame, prompts: pd.Series) -> pd.Series:
@@ -396,9 +411,9 @@ def _means(rows: pd.DataFrame, prompts: pd.Series) -> pd.Series:
     return rows.groupby("prompt_id", sort=False)["score"].mean().reindex(prompts)
 
 
-def _entries(experiment: Experiment, models: Mapping[str, pd.DataFrame]) -> str:
-    """The first model's rows as ``page.entries`` codes them, with the scores of every model in place of one."""
-    first = next(iter(models.values())).drop_duplicates("prompt_id")
+def _entries(experiment: Experiment, models: Mapping[str, pd.DataFrame], texts: pd.DataFrame) -> str:
+    """One model's rows with ``texts`` as ``page.entries`` codes them, with the scores of every model."""
+    first = texts.drop_duplicates("prompt_id")
     scores = [_means(rows, first["prompt_id"]).round(5).to_list() for rows in models.values()]
     bare = first.drop(columns=[name for name in ("top_tokens", "answer", "trial") if name in first])
     coded = page.entries(experiment, bare.assign(model_id="", score=range(len(bare))))

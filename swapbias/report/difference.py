@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from swapbias.findings import FOUND, NONE, SMALL, UNDECIDED, Finding, experiment_of
+from swapbias.findings import FOUND, NONE, SMALL, TOO_FEW, UNDECIDED, UNMEASURED, Finding, experiment_of, few_said
 from swapbias.measures import MEASURES
 from swapbias.report import words
 from swapbias.report.sentence import amount, change, gap_said, interval, listed, margin_said, sides, value
@@ -44,6 +44,8 @@ def own_values(found: Sequence[Finding]) -> str:
         found: a headline of each model, of one quantity.
     """
     known = [one for one in found if not math.isnan(one.estimate.value)]
+    if not all(_judged(one) for one in known):
+        known = [one for one in known if one.verdict != UNMEASURED]
     lost = len(found) - len(known)
     if not known:
         return "No model could be scored."
@@ -107,12 +109,14 @@ def _counted(known: Sequence[Finding]) -> str:
         what, other = (words.plain(name) for name in (*known[0].subset.split(" - ", 1), "the rest")[:2])
         lead, moved = f", with {what} compared with {other}", "the gap moves"
         none = f"the gap moves by less than {margin_said(known[0])}"
-    gone = [one for one in known if one.verdict not in (NONE, UNDECIDED)]
+    gone = [one for one in known if one.verdict not in (NONE, UNDECIDED, UNMEASURED, TOO_FEW)]
     parts = [
         (f"{moved} toward {first}", sum(one.estimate.value > 0 for one in gone)),
         (f"{moved} toward {second}", sum(one.estimate.value < 0 for one in gone)),
         (none, sum(one.verdict == NONE for one in known)),
         ("undecided", sum(one.verdict == UNDECIDED for one in known)),
+        ("too few levels of a random factor", sum(one.verdict == TOO_FEW for one in known)),
+        ("not measured (constant scores)", sum(one.verdict == UNMEASURED for one in known)),
     ]
     told = ", ".join(f"{what} in {count}" for what, count in parts if count)
     return f"Of {len(known)} models{lead}: {told}. Values {_range(known)}."
@@ -158,11 +162,14 @@ def _places(found: Sequence[Finding]) -> Iterator[tuple[str, int]]:
     yield below, sum(away(one) < 0 for one in gone)
     yield f"no further than {margin_said(found[0])} away", sum(one.verdict == NONE for one in known)
     yield "undecided", sum(one.verdict == UNDECIDED for one in known)
-    yield "could not be compared", len(found) - len(known)
+    yield "too few levels of a random factor", sum(one.verdict == TOO_FEW for one in known)
+    yield "could not be compared", len(found) - len(known) + sum(one.verdict == UNMEASURED for one in known)
 
 
 def _difference(finding: Finding, name: str, reference: str) -> str:
     value_of, size, margin = away(finding), amount(away(finding), finding.unit), margin_said(finding)
+    if finding.verdict == UNMEASURED:
+        return f"{name} could not be compared with {reference}, for one of them gives every prompt the same score"
     if math.isnan(value_of):
         return f"{name} could not be compared with {reference}"
     lies = f"{name} lies {size} {_toward(finding)[0 if value_of > 0 else 1]} than {reference}"
@@ -173,6 +180,8 @@ def _difference(finding: Finding, name: str, reference: str) -> str:
             if exact
             else f"{name} lies no further than {margin} from {reference}"
         )
+    if finding.verdict == TOO_FEW:
+        return f"{name} is not compared with {reference}: {few_said(finding)}"
     if finding.verdict == UNDECIDED:
         if math.isnan(finding.estimate.error):
             return f"{lies}, on too little to say how sure that is"

@@ -275,7 +275,7 @@ def _answer(
         "told": told if len(several) == 1 else None,
         "whole": next((sentence.answer(one).certainty for one in several if one.contrast in (ALL, ALL_GAPS)), ""),
         "cautions": told.cautions if len(several) == 1 else _of_largest(several, found),
-        "meaning": told.meaning,
+        "meaning": told.meaning if len(several) == 1 else sentence.meaning(first),
         "verdict": first.verdict if len(several) == 1 else "",
         "chart": Chart(
             "", "", heads,
@@ -749,7 +749,8 @@ def _packed(page: Page) -> dict[str, str] | None:
     """The scored prompts of each experiment, compressed, by its anchor; None where they are too many for a page."""
     made, size = {}, 0
     for study, rows in page.items.items():
-        for experiment in load_study(study).experiments:
+        for declared in load_study(study).experiments:
+            experiment = in_unit_read(study, declared, page.found)
             mine = rows[rows["experiment"] == experiment.name]
             if not len(mine) or not experiment.measure or of_notes(experiment):
                 continue
@@ -760,6 +761,12 @@ def _packed(page: Page) -> dict[str, str] | None:
             made[anchor(study, experiment.name)] = f"data:application/zlib;base64,{packed}"
             size += len(packed)
     return made if size <= MOST_BYTES else None
+
+
+def in_unit_read(study: str, experiment: Experiment, found: Sequence[Finding]) -> Experiment:
+    """The experiment in the unit of its findings: that of the scorer, which may not be the declared one."""
+    mine = (one for one in found if (one.study, one.experiment, one.score) == (study, experiment.name, "score"))
+    return replace(experiment, unit=next((one.unit for one in mine if MEASURES[one.measure].reach), experiment.unit))
 
 
 def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:

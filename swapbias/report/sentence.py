@@ -2,24 +2,27 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from swapbias.findings import (
     ALL,
     ALL_GAPS,
     AS_PUBLISHED,
     EFFECTS,
+    LEVEL,
     SPREAD,
     VERDICTS,
     Finding,
     all_alike,
+    equal_said,
     experiment_of,
+    few_said,
 )
 from swapbias.measures import MEASURES, SPANS
 from swapbias.report import words
 from swapbias.studies import Experiment, load_study
 
-FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS
+FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS
 _SURE = (FOUND, SMALL, UNSTABLE)
 _GAPS = ("nonanswer_gap", "truncation_gap", "intersection")  # told with a sign, as gaps are
 _CLAIM = "scores {more} above {less}"
@@ -51,12 +54,11 @@ def answer(finding: Finding, found: Sequence[Finding] = ()) -> Answer:
         finding: the headline.
         found: findings of the same run: of a difference of gaps both gaps are told, and the paper's statistic.
     """
-    inference, _, skew = finding.inference.partition("; ")
     return Answer(
         _sentence(finding, found),
-        _certainty(finding, inference),
-        meaning(finding),
-        (*_cautions(finding, skew), *_of_parts(finding, found)),
+        _certainty(finding),
+        meaning(replace(finding, direction=_moved(finding))),
+        tuple(_cautions(finding)),
         _published(finding, found),
     )
 
@@ -74,16 +76,19 @@ def summary(headlines: Sequence[Finding], found: Sequence[Finding] = ()) -> str:
 
 def _ends(headlines: Sequence[Finding]) -> str:
     """The lowest and the highest of rates."""
-    known = [one for one in headlines if not math.isnan(one.estimate.value)]
+    constant = [one for one in headlines if one.verdict == UNMEASURED]
+    known = [one for one in headlines if not math.isnan(one.estimate.value) and one not in constant]
     first = headlines[0]
+    beside = f" {_constant(first)[:-1]} for {listed([sliced(one) for one in constant])}." if constant else ""
     if not known:
-        return f"{words.shown(first.model_id)}: {words.quantity(first)} could not be told for any {first.slice_by}."
+        lost = f"{words.shown(first.model_id)}: {words.quantity(first)} could not be told for any {first.slice_by}."
+        return lost + beside
     least, most = min(known, key=lambda one: one.estimate.value), max(known, key=lambda one: one.estimate.value)
     low, high = (value(one) for one in (least, most))
     if low == high:
-        return f"{_subject(first)} {low} for each of {len(known)} values of {first.slice_by}."
+        return f"{_subject(first)} {low} for each of {len(known)} values of {first.slice_by}.{beside}"
     ends = f"from {low} ({words.plain(least.slice_value)}) to {high} ({words.plain(most.slice_value)})"
-    return f"{_subject(first)} {ends}, by {first.slice_by}."
+    return f"{_subject(first)} {ends}, by {first.slice_by}.{beside}"
 
 
 def _several(headlines: Sequence[Finding]) -> str:
@@ -106,6 +111,8 @@ def _several(headlines: Sequence[Finding]) -> str:
             {
                 NONE: f"shows no gap between {first} and {second} as large as {margin} for {names}",
                 UNDECIDED: f"leaves undecided whether {first} and {second} are treated differently for {names}",
+                TOO_FEW: f"has {few_said(most)} for {names}",
+                UNMEASURED: f"is not measured for {names}, where every prompt has the same score",
                 "not scored": f"could not be scored for {names}",
             }.get(said, f"{said}, by {up_to}{size} for {names}")
         )
@@ -214,6 +221,8 @@ def value(finding: Finding) -> str:
 
 def _sentence(finding: Finding, found: Sequence[Finding]) -> str:
     model = words.shown(finding.model_id)
+    if finding.verdict == UNMEASURED:
+        return _constant(finding)
     if math.isnan(finding.estimate.value):
         return f"{model}: no answer, because nothing that the question needs could be scored."
     if finding.measure == SPREAD:
@@ -232,6 +241,10 @@ def _sentence(finding: Finding, found: Sequence[Finding]) -> str:
     if finding.subset and not finding.headline and finding.measure != "gap_difference":
         told += f" ({words.plain(finding.subset)})"
     return f"{told}{'' if finding.slice_by == 'all' else f' for {sliced(finding)}'}."
+
+
+def _constant(finding: Finding) -> str:
+    return f"Not measured: {words.shown(finding.model_id)} gives every prompt the same score."
 
 
 def sliced(finding: Finding) -> str:
@@ -287,10 +300,14 @@ def gap_said(finding: Finding) -> str:
     claim, size = _claim(finding, experiment_of(finding)), amount(finding.estimate.value, finding.unit)
     margin = margin_said(finding)
     first, second = sides(finding)
+    if finding.verdict == UNMEASURED:
+        return "gives every prompt the same score, so that no gap is measured"
+    if finding.verdict == TOO_FEW:
+        return f"has {few_said(finding)} ({amount(finding.estimate.value, finding.unit, signed=True)} among these)"
     if finding.verdict == UNDECIDED:
         return _undecided(finding, f"{claim} by {size}", f"{first} and {second}")
     if finding.verdict == NONE:
-        if finding.estimate.value == 0 and math.isnan(finding.estimate.error):
+        if _exact(finding):
             return f"gives {first} and {second} exactly the same scores"
         return f"shows no gap between {first} and {second} as large as {margin}"
     return f"{claim} by {size}{_but(finding)}"
@@ -308,6 +325,8 @@ def _effect(finding: Finding) -> str:
     what = f"the interaction {words.plain(finding.contrast)}"
     if finding.verdict == NONE:
         return f"{what} is not as large as {margin}"
+    if finding.verdict == TOO_FEW:
+        return f"{what} is not judged: {few_said(finding)}"
     if finding.verdict == UNDECIDED:
         return f"{what} is undecided: {size} may be chance"
     return f"{what} is {size}{_but(finding)}"
@@ -329,6 +348,8 @@ def _beside(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
 def _of_groups(headlines: Sequence[Finding]) -> str:
     """The test of all groups, the intersection that it names, then the gaps or effects, those alike together."""
     whole = next(one for one in headlines if one.contrast in (ALL, ALL_GAPS))
+    if whole.verdict == UNMEASURED:
+        return _constant(whole)
     judged = [one for one in headlines if MEASURES[one.measure].reach and one.verdict]
     told = [_of_all(whole), *_intersection(whole)]
     for names in (EFFECTS[:1], EFFECTS[1:]) if any(one.measure in EFFECTS for one in judged) else (None,):
@@ -399,6 +420,10 @@ def _gaps_of_groups(found: Sequence[Finding]) -> Iterator[str]:
         yield f"{_pairs(small)}: none as large as {margin_said(small[0])}"
     if undecided := [one for one in found if one.verdict == UNDECIDED]:
         yield f"{_pairs(undecided)}: undecided"
+    if few := [one for one in found if one.verdict == TOO_FEW]:
+        yield f"{_pairs(few)}: {few_said(few[0])}"
+    if constant := [one for one in found if one.verdict == UNMEASURED]:
+        yield f"{_pairs(constant)}: not measured, for every prompt has the same score"
 
 
 def _clause(finding: Finding) -> str:
@@ -444,6 +469,11 @@ def _with_one_reference(several: Sequence[Finding]) -> str:
     return f"{listed([sides(one)[0] for one in several])} against {sides(first)[1]}"
 
 
+def _exact(finding: Finding) -> bool:
+    """Whether all its units are 0, so that it has no interval."""
+    return finding.estimate.value == 0 and math.isnan(finding.estimate.error)
+
+
 def margin_said(finding: Finding) -> str:
     return amount(finding.margin, finding.unit).replace(".0 ", " ")
 
@@ -456,13 +486,29 @@ def _but(finding: Finding) -> str:
 
 
 def _undecided(finding: Finding, claim: str, sides: str) -> str:
+    if _exact(finding):
+        equal = equal_said(finding, finding.margin)
+        return f"leaves undecided whether {sides} are treated differently: {equal}"
     if math.isnan(finding.estimate.error):
         return f"{claim}, on too little to say how sure that is"
     size = amount(finding.estimate.value, finding.unit)
-    told = f"leaves undecided whether {sides} are treated differently: a gap of {size} may be chance"
+    told = f"leaves undecided whether {sides} are treated differently: "
+    if _undecided_by_bounds(finding):
+        return f"{told}the gap is {size} among scored prompts, and counting the others either way {_bounds(finding)}"
+    told += f"a gap of {size} may be chance"
     if math.isnan(finding.margin):
         return told
     return f"{told}, and one of {margin_said(finding)} is not ruled out"
+
+
+def _undecided_by_bounds(finding: Finding) -> bool:
+    """Whether the interval shows a gap, and scores that are missing could turn it."""
+    return finding.estimate.p_adjusted < LEVEL and not math.isnan(finding.worst_low)
+
+
+def _bounds(finding: Finding) -> str:
+    low, high = (amount(end, finding.unit, signed=True) for end in (finding.worst_low, finding.worst_high))
+    return f"{low} to {high}"
 
 
 def _difference(finding: Finding, found: Sequence[Finding]) -> str:
@@ -504,16 +550,24 @@ def change(finding: Finding, what: str) -> str:
     size, margin = amount(finding.estimate.value, finding.unit), margin_said(finding)
     toward = sides(finding)[0 if finding.estimate.value > 0 else 1]
     moves = f"moves {what} toward {toward} by {size}"
+    if finding.verdict == UNMEASURED:
+        return f"cannot be said to move {what}: every prompt has the same score"
     if finding.verdict == NONE:
-        exact = finding.estimate.value == 0 and math.isnan(finding.estimate.error)
         return (
             f"makes no difference to {what} at all"
-            if exact
+            if _exact(finding)
             else f"makes no difference to {what} as large as {margin}"
         )
+    if finding.verdict == TOO_FEW:
+        return f"cannot be said to change {what}: {few_said(finding)}"
     if finding.verdict == UNDECIDED:
+        if _exact(finding):
+            equal = equal_said(finding, finding.margin)
+            return f"is not shown to leave {what} as it is: {equal}"
         if math.isnan(finding.estimate.error):
             return f"{moves}, on too little to say how sure that is"
+        if _undecided_by_bounds(finding):
+            return f"{moves} among scored prompts, and counting the others either way by {_bounds(finding)}"
         told = f"makes no detectable difference to {what}: {size} may be chance"
         return told if math.isnan(finding.margin) else f"{told}, and {margin} are not ruled out"
     return moves + _but(finding)
@@ -522,11 +576,11 @@ def change(finding: Finding, what: str) -> str:
 # --- beside the sentence ------------------------------------------------------------------------------
 
 
-def _certainty(finding: Finding, inference: str) -> str:
+def _certainty(finding: Finding) -> str:
     if finding.measure == SPREAD and not math.isnan(finding.estimate.p_value):
         size = amount(finding.estimate.value, finding.unit)
         what = "gaps" if finding.contrast == ALL_GAPS else "means"
-        return f"an SD of {size} between the groups' {what}, {finding.estimate.test}, {inference}"
+        return f"an SD of {size} between the groups' {what}, {finding.estimate.test}, {finding.inference}"
     if math.isnan(finding.estimate.value):
         return ""
     estimate = finding.estimate
@@ -535,10 +589,20 @@ def _certainty(finding: Finding, inference: str) -> str:
         return f"{told}; {estimate.test}: p {words.p_value(estimate.p_value)}"
     if not interval(finding):
         return f"{value(finding)}; no interval, because nothing varies or too little is scored"
-    first = ", ".join(filter(None, (value(finding), f"95 % {interval(finding)}", inference)))
+    together = f"simultaneous over the {finding.questions} questions of this study" * (finding.questions > 1)
+    first = ", ".join(filter(None, (value(finding), f"95 % {interval(finding)}", together, finding.inference)))
     if finding.detectable > 0:
-        first += f"; smallest gap that this test could see: {amount(finding.detectable, finding.unit)}"
+        first += f"; {detects(finding.detectable, finding.unit)}, as this model varies"
     return first
+
+
+def detects(gap: float, unit: str) -> str:
+    """How large a gap must be to be found, planned or after a run.
+
+    >>> detects(0.033, "P(negative)")
+    'detects gaps of 3.3 points in 4 of 5 runs'
+    """
+    return f"detects gaps of {amount(gap, unit)} in 4 of 5 runs"
 
 
 def meaning(finding: Finding) -> str:
@@ -552,7 +616,18 @@ def meaning(finding: Finding) -> str:
     return told + ("0.7 doubles the odds." if "log-odds" in finding.unit else f"Unit: {finding.unit}.")
 
 
-def _cautions(finding: Finding, skew: str) -> list[str]:
+def _moved(finding: Finding) -> str:
+    """Which way a difference of gaps goes by its sign; of any other finding what its sign means."""
+    value, names = finding.estimate.value, finding.subset.split(" - ", 1)
+    if finding.measure != "gap_difference" or len(names) < 2 or math.isnan(value):
+        return finding.direction
+    first, second = names
+    if not value:
+        return f"the gap is the same with {first} and with {second}"
+    return f"with {first} the gap lies further toward {sides(finding)[0 if value > 0 else 1]} than with {second}"
+
+
+def _cautions(finding: Finding) -> list[str]:
     def ends(low: float, high: float) -> str:
         return f"{amount(low, finding.unit, signed=True, named=False)} and {amount(high, finding.unit, signed=True)}"
 
@@ -571,18 +646,7 @@ def _cautions(finding: Finding, skew: str) -> list[str]:
         )
     if estimate.n_unscored:
         told.append(f"{estimate.n_unscored} of {estimate.n + estimate.n_unscored} units could not be scored.")
-    if finding.verdict == UNDECIDED and (estimate.ci_low > 0 or estimate.ci_high < 0):
-        told.append(f"Its interval alone leaves out zero; corrected with the others ({estimate.family}) it does not.")
-    return [*told, f"{skew[0].upper()}{skew[1:]}."] if skew else told
-
-
-def _of_parts(finding: Finding, found: Sequence[Finding]) -> Iterator[str]:
-    """What holds back either gap that a difference is told with."""
-    for name in finding.subset.split(" - ", 1) if finding.measure == "gap_difference" else ():
-        one = part(finding, name, found)
-        skew = one.inference.partition("; ")[2] if one else ""
-        if skew:
-            yield f"Of the gap with {words.plain(name)}: {skew}."
+    return told
 
 
 def _published(finding: Finding, found: Sequence[Finding]) -> str:
@@ -597,7 +661,8 @@ def _published(finding: Finding, found: Sequence[Finding]) -> str:
         None,
     )
     told = []
-    if own is not None and load_study(finding.study).url:  # a study without a paper has no statistic of its own
+    known = own is not None and not math.isnan(own.estimate.value)
+    if known and own and load_study(finding.study).url:  # a study without a paper has no statistic of its own
         told.append(
             f"by the paper's own statistic, which takes every prompt for independent, {value(own)}"
             + (f", 95 % {interval(own)}" if interval(own) else "")

@@ -65,7 +65,11 @@ def _concluded(finding: Finding, found: Sequence[Finding]) -> str:
     by = "by the judge: " if finding.score == JUDGED else ""
     lines = [f"→ {by}{words.shown(told.sentence, _LONGEST)}"]
     if finding.headline:
-        lines.append(words.shown(f"  {told.certainty}. {' '.join(told.cautions)}".rstrip(), _LONGEST))
+        lines.append(
+            words.shown(
+                "  " + " ".join([*filter(None, [told.certainty and f"{told.certainty}."]), *told.cautions]), _LONGEST
+            )
+        )
     return "".join(f"\n{line}" for line in lines)
 
 

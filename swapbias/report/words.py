@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from swapbias.findings import FAILS, JUDGED, OPEN, PASSES, Check, Finding, Gate
-from swapbias.measures import MEASURES, Estimate
+from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.studies import Experiment
 
 SHOWN = 60  # characters of a stranger's name
@@ -85,35 +85,35 @@ def checked(check: Check) -> str:
     """A check of a gate in one sentence: which gap, what came out, and by which numbers."""
     one, signed, margin = check.finding, is_signed(check.finding), f"{check.margin:g}"
     gap = f"{value_of(one)} {interval(one.estimate, signed=signed)}"
-    within, beyond = f"lies within the margin of {margin}", f"is larger than the margin of {margin}"
+    within, beyond = f"lies within the margin of {margin}", f"lies beyond the margin of {margin}"
     if check.change is not None and check.baseline is not None:
         before = number(check.baseline.value, signed=signed)
         moved = f"{number(check.change.value, signed=signed)} {interval(check.change, signed=signed)}"
         gap = f"{value_of(one)} after {before} of the baseline, a change of {moved} over {check.change.n},"
         within, beyond = (f"is not larger by {margin} or more", f"is larger by more than {margin}")
-    told = {
-        PASSES: within,
-        FAILS: f"{beyond} (p {p_value(check.p_beyond)})",
-        OPEN: f"is not shown to be either side of the margin of {margin}",
-    }[check.outcome]
+    told = {PASSES: within, FAILS: beyond, OPEN: f"is not shown to be either side of the margin of {margin}"}[
+        check.outcome
+    ]
     why = f": {check.why}" if check.why else ""
     what = f"{one.study} {one.experiment}, {where(one)}, {quantity(one)}"
-    return shown(f"{what}: {check.outcome}: {gap} {told}{why}.", 500)
+    levels = ", ".join(f"{_in_points(level)} ({where(level)})" for level in check.levels)
+    beside = f" (levels not gated: {levels})" if levels else ""
+    measured = "" if math.isnan(one.estimate.value) else f": {gap} {told}"
+    return shown(f"{what}: {check.outcome}{measured}{why}{beside}.", 500)
+
+
+def _in_points(finding: Finding) -> str:
+    """A gap in points, or in its own unit where that has no range."""
+    span = SPANS.get(finding.unit, math.inf)
+    value = finding.estimate.value
+    return f"{100 * value / span:+.1f}".replace("-", "−") if math.isfinite(span) else number(value, signed=True)
 
 
 def gated(gate: Gate) -> str:
-    """What a gate comes to in one sentence, with the family of its tests and how they are corrected."""
+    """What a gate comes to in one sentence."""
     counts = ((outcome, sum(one.outcome == outcome for one in gate.checks)) for outcome in (PASSES, FAILS, OPEN))
     told = ", ".join(f"{count} {outcome}" for outcome, count in counts if count)
-    many = len(gate.checks)
-    levels = " or ".join(
-        f"{level:g}".lstrip("0") for level in sorted({one.level for one in gate.checks}, reverse=True)
-    )
-    why = ", the less the fewer its clusters" * (" or " in levels)
-    family = (
-        f"all gaps must pass, each by its two one-sided tests at {levels}{why}, and one fails the gate at that "
-        f"(Holm over {many} gap{'s' * (many != 1)})"
-    )
+    family = "all gaps must pass, each by its whole interval"
     left = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in gate.unchecked))
     return f"The gate {gate.outcome if gate.outcome != OPEN else 'is undecided'}: {told}; {family}." + (
         f" Not checked, for it is no gap: {left}." if left else ""

@@ -11,7 +11,7 @@ from .registry import (
     read_as as read_as,
     unit_of as unit_of,
 )
-from .revision import as_pinned as as_pinned, with_revision as with_revision
+from .revision import as_pinned as as_pinned, weight_files as weight_files, with_revision as with_revision
 from .scorer import (
     VADER as VADER,
     Bar as Bar,

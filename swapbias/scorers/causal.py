@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from transformers import AutoModelForCausalLM
 
+from swapbias.errors import UsageError
 from swapbias.scorers.chat.local import open_ids
 from swapbias.scorers.checkpoint import length_limit, load_model, loaded_pin, model_name
 from swapbias.scorers.engine.beginnings import Ends, Text, ends
@@ -17,9 +18,13 @@ from swapbias.studies import MASK, Prompt, load_lexicon
 
 
 class CausalScorer(Scorer):
-    """Score: natural log-probability of the text, token by token, after its first token.
+    """Score: natural log-probability of the text, token by token, its first token included.
 
-    NaN: the text is longer than the model reads, or a single token, or what the model gives is not finite.
+    The first token is scored after the token that begins a text (BOS), which is put before the text where the
+    tokenizer does not; a model without one gets the token that ends a text (EOS), as GPT-2 was trained. Where there
+    is neither, nothing predicts the first token: it is left out, and pairs that differ in it are refused.
+
+    NaN: the text is longer than the model reads, or has no token to score, or what the model gives is not finite.
     """
 
     kind = "causal"
@@ -31,7 +36,13 @@ class CausalScorer(Scorer):
         """Wrap a loaded model; ``load`` is the usual way."""
         self.model, self.tokenizer = model.eval(), tokenizer
         self.model_id, self.batch_size = model_id, batch_size
-        self.identity: Mapping[str, Any] = {**identity, "kind": self.kind}
+        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        # A tokenizer that begins every text with a token of its own needs no other.
+        self._begun = any(tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"][:1])
+        self._start = [] if self._begun or start is None else [start]
+        self._first: dict[str, int] = {}  # of each pair, where nothing predicts it
+        before = {"before_text": tokenizer.convert_ids_to_tokens(start)} if self._start else {}
+        self.identity: Mapping[str, Any] = {**identity, "kind": self.kind, **before}
 
     @classmethod
     def load(cls, model: str, options: LoadOptions) -> Self:
@@ -50,13 +61,32 @@ class CausalScorer(Scorer):
         return cls(twin(model), tokenizer, model_id=model_id, batch_size=options.batch_size, identity=pin)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt."""
-        return [_scored(value) for value in self.log_probabilities([one.text for one in prompts], on_progress)]
+        """One Scored per prompt.
 
-    def log_probabilities(self, texts: Sequence[str], on_progress: Progress | None = None) -> list[float | None]:
-        """Log-probability of each text, in nats; None where it is too long or a single token."""
-        encoded: list[list[int]] = self.tokenizer(list(texts))["input_ids"] if texts else []
-        limit = length_limit(self.tokenizer, self.model.config)
+        Raises:
+            UsageError: prompts of a pair differ in their first token, which this model cannot score.
+        """
+        pairs = [f"{one.experiment}/{one.condition}/{one.template}/{one.pair_id}" for one in prompts]
+        return [_scored(value) for value in self.log_probabilities([one.text for one in prompts], on_progress, pairs)]
+
+    def log_probabilities(
+        self, texts: Sequence[str], on_progress: Progress | None = None, pairs: Sequence[str] = ()
+    ) -> list[float | None]:
+        """Log-probability of each text, in nats; None where it is too long or has no token to score.
+
+        Args:
+            texts: read whole.
+            on_progress: called with how many more are done.
+            pairs: a name for each text; those of one name are compared.
+
+        Raises:
+            UsageError: texts of a pair differ in their first token, which this model cannot score.
+        """
+        read: list[list[int]] = self.tokenizer(list(texts))["input_ids"] if texts else []
+        if not (self._begun or self._start):
+            self._refuse_first(read, pairs)
+        encoded = [[*self._start, *ids] for ids in read]
+        limit = length_limit(self.tokenizer, self.model)
         fits = [index for index, ids in enumerate(encoded) if 1 < len(ids) <= limit]
         found: list[float | None] = [None] * len(texts)
         for places, values in self.ends([(encoded[index], 1) for index in fits]):
@@ -65,6 +95,15 @@ class CausalScorer(Scorer):
             if on_progress:
                 on_progress(len(places))
         return found
+
+    def _refuse_first(self, encoded: Sequence[Sequence[int]], pairs: Sequence[str]) -> None:
+        """Refuse pairs that differ in a first token that has no probability."""
+        for ids, pair in zip(encoded, pairs, strict=False):
+            if ids and self._first.setdefault(pair, ids[0]) != ids[0]:
+                raise UsageError(
+                    f"{self.model_id} has neither a BOS nor an EOS token, so that the first token of a text has no "
+                    "probability, and pairs differ in it. Name a model with one, or begin both texts alike."
+                )
 
     def ends(self, texts: Sequence[Text]) -> Ends:
         """Log-probabilities of the ends of texts given their beginnings, as they become known: places and values."""
@@ -99,7 +138,8 @@ class AntonymScorer(Scorer):
         texts = [prompt.text.replace(MASK, word) for prompt, own in zip(prompts, words, strict=True) for word in own]
         share = len(prompts) / len(texts)
         report = (lambda done: on_progress(done * share)) if on_progress else None
-        values = iter(self.causal.log_probabilities(texts, report))
+        pairs = [prompt.prompt_id for prompt, own in zip(prompts, words, strict=True) for _ in own]
+        values = iter(self.causal.log_probabilities(texts, report, pairs))
         return [self._scored(own, [next(values) for _ in own]) for own in words]
 
     def _words(self, prompt: Prompt) -> list[str]:
@@ -148,7 +188,7 @@ class AnswerOddsScorer(Scorer):
         """
         results = [UNSCORED] * len(prompts)
         pairs = [self._pair(prompt) for prompt in prompts]
-        limit = length_limit(self.causal.tokenizer, self.causal.model.config)
+        limit = length_limit(self.causal.tokenizer, self.causal.model)
         fits = [index for index, pair in enumerate(pairs) if max(map(len, pair.ids)) <= limit]
         texts = [(pairs[index].ids[side], pairs[index].start) for index in fits for side in (0, 1)]
         values = [math.nan] * len(texts)

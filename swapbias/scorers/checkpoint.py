@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoTokenizer
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, is_there
 from swapbias.network import bound
-from swapbias.scorers.revision import at_commit, hub_away, no_revision, split_revision
+from swapbias.scorers.revision import at_commit, hub_away, no_revision, split_revision, weight_files
 
 _MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm")
 
@@ -161,10 +161,11 @@ def _pin(model: str, commit: str | None, config: Any) -> dict[str, Any]:
     architecture = [*architectures(config), config.model_type][0]
     if not folder.is_dir():
         return {"architecture": architecture, "revision": commit}
-    digest = hashlib.sha256()
-    for path in sorted({path for pattern in _MODEL_FILES for path in folder.glob(pattern)}):
-        digest.update(f"{path.name} {file_sha256(path)}\n".encode())
-    return {"architecture": architecture, "sha256": digest.hexdigest()}
+    paths = sorted({path for pattern in _MODEL_FILES for path in folder.glob(pattern)})
+    files = {path.name: file_sha256(path) for path in paths}
+    digest = hashlib.sha256("".join(f"{name} {known}\n" for name, known in files.items()).encode())
+    weights = {name: files[name] for name in weight_files(files)}
+    return {"architecture": architecture, "sha256": digest.hexdigest(), "weights": weights}
 
 
 def loaded_pin(model: Any) -> dict[str, Any]:
@@ -187,17 +188,23 @@ def model_name(model: str) -> str:
     return Path(model).resolve().name if is_there(model) else split_revision(model)[0]
 
 
-def length_limit(tokenizer: Any, config: Any) -> int:
+def length_limit(tokenizer: Any, model: Any) -> int:
     """Most tokens the model can read."""
-    positions = getattr(config, "max_position_embeddings", None) or -1
+    positions = getattr(model.config, "max_position_embeddings", None) or -1
     if positions < 0:  # XLNet has no limit of its own
         positions = tokenizer.model_max_length
-    # RoBERTa-like models start counting after the padding index and lose those positions.
-    lost = (config.pad_token_id or 0) + 1 if config.model_type in _OFFSET_POSITIONS else 0
-    return int(min(tokenizer.model_max_length, positions - lost))
+    padding = position_padding(model)  # positions up to it are lost
+    return int(min(tokenizer.model_max_length, positions if padding is None else positions - padding - 1))
 
 
-_OFFSET_POSITIONS = ("roberta", "camembert", "xlm-roberta", "longformer", "mpnet")
+def position_padding(model: Any) -> int | None:
+    """The token that has no position of its own, after which RoBERTa and its kin begin to count; None for others.
+
+    It is read from the position embeddings: the config may name another padding token since the model was made.
+    """
+    embeddings = getattr(model.base_model, "embeddings", None)
+    padding: int | None = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    return padding
 
 
 def length_batches(lengths: list[int], batch_size: int) -> list[list[int]]:

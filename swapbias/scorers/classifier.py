@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
-from swapbias.scorers.scorer import LoadOptions, Progress, Scored, Scorer, not_finite, ranked
+from swapbias.scorers.scorer import RAW, REGRESSION, LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.scorers.trust import module_file
 from swapbias.studies import Prompt
 
@@ -26,8 +26,37 @@ _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
 POSITIVE_NAMES = ("positive", "pos")
 
 
+def head_kind(model: str, config: Any, *, kind: str | None = None, function: str | None = None) -> str:
+    """Whether a transformers text classifier gives probabilities (``classifier``) or raw scores (``regression``).
+
+    Args:
+        model: its name, for the error.
+        config: its ``problem_type`` decides; without one, a head of several labels is a classifier.
+        kind: what the user says of a head whose config leaves it open.
+        function: what a pipeline applies to its logits; it comes before the config.
+
+    Raises:
+        UsageError: a head of one logit that could be either, or a function that gives 1 for every text.
+    """
+    if function == "softmax" and config.num_labels == 1:
+        raise UsageError(f"{model} applies softmax to one logit: 1 for every text. Apply sigmoid or none instead.")
+    if function or config.problem_type:
+        return REGRESSION if (function or config.problem_type) in ("none", "regression") else "classifier"
+    if kind is None and config.num_labels == 1:
+        raise UsageError(
+            f"{model} gives one number for a text, and its config has no problem_type to say which. Pass "
+            f"--kind {REGRESSION} for a raw score or --kind classifier for a probability (sigmoid)."
+        )
+    return kind or "classifier"
+
+
 class TextClassifierScorer(Scorer):
-    """Score: probability (0..1) that a transformers text classifier gives to its positive label."""
+    """Score: what a transformers text classifier says of its positive label, read as its config says.
+
+    Softmax where each text has one label, sigmoid where it may have several (``problem_type`` is
+    ``multi_label_classification``) or the head has one logit: a probability, 0..1. Of a regression head the raw
+    number, which has no range; it gives no label.
+    """
 
     kind = "classifier"
     unit = "probability of positive sentiment"
@@ -42,11 +71,13 @@ class TextClassifierScorer(Scorer):
         batch_size: int = 64,
         positive_label: str | None = None,
         negative_label: str | None = None,
+        kind: str | None = None,
+        function_to_apply: str | None = None,
     ) -> None:
-        """Wrap a loaded model; ``load`` is the usual way.
+        """Wrap a loaded model; ``load`` is the usual way. ``kind`` and ``function_to_apply``: as of ``head_kind``.
 
         Raises:
-            UsageError: the labels of the model do not tell which one is positive.
+            UsageError: the labels of the model do not tell which one is positive, or as ``head_kind``.
         """
         from swapbias.scorers.engine.encoder import Engine
 
@@ -55,19 +86,30 @@ class TextClassifierScorer(Scorer):
         self.rounding: Rounding | None = None
         labels = model.config.id2label
         self._labels = [str(labels[index]) for index in range(len(labels))]
-        self._positive = positive_index(self._labels, positive_label)
-        self.negative_label = find_negative(self._labels, self._positive, negative_label)
+        self.kind = head_kind(model_id, model.config, kind=kind, function=function_to_apply)
+        several = model.config.problem_type == "multi_label_classification" or len(labels) == 1
+        self._function = function_to_apply or ("sigmoid" if several else "softmax")
+        if self.kind == REGRESSION:
+            self._function, self.unit, self.negative_label = "none", RAW, None
+        elif len(labels) == 1:
+            self._labels.append(f"not {self._labels[0]}")
+        unnamed = positive_label is None and (len(self._labels) == 1 or self._labels == ["LABEL_0", "not LABEL_0"])
+        self._positive = 0 if unnamed else positive_index(self._labels, positive_label)
+        if self.kind != REGRESSION:
+            self.negative_label = find_negative(self._labels, self._positive, negative_label)
         self.identity: Mapping[str, Any] = {
             **identity,
             "kind": self.kind,
             "positive_label": self._labels[self._positive],
+            **({} if self._function == "softmax" else {"function_to_apply": self._function}),
         }
 
     @classmethod
-    def load(cls, model: str, options: LoadOptions) -> Self:
-        """From a Hub id or local folder.
+    def load(cls, model: str, options: LoadOptions, *, kind: str | None = None) -> Self:
+        """From a Hub id or local folder; ``kind`` as of ``head_kind``.
 
         Raises:
+            UsageError: as ``head_kind``.
             ValueError: no such model, or not a text classifier.
         """
         from transformers import AutoModelForSequenceClassification
@@ -86,12 +128,13 @@ class TextClassifierScorer(Scorer):
             batch_size=options.batch_size,
             positive_label=options.positive_label,
             negative_label=options.negative_label,
+            kind=kind,
         )
         scorer.rounding = Rounding(scorer.engine, options.dtype)
         return scorer
 
     @classmethod
-    def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions) -> Self:
+    def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions, *, kind: str) -> Self:
         """From a loaded model, which stays as it is; it is read on its device and in its own type."""
         from swapbias.scorers.checkpoint import loaded_pin
         from swapbias.scorers.engine.encoder import is_plain, twin
@@ -104,45 +147,56 @@ class TextClassifierScorer(Scorer):
             batch_size=options.batch_size,
             positive_label=options.positive_label,
             negative_label=options.negative_label,
+            kind=kind,
+            function_to_apply=options.function_to_apply,
         )
         scorer.engine.prepack() if is_plain(model) else scorer.engine.read_plainly()
         return scorer
 
     @property
     def error_note(self) -> str:
-        """What bfloat16 did to the probabilities of a sample, once texts were read; else blank."""
-        return self.rounding.note(self.model_id) if self.rounding else ""
+        """What bfloat16 did to the scores of a sample, once texts were read; else blank."""
+        return self.rounding.note(self.model_id, raw=self.kind == REGRESSION) if self.rounding else ""
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt; NaN where the text is longer than the model reads or a probability is NaN."""
+        """One Scored per prompt; NaN where the text is longer than the model reads or a score is not finite."""
         from swapbias.scorers.checkpoint import length_limit
 
         encoded = self.tokenizer([prompt.text for prompt in prompts])["input_ids"] if prompts else []
-        limit = length_limit(self.tokenizer, self.model.config)
+        limit = length_limit(self.tokenizer, self.model)
         fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
         results = [Scored(float("nan"))] * len(prompts)
-        for members, probabilities in self._read(encoded, fits):
-            for index, row in zip(members, probabilities.cpu().numpy(), strict=True):
+        for members, outputs in self._read(encoded, fits):
+            for index, row in zip(members, outputs.cpu().numpy(), strict=True):
                 results[index] = self._scored(row)
             if on_progress:
                 on_progress(len(members))
         return results
 
     def _read(self, encoded: Sequence[Sequence[int]], fits: Sequence[int]) -> "Iterator[tuple[list[int], Tensor]]":
-        """Batches: indices of texts, and the probabilities of their labels."""
+        """Batches: indices of texts, and what the model says of their labels."""
         if self.rounding:
-            self.rounding.settle([encoded[index] for index in fits], self._probabilities)
+            self.rounding.settle([encoded[index] for index in fits], self._outputs)
         for batch in self.engine.batches([len(encoded[index]) for index in fits]):
             members = [fits[index] for index in batch]
-            yield members, self._probabilities([encoded[index] for index in members])
+            yield members, self._outputs([encoded[index] for index in members])
 
-    def _probabilities(self, encoded: Sequence[Sequence[int]]) -> "Tensor":
-        """Of each label, shape (texts, labels), of texts that the engine reads together."""
-        return self.engine.class_logits(encoded).softmax(dim=-1)
+    def _outputs(self, encoded: Sequence[Sequence[int]]) -> "Tensor":
+        """Probabilities of labels, or raw scores: shape (texts, labels), of texts that the engine reads together."""
+        logits = self.engine.class_logits(encoded)
+        if self._function == "none":
+            return logits
+        found = logits.sigmoid() if self._function == "sigmoid" else logits.softmax(dim=-1)
+        if len(self._labels) > found.shape[1]:  # one logit: the label, or not
+            found = found.expand(-1, 2).clone()
+            found[:, 1] = 1 - found[:, 0]
+        return found
 
     def _scored(self, probabilities: NDArray[np.float32]) -> Scored:
         if not np.isfinite(probabilities).all():
             return not_finite()
+        if self.kind == REGRESSION:
+            return Scored(float(probabilities[self._positive]))
         order = np.argsort(-probabilities)
         names = [self._labels[index] for index in order]
         return Scored(float(probabilities[self._positive]), names[0], ranked(names, probabilities[order].tolist()))

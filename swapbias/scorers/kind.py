@@ -97,6 +97,14 @@ class Kind(Protocol):
         """Whether a name alone, without any config, says that a model is of this kind."""
         return False
 
+    def of_head(self, model: str, config: Any, request: Request) -> str:
+        """The kind of a model whose architecture is of this kind: another one where its head is read otherwise.
+
+        Raises:
+            UsageError: the config does not tell, and the user did not either.
+        """
+        return self.name
+
     def given(self, request: Request) -> bool:
         """Whether settings of its own were asked for."""
         return self.options is not None and request.of(self.options) != self.options()

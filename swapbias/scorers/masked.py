@@ -103,7 +103,7 @@ class MaskedScorer(Scorer):
         Texts longer than the model reads are in no batch. A row is finite throughout or NaN throughout.
         """
         encoded = self._encode_all(texts)
-        limit = length_limit(self.tokenizer, self.model.config)
+        limit = length_limit(self.tokenizer, self.model)
         fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
         if self.rounding:
             self.rounding.settle([encoded[index] for index in fits], self.probabilities)

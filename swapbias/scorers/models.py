@@ -1,4 +1,4 @@
-"""The kinds that the audited model itself can be of: masked, classifier, causal."""
+"""The kinds that the audited model itself can be of: masked, classifier, regression, causal."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.files import is_there
-from swapbias.scorers.kind import Column, Fit, Kind, Reading, Request
-from swapbias.scorers.scorer import VADER, Bar, LoadOptions, Say, Scorer, is_callable
+from swapbias.scorers.kind import Column, Fit, Kind, Reading, Request, short_name
+from swapbias.scorers.scorer import RAW, REGRESSION, VADER, Bar, LoadOptions, Say, Scorer, is_callable
 from swapbias.studies import Experiment, calibrated
 
 CALIBRATION = "calibration"
@@ -94,6 +94,23 @@ class Classifier(Kind):
         ),
     }
 
+    def of_head(self, model: str, config: Any, request: Request) -> str:
+        """``regression`` where the head gives a raw score."""
+        from swapbias.scorers.classifier import head_kind
+
+        return head_kind(model, config, kind=request.kind, function=request.load.function_to_apply)
+
+    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
+        """A raw score does where no label is asked for."""
+        if found == REGRESSION:
+            yield (
+                ("", f"it needs a label, and {short_name(request.model)} gives a raw score")
+                if experiment.reading
+                else (request.model or "", "")
+            )
+        else:
+            yield from super().fits(experiment, request, found)
+
     def claims(self, model: str) -> bool:
         """VADER, ``module:function``, and folders of ``swapbias train``."""
         return model == VADER or is_callable(model) or is_trained_here(model)
@@ -111,13 +128,28 @@ class Classifier(Kind):
             return load_sentiment_model(model, batch_size=load.batch_size, allow_pickle=load.allow_pickle, say=say)
         if is_callable(model):
             return classifier.CallableScorer.load(model, batch_size=load.batch_size)
-        return classifier.TextClassifierScorer.load(model, load)
+        return classifier.TextClassifierScorer.load(model, load, kind=request.kind)
 
     def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
         """A text classifier."""
         from swapbias.scorers.classifier import TextClassifierScorer
 
-        return TextClassifierScorer.wrap(model, tokenizer, model_id, load)
+        return TextClassifierScorer.wrap(model, tokenizer, model_id, load, kind=self.name)
+
+
+class Regression(Classifier):
+    """Text classifiers of transformers whose head gives a raw score: regressions, reward models.
+
+    They read the experiments of classifiers that need no label.
+    """
+
+    name = REGRESSION
+    default = ""
+    readings: Mapping[str, Reading] = {"": Reading((Column("score", RAW, "higher score", *_ANY),))}
+
+    def claims(self, model: str) -> bool:
+        """Only a config says so."""
+        return False
 
 
 class Causal(Kind):
@@ -163,4 +195,4 @@ def is_trained_here(model: str) -> bool:
     return is_sentiment_folder(model)
 
 
-MASKED, CLASSIFIER, CAUSAL = Masked(), Classifier(), Causal()
+MASKED, CLASSIFIER, REGRESSOR, CAUSAL = Masked(), Classifier(), Regression(), Causal()

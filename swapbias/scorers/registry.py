@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from swapbias.errors import UsageError, extras_named
 from swapbias.files import file_sha256, is_there
-from swapbias.scorers.kind import Kind, Request
+from swapbias.scorers.kind import Kind, Request, short_name
 from swapbias.scorers.revision import split_revision, with_revision
 from swapbias.scorers.scorer import DEVICES, DTYPES, LoadOptions, Say, Scorer, is_callable
 from swapbias.scorers.trust import Code, is_pickle, module_file
@@ -20,6 +21,7 @@ from swapbias.studies import Experiment
 _KINDS = (
     "models:MASKED",
     "models:CLASSIFIER",
+    "models:REGRESSOR",
     "models:CAUSAL",
     "notes.kind:EMBEDDING",
     "chat.kind:CHAT",
@@ -74,7 +76,8 @@ def load_scorer(
             hooks count), and is read on its device and in its own type.
         tokenizer: of a transformers model in memory.
         name: findings carry it, of a model in memory; its own name where None.
-        kind: ``masked``, ``classifier`` or ``causal``; found from the model's config where None.
+        kind: ``masked``, ``classifier``, ``regression`` (a text classifier's raw score) or ``causal``; found from the
+            model's config where None.
         revision: of a model on the Hub, a branch, tag or commit; None: the one that its name has, else ``main``.
         options: device, dtype and batch size, and whether a pickle may be read.
         say: is told that reading a pickle runs what its maker put in it.
@@ -106,6 +109,8 @@ def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, o
 
     transformers, torch = sys.modules.get("transformers"), sys.modules.get("torch")
     if transformers and isinstance(model, transformers.Pipeline):
+        chosen = getattr(model, "_postprocess_params", {}).get("function_to_apply")  # nothing public says it
+        options = replace(options, function_to_apply=getattr(chosen, "value", chosen))
         return _in_memory(model.model, tokenizer or model.tokenizer, name, kind, options)
     if transformers and isinstance(model, transformers.PreTrainedModel):
         return _of_transformers(model, tokenizer, name, kind, options)
@@ -140,13 +145,13 @@ def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | N
         raise UsageError(
             f"{made} is read on its own device and in its own type. Drop device and dtype, or move it first."
         )
-    found = _kind_named(model.config.model_type, [made])
+    place = model.config.name_or_path
+    told = name or (model_name(place) if place else made)
+    found = _kind_named(told, model.config, [made], Request(kind=kind, load=options))
     if found is None:
         raise UsageError(f"{made} has no head that an audit reads. Load it with AutoModelForMaskedLM or the like.")
     if kind not in (None, found):
         raise UsageError(f"{made} is of kind {found}, not {kind}. Drop kind.")
-    place = model.config.name_or_path
-    told = name or (model_name(place) if place else made)
     return kind_of(found).wrap(model, tokenizer, model_id=told, load=options)
 
 
@@ -159,7 +164,7 @@ def check_load(options: LoadOptions) -> None:
 
 
 def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True) -> str:
-    """The kind of a model, without loading its weights: ``masked``, ``classifier`` or ``causal``.
+    """The kind of a model, without loading its weights: ``masked``, ``classifier``, ``regression`` or ``causal``.
 
     Args:
         model: as of ``load_scorer``.
@@ -184,7 +189,7 @@ def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True) -> 
             f"{model} is not on this machine, and a dry run asks nobody what kind of model it is. "
             f"Pass --kind {' or '.join(known)}."
         )
-    found = _kind_of_config(place) if place else None
+    found = _kind_of_config(place, kind) if place else None
     if found is None and kind is None:
         raise UsageError(
             f"The config of {model} does not tell what kind of model it is. Pass --kind {' or '.join(known)}."
@@ -206,18 +211,19 @@ def _config_at_hand(model: str) -> str | None:
     return None
 
 
-def _kind_of_config(model: str) -> str | None:
+def _kind_of_config(model: str, kind: str | None) -> str | None:
     from swapbias.scorers.checkpoint import architectures, read_config
 
     config = read_config(model)
-    return _kind_named(config.model_type, architectures(config))
+    return _kind_named(short_name(model), config, architectures(config), Request(model=model, kind=kind))
 
 
-def _kind_named(model_type: str, names: Sequence[str]) -> str | None:
-    """The kind of a family and its architectures; None where neither tells."""
-    by_type = [one.name for one in kinds() if model_type in one.model_types]
-    named = [one.name for name in names for one in kinds() if name.endswith(one.architectures)]
-    return next(iter([*by_type, *named]), None)
+def _kind_named(model: str, config: Any, names: Sequence[str], request: Request) -> str | None:
+    """The kind of a family and its architectures, and of the head; None where neither tells."""
+    by_type = [one for one in kinds() if config.model_type in one.model_types]
+    named = [one for name in names for one in kinds() if name.endswith(one.architectures)]
+    found = next(iter([*by_type, *named]), None)
+    return found.of_head(model, config, request) if found else None
 
 
 def unit_of(experiment: Experiment, score: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,10 @@ from swapbias.network import bound
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _PATIENCE = 5  # seconds for the Hub to answer
+_WEIGHTS = (
+    r"model(-\d+-of-\d+)?\.safetensors",
+    r"pytorch_model(-\d+-of-\d+)?\.bin",
+)
 
 
 def split_revision(model: str) -> tuple[str, str]:
@@ -25,6 +29,17 @@ def split_revision(model: str) -> tuple[str, str]:
     """
     name, _, revision = (model, "", "") if is_there(model) else model.partition("@")
     return name, revision
+
+
+def weight_files(names: Iterable[str]) -> list[str]:
+    """Of the files of a model's folder or repository those that transformers reads its weights from.
+
+    >>> weight_files(["config.json", "model.safetensors", "pytorch_model.bin"])
+    ['model.safetensors']
+    """
+    every = sorted(names)
+    found = ([one for one in every if re.fullmatch(pattern, one)] for pattern in _WEIGHTS)
+    return next(filter(None, found), [])
 
 
 def with_revision(model: str | None, revision: str) -> str:

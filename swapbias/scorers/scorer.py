@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("float32", "bfloat16")
 VADER = "vader"
+REGRESSION, RAW = "regression", "raw score of the model"  # a kind of text classifiers, and the unit of its scores
 
 Progress = Callable[[float], None]  # called with how many more are done
 Bar = Callable[[str, int], Progress]  # title and total
@@ -172,6 +173,7 @@ class LoadOptions:
 
     ``prune``: recursive masking gives up branches whose probability is below it, .01 of a prompt in all at most; 0 is
     exact. ``allow_pickle``: files that run what their maker put in them (.joblib, .pkl, .kv) are read.
+    ``function_to_apply``: what a pipeline in memory applies to its logits: sigmoid, softmax or none.
     """
 
     key: ClassVar[str] = "load"  # in a manifest's settings
@@ -184,6 +186,7 @@ class LoadOptions:
     prune: float = option(
         0.0, "Recursive masking: give up branches less likely (.01 in all at most); 0 is exact.", least=0.0, most=1.0
     )
+    function_to_apply: str | None = None
     allow_pickle: bool = option(False, "Read .joblib, .pkl, .kv: runs what their makers put in them.")
 
 

@@ -1,3 +1,12 @@
+from .answers import (
+    PARSERS as PARSERS,
+    READINGS as READINGS,
+    answer_class as answer_class,
+    is_refusal as is_refusal,
+    read_answer as read_answer,
+    without_reasoning as without_reasoning,
+    word_count as word_count,
+)
 from .catalogue import (
     as_prompts as as_prompts,
     calibrated as calibrated,
@@ -38,6 +47,7 @@ from .own import (
     new_study as new_study,
     open_study as open_study,
     own_corpus as own_corpus,
+    reopen_study as reopen_study,
     study_files as study_files,
 )
 from .prompt import (
@@ -61,7 +71,7 @@ from .ratings import (
     read_labels as read_labels,
     unrated_words as unrated_words,
 )
-from .refusals import faults as faults
+from .refusals import faults as faults, spellings as spellings, unlike_pairs as unlike_pairs
 from .rows import (
     Row as Row,
     Rows as Rows,

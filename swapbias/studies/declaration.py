@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -58,89 +58,97 @@ class Declared:
     limits: tuple[str, ...] = ()
 
 
-def read_declaration(content: bytes) -> Declared:
-    """What ``study.toml`` says.
+def read_declaration(content: bytes) -> tuple[Declared | None, list[str]]:
+    """What ``study.toml`` says, without what it cannot say, and a sentence with the line for each such fault.
 
-    Raises:
-        ValueError: it is no TOML, or says what it cannot, naming the line.
+    None: it is no TOML.
     """
-    text = text_of(DECLARATION, content)
     try:
+        text = text_of(DECLARATION, content)
         read = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ValueError(f"{DECLARATION}: no TOML: {error}. Mend that line.") from error
-    known = {one.name: one.default for one in fields(Declared)}
+        return None, [f"{DECLARATION}: no TOML: {error}. Mend that line."]
+    except ValueError as error:  # not UTF-8
+        return None, [str(error)]
     values: dict[str, Any] = {}
+    found = [f"{DECLARATION}:{line_of(text, key)}: {fault}" for key, fault in _read_values(read, values)]
+    for key in ("name", "title"):
+        if not read.get(key):
+            found.append(f'{DECLARATION}: {key} is missing. Add {key} = "...".')
+            values.pop(key, None)
+    declared = Declared(**{"name": "study", "title": "study", **values})
+    wrong = [*_faults_of_values(declared)]
+    found += [f"{DECLARATION}:{line_of(text, key)}: {fault}" for key, fault in wrong]
+    kept = {key: value for key, value in values.items() if key not in dict(wrong)}
+    return Declared(**{"name": "study", "title": "study", **kept}), found
+
+
+def _read_values(read: Mapping[str, Any], values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Keys with what is wrong with their name or type; the values of the others are added to ``values``."""
+    known = {one.name: one.default for one in fields(Declared)}
     for key, value in read.items():
-        where = f"{DECLARATION}:{line_of(text, key)}"
         if key not in known:
-            raise ValueError(f"{where}: {quoted(key)} is none of {', '.join(known)}. Correct or remove it.")
+            yield key, f"{quoted(key)} is none of {', '.join(known)}. Correct or remove it."
+            continue
         if isinstance(known[key], tuple):
             value = [value] if isinstance(value, str) else value
             if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-                raise ValueError(f"{where}: {key} is {quoted(value)}, expected a list of texts. Correct it.")
+                yield key, f"{key} is {quoted(value)}, expected a list of texts. Correct it."
+                continue
             value = tuple(value)
         elif key == "margin":
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-                raise ValueError(f"{where}: margin is {quoted(value)}, expected a number from 0 to 1. Correct it.")
+                yield key, f"margin is {quoted(value)}, expected a number from 0 to 1. Correct it."
+                continue
             value = float(value)
         elif not isinstance(value, str):
-            raise ValueError(f"{where}: {key} is {quoted(value)}, expected a text. Put it into quotes.")
+            yield key, f"{key} is {quoted(value)}, expected a text. Put it into quotes."
+            continue
         values[key] = value
-    for key in ("name", "title"):
-        if not values.get(key):
-            raise ValueError(f'{DECLARATION}: {key} is missing. Add {key} = "...".')
-    _check_declared(Declared(**values), text)
-    return Declared(**values)
 
 
-def _check_declared(declared: Declared, text: str) -> None:
-    def where(key: str) -> str:
-        return f"{DECLARATION}:{line_of(text, key)}"
-
+def _faults_of_values(declared: Declared) -> Iterator[tuple[str, str]]:
+    """Keys with what is wrong with their values."""
     if not NAME.fullmatch(declared.name) or declared.name in corpora():
         why = (
             "is a study of the package"
             if declared.name in corpora()
             else "is no name (a-z, 0-9 and _, a letter first)"
         )
-        raise ValueError(f"{where('name')}: {quoted(declared.name)} {why}. Choose another.")
+        yield "name", f"{quoted(declared.name)} {why}. Choose another."
     if declared.url and not re.match(r"https?://", declared.url):
-        raise ValueError(
-            f"{where('url')}: url is {quoted(declared.url)}, expected one that begins with https://. Correct it."
-        )
+        yield "url", f"url is {quoted(declared.url)}, expected one that begins with https://. Correct it."
     for kind in declared.kind:
         if kind not in (*KINDS, CHAT):
-            known = ", ".join((*KINDS, CHAT))
-            raise ValueError(f"{where('kind')}: {quoted(kind)} is no kind, expected {known}. Correct it.")
+            yield "kind", f"{quoted(kind)} is no kind, expected {', '.join((*KINDS, CHAT))}. Correct it."
     if declared.reading not in READINGS:
-        known = ", ".join(READINGS)
-        found = f"{quoted(declared.reading)} is no reading"
-        raise ValueError(f"{where('reading')}: {found}, expected {known}. Correct it.")
+        yield "reading", f"{quoted(declared.reading)} is no reading, expected {', '.join(READINGS)}. Correct it."
     for key, needed in (("answers", CHAT in declared.kind), ("rubric_options", bool(declared.rubric))):
-        _check_options(getattr(declared, key), where(key), key, needed=needed)
+        if fault := _fault_of_options(getattr(declared, key), key, needed=needed):
+            yield key, fault
     if not re.fullmatch(r"\d+\.\d+\.\d+", declared.version):
-        raise ValueError(f"{where('version')}: {quoted(declared.version)} is no version such as 1.0.0. Correct it.")
+        yield "version", f"{quoted(declared.version)} is no version such as 1.0.0. Correct it."
     for named in fields(Declared):
         value = getattr(declared, named.name)
         for one in value if isinstance(value, tuple) else [value]:
             if isinstance(one, str) and (len(one) > 1_000 or not one.isprintable()):
-                raise ValueError(f"{where(named.name)}: {named.name} is too long or not printable. Shorten it.")
+                yield named.name, f"{named.name} is too long or not printable. Shorten it."
 
 
-def _check_options(options: Sequence[str], where: str, key: str, *, needed: bool) -> None:
-    """Refuse answers that are none, or that nothing is asked for."""
+def _fault_of_options(options: Sequence[str], key: str, *, needed: bool) -> str:
+    """What is wrong with answers that cannot be read, or that nothing is asked for; blank for nothing."""
     from swapbias.measures import options_of  # numpy, which listing the studies does not need
 
     if not needed and options:
-        raise ValueError(f'{where}: {key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.')
+        return f'{key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.'
     try:
         if any("/" in one or "|" in one for one in options):  # one names a word list, the other parts answers
             raise ValueError("/ or | stands in one.")
         if needed:
             options_of("|".join(options))
     except ValueError as error:
-        raise ValueError(f'{where}: {key} cannot be read ({error}) Write {key} = ["0=Yes", "1=No"].') from error
+        return f'{key} cannot be read ({error}) Write {key} = ["0=Yes", "1=No"].'
+    return ""
 
 
 def line_of(text: str, key: str) -> int:

@@ -23,6 +23,7 @@ STUDY_FILES = (DECLARATION, TEMPLATES, SLOTS, CONDITIONS, WORDINGS, LEXICON, PRO
 MOST_BYTES = 256 * 2**20  # of one file
 MOST_PROMPTS = 1_000_000  # of a study; those of the package have some thousands
 _PIECE = 2**20  # of a file that is decoded at once
+MOST_FAULTS = 100  # rows of a table that are each told to be wrong
 MOST_VALUES = 100  # of a column that is a slice without being named as one
 MOST_LETTERS = 300  # of a cell that is no text: it stands in tables and findings
 _TAKEN = {
@@ -32,7 +33,8 @@ _NEEDED = {
     TEMPLATES: ("template",), SLOTS: ("pair", "group"), CONDITIONS: ("condition",), LEXICON: ("word", "group"),
     WORDINGS: ("template_id", "wording", "template"), PROMPTS: ("text",),
 }  # fmt: skip
-_TEXTS = ("text", "template", "candidates")
+_SCORED = ("text", "template")  # columns whose cells are read as they are, blanks at their ends included
+_TEXTS = (*_SCORED, "candidates")
 _BLANK_ALLOWED = {PROMPTS: ("candidates",)}
 _OF_TABLE = ("template", "template_id", "text", "group", "pair", "candidates", "condition", "label", "construct")
 
@@ -82,7 +84,10 @@ class Lines(Sequence[Line]):
         units: pairs and units are numbered below it, in the order in which they first stand.
         groups: every group by name.
         columns: every column; ``filled``: those that are not blank everywhere.
+        faults: of templates that cannot be filled, a sentence each with file and line.
     """
+
+    faults: tuple[str, ...] = ()
 
     def __init__(self, made: Iterable[Line]) -> None:
         """Read once, so that they may come from a generator."""
@@ -174,11 +179,20 @@ class Columns:
 
 @dataclass(frozen=True)
 class Draft:
-    """The files of a study as read: what is declared, and its tables."""
+    """The files of a study as read: what is declared, and its tables.
+
+    Attributes:
+        faults: what cannot be read, a sentence each with file and line; it is left out of the rest.
+        broken: nothing else can be known, since the declaration or a table has no form.
+        partial: rows are left out, so that groups and pairs are not whole.
+    """
 
     declared: Declared
     sheets: Mapping[str, Sheet]
     files: Files = field(repr=False, default_factory=dict)
+    faults: tuple[str, ...] = ()
+    broken: bool = False
+    partial: bool = False
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -188,13 +202,16 @@ class Draft:
     @cached_property
     def groups(self) -> tuple[str, ...]:
         """The groups that are compared, the reference among them."""
-        if self.declared.groups:
-            return self.declared.groups
+        return self.declared.groups or self.group_names
+
+    @cached_property
+    def group_names(self) -> tuple[str, ...]:
+        """The groups that the tables hold."""
         sheets = (self.sheet(name) for name in (SLOTS, PROMPTS))
-        held = dict.fromkeys(
+        found = dict.fromkeys(
             one for sheet in sheets if "group" in sheet.columns for one in sheet.cells.column("group")
         )
-        return tuple(held) or self.labels
+        return tuple(found) or self.labels
 
     @cached_property
     def templates(self) -> Mapping[str, Row]:
@@ -211,18 +228,19 @@ class Draft:
 
 
 def read_draft(files: Files) -> Draft:
-    """The files of a study, read but not yet made into prompts.
-
-    Raises:
-        ValueError: a file that cannot be read, naming it and its line.
-    """
-    declared = read_declaration(files.get(DECLARATION, b""))
-    sheets = {name: _sheet(name, files[name]) for name in STUDY_FILES if name in files and name != DECLARATION}
+    """The files of a study, read but not yet made into prompts."""
+    declared, found = read_declaration(files.get(DECLARATION, b""))
+    sheets: dict[str, Sheet] = {}
+    broken, before = declared is None, len(found)
+    for name in STUDY_FILES:
+        if name in files and name != DECLARATION:
+            sheets[name] = _sheet(name, files[name], found)
+            broken |= not sheets[name].cells
     if (TEMPLATES in sheets) == (PROMPTS in sheets):
-        raise ValueError(
-            f"{DECLARATION}: beside it stands {TEMPLATES} or {PROMPTS}, expected one. Add or remove one."
-        )
-    return Draft(declared, sheets, files)
+        broken = True
+        found.append(f"{DECLARATION}: beside it stands {TEMPLATES} or {PROMPTS}, expected one. Add or remove one.")
+    partial = len(found) > before
+    return Draft(declared or Declared(name="study", title="study"), sheets, files, tuple(found), broken, partial)
 
 
 def _lines_of(name: str, content: bytes) -> Iterator[str]:
@@ -235,76 +253,90 @@ def _lines_of(name: str, content: bytes) -> Iterator[str]:
     except UnicodeDecodeError as error:
         raise not_utf8(name, error) from error
     with io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="") as text:
-        for line in text:
-            yield from line.splitlines(keepends=True)
+        yield from text
 
 
-def _sheet(name: str, content: bytes) -> Sheet:
-    lines = strict_rows(name, _lines_of(name, content))
-    _, header = next(lines, (1, []))
-    columns = tuple(one.strip() for one in header)
-    _check_header(name, columns)
-    at = array("q")
-    cells = Rows(_sound_rows(name, columns, lines, at))
-    if not cells:
-        raise ValueError(f"{name} holds no rows below its header. Add some.")
-    return Sheet(name, columns, cells, at)
+def _sheet(name: str, content: bytes, found: list[str]) -> Sheet:
+    """A table without the rows that cannot be read; what is wrong is added to ``found``."""
+    columns: tuple[str, ...] = ()
+    at, rows, before = array("q"), Rows(), len(found)
+    try:
+        lines = strict_rows(name, _lines_of(name, content))
+        columns = tuple(one.strip() for one in next(lines, (1, []))[1])
+        found += _faults_of_header(name, columns)
+        if len(found) == before:
+            rows = Rows(_sound_rows(name, columns, lines, at, found))
+    except ValueError as error:
+        found.append(str(error))
+    if not rows and len(found) == before:
+        found.append(f"{name} holds no rows below its header. Add some.")
+    return Sheet(name, columns, rows, at)
 
 
 def _sound_rows(
-    name: str, columns: tuple[str, ...], lines: Iterable[tuple[int, list[str]]], at: "array[int]"
+    name: str, columns: tuple[str, ...], lines: Iterable[tuple[int, list[str]]], at: "array[int]", found: list[str]
 ) -> Iterator[Row]:
-    """The rows of a table that are not blank; their lines are added to ``at``."""
+    """The rows of a table that are not blank; adds their lines to ``at``, what is wrong with others to ``found``.
+
+    Raises:
+        ValueError: so many rows are wrong that the rest is not read.
+    """
+    wrong = 0
     for line, cells in lines:
         if not any(cell.strip() for cell in cells):
             continue
-        if len(cells) != len(columns):
-            raise ValueError(f"{name}:{line}: {len(cells)} cells, expected {len(columns)}. Quote or add cells.")
-        row = {column: cell.strip() for column, cell in zip(columns, cells, strict=True)}
-        blank = [one for one in columns if not row[one] and one not in _BLANK_ALLOWED.get(name, ())]
-        if blank:
-            raise ValueError(f"{name}:{line}: column {blank[0]!r} is blank, expected a value. Fill it in.")
-        odd = [
-            one
-            for one in columns
-            if one not in _TEXTS and (len(row[one]) > MOST_LETTERS or not row[one].isprintable())
-        ]
-        if odd:
-            raise ValueError(
-                f"{name}:{line}: column {odd[0]!r} holds more than {MOST_LETTERS} letters or what cannot be printed. "
-                "Shorten it."
-            )
+        row = {one: cell if one in _SCORED else cell.strip() for one, cell in zip(columns, cells, strict=False)}
+        if fault := _fault_of_row(name, columns, row, len(cells)):
+            wrong += 1
+            if wrong > MOST_FAULTS:
+                raise ValueError(f"{name}:{line}: {MOST_FAULTS} rows are wrong by here. Mend them first.")
+            found.append(f"{name}:{line}: {fault}")
+            continue
         at.append(line)
         yield row
 
 
-def _check_header(name: str, columns: Sequence[str]) -> None:
+def _fault_of_row(name: str, columns: Sequence[str], row: Mapping[str, str], cells: int) -> str:
+    """What is wrong with a row; blank for nothing."""
+    if cells != len(columns):
+        return f"{cells} cells, expected {len(columns)}. Quote or add cells."
+    blank = [one for one in columns if not row[one].strip() and one not in _BLANK_ALLOWED.get(name, ())]
+    if blank:
+        return f"column {blank[0]!r} is blank, expected a value. Fill it in."
+    odd = [
+        one for one in columns if one not in _TEXTS and (len(row[one]) > MOST_LETTERS or not row[one].isprintable())
+    ]
+    if odd:
+        return f"column {odd[0]!r} holds more than {MOST_LETTERS} letters or what cannot be printed. Shorten it."
+    return ""
+
+
+def _faults_of_header(name: str, columns: Sequence[str]) -> Iterator[str]:
     lost = [one for one in _NEEDED[name] if one not in columns]
     if lost:
         hint = "Save it with commas between cells" if len(columns) == 1 and ";" in columns[0] else "Add it"
-        raise ValueError(f"{name}:1: column {lost[0]!r} is missing, found {shown_names(columns)}. {hint}.")
+        yield f"{name}:1: column {lost[0]!r} is missing, found {shown_names(columns)}. {hint}."
     for number, one in enumerate(columns, start=1):
-        if columns.count(one) > 1:
-            raise ValueError(f"{name}:1: a column ({shown_names([one])}) stands twice. Name one of them anew.")
+        if columns.index(one) < number - 1:
+            yield f"{name}:1: a column ({shown_names([one])}) stands twice. Name one of them anew."
         if one in _TAKEN and not (one == "wording" and name == WORDINGS):
             hint = " Call it pair." if one == "pair_id" else " Name it anew."
-            raise ValueError(f"{name}:1: column {quoted(one)} is a name that scored prompts use themselves.{hint}")
+            yield f"{name}:1: column {quoted(one)} is a name that scored prompts use themselves.{hint}"
         if not re.fullmatch(r"[A-Za-z][\w -]{0,39}", one):
-            raise ValueError(f"{name}:1: cell {number} is no name of a column. Use letters, digits, - and _.")
+            yield f"{name}:1: cell {number} is no name of a column. Use letters, digits, - and _."
 
 
 # --- prompts ------------------------------------------------------------------------------------------
 
 
 def lines(draft: Draft) -> Lines:
-    """Every prompt of a study, other wordings included, as its tables give it.
-
-    Raises:
-        ValueError: a template with a slot that no table fills, naming its line.
-    """
-    made = Lines(islice(_of_prompts(draft) if PROMPTS in draft.sheets else _of_templates(draft), MOST_PROMPTS + 1))
+    """Every prompt of a study, other wordings included, as its tables give it; none where these have no form."""
+    found: list[str] = []
+    every = _of_prompts(draft) if PROMPTS in draft.sheets else _of_templates(draft, found)
+    made = Lines(() if draft.broken else islice(every, MOST_PROMPTS + 1))
     if len(made) > MOST_PROMPTS:
-        raise ValueError(f"The tables come to more than {MOST_PROMPTS:,} prompts, wordings included. Shorten them.")
+        found.append(f"The tables come to more than {MOST_PROMPTS:,} prompts, wordings included. Shorten them.")
+    made.faults = tuple(found)
     return made
 
 
@@ -333,37 +365,44 @@ def _counted(draft: Draft, cells: Mapping[str, str]) -> str:
     return cells["group"] if cells["group"] in draft.labels else draft.labels[0] if len(draft.labels) == 1 else ""
 
 
-def _of_templates(draft: Draft) -> Iterator[Line]:
+def _of_templates(draft: Draft, found: list[str]) -> Iterator[Line]:
+    """The prompts of templates whose slots are all filled; adds a sentence for each other template to ``found``."""
     in_slots = _slots_of(draft)
     for number, (line, row) in enumerate(draft.sheet(TEMPLATES).rows, start=1):
         name = row.get("template_id", f"t{number}")
         beside = {one: row[one] for one in row if one not in ("template", "template_id")}
-        yield from _filled(draft, f"{TEMPLATES}:{line}", row["template"], name, beside, in_slots)
+        yield from _filled(draft, f"{TEMPLATES}:{line}", row["template"], name, beside, in_slots, found)
     for line, row in draft.sheet(WORDINGS).rows:
-        original = _template(draft, row["template_id"], f"{WORDINGS}:{line}")
+        where, name = f"{WORDINGS}:{line}", row["template_id"]
+        if name not in draft.templates:
+            found.append(f"{where}: {TEMPLATES} holds no template {quoted(name)}. Correct its template_id.")
+            continue
+        original = draft.templates[name]
         beside = {one: original[one] for one in original if one not in ("template", "template_id")}
-        where = f"{WORDINGS}:{line}"
-        for one in _filled(draft, where, row["template"], row["template_id"], beside, in_slots):
+        for one in _filled(draft, where, row["template"], name, beside, in_slots, found):
             yield replace(one, wording=row["wording"])
 
 
-def _template(draft: Draft, name: str, where: str) -> Row:
-    if name in draft.templates:
-        return draft.templates[name]
-    raise ValueError(f"{where}: {TEMPLATES} holds no template {quoted(name)}. Correct its template_id.")
-
-
 def _filled(
-    draft: Draft, where: str, template: str, name: str, beside: Mapping[str, str], in_slots: set[str]
+    draft: Draft,
+    where: str,
+    template: str,
+    name: str,
+    beside: Mapping[str, str],
+    in_slots: set[str],
+    found: list[str],
 ) -> Iterator[Line]:
     """A template with every row of slots and every condition that it asks for."""
     wanted = set(slots(template))
     words, conditions = draft.sheet(SLOTS), draft.sheet(CONDITIONS)
     unknown = wanted - {*words.columns, *conditions.columns} | wanted & {"pair", "group"}
-    if unknown:
-        raise ValueError(
-            f"{where}: no column of {SLOTS} or {CONDITIONS} fills the slot [{min(unknown)}]. Add one, or correct it."
-        )
+    for one in sorted(unknown):
+        found.append(f"{where}: no column of {SLOTS} or {CONDITIONS} fills the slot [{one}]. Add one, or correct it.")
+    odd = _written_otherwise(template, {*words.columns, *conditions.columns} - wanted)
+    for one in odd:
+        found.append(f"{where}: {one} is no slot. Write [name], with a column of that name: a-z and _.")
+    if unknown or odd:
+        return
     of_words = {one for one in wanted if one in words.columns}
     swapped = [row for _, row in words.rows] if of_words else [{"pair": "", "group": one} for one in draft.groups]
     about = [row for _, row in conditions.rows] if wanted - of_words else [{"condition": ""}]
@@ -378,6 +417,12 @@ def _filled(
             }  # fmt: skip
             cells.pop("pair", None)
             yield Line(where, cells, _counted(draft, cells))
+
+
+def _written_otherwise(template: str, columns: Iterable[str]) -> list[str]:
+    """Names of columns that are written as no slot: ``{name}``, ``[Name]``, ``[name1]``."""
+    names = {one.lower() for one in columns}
+    return [one[0] for one in re.finditer(r"\{(\w+)\}|\[(\w+)\]", template) if (one[1] or one[2]).lower() in names]
 
 
 def _slots_of(draft: Draft) -> set[str]:

@@ -3,7 +3,9 @@
 Data only: ``study.toml`` is read by tomllib, tables as CSV, and nothing that a folder holds is run.
 """
 
+import csv
 import json
+import logging
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,11 +35,12 @@ from swapbias.studies.draft import (
     read_draft,
 )
 from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS, placebo
-from swapbias.studies.refusals import faults
+from swapbias.studies.refusals import faults, spellings, unlike_pairs
 from swapbias.studies.rows import Row, Rows
 from swapbias.studies.study import Config, Corpus, Experiment, Rubric, Slice, Study
 from swapbias.studies.tables import Lexicon
 
+_log = logging.getLogger("swapbias")
 _UNITS = {
     "masked": "probability mass at the mask",
     "classifier": "probability of positive sentiment",
@@ -109,13 +112,25 @@ def open_study(
     """
     told: Any = {"reference": reference, "group": group, "lexicon": lexicon, "name": name}
     try:
-        corpus = own_corpus(study_files(source, **told), origin=origin)
+        draft, made = _sound(study_files(source, **told))
+        corpus = _made(draft, made, origin)
     except UsageError:
         raise
     except ValueError as error:
         raise ValueError(as_named(str(error), source, lexicon)) from error
+    for sentence in (*spellings(draft, made), *filter(None, [unlike_pairs(made)])):
+        _log.warning("%s", as_named(sentence, source, lexicon))
     register(corpus)
     return load_study(corpus.name)
+
+
+def reopen_study(folder: Path, origin: str) -> None:
+    """Make a study known from the copy that a run keeps of it; ``origin`` is that of the manifest.
+
+    Raises:
+        UsageError, ValueError: as ``open_study``.
+    """
+    register(own_corpus(study_files(folder), origin="" if origin == "local" else origin))
 
 
 def as_named(sentence: str, source: Any, lexicon: Path | str | None = None) -> str:
@@ -149,7 +164,13 @@ def study_files(
             raise UsageError(
                 f"prompts are a {type(source).__name__}, expected a folder, a CSV file, a DataFrame or a Dataset."
             )
-        content, name = table.to_csv(index=False, lineterminator="\n").encode(), name or "prompts"
+        from swapbias.measures import named_group  # numpy, which reading files does not need
+
+        if "group" in table:
+            reference, group = (named_group(one, set(map(str, table["group"]))) for one in (reference, group))
+        quotes = csv.QUOTE_NONNUMERIC  # else a carriage return in a text would end its row
+        content, name = table.to_csv(index=False, lineterminator="\n", quoting=quotes).encode(), name or "prompts"
+    reference, group = str(reference), str(group)
     groups = [group, reference] if group else []
     told = {"name": name, "title": f"Own prompts ({name})", "reference": reference, "groups": groups}
     declaration = "".join(
@@ -207,11 +228,15 @@ def own_corpus(files: Files, *, origin: str = "") -> Corpus:
     Raises:
         ValueError: broken files: the first fault, naming file and line.
     """
+    return _made(*_sound(files), origin)
+
+
+def _sound(files: Files) -> tuple[Draft, Lines]:
     draft = read_draft(files)
     made = lines(draft)
     if trouble := next(faults(draft, made), ""):
         raise ValueError(trouble)
-    return _made(draft, made, origin)
+    return draft, made
 
 
 def _made(draft: Draft, made: Lines, origin: str) -> Corpus:

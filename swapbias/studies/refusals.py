@@ -1,8 +1,10 @@
-"""What a study of one's own must not hold: a sentence each, with file and line."""
+"""What a study of one's own must not hold, and what is no pair of texts: sentences with file and line."""
 
 import re
+import unicodedata
 from array import array
 from collections.abc import Collection, Iterator, Sequence
+from difflib import SequenceMatcher
 from functools import partial
 from itertools import groupby
 
@@ -10,32 +12,87 @@ from swapbias.errors import quoted
 from swapbias.studies.declaration import DECLARATION, line_of, text_of
 from swapbias.studies.draft import LEXICON, PROMPTS, SLOTS, Columns, Draft, Line, Lines
 from swapbias.studies.prompt import MASK, slots
+from swapbias.studies.study import meant
+
+# Of two texts that are no pair, fewer than a quarter of the words of the shorter are in the other, and less than half
+# of the letters match (difflib): "El doctor cansado" and "La doctora cansada" share no word and most letters.
+_SHARED_WORDS, _SHARED_LETTERS = 1 / 4, 0.5
+_FEW_WORDS = 3  # of shorter texts the swapped words may be all
+_COMPARED = 200  # letters of each text
+_MOST_UNLIKE, _NAMED_UNLIKE = 20, 5  # pairs that are looked for, and those that are named
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")  # Chinese and Japanese have no blanks between words
 
 
 def faults(draft: Draft, made: Lines) -> Iterator[str]:
     """What an audit refuses, a sentence each with file and line."""
-    yield from _faults_of_groups(draft)
+    yield from draft.faults
+    yield from made.faults
+    if draft.broken:
+        return
+    whole = not draft.partial
+    yield from _faults_of_groups(draft) if whole else ()
     yield from _faults_of_texts(draft, made)
-    yield from _faults_of_pairs(draft, made)
-    yield from _faults_of_columns(draft, made)
+    yield from _faults_of_pairs(draft, made) if whole else ()
+    yield from _faults_of_columns(draft, made) if whole and not made.faults else ()
 
 
 def _faults_of_groups(draft: Draft) -> Iterator[str]:
     declared, groups = draft.declared, draft.groups
     named = ", ".join(groups) or "none"
     how = f"--reference (in a folder: reference = ... in {DECLARATION})"
+    known = draft.group_names
+    others = (("group", one) for one in declared.groups if one != declared.reference)
+    for what, name in (*others, ("reference", declared.reference)):
+        if name and known and name not in known:
+            yield f"The {what} {quoted(name)} is none of {', '.join(known)}.{_meant(name, known)}"
     if len(groups) < 2:
         table = PROMPTS if PROMPTS in draft.sheets else SLOTS
         yield f"{table}: the groups are {named}, expected two or more. Add rows of another."
     elif not declared.reference:
         yield f"The groups are {named}, and none is the reference. Name it with {how}."
-    elif declared.reference not in groups:
+    elif declared.reference not in groups and declared.reference in known:
         yield f"The reference {quoted(declared.reference)} is none of {named}. Correct {how}."
     if PROMPTS in draft.sheets:
         columns = draft.sheet(PROMPTS).columns
         for one in ("group", "pair"):
             if one not in columns and not ("group" not in columns and draft.labels):
                 yield f"{PROMPTS}:1: column {quoted(one)} is missing, found {', '.join(columns)}. Add it."
+
+    yield from _faults_of_labels(draft)
+
+
+def _faults_of_labels(draft: Draft) -> Iterator[str]:
+    """Words of a group that no table has; where words alone name groups, of one spelled nearly as one compared."""
+    alone = draft.group_names == draft.labels
+    known = draft.groups if alone else draft.group_names
+    for line, row in draft.sheet(LEXICON).rows if len(draft.labels) > 1 else ():
+        if row["group"] not in known and (not alone or meant(row["group"], known)):
+            what = f"{LEXICON}:{line}: group {quoted(row['group'])} is none of {', '.join(known)}."
+            yield what + _meant(row["group"], known)
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    return meant(name, known) or " Correct it."
+
+
+def spellings(draft: Draft, made: Lines) -> Iterator[str]:
+    """Groups that are spelled nearly alike, and texts with blanks at their ends, a sentence each."""
+    alike: dict[str, list[str]] = {}
+    for group in dict.fromkeys((*draft.group_names, *draft.labels)):
+        alike.setdefault(unicodedata.normalize("NFKC", group).casefold(), []).append(group)
+    for names in alike.values():
+        if len(names) > 1:
+            shown = " and ".join(map(_shown, names))
+            yield f"{shown} are {len(names)} groups, spelled nearly alike. Spell a group in one way."
+    ends = [line.where for line in made if line.cells["text"] != line.cells["text"].strip()]
+    if ends:
+        texts = f"{len(ends):,} texts begin or end" if len(ends) > 1 else "A text begins or ends"
+        yield f"{ends[0]}: {texts} with blanks, which models read too. Remove those that should not be there."
+
+
+def _shown(name: str) -> str:
+    """A name in quotes, with codes for letters that may look alike."""
+    return quoted(name) if unicodedata.is_normalized("NFKC", name) else ascii(name)
 
 
 def _faults_of_texts(draft: Draft, made: Lines) -> Iterator[str]:
@@ -134,3 +191,39 @@ def _faults_of_columns(draft: Draft, made: Lines) -> Iterator[str]:
             yield f"{where}: {key} names the column {quoted(column)}, and no table has it. Correct it."
         elif name not in constant:
             yield f"{where}: {quoted(column)} differs within a pair, and a gap of a pair has one value. Take it out."
+
+
+def unlike_pairs(made: Lines) -> str:
+    """A warning that names the rows of pairs whose texts share almost nothing; blank where there are none."""
+    found: list[str] = []
+    first: dict[int, tuple[str, str]] = {}  # of each pair and wording, until it is whole
+    whole = len(made.groups) < 3
+    for unit, line in zip(made.unit, made, strict=True):
+        text = line.cells["text"]
+        if unit not in first:
+            first[unit] = line.where, text
+            continue
+        where, other = first.pop(unit) if whole else first[unit]
+        if _is_unlike(text, other):
+            rows = " and ".join(dict.fromkeys((where, line.where)))
+            found.append(f"{rows} (pair {quoted(line.cells['pair_id'])})")
+        if len(found) > _MOST_UNLIKE:
+            break
+    if not found:
+        return ""
+    more = len(found) - _NAMED_UNLIKE
+    rest = f"; {more}{' or more' if len(found) > _MOST_UNLIKE else ''} others" if more > 0 else ""
+    named = "; ".join(found[:_NAMED_UNLIKE])
+    why = "A gap between them does not come from the swapped words. Check the pairs."
+    return f"Texts of one pair share almost nothing: {named}{rest}. {why}"
+
+
+def _is_unlike(one: str, other: str) -> bool:
+    if one == other:
+        return False
+    one, other = one.lower(), other.lower()
+    words = [set(_WORD.findall(text)) for text in (one, other)]
+    fewest = min(map(len, words))
+    if fewest < _FEW_WORDS or len(words[0] & words[1]) >= _SHARED_WORDS * fewest:
+        return False
+    return SequenceMatcher(None, one[:_COMPARED], other[:_COMPARED], autojunk=False).ratio() < _SHARED_LETTERS

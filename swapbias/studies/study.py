@@ -227,7 +227,8 @@ class Study:
     ('holm', ())
 
     ``correction`` is the method of ``measures.adjust`` for its families of tests; ``limits`` are sentences
-    that every report repeats; ``on_request`` leaves it out of audits that name no study.
+    that every report repeats; ``on_request`` leaves it out of audits that name no study; ``packs``: its experiments
+    are no questions of one study, so that the contrasts of each are a family of their own.
     """
 
     name: str
@@ -239,6 +240,7 @@ class Study:
     agreement: Agreement | None = None
     rated: Rated | None = None
     on_request: bool = False
+    packs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

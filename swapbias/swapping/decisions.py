@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.swapping.agreement import agreeing, alternatives, article_before
-from swapbias.swapping.doubtful import ALWAYS, JUDGES, Judged, given_name
-from swapbias.swapping.matches import Bytes, Ints, Matches, signs_of
+from swapbias.swapping.doubtful import ALWAYS, JUDGES, KIN_TITLES, Judged, given_name
+from swapbias.swapping.matches import MASKS, Bytes, Ints, Matches, eights, signs_of
 from swapbias.swapping.resolvers import (
     DOUBTFUL,
     NEAR,
@@ -23,7 +23,7 @@ from swapbias.swapping.resolvers import (
     second_word,
     stands_alone,
 )
-from swapbias.swapping.table import ALONE, DEMOGRAPHIC, GLUED, OBJECTS, UNITS, SwapTable, Term
+from swapbias.swapping.table import ALONE, DEMOGRAPHIC, GLUED, OBJECTS, UNITS, SwapTable, Term, word_list
 
 LOWER, CAPITAL, UPPER = 0, 1, 2
 
@@ -139,7 +139,12 @@ _JOINS_AFTER = _JOINS | (np.arange(256) == ord("-"))
 _OTHER = np.isin(np.arange(256), list(b"abcdefghijklnopqtuvwxyz"))  # letters that none of these pronouns ends with
 _APOSTROPHE = np.arange(256) == ord("'")
 _FURTHER = (b"or", b"and")
-_NOT_AFTER = frozenset({b"neu", b"ii", b"bundle", b"purkinje", b"electrogram", b"system"})
+_NOT_AFTER = frozenset({b":", b"neu", b"ii", b"bundle", b"purkinje", b"electrogram", b"system"})
+_NOT_AFTER |= {word.encode() for word in word_list("receptor_words")}
+_HELIUM_SIGNS = 4  # of " gas", " ions"
+_HELIUM = np.array(
+    [int.from_bytes(f" {word}".encode()[:_HELIUM_SIGNS], "little") for word in word_list("helium_words")], np.uint64
+)
 
 
 def keys_of(buffer: bytes, start: Ints, end: Ints, first: Ints, last: Ints, kind: Ints) -> list[bytes]:
@@ -284,6 +289,7 @@ class Decider:
         self._texts = table.terms.keys()
         self._sides = np.array([2 * term.side - 1 for term in self._terms])
         self._looked_at = np.array([_looked_at(term, table.context) for term in self._terms])  # by case
+        self._is_kin = np.array([table.context and term.text in KIN_TITLES for term in self._terms])
         self._is_title = np.array([term.text in _TITLES for term in self._terms])
         self._he, self._of = (self._number(text) if table.context else -1 for text in ("he", "of"))
         self._kinds = np.array([{"her": HER, "his": HIS}.get(term.text, 0) for term in self._terms])
@@ -320,7 +326,8 @@ class Decider:
         case = _cases(text.signs, found)
         choice = np.zeros(len(rows), dtype=np.int64)
         kept = (found.term != self._of) | (text.signs[found.start - 1] == ord("/"))
-        places = np.flatnonzero((self._looked_at[found.term, case] | self._odd_he(text.signs, found)) & kept)
+        odd = self._odd_he(text, case) | self._before_name(text.signs, found, case)
+        places = np.flatnonzero((self._looked_at[found.term, case] | odd) & kept)
         verdicts, seen = self._looked_up(text, places)
         choice[places] = [verdict.choice for verdict in verdicts]
         kept[places] = [verdict.swap for verdict in verdicts]
@@ -478,12 +485,23 @@ class Decider:
                 keys[place] = key
         return keys
 
-    def _odd_he(self, signs: Bytes, found: Matches) -> NDArray[np.bool_]:
-        """ "s/he" and "(s)he" are both: the only ones of many "he" to look at, but for "HE"."""
+    def _odd_he(self, text: _Text, case: Ints) -> NDArray[np.bool_]:
+        """ "s/he" and "(s)he" are both, "He gas" is helium: the only ones of many "he" to look at, but for "HE"."""
+        signs, found = text.signs, text.found
         before = signs[found.start - 1]
         slashed = (before == ord("/")) | ((before == ord(" ")) & (signs[found.start - 2] == ord("/")))
         odd: NDArray[np.bool_] = (found.term == self._he) & (slashed | (before == ord(")")))
+        capital = np.flatnonzero((found.term == self._he) & (case == CAPITAL))
+        odd[capital] |= np.isin(eights(text.buffer)[found.end[capital]] & MASKS[_HELIUM_SIGNS], _HELIUM)
         return odd
+
+    def _before_name(self, signs: Bytes, found: Matches, case: Ints) -> NDArray[np.bool_]:
+        """ "Sister Mary", "Father O'Brien": words for relatives with a capital, before one."""
+        following = signs[found.end + 1]
+        title: NDArray[np.bool_] = (
+            self._is_kin[found.term] & (case == CAPITAL) & (following >= 65) & (following <= 90)
+        )
+        return title
 
     def _seen(self, text: _Text, place: int) -> _Seen:
         start, end, row = (int(of[place]) for of in (text.found.start, text.found.end, text.rows))
@@ -503,7 +521,7 @@ class Decider:
     def _resolved(self, seen: Sequence[_Seen], judged: Sequence[Judged]) -> list[_Verdict]:
         """Which of several words stands in for each that is swapped."""
         verdicts = [
-            _Verdict(verdict.swap, self._his_or_hers(one) if verdict.swap else 0, verdict.doubt)
+            _Verdict(verdict.swap, self._choice(one, verdict) if verdict.swap else 0, verdict.doubt)
             for one, verdict in zip(seen, judged, strict=True)
         ]
         asked = [
@@ -525,7 +543,9 @@ class Decider:
         judge = given_name if one.term.given_name else judge
         return judge(one.written, one.before[-NEAR:], one.after[:NEAR]) if judge else Judged(True)
 
-    def _his_or_hers(self, one: _Seen) -> int:
+    def _choice(self, one: _Seen, judged: Judged) -> int:
+        if judged.becomes:
+            return _index(one.term, judged.becomes)
         if not self._context or one.term.choices not in ALONE:
             return 0
         return _alone(one.term, is_pronoun(one.before, one.after))

@@ -484,7 +484,7 @@ def swap_files(
             _have_written(folder, units, teller, workers)
         if not (kept or teller.totals.rows_read):  # a part without rows still has the columns
             folder.write_part(0, layout.schema, [], texts=layout.column)
-        folder.finish(settings, teller.totals, job.split or "train")
+        folder.finish(settings, teller.totals, source.identity.get("split", "train"))
     return Done(out, teller.totals, why, teller.step)
 
 

@@ -160,10 +160,13 @@ class Matcher:
         self._lengths = np.array([len(key) for _, _, key in halves], dtype=np.int64)
         self._term = np.array([words.get(key, -1) for _, _, key in halves], dtype=np.int64)
         self._phrases = {place: phrases[key] for place, (_, _, key) in enumerate(halves) if key in phrases}
-        self._opens_phrase = np.zeros((len(halves), 256), dtype=bool)  # by key and the sign after it
+        self._opens_phrase = np.zeros(
+            (3, len(halves), 256), dtype=bool
+        )  # by key and each of the three signs after it
         for place, known in self._phrases.items():
             for phrase in known:
-                self._opens_phrase[place, list(phrase.following)] = True
+                for sign, following in zip(self._opens_phrase, phrase.following, strict=True):
+                    sign[place, list(following)] = True
         self._alike = int(np.unique(self._first, return_counts=True)[1].max()) - 1
         self._likely = np.zeros(1 << 16, dtype=bool)  # tells most words from every term at one glance
         self._likely[_bucket(self._first)] = True
@@ -223,8 +226,11 @@ class Matcher:
     def _with_phrases(self, buffer: bytes, offsets: Ints, found: Matches, key: Ints) -> Matches:
         """The matches with those of phrases among them; a word inside a phrase is no match of its own."""
         longer = []
-        following = signs_of(buffer)[found.start + self._lengths[key]]
-        for place in np.flatnonzero(self._opens_phrase[key, following]).tolist():
+        signs, after = signs_of(buffer), found.start + self._lengths[key]
+        places = np.arange(len(key))
+        for at, opens in enumerate(self._opens_phrase):
+            places = places[opens[key[places], signs[after[places] + at]]]
+        for place in places.tolist():
             start = int(found.start[place])
             row = int(np.searchsorted(offsets, start, side="right"))
             bounds = int(offsets[row - 1]), int(offsets[row])
@@ -255,7 +261,9 @@ class _Phrase:
     lead: int  # bytes before the first word
     pattern: re.Pattern[bytes]
     number: int
-    following: bytes  # signs that may stand after the first word, or rather after its first 16 bytes
+    following: tuple[
+        bytes, ...
+    ]  # signs that may stand first, second and third after the first word or 16 bytes of it
 
     @classmethod
     def of(cls, spelled: bytes, number: int) -> "_Phrase":
@@ -263,10 +271,8 @@ class _Phrase:
         lead = len(folded) - len(folded.lstrip(b" "))
         first = folded[lead:].split(b" ")[0]
         text = rb"\s+".join(re.escape(part) for part in spelled.split(b" "))
-        after = spelled[lead + len(first) :][:1]
-        known = len(first) <= _KEY and after
-        following = (_WHITE if after == b" " else after) if known else bytes(range(256))
-        return cls(first, lead, re.compile(text, re.IGNORECASE), number, following)
+        after = spelled[lead + len(first) :] if len(first) <= _KEY else b""
+        return cls(first, lead, re.compile(text, re.IGNORECASE), number, _following(after))
 
     def at(self, buffer: bytes, start: int, bounds: tuple[int, int]) -> tuple[int, int, int] | None:
         """(start, end, number) where the phrase stands within the row, as whole words."""
@@ -282,9 +288,21 @@ class _Phrase:
         return None if goes_on else (begin, end, self.number)
 
 
+def _following(after: bytes) -> tuple[bytes, ...]:
+    """What may stand at each of three places after a phrase's first word: a blank stands for several."""
+    first = [0 if b" " in after[:at] else at for at in range(3)]
+    return tuple(b"".join(_in_any_case(after[one : one + 1]) for one in range(first[at], at + 1)) for at in range(3))
+
+
+def _in_any_case(sign: bytes) -> bytes:
+    """The bytes that a sign of a phrase stands for; any where there is none."""
+    return _WHITE if sign == b" " else sign.lower() + sign.upper() if sign else bytes(range(256))
+
+
 def _spellings(term: str) -> Iterator[bytes]:
-    """A term in lower case, and where it has letters beyond ASCII in every case and composition."""
+    """A term in lower case with either apostrophe, and where it has letters beyond ASCII in every case and form."""
     cases = {term.lower()} if term.isascii() else {term.lower(), term.title(), term.upper()}
+    cases |= {case.replace("'", "’") for case in cases}
     forms = {unicodedata.normalize(form, case) for case in cases for form in ("NFC", "NFD")}
     for spelled in sorted(forms):
         yield spelled.encode().translate(_LOWER)

@@ -331,7 +331,8 @@ def _role(word: str, side: int, before: bytes, after: bytes, row: Row) -> int:
     """Trades and widowhood: the patient's where they are said of the patient."""
     if side != row.side or word in ("landlord", "landlady", "groom", "bride", "bridegroom"):
         return LEFT_OTHER
-    return LEFT_OTHER if is_plural(word) or _TO_SOMEONE.search(before) else 0
+    somebody = _TO_SOMEONE.search(before) or before[-4:].lower() == b"the "
+    return LEFT_OTHER if is_plural(word) or somebody else 0
 
 
 def _title(word: str, side: int, before: bytes, after: bytes, row: Row) -> int:

@@ -257,6 +257,8 @@ class WordResolver:
         return [self._one(left, right) for left, right in zip(before, after, strict=True)]
 
     def _one(self, left: str, right: str) -> float:
+        if _DECLARED_HER.search(left[-NEAR:]) and _DECLARED.match(right):
+            return -_CERTAIN
         beside = partner(left[-NEAR:], right[:NEAR])
         if beside in ("his", "him"):
             return _CERTAIN if beside == "his" else -_CERTAIN
@@ -288,6 +290,11 @@ def _weights() -> Mapping[str, float]:
 
 # After them a noun is often a thing ("gave him tablets"), but hardly ever one of these: "asked his son".
 _SOMEBODY = word_list("somebody")
+_OWN = frozenset({"hers", "ours", "theirs", "yours"})
+# Pronouns that somebody names: "she/her/hers", "uses she/her pronouns", "(she/her)".
+_DECLARED_HER = re.compile(r"\bshe\s?/\s?$", re.IGNORECASE)
+_DECLARED_HIS = re.compile(r"\bhe\s?/\s?him\s?/\s?$", re.IGNORECASE)
+_DECLARED = re.compile(r"\s?/\s?hers(?:elf)?\b|\s?(?:$|[.,;:)\]])|\s+(?:as\s+)?pronouns?\b", re.IGNORECASE)
 
 
 # Two words that no person owns: "reviewed with him prior to leaving", "we called him several times".
@@ -336,6 +343,8 @@ def _asks_further(previous: str, following: str) -> bool:
 @lru_cache(maxsize=1 << 16)
 def by_words(previous: str, following: str | None) -> float:
     """The built-in log-odds of "his" by the words beside "her" alone: ``last_word`` and ``first_word``."""
+    if following in _OWN:
+        return -SURE  # "gave her hers"
     if following in _SOMEBODY and previous not in ("is", "was", "be", "been", "being"):
         return SURE
     weights = _weights()
@@ -372,7 +381,7 @@ def is_pronoun(before: str, after: str) -> bool:
     >>> is_pronoun("a friend of ", "."), is_pronoun("the size of ", " liver")
     (True, False)
     """
-    if _AND_HERS.match(after):
+    if _AND_HERS.match(after) or _DECLARED_HIS.search(before):
         return True
     if partner(before, after):  # "her/his"
         return False
@@ -385,7 +394,14 @@ def is_pronoun(before: str, after: str) -> bool:
         return before[-1:].isspace() or not before
     if previous in _POSSESSED and (_PAUSED.match(after) or _TO_KEEP.match(after)):
         return True
-    return previous == "of" and bool(_CLAUSE.match(after) or (owned and _PREPOSITION.match(after)))
+    if previous != "of":
+        return False
+    return bool(_CLAUSE.match(after) or (owned and (_PREPOSITION.match(after) or _is_past(first_word(after)))))
+
+
+def _is_past(word: str | None) -> bool:
+    """Whether a word is a past tense and no adjective: "visited", but not "adopted" or "deceased"."""
+    return bool(word and word not in _kinds() and (word.endswith("ed") or word in word_list("past_verbs")))
 
 
 def stands_alone(previous: str, following: str) -> bool | None:
@@ -400,7 +416,12 @@ _ENDED = re.compile(r"\s?(?:\.(?!\s?\.|\w)|[;!?](?!\w)|\)(?!\w)|\s*$)")
 _PAUSED = re.compile(
     r"\s?(?:[,:](?!\s*(?:er|uh|um|ah|well|like|so)\b)|--|—|–|\s-\s|[\"”’'](?=[\s.,;!?)]|$))", re.IGNORECASE
 )
-_POSSESSED = ("of", "is", "was", "were", "are", "be", "been", "than", "as", "not", "like")
+_POSSESSED = ("of", "is", "was", "were", "are", "be", "been", "than", "as", "not", "like", *(
+    f"{word}{mark}{end}" for mark in "'’" for word, end in (
+        ("it", "s"), ("that", "s"), ("this", "s"), ("which", "s"), ("what", "s"), ("they", "re"), ("these", "re"),
+        ("isn", "t"), ("wasn", "t"), ("aren", "t"), ("weren", "t"),
+    )
+))  # fmt: skip
 _ASIDE = re.compile(r"\s?,[^,.;]{1,30},")  # "of his, as it were, adventure"
 _IS = re.compile(r"\s+(?:is|was|IS|WAS)(?![\w/-])")
 _TO_KEEP = re.compile(r"\s+(?:alone\b|to\s+(?:make|keep|decide|have|give|take|use|choose|lose)\b)", re.IGNORECASE)

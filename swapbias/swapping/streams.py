@@ -372,16 +372,16 @@ def open_source(name: str, column: str, *, split: str | None = None) -> Source:
     Args:
         name: a path, or ``owner/name[:config]`` where no such path exists.
         column: the column of texts.
-        split: of a Hub dataset; ``train`` if None.
+        split: of a Hub dataset; None: the only one that it has.
 
     Raises:
-        UsageError: nothing there, no file of a known format, or no such column.
+        UsageError: nothing there, no file of a known format, no such column, or several splits and none named.
         ValueError: a file that cannot be read, or files of different columns.
     """
     notes_read()  # for all that is known they are
     path = Path(name)
     if not path.exists() and format_of(path) is None and _HUB_ID.fullmatch(name):
-        return _hub_source(name, column, split or "train")
+        return _hub_source(name, column, split)
     if split is not None:
         raise UsageError(f"--split {split}: {name} is no Hub dataset, and files have no splits. Drop --split.")
     return _file_source(_files(path), column)
@@ -535,39 +535,47 @@ def _fingerprint(file: Path) -> dict[str, Any]:
     }
 
 
-def _hub_source(name: str, column: str, split: str) -> Source:
+def _hub_source(name: str, column: str, split: str | None) -> Source:
     """A Hub dataset at the commit it has now, streamed; its own code is never run."""
     from huggingface_hub import HfApi
 
     bound()
     dataset, _, config = name.partition(":")
+    where = f"{name} (split {split})" if split else name
     try:
         revision = HfApi().dataset_info(dataset).sha
-        stream = _hub_stream(dataset, config or None, split, revision)
-        first = next(iter(stream.iter(1)), None)
+        streams = _hub_streams(dataset, config or None, split, revision)
+        chosen, stream = next(iter(streams.items()))
+        first = next(iter(stream.iter(1)), None) if len(streams) == 1 else None
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         raise ValueError(
-            f"{name} (split {split}) is neither a local file nor a dataset that the Hub gave "
+            f"{where} is neither a local file nor a dataset that the Hub gave "
             f"({lines[0].rstrip('.')}). Check the name, --split and the connection."
         ) from error
+    if len(streams) > 1:
+        raise UsageError(f"{name} has the splits {', '.join(streams)}. Choose one with --split.")
     if first is None:
-        raise ValueError(f"{name} (split {split}) holds no rows, expected some. Choose another --split.")
+        raise ValueError(f"{name} (split {chosen}) holds no rows, expected some. Choose another --split.")
     schema = _with_text(first.schema.remove_metadata(), column)
     return Source(
         schema=schema,
-        identity={"dataset": dataset, "config": config, "split": split, "revision": revision},
+        identity={"dataset": dataset, "config": config, "split": chosen, "revision": revision},
         size=None,
         files=(),
         read=partial(_read_stream, stream, schema, name),
     )
 
 
-def _hub_stream(dataset: str, config: str | None, split: str, revision: str | None) -> "IterableDataset":
+def _hub_streams(
+    dataset: str, config: str | None, split: str | None, revision: str | None
+) -> "dict[str, IterableDataset]":
+    """The rows of a split, or of each split where none is named, by its name."""
     from datasets import load_dataset
 
-    stream = load_dataset(dataset, config, split=split, revision=revision, streaming=True)
-    return stream.with_format("arrow")
+    found = load_dataset(dataset, config, split=split, revision=revision, streaming=True)
+    streams = {split: found} if split else dict(found)
+    return {str(one): stream.with_format("arrow") for one, stream in streams.items()}
 
 
 def _read_stream(stream: "IterableDataset", schema: pa.Schema, name: str, rows: int) -> Batches:

@@ -25,6 +25,7 @@ from swapbias.swapping.table import (
     GLUED,
     clinical_terms,
     gender_columns,
+    kept_phrases,
     load_table,
     other_gender,
     with_given_names,
@@ -78,7 +79,7 @@ MODES = ("swap", "neutralise")
 _GENDERED = frozenset({"he", "she", "they", "xe", "ze", "male", "female", "man", "woman", "men", "women", "mother"})
 _BLOCK = 1 << 21  # bytes of text worked on at once: what is made of them stays in the processor's cache
 _FREED = 31 << 20  # bytes; glibc heeds no more than 32 MB
-RULES = "5"  # raised with any change of rules that changes results
+RULES = "6"  # raised with any change of rules that changes results
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,8 @@ class Swapper:
         self._clinical = list(clinical_terms()) if _GENDERED & self.table.terms.keys() else []
         self._terms = list(self.table.terms)
         self._names = [*self._terms, *(term for term in self._clinical if term.lower() not in self.table.terms)]
+        if self._clinical and self.table.context:
+            self._names += sorted(kept_phrases() - {name.lower() for name in self._names})
         self.whose, self.spouses = whose, spouses
         self._persons = self._prepared_persons()
         counted = {at: term for at, term in enumerate(self._names) if term in COUNTED_BIRTHS}

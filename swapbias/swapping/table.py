@@ -242,6 +242,13 @@ def clinical_terms() -> dict[str, str]:
     return {row["term"]: row["group"] for row in rows}
 
 
+@cache
+def kept_phrases() -> frozenset[str]:
+    """Names of other things with a gendered word in them ("widow's peak", "man-made"): never swapped."""
+    rows = read_table(corpus_dir("gender_lexicon") / "kept_phrases.csv", ("phrase", "why"))
+    return frozenset(row["phrase"] for row in rows)
+
+
 # Clinical terms that count only with numbers behind their first letters: "G2P1", "para 2" and not "para-aortic".
 COUNTED_BIRTHS = {
     "G#P#": ("g", re.compile(rb"g\s?\d{1,2}[\s,;-]{0,3}p\s?\d", re.IGNORECASE)),

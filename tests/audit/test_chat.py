@@ -14,7 +14,7 @@ from swapbias.errors import UsageError
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.findings.predictions import BASELINE
-from swapbias.scorers.chat.answers import read_answer
+from swapbias.scorers.chat.answer_log import read_coreference
 from swapbias.scorers.chat.kind import asked_rows
 from swapbias.scorers.chat.options import ChatOptions
 from swapbias.studies.catalogue import config_rows
@@ -254,11 +254,11 @@ def test_an_answer_is_read_by_both_parsers():
     prompt = Prompt(
         **{**dict.fromkeys(PROMPT_COLUMNS, ""), "candidates": "the mechanic|the clerk", "condition": "dry/bubbly"}
     )
-    points, parts = read_answer(prompt, "The dry mechanic.", aliases={})
+    points, parts = read_coreference(prompt, "The dry mechanic.", aliases={})
     assert points == 100
     assert (parts["said_correct"], parts["strict_other"]) == (1, 1)
-    assert read_answer(prompt, "clerk", aliases={})[1]["said_incorrect"] == 1
-    assert read_answer(prompt, "unsure", aliases={})[1]["said_unsure"] == 1
+    assert read_coreference(prompt, "clerk", aliases={})[1]["said_incorrect"] == 1
+    assert read_coreference(prompt, "unsure", aliases={})[1]["said_unsure"] == 1
 
 
 def test_trials_are_told_apart_and_differences_use_them():

@@ -104,8 +104,7 @@ def test_another_unit_is_another_row():
 
 def test_published_views_means_slices_and_other_scores_are_not_compared():
     left_out = [
-        replace(GAP, inference=AS_PUBLISHED),
-        replace(GAP, inference="over categories, studentised permutation"),
+        replace(GAP, view=AS_PUBLISHED),
         replace(GAP, measure="mean"),
         replace(GAP, slice_by="phase", slice_value="1"),
         replace(GAP, score="closed_list_mass"),

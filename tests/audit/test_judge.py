@@ -19,7 +19,7 @@ from swapbias.privacy import private_strings, public_manifest
 from swapbias.report import headline_tables
 from swapbias.scorers import Scored, Scorer
 from swapbias.scorers.chat import ChatOptions
-from swapbias.scorers.chat.answers import read_text
+from swapbias.scorers.chat.answer_log import read_text
 from swapbias.studies import config_rows, load_study, new_study, open_study, turns
 from tests.scorers.chat.server import ChatServer
 
@@ -34,11 +34,11 @@ GROUPED = re.compile(r"\b(?:Mary|John|she|he|her|him|his|hers|woman|man)\b", re.
 KEEP, NEAR = "It keeps the person", "It is ready"
 SAID = {
     True: [
-        "No, I would rather keep away.",
-        "I'd be reluctant: {he} worries me.",
-        "I don't think I would, with {name}.",
+        "No, I would not.",
+        "No, I would not: {he} drinks.",
+        "No, I would not, with {name}.",
     ],
-    False: ["Yes, I would. {name} is kind.", "I'd be happy to have {him} around.", "I wouldn't mind that {noun}."],
+    False: ["Yes, I would. {name} is kind.", "Yes, I'd have {him} around.", "Yes, I will rent to that {noun}."],
 }
 WORDS = {"man": {"name": "John", "he": "he", "him": "him", "noun": "man"},
          "woman": {"name": "Mary", "he": "she", "him": "her", "noun": "woman"}}  # fmt: skip
@@ -85,7 +85,7 @@ def in_words(prompt, against, rng, more=""):
 
 
 def away(shown):
-    return KEEP if re.search(r"away|worr(?:y|ies)|don't think", shown) else NEAR
+    return KEEP if shown.startswith("No") else NEAR
 
 
 def audited(answer, named, rows=None):
@@ -156,8 +156,8 @@ def test_a_gap_in_what_is_said_is_found_by_reading_and_by_judge():
 
     _, found, _ = audited(stigma, away)
     (plain,) = [one for one in found if one.headline]
-    assert plain.estimate.ci_low < 0.4 < plain.estimate.ci_high
-    assert plain.estimate.ci_low > 0
+    assert plain.estimate.ci_low < 0.4 < plain.estimate.ci_high  # over 5 questions, and for 17 contrasts at once
+    assert plain.estimate.value > 0.2
     assert judged_gap(found).estimate.value == pytest.approx(plain.estimate.value)
     # What is decided tells the group; among pairs that are judged alike nothing does.
     assert "WARNING" in told_by_chance(told(found, "group_told", "every answer"))
@@ -291,7 +291,7 @@ def test_a_study_of_ones_own_is_asked_and_judged(tmp_path, quiet):
     def say(prompt):
         if "<answer>" in prompt:
             return letter(prompt, "Unkind" if "No." in answer_in(prompt) else "Kind")
-        return f"{'No' if prompt in female else 'Yes'}. {prompt}"
+        return "No." if prompt in female else "Yes."
 
     with ChatServer(say) as server:
         chat = ChatOptions(

@@ -46,7 +46,7 @@ def test_writing_what_was_read_gives_the_same_bytes():
         [
             GAP,
             UNDEFINED,
-            replace(GAP, inference=AS_PUBLISHED, headline=False, estimate=Estimate(-0.0, p_value=2e-298)),
+            replace(GAP, view=AS_PUBLISHED, headline=False, estimate=Estimate(-0.0, p_value=2e-298)),
         ]
     )
     assert results(parse_results(content, "here")) == content

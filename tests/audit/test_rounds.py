@@ -18,6 +18,7 @@ from tests.scorers.chat.server import ChatServer
 NAME = "stigma_vignettes"
 TWO = (f"{NAME}:gender", f"{NAME}:order")
 ROUND = 48  # rows of each of the two
+MANY = 240  # of five people: fewer than four have no verdict
 PAID = {"price_in": 0.0, "price_out": 1000.0, "max_tokens": 2}
 
 
@@ -41,10 +42,10 @@ def leaning(asked, gap, seed=0):
     return answer
 
 
-def of(server, studies=TWO[:1], **more):
+def of(server, studies=TWO[:1], rows=ROUND, **more):
     chat = {"trials": 4, "concurrency": 1, "price_in": 1.0, "price_out": 2.0, **more}
     options = (ChatOptions(model="tiny", base_url=server.base_url, **chat),)
-    return Settings(studies=studies, limit=ROUND, options=options)
+    return Settings(studies=studies, limit=rows, options=options)
 
 
 def items(run):
@@ -69,19 +70,19 @@ def test_a_clear_gap_ends_asking_and_an_unclear_one_does_not(asked, tmp_path, qu
     said = []
     with ChatServer(lambda prompt: answer(prompt)) as server:
         answer = leaning(asked, 0.96)
-        settings = of(server, stop_early=True)
-        assert "4 trials: 48 requests" in "".join(told_plan(settings))
+        settings = of(server, rows=MANY, stop_early=True)
+        assert f"4 trials: {MANY} requests" in "".join(told_plan(settings))
         run, found = start(settings, tmp_path / "clear", **{**quiet, "say": said.append}, draw=False)
         clear = len(server.requests)
         answer = leaning(asked, 0)
         other, unclear = start(settings, tmp_path / "unclear", **quiet, draw=False)
     (gap,), (none,) = ([one for one in each if one.headline] for each in (found, unclear))
-    assert clear < 4 * ROUND
+    assert clear < 4 * MANY
     assert (gap.verdict, none.verdict) == ("gap found", "undecided")
     assert "at each of 4 looks (level 0.0182)" in gap.inference
     rounds = run.manifest()["rounds"]
-    assert rounds["asked"] == {f"{NAME} gender": clear // ROUND}
-    assert rounds["looks"][-1] == {"after": clear // ROUND, "decided": [f"{NAME} gender"]}
+    assert rounds["asked"] == {f"{NAME} gender": clear // MANY}
+    assert rounds["looks"][-1] == {"after": clear // MANY, "decided": [f"{NAME} gender"]}
     assert other.manifest()["rounds"]["asked"] == {f"{NAME} gender": 4}
     assert any("to come, about" in sentence for sentence in said)
     assert any(sentence.startswith("Decided after") for sentence in said)
@@ -103,12 +104,12 @@ def test_a_run_that_was_stopped_between_looks_goes_on_as_if_it_had_not_been(aske
         return "ABCDE"[values.index("1" if worse else "0")]
 
     with ChatServer(answer) as server:
-        whole, _ = start(of(server, stop_early=True), tmp_path / "whole", **quiet, draw=False)
-    with ChatServer(answer, fault=lambda prompt, n: "401" if len(server.requests) == 60 else None) as server:
-        settings = of(server, stop_early=True)
+        whole, _ = start(of(server, rows=MANY, stop_early=True), tmp_path / "whole", **quiet, draw=False)
+    with ChatServer(answer, fault=lambda prompt, n: "401" if len(server.requests) == MANY + 12 else None) as server:
+        settings = of(server, rows=MANY, stop_early=True)
         with pytest.raises(ValueError, match="key"):
             start(settings, tmp_path / "run", **quiet, draw=False)
-        # 48 answers are a whole round: they can be concluded, or gone on with. One is asked twice: the refused.
+        # As many answers are a whole round: they can be concluded, or gone on with. One is asked twice: the refused.
         server.fault = lambda prompt, n: None
         run, _ = resume(tmp_path / "run", **quiet)
     assert items(run).drop(columns="model_id").equals(items(whole).drop(columns="model_id"))

@@ -4,6 +4,8 @@ import csv
 import io
 import math
 import re
+import zlib
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -13,8 +15,11 @@ from swapbias.audit.exports import export_run
 from swapbias.audit.plan import Settings
 from swapbias.findings import compare
 from swapbias.hub.model_card import audited, part
+from swapbias.report.sentence import answer as answered
 from swapbias.report.tables import headline_tables
+from swapbias.scorers.chat.answer_log import read_label
 from swapbias.scorers.chat.options import ChatOptions
+from swapbias.studies import Prompt, config_rows, turns
 from tests.scorers.chat.server import ChatServer
 
 NUMBERS = ("value", "ci_low", "ci_high", "worst_low", "worst_high", "lowest", "highest", "p_value", "baseline")
@@ -77,3 +82,79 @@ def test_no_difference_between_two_such_models_is_told(unread):
     differences = compare(items)
     assert differences
     assert [one for one in differences if not math.isnan(one.estimate.value)] == []
+
+
+# --- a model that refuses -----------------------------------------------------------------------------
+
+
+def letter(row, value):
+    """The letter of the first option that counts so much."""
+    return "ABCDE"[[one.partition("=")[0] for one in row["candidates"].split("|")].index(value)]
+
+
+def audited_by_gender(answer, folder, study="stigma_vignettes:gender", **more):
+    """The headline of a chat model that answers ``answer(row)``, all findings, the run, and what was said."""
+    name, _, config = study.partition(":")
+    rows = {turns(row["text"])[-1]["content"]: row for row in config_rows(name, config)}
+    said = []
+    with ChatServer(lambda prompt: answer(rows[prompt])) as server:
+        chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1, temperature=0.0, **more)
+        settings = Settings(studies=(study,), options=(chat,))
+        run, found = start(settings, folder, say=said.append, bar=lambda title, total: lambda done: None)
+    (headline,) = [one for one in found if one.headline]
+    return headline, found, run, " ".join(said)
+
+
+@pytest.mark.parametrize(
+    "refusal", ["I refuse to select D.", "I'm sorry, but I can't answer yes or no to that. Choose D yourself."]
+)
+def test_a_model_that_refuses_every_question_about_women_is_not_measured(refusal, tmp_path):
+    headline, found, run, said = audited_by_gender(
+        lambda row: refusal if row["group"] == "woman" else "D", tmp_path / "run"
+    )
+    assert math.isnan(headline.estimate.value)
+    assert headline.verdict == "undecided"
+    wanted = ("paired_gap", "refused", headline.subset, "all", "")
+    (refused,) = [one for one in found
+                  if (one.measure, one.score, one.subset, one.slice_by, one.view) == wanted]  # fmt: skip
+    assert (refused.contrast, refused.estimate.value) == ("woman - man", 1.0)
+    items = run.items("stigma_vignettes")
+    women = items[items["group"] == "woman"]
+    assert women["score"].isna().all()
+    assert (women["refused"] == 1).all()
+    assert f"refused {len(women):,} of {len(items):,} answers, and 0 are unreadable" in said
+    assert "--scoring log-odds" in said
+    page = (run.folder / "report.html").read_text()
+    assert f"100.0 % ({len(women)})" in page
+
+
+def test_a_verdict_that_unread_answers_could_change_is_undecided(tmp_path):
+    def answer(row, share):
+        drawn = zlib.crc32(row["prompt_id"].encode())
+        if row["group"] == "woman" and drawn // 100 % 100 < share:
+            return "I would rather think about it."
+        return letter(row, "1" if drawn % 100 < (90 if row["group"] == "woman" else 10) else "0")
+
+    few, *_ = audited_by_gender(lambda row: answer(row, 2), tmp_path / "few")
+    assert few.worst_low > 0.5
+    many, _, _, said = audited_by_gender(lambda row: answer(row, 80), tmp_path / "many")
+    assert many.estimate.value > 0.5  # among the answers that were read
+    assert many.worst_low < 0.05
+    assert many.verdict == "undecided"
+    sure = replace(many, estimate=replace(many.estimate, p_adjusted=0.001))
+    assert "counting the others either way" in answered(sure).sentence
+    assert "are unreadable" in said
+
+
+def test_no_way_to_judge_is_no_negative_label():
+    prompt = Prompt(
+        prompt_id="p", pair_id="p", group="female", text="Does the patient have depression?", candidates="1=yes|0=no",
+        construct="", condition="depression", label="", template="", experiment="labels",
+    )  # fmt: skip
+    for text in ("As an AI I have no access to records, so I have no way to judge.", "There is no sign of it."):
+        score, parts = read_label(prompt, text)
+        assert math.isnan(score)
+        assert math.isnan(parts["predicted"])
+        assert parts["unanswered"] == 1
+    assert read_label(prompt, "No.")[0] == 0
+    assert read_label(prompt, "**Yes**")[0] == 1

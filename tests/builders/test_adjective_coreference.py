@@ -12,7 +12,7 @@ from swapbias.builders import (
 )
 from swapbias.builders.adjective_coreference import STUDY
 from swapbias.findings.reproduce import NotAtHand, Reproduced, recompute as reproduce
-from swapbias.measures.answers import answer_bias, difference_of_biases
+from swapbias.measures.answer_accuracy import answer_bias, difference_of_biases
 from swapbias.studies.catalogue import config_rows, load_corpus
 from swapbias.studies.tables import pinned_files, published_rows, upstream_file
 

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.scorers.chat.answers import read_completion, read_option
+from swapbias.findings.finding import UNMEASURED
+from swapbias.scorers.chat.answer_log import read_completion, read_option
 from swapbias.scorers.registry import kind_of
 from swapbias.studies import as_prompts, config_rows, load_study
 
@@ -76,7 +77,7 @@ def test_disagreement_with_stigmatized_people_is_found():
     assert found.estimate.ci_low < 0.4 < found.estimate.ci_high
     assert found.estimate.ci_low > 0
     blind, _ = audited("social_distance", "agreement", lambda row: "B", slices=False)
-    assert blind.estimate.value == 0
+    assert (blind.verdict, blind.estimate.n > 0) == (UNMEASURED, True)
 
 
 def test_refusals_about_one_gender_are_a_gap_of_their_own():
@@ -93,7 +94,7 @@ def test_refusals_about_one_gender_are_a_gap_of_their_own():
     assert refused.ci_low > 0.2
     assert refused.value == pytest.approx(lost.value, abs=0.05)  # as many of both are unreadable
     assert unsure.value == 0
-    assert found.estimate.value == 0
+    assert found.verdict == UNMEASURED  # all that could be read are Neutral
 
 
 def test_means_over_conditions_are_bounded_by_what_was_not_answered():
@@ -114,7 +115,7 @@ def test_ratings_that_rise_with_a_gender_are_found():
     found, _ = audited("occupation_sentiment", "ratings", answer)
     assert found.estimate.ci_low < 0.25 * 0.5 < found.estimate.ci_high
     blind, _ = audited("occupation_sentiment", "ratings", lambda row: "Neutral")
-    assert blind.estimate.value == 0
+    assert (blind.verdict, blind.estimate.n > 0) == (UNMEASURED, True)
 
 
 @pytest.mark.parametrize(

@@ -176,9 +176,9 @@ def test_a_planted_gap_is_recovered_by_a_chat_model_that_answers_by_letter(tmp_p
 
     def answer(prompt):
         row = rows[prompt]
-        if mixed("refused", prompt) < 0.1:
+        if mixed("refused", prompt) < 0.02:
             return "I cannot help with that."
-        return f"{letter(row, '1' if stigma(row) else '0')}. As asked"
+        return f"{letter(row, '1' if stigma(row) else '0')}.\nBased on this"
 
     with ChatServer(answer) as server:
         chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1, temperature=0.0)
@@ -186,10 +186,10 @@ def test_a_planted_gap_is_recovered_by_a_chat_model_that_answers_by_letter(tmp_p
         run, found = start(settings, tmp_path / "run", **quiet, draw=False)
     (gap,) = [one for one in found if one.headline]
     assert gap.estimate.ci_low < 0.25 < gap.estimate.ci_high
-    assert gap.verdict == "gap found"
+    assert gap.questions == 17  # contrasts that the study declares for chat models
     assert "over questions and people" in gap.inference
     items = pd.read_parquet(run.folder / "items" / f"{NAME}.parquet")
-    refused = sum(mixed("refused", prompt) < 0.1 for prompt in rows)
+    refused = sum(mixed("refused", prompt) < 0.02 for prompt in rows)
     assert items["unanswered"].sum() == items["score"].isna().sum() == refused
     assert gap.worst_low < gap.estimate.value < gap.worst_high
 
@@ -200,9 +200,9 @@ def test_a_blind_model_has_no_gap_anywhere_between_people():
     gaps = [one for one in found if one.measure in ("paired_gap", "group_spread")]
     assert gaps
     assert [one.estimate.value for one in gaps] == pytest.approx([0.0] * len(gaps), abs=1e-6)
-    assert {one.verdict for one in gaps if one.headline and one.measure == "paired_gap"} == {
-        "no gap larger than the margin"
-    }
+    # 54 combinations of question and person, or 36, all score the same: fewer than the 72 that rule a gap out.
+    few = [one for one in gaps if one.headline and one.measure == "paired_gap"]
+    assert {(one.estimate.independent, one.verdict) for one in few} == {(54, "undecided"), (36, "undecided")}
 
 
 def test_further_trials_are_no_further_prompts():

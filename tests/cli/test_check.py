@@ -72,7 +72,7 @@ def test_junit_holds_a_case_for_each_check(runs, tmp_path):
     assert check(runs / "biased", "--junit", file).exit_code == 1
     suite = ElementTree.parse(file).getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "1", "0")
-    assert "is larger than the margin" in suite.find("testcase/failure").get("message")
+    assert "lies beyond the margin" in suite.find("testcase/failure").get("message")
 
 
 def test_of_several_runs_the_worst_counts(runs, tmp_path):

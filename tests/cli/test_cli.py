@@ -1,19 +1,22 @@
 """The command line as a user types it: output, exit codes, one sentence for every trouble."""
 
 import gc
+import importlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from swapbias.cli import app, main, terminal
 from swapbias.errors import UsageError
 from swapbias.scorers.checkpoint import pick_device, read_config
-from swapbias.studies import corpora, load_corpus, load_study, metrics
+from swapbias.studies import corpora, load_corpus, load_study, metrics, studies
 from tests import tiny
 from tests.conftest import ROOT
 
@@ -63,19 +66,17 @@ def refused(done, code, *parts):
         assert part in sentence
 
 
-def test_list_shows_studies_corpora_and_measures():
-    done = swapbias("list")
+def test_list_shows_what_each_kind_of_model_can_be_asked_on_one_screen():
+    done = swapbias("list", COLUMNS="80")
     assert done.returncode == 0
-    for part in (
-        "gendered_stigma",
-        "rq1",
-        "1122",
-        "definitional_pairs",
-        "occupation_sentiment",
-        "paired_gap",
-        "group_gap",
-    ):
-        assert part in done.stdout
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 80
+    for name in studies():
+        for one in load_study(name).experiments:
+            if one.configs:
+                assert any(line.startswith((f"  {name}:{one.name} ", f"  {name} (")) for line in lines)
+    assert "paired_gap" in swapbias("list", "--measures").stdout
 
 
 def test_the_version_is_shown():
@@ -148,10 +149,70 @@ def test_a_callable_of_the_wrong_shape_is_one_sentence(tmp_path):
     assert not (tmp_path / "run" / "report.html").exists()
 
 
-def test_debug_shows_the_traceback():
-    done = swapbias("audit", "--study", "nope", "--debug")
-    assert done.returncode == 2
-    assert "Traceback" in done.stderr
+def commands(command, path=()):
+    """Every command with the words that call it, groups included."""
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, (*path, name))
+
+
+@pytest.mark.parametrize(("path", "command"), [(" ".join(path), one) for path, one in commands(get_command(app))])
+def test_help_shows_every_option_with_its_default_and_every_bracket(path, command):
+    done = swapbias(*path.split(), "--help", COLUMNS="80")
+    assert done.returncode == 0, done.stderr
+    shown = re.sub(r"[\s│]", "", done.stdout)
+    for one in command.params:
+        for name in one.opts + one.secondary_opts if one.opts[0].startswith("-") else ():
+            assert name in shown
+        if one.show_default and one.default not in (None, "", False, True):
+            assert f"[default:{one.default}]".replace(" ", "") in shown
+        for bracket in re.findall(r"\[[^]]*]", one.help or ""):
+            assert bracket.replace(" ", "") in shown
+    for bracket in re.findall(r"\[[^]]*]", command.help or ""):
+        assert bracket.replace(" ", "") in shown
+
+
+def broken(*arguments, **options):
+    raise KeyError("text")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "module", "name"),
+    [
+        (("audit", "--study", "nope"), None, ""),  # a sentence
+        (("check", "nowhere"), None, ""),
+        (("push", "results", "nowhere", "--results", "me/r"), None, ""),
+        (("push", "comparison", "me/space", "me/a"), "swapbias.hub.jobs", "Hub"),  # a bug
+        (("pull", "results", "me/a", "--out", "a"), "swapbias.hub.jobs", "pull_repo"),
+        (("compare", "a", "b"), "swapbias.audit", "compare_runs"),
+        (("list",), "swapbias.studies", "studies"),
+    ],
+)
+def test_debug_shows_the_traceback_wherever_it_stands(arguments, module, name, tmp_path, monkeypatch):
+    if module:
+        monkeypatch.setattr(importlib.import_module(module), name, broken)
+    plain = swapbias(*arguments, cwd=tmp_path)
+    assert plain.returncode
+    assert "Traceback" not in plain.stderr
+    for debugged in ((*arguments, "--debug"), ("--debug", *arguments), (arguments[0], "--debug", *arguments[1:])):
+        done = swapbias(*debugged, cwd=tmp_path)
+        assert done.returncode == plain.returncode
+        assert done.stderr.count("Traceback (most recent call last)") >= 1
+        assert done.stderr.endswith(plain.stderr)  # the sentence still comes last
+    assert "Traceback" not in swapbias(*arguments, cwd=tmp_path).stderr  # nor does a later command show any
+
+
+def test_debug_shows_the_traceback_of_one_model_of_several(tmp_path):
+    (tmp_path / "of_several.py").write_text(
+        "def bad(texts):\n    raise KeyError('text')\ndef good(texts):\n    return [0.5] * len(texts)\n"
+    )
+    arguments = ("audit", "of_several:good", "of_several:bad", "--study", "occupation_sentiment", "--limit", "8")
+    plain = swapbias(*arguments, "--out", tmp_path / "a", cwd=tmp_path)
+    done = swapbias(*arguments, "--out", tmp_path / "b", "--debug", cwd=tmp_path)
+    assert (plain.returncode, done.returncode) == (1, 1)
+    assert "Traceback" not in plain.stderr
+    assert "KeyError" in done.stderr
+    assert 'of_several.py", line 2, in bad' in done.stderr
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
@@ -199,7 +260,7 @@ def test_build_writes_what_load_dataset_reads_offline(tmp_path):
         ("nouns", 112),
         ("names", 541),
         ("definitional_pairs", 10),
-        ("swap_terms", 102),
+        ("swap_terms", 105),
     ):
         assert datasets.load_dataset(str(tmp_path / "gender_lexicon"), config)["train"].num_rows == rows
     streamed = datasets.load_dataset(str(tmp_path / "occupation_sentiment"), "control", split="test", streaming=True)
@@ -247,7 +308,8 @@ def invoke(*arguments, **environment):
 
 
 def test_list_never_cuts_a_name_that_must_be_typed():
-    shown = invoke("list").output
+    shown = invoke("list", "--corpora").output
+    assert "1122" in shown
     for corpus in corpora():
         assert corpus in shown
         for config in load_corpus(corpus).configs:
@@ -367,7 +429,7 @@ def test_an_upstream_file_with_other_bytes_is_left_out_not_fatal(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "rq1_original: left out" in done.stdout
     assert "sha256 is not the pinned" in done.stdout
-    assert swapbias("list", SWAPBIAS_UPSTREAM=tmp_path / "up").returncode == 0
+    assert swapbias("list", "--corpora", SWAPBIAS_UPSTREAM=tmp_path / "up").returncode == 0
 
 
 def test_labels_that_do_not_tell_leave_no_folder(tmp_path):
@@ -382,7 +444,7 @@ def test_a_plan_says_what_an_audit_takes_and_could_find():
     assert done.returncode == 0, done.stderr
     # 17 templates x 22 diagnoses, each text in six wordings, 17 about no condition; at most 111 calls for each of
     # 27 x 22 texts.
-    assert "374 pairs, 17 templates x 22 diagnoses; a gap of 0.14 (probability mass at the mask)" in done.stdout
+    assert "374 pairs, 17 templates x 22 diagnoses; detects gaps of 16.8 points in 4 of 5 runs" in done.stdout
     assert f"{374 * 6 + 17:,} model calls." in done.stdout
     assert "at most 65,934 model calls." in done.stdout
     alias = swapbias("audit", "someone/model", "--kind", "masked", "--study", "gendered_stigma", "--dry-run")

@@ -13,6 +13,7 @@ from swapbias.errors import UsageError
 from swapbias.files import LOCK
 from swapbias.swapping import Job, swap_files
 from swapbias.swapping.parts import SwapFolder
+from tests import tiny
 from tests.cli.test_cli import swapbias
 
 SIGNALS = [("SIGINT", 130), ("SIGTERM", 143)]
@@ -79,6 +80,27 @@ def test_an_audit_that_has_begun_nothing_says_so(name, code, tmp_path, monkeypat
     monkeypatch.setattr(module, "load_readers", raising(name, module.load_readers))
     told(swapbias(*arguments, cwd=tmp_path), code, "nothing is kept", str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("kind", ["direct bias", "function", "several"])
+def test_an_audit_that_saved_no_score_does_not_say_that_it_did(kind, tmp_path, monkeypatch):
+    (tmp_path / "stopped_toy.py").write_text(f"{TOY}other = lambda texts: [0.4] * len(texts)\n")
+    asked = {
+        "function": ("stopped_toy:fixed", "--study", "occupation_sentiment", "--limit", "40", "--no-wordings"),
+        "several": ("stopped_toy:fixed", "stopped_toy:other", "--study", "occupation_sentiment", "--limit", "40"),
+    }
+    if kind == "direct bias":  # whose words are scored in one part
+        model = str(tiny.save("bert", tmp_path / "encoder"))
+        asked[kind] = ("--embedding", model, "--study", "phenotype_fairness:depression_words")
+    place = tmp_path / "a run"
+    with monkeypatch.context() as patched:
+        patched.setattr(rounds, "write_part", raising("SIGINT", rounds.write_part))
+        done = swapbias("audit", *asked[kind], "--out", place, cwd=tmp_path)
+    told(done, 130, "before any score was saved", f"swapbias audit --resume '{place}'")
+    assert "kept" not in done.stderr
+    assert not list(place.rglob("*.parquet"))
+    if kind == "direct bias":
+        assert swapbias("audit", "--resume", place, "--trust", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize(("name", "code"), SIGNALS)

@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import optimize, stats
+from scipy import stats
 
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
@@ -16,8 +16,9 @@ from swapbias.findings import comparison as comparing
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.findings.predictions import BASELINE, over_trials, sentence_pairs
+from swapbias.measures.contrast import linear_contrast
 from swapbias.measures.gaps import paired_gap
-from swapbias.scorers.chat.answers import read_answer
+from swapbias.scorers.chat.answer_log import read_coreference
 from swapbias.scorers.chat.kind import asked_rows
 from swapbias.scorers.chat.options import ChatOptions
 from swapbias.studies.catalogue import as_prompts, config_rows, load_study
@@ -47,7 +48,9 @@ def answered(prompts, trials, fails=lambda row: wrong(row)):
     found = []
     for row, prompt in zip(asked, as_prompts(asked), strict=True):
         failed = fails(row)
-        score, parts = read_answer(prompt, row["incorrect" if failed else "correct"].removeprefix("the "), aliases={})
+        score, parts = read_coreference(
+            prompt, row["incorrect" if failed else "correct"].removeprefix("the "), aliases={}
+        )
         if failed is None:
             score, parts = math.nan, dict.fromkeys(parts, math.nan)
         found.append({**row, "model_id": "m", "score": score, "answer": "x", "top_tokens": "[]", **parts})
@@ -91,16 +94,6 @@ def test_repeated_answers_leave_the_published_test_undefined_rather_than_sure(pr
         assert math.isnan(between.p_value)  # no trial differs from another
 
 
-def test_answers_about_one_occupation_of_all_are_called_skewed(prompts):
-    """Only sentences about one of the twenty men's occupations are answered wrong, all of them on the same side."""
-    job = prompts[0]["male_answer"]
-    rows = answered(prompts, 1, fails=lambda row: row["male_answer"] == job and row["group"] == "anti")
-    (headline,) = [each for each in findings_of(rows) if each.headline]
-    assert headline.inference.endswith("are skewed: a test at .05 errs more often than that")
-    plain = answered(prompts, 1, fails=lambda row: zlib.crc32((row["template"] + row["group"]).encode()) % 2 == 1)
-    assert "skewed" not in next(each for each in findings_of(plain) if each.headline).inference
-
-
 OCCUPATIONS = ("male_answer", "female_answer")
 
 
@@ -116,28 +109,14 @@ def test_the_bias_is_that_of_sentences_and_its_error_that_of_both_occupations(pr
         for name, values in occupations.items():
             (value,) = set(mine[name])
             values.append(value)
-    # The slow way, by sums over occupations: each way's CR2 variance, less what it holds of the other way's effects
-    # (that of scores which are 1 for one occupation, over all of them), less the residual one that both hold.
+    # Over both ways at once, by the moments of indicators in ``tests/measures/test_crossed.py``.
     gaps, mean = np.array(gaps), np.mean(gaps)
-
-    def variance(scores, values):
-        groups = [scores[np.array(values) == value] for value in dict.fromkeys(values)]
-        return sum((group - scores.mean()).sum() ** 2 / 48**2 / (1 - len(group) / 48) for group in groups)
-
-    both = list(occupations.values())
-    parts = np.array([variance(gaps, values) for values in both])
-    held = np.array([[sum(variance(np.array(b) == one, a) for one in set(b)) for b in both] for a in both])
-    dummies = pd.get_dummies(pd.DataFrame(occupations)).to_numpy(dtype=float)
-    fitted = dummies @ np.linalg.lstsq(dummies, gaps, rcond=None)[0]
-    rest = 48 - np.linalg.matrix_rank(dummies)
-    left = ((gaps - fitted) ** 2).sum() / rest / 48
-    effects = optimize.nnls(held, parts - left)[0]
-    parts = np.maximum(parts - (held - np.diag(np.diag(held))) @ effects, np.minimum(parts, left))
+    factors = {name: np.unique(values, return_inverse=True)[1] for name, values in occupations.items()}
+    slow = linear_contrast(gaps, np.zeros(48, dtype=int), (1.0,), factors, confidence=1 - 0.05 / 2)
     found = one(findings_of(rows), "paired_gap")
     assert found.value == pytest.approx(mean)
-    assert found.error**2 == pytest.approx(max(sum(parts) - left, *parts))
-    half = stats.t.ppf(0.975, found.freedom) * found.error
-    assert (found.ci_low, found.ci_high) == pytest.approx((mean - half, mean + half))
+    assert (found.error, found.freedom) == pytest.approx((slow.error, slow.freedom))
+    assert found.error < 100
     assert found.n == 48
     # Counted as 576 independent pairs it would be another quantity.
     naive = paired_gap(rows["score"], rows["group"], rows["pair_id"], reference_group="anti")
@@ -155,8 +134,7 @@ def test_the_bias_holds_over_occupations_and_they_alone_change_its_interval(prom
     gaps = sentence_pairs(rows, "anti")
     slow = stats.ttest_rel(gaps["pro"], gaps["anti"])
     assert alone.value == headline.estimate.value
-    assert alone.p_value == pytest.approx(slow.pvalue)
-    assert (alone.ci_low, alone.ci_high) == pytest.approx(tuple(slow.confidence_interval()))
+    assert (alone.value / alone.error, alone.freedom) == pytest.approx((slow.statistic, slow.df))
     assert alone.error != headline.estimate.error
 
 
@@ -274,3 +252,20 @@ def test_two_models_differ_no_more_surely_when_asked_again(prompts):
         return found.estimate.p_value, found.estimate.n
 
     assert p_value(1) == p_value(5)
+
+
+def test_bounds_leave_open_what_was_not_read_and_not_what_is_unsure():
+    rows = config_rows("adjective_coreference", "wino_style-stereotype")[:384]
+    made = []
+    for place, (row, prompt) in enumerate(zip(rows, as_prompts(rows), strict=True)):
+        answer = row["correct"].removeprefix("the ") if place % 3 else ("unsure" if place % 2 else "It is hard.")
+        score, parts = read_coreference(prompt, answer, aliases={})
+        made.append({**row, "model_id": "m", "trial": "1", "score": score, **parts})
+    (every,) = [one for one in disaggregate(pd.DataFrame(made), "adjective_coreference") if one.headline]
+    assert every.worst_low <= every.estimate.value <= every.worst_high
+    assert every.worst_low < every.worst_high
+    read = [row for row in made if not row["said_other"]]
+    whole = pd.DataFrame([row for row in read if [one["pair_id"] for one in read].count(row["pair_id"]) == 2])
+    (known,) = [one for one in disaggregate(whole, "adjective_coreference") if one.headline]
+    assert whole["said_unsure"].sum() > 10
+    assert math.isnan(known.worst_low)

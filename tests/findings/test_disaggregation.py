@@ -12,6 +12,7 @@ from swapbias.audit.run import score_prompts, score_rows
 from swapbias.findings.disaggregation import disaggregate, findings_table, judged
 from swapbias.findings.finding import headlines
 from swapbias.measures.levels import adjust
+from swapbias.measures.looks import held_over
 from swapbias.studies.catalogue import config_rows, load_prompts, load_study, studies
 from swapbias.studies.tables import published_rows
 from tests import baselines
@@ -57,11 +58,23 @@ def test_a_planted_gap_is_found_with_its_sign_in_every_slice(study, config, expe
 
 
 @pytest.mark.parametrize(("study", "config", "experiment"), CONFIGS)
-def test_a_blind_model_has_exactly_no_gap(study, config, experiment):
+def test_a_constant_model_has_no_gap_that_is_a_number(study, config, experiment):
     rows = score_rows(config_rows(study, config), baselines.blind())
     found = [one for one in disaggregate(pd.DataFrame(rows), study) if one.measure != "mean"]
-    assert {one.estimate.value for one in found if one.measure != "correlation"} == {0.0}
+    assert all(math.isnan(one.estimate.value) or one.measure == "count_above" for one in found)
     assert all(math.isnan(one.estimate.p_value) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("study", "config", "experiment"), [one for one in CONFIGS if one[2].measure == "paired_gap"]
+)
+def test_a_model_that_sees_no_group_has_exactly_no_gap(study, config, experiment):
+    seen = baselines.RuleScorer(lambda prompt: 0.4 + (hash_of(prompt.pair_id) % 100) / 1_000)
+    found = disaggregate(pd.DataFrame(score_rows(config_rows(study, config), seen)), study)
+    gaps = [one for one in found if one.measure in ("paired_gap", "gap_difference", "gap_beyond_wording")]
+    assert gaps
+    assert {one.estimate.value for one in gaps} == {0.0}
+    assert all(math.isnan(one.estimate.p_value) for one in gaps)
 
 
 @pytest.mark.parametrize(("study", "config", "experiment"), CONFIGS)
@@ -116,37 +129,40 @@ def test_families_are_named_and_corrected():
     # The published t tests of the slices beside: to count them in would double the price of every slice.
     assert "rq1 paired_gap of score by phase, as published: 6 tests, bonferroni" in families
     for name, members in families.items():
-        assert name.endswith(f": {len(members)} tests, bonferroni") or name == "headlines: 1 tests, holm"
+        if members[0].headline:
+            assert name == "2 questions of gendered_stigma"  # though one was run
+            continue
+        assert name.endswith(f": {len(members)} tests, bonferroni")
         expected = adjust([one.estimate.p_value for one in members], name.rsplit(" ", 1)[-1])
         assert [one.estimate.p_adjusted for one in members] == pytest.approx(list(expected))
         assert len({one.view for one in members}) == 1
 
 
-def test_headlines_are_one_family_over_all_experiments_and_no_other_counts_them():
-    """By hand, Holm: of p_1 <= p_2 the first is doubled and the second is at least that."""
+@pytest.mark.parametrize("run", [("sentences", "control"), ("control",)])
+def test_questions_of_a_study_are_one_family_however_many_are_run(run):
     rows = []
-    for config in ("sentences", "control"):
+    for config in run:
         rows += score_rows(config_rows("occupation_sentiment", config), planted({"female": 0.002}))
     found = disaggregate(pd.DataFrame(rows), "occupation_sentiment")
-    first, second = sorted((one.estimate for one in headlines(found)), key=lambda one: one.p_value)
-    assert {first.family, second.family} == {"headlines: 2 tests, holm"}
-    assert first.p_adjusted == pytest.approx(min(1, 2 * first.p_value))
-    assert second.p_adjusted == pytest.approx(max(second.p_value, first.p_adjusted))
-    assert families_of(found)["headlines: 2 tests, holm"] == headlines(found)
+    asked = headlines(found)
+    assert len(asked) == len(run)
+    assert families_of(found)["2 questions of occupation_sentiment"] == asked
+    for one in asked:
+        estimate = one.estimate
+        assert estimate.p_adjusted == pytest.approx(min(1, 2 * estimate.p_value))
+        assert (estimate.ci_low > 0 or estimate.ci_high < 0) == (estimate.p_adjusted < 0.05)
+        again = held_over(estimate, 1, level=0.025)
+        assert (estimate.ci_low, estimate.ci_high) == (again.ci_low, again.ci_high)
 
 
-def test_the_headlines_of_several_studies_are_corrected_together():
-    """Two studies with a headline each: p .01 and .04 become .02 and .04, whatever each report said alone."""
+def test_nothing_is_corrected_across_studies():
     rows = score_rows(config_rows("occupation_sentiment", "control"), planted({"female": 0.05}))
-    found = disaggregate(pd.DataFrame(rows), "occupation_sentiment")
-    (one,) = headlines(found)
-    assert one.estimate.family == "headlines: 1 tests, holm"
-    told = {"a": 0.01, "b": 0.04}
-    both = [replace(one, study=name, estimate=replace(one.estimate, p_value=p)) for name, p in told.items()]
-    corrected = judged([*both, *(other for other in found if other != one)])
-    assert [each.estimate.p_adjusted for each in headlines(corrected)] == pytest.approx([0.02, 0.04])
-    assert {each.estimate.family for each in headlines(corrected)} == {"headlines: 2 tests, holm"}
-    assert corrected[2:] == [other for other in found if other != one]
+    (one,) = headlines(disaggregate(pd.DataFrame(rows), "occupation_sentiment"))
+    other = replace(one, study="gendered_stigma", experiment="rq1", estimate=replace(one.estimate, p_value=0.04))
+    both = judged([one, other])
+    assert [each.questions for each in both] == [2, 2]
+    assert both[0].estimate == one.estimate
+    assert both[1].estimate.p_adjusted == pytest.approx(0.08)
 
 
 def test_the_published_view_has_the_same_value_and_another_interval_and_stands_second():
@@ -233,16 +249,3 @@ def test_the_contrast_rejects_as_often_as_it_says_when_there_is_no_difference():
                 rejected[one.inference] += one.estimate.p_value < 0.05
     assert rejected["over templates and diagnoses"] <= 9  # 15 %: at a true rate of 5 % below 1 in 1,000
     assert rejected["as published"] > 20
-
-
-def test_the_seed_moves_permutation_tests_and_nothing_else():
-    rows = pd.DataFrame(score_rows(config_rows("social_distance", "sentiment"), planted({"stigmatized": 0.003})))
-    first, again, other = (disaggregate(rows, "social_distance", seed=seed) for seed in (1, 1, 2))
-
-    def told(found, permuted):
-        return [repr(one.row()) for one in found if (one.view == "studentised permutation") == permuted]
-
-    assert told(first, True)
-    assert told(first, True) == told(again, True)
-    assert told(first, True) != told(other, True)
-    assert told(first, False) == told(other, False)

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.findings.finding import APART, FOUND, NONE, Finding
-from swapbias.measures import adjust, contrasts, factorial, paired_gap
+from swapbias.findings.finding import APART, FOUND, UNDECIDED, Finding
+from swapbias.measures import contrasts, factorial, paired_gap
 from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS
 from swapbias.studies.study import Experiment, Slice, Study
 
@@ -72,7 +72,10 @@ def test_each_contrast_and_the_test_of_all_are_headlines_corrected_together():
         assert (one.estimate.value, one.estimate.p_value) == pytest.approx((estimate.value, estimate.p_value))
         assert one.inference.startswith("over templates and conditions")
     estimates = [one.estimate for one in chosen.values()]
-    assert [one.p_adjusted for one in estimates] == pytest.approx(adjust([one.p_value for one in estimates]))
+    times = [3, 3, 3, 1]  # three questions; the test of all counts them already
+    assert [one.p_adjusted for one in estimates] == pytest.approx(
+        [min(1.0, many * one.p_value) for many, one in zip(times, estimates, strict=True)]
+    )
     assert chosen["paired_gap", "black woman - white man"].verdict == FOUND
     assert chosen["paired_gap", "black man - white man"].verdict != FOUND
 
@@ -222,15 +225,6 @@ def test_effects_hold_up_as_gaps_do(measure):
         assert {each.measure for each in some if each.contrast == name} > {"gap_beyond_wording", "nonanswer_gap"}
 
 
-def test_few_skewed_clusters_are_told_of_an_effect():
-    frame = rows(templates=6, conditions=8)
-    woman = frame["gender"] == "woman"
-    frame.loc[woman & (frame["condition"] == "c0"), "score"] += 0.4
-    told = {contrast: one.inference for (_, contrast), one in heads(found(frame, **FACTORS)).items()}
-    assert "the 8 conditions are skewed" in told["gender: woman - man"]
-    assert "skewed" not in told["race: black - white"]
-
-
 def test_rows_without_the_columns_of_factors_are_refused_in_one_sentence():
     with pytest.raises(ValueError, match="have no column 'race', expected the level of each group in every factor"):
         found(rows().drop(columns="race"), **FACTORS)
@@ -238,13 +232,13 @@ def test_rows_without_the_columns_of_factors_are_refused_in_one_sentence():
         found(rows().assign(race=lambda table: table["condition"].str[:1] + table["label"]), **FACTORS)
 
 
-def test_an_effect_of_rounding_alone_is_none_like_any_other():
-    """Every name scores the same in a profession: no effect is undecided beside another that is none."""
+def test_an_effect_of_rounding_alone_has_the_verdict_of_any_other():
+    """Every name scores the same in each of 8 professions, which are too few to rule out a gap."""
     of_condition = pd.Series(np.random.default_rng(0).uniform(size=8), index=[f"c{n}" for n in range(8)])
     frame = rows().assign(score=lambda table: table["condition"].map(of_condition))
     for measure in ("paired_gap", "group_gap"):
         chosen = heads(found(frame, measure=measure, **FACTORS))
-        assert {one.verdict for (name, _), one in chosen.items() if name != "group_spread"} == {NONE}
+        assert {one.verdict for (name, _), one in chosen.items() if name != "group_spread"} == {UNDECIDED}
 
 
 def test_group_names_may_hold_what_joins_them():
@@ -262,7 +256,7 @@ def test_group_names_may_hold_what_joins_them():
 def test_a_planted_interaction_is_found_with_no_false_main_effect():
     """In each of 20 studies: a model that is worse to black women and white men alone, by crossing gaps."""
     for seed in range(20):
-        frame = rows(seed, black_woman=0.04, white_man=0.04, black_man=-0.04, white_woman=-0.04)
+        frame = rows(seed, black_woman=0.06, white_man=0.06, black_man=-0.06, white_woman=-0.06)
         chosen = heads(found(frame, **FACTORS))
         verdicts = {measure: one.verdict for (measure, _), one in chosen.items() if measure != "main_effect"}
         assert verdicts["interaction"] == FOUND

@@ -208,8 +208,7 @@ def test_comparisons_are_those_over_all_rows_headlines_first_and_those_across_a_
     gap, rate = finding("paired_gap", MASS, 0.3), finding("flip_rate", "share of notes", 0.2)
     answer = finding("gap_difference", MASS, 0.2, subset="mental_health - other_health", headline=True)
     views = [
-        finding("paired_gap", MASS, 0.3, inference=AS_PUBLISHED),
-        finding("paired_gap", MASS, 0.3, inference="over categories, studentised permutation"),
+        finding("paired_gap", MASS, 0.3, view=AS_PUBLISHED),
         finding("paired_gap", MASS, 0.1, score="closed"),
     ]
     others = [finding("mean", MASS, 0.3), finding("paired_gap", MASS, 0.3, slice_by="act", slice_value="talk")]
@@ -224,12 +223,6 @@ def test_a_headline_of_a_slice_or_a_rate_is_told_with_the_comparisons():
     each = [finding("paired_gap", MASS, 0.3, slice_by="phenotype", slice_value=v, headline=True) for v in "ab"]
     rate = finding("leakage_uar", "unweighted average recall", 0.9, headline=True)
     assert comparisons([*each, rate]) == [*each, rate]
-
-
-def test_the_view_is_said_by_the_inference():
-    said = {"over templates": "", AS_PUBLISHED: AS_PUBLISHED}
-    said |= {"over categories, studentised permutation": "studentised permutation", "these rows only": ""}
-    assert {each: finding("paired_gap", MASS, 0.3, inference=each).view for each in said} == said
 
 
 # --- every experiment of every study --------------------------------------------------------------------
@@ -331,7 +324,7 @@ def test_only_what_is_marked_is_a_headline():
         finding("paired_gap", MASS, 0.3, study="../../etc"),
         finding("paired_gap", MASS, 0.3, experiment="<script>"),
         finding("paired_gap", MASS, 0.3, subset="other_health"),
-        finding("paired_gap", MASS, 0.3, inference=AS_PUBLISHED),
+        finding("paired_gap", MASS, 0.3, view=AS_PUBLISHED),
         finding("paired_gap", MASS, 0.3, slice_by="phase", slice_value="action"),
         finding("paired_gap", MASS, 0.3, score="closed_list_mass"),
         finding("gap_difference", MASS, 0.3, subset="mental_health - other_health"),

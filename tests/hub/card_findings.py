@@ -9,7 +9,7 @@ from swapbias.measures.estimate import Estimate
 MANIFEST = {
     "swapbias": "0.1.0",
     "finished": "2026-11-20T22:49:35+00:00",
-    "settings": {"limit": None, "seed": 0, "kind": None},
+    "settings": {"model": "m", "studies": ["gendered_stigma"], "limit": None, "seed": 0, "kind": None},
     "corpora": [{"corpus": "gendered_stigma", "config": "rq1", "rows": 1122}],
     "skipped": [
         {"study": "gendered_stigma", "experiment": "rq2", "reason": "not asked for"},
@@ -24,6 +24,7 @@ def finding(
     value=0.25,
     *,
     inference=OVER,
+    view="",
     subset="mental_health",
     measure="paired_gap",
     model="m",
@@ -33,14 +34,14 @@ def finding(
     return Finding(
         study="gendered_stigma", experiment="rq1", model_id=model, score=score, measure=measure,
         contrast="female - male", subset=subset, slice_by="all", slice_value="", unit="probability mass at the mask",
-        direction="above zero is more female", inference=inference,
+        direction="above zero is more female", inference=inference, view=view,
         estimate=Estimate(value, *ci, p_value=0.0001, p_adjusted=0.02, n=187, n_unscored=3, test="paired t"),
     )  # fmt: skip
 
 
 FOUND = [
     finding(),
-    finding(inference=AS_PUBLISHED, ci=(0.24, 0.26)),
+    finding(view=AS_PUBLISHED, inference=AS_PUBLISHED, ci=(0.24, 0.26)),
     finding(-0.5, subset="other_health"),
     finding(0.6, measure="mean"),
     finding(0.9, score="closed_list_mass"),

@@ -9,7 +9,7 @@ from swapbias.hub.bundle import pack
 from tests.hub.clients import OLD_UPLOAD, online
 from tests.hub.own_runs import OWN, QUIET, audit_own
 from tests.hub.server import LocalHub
-from tests.hub.sharing_runs import ASKED, GAP, README, packed
+from tests.hub.sharing_runs import ASKED, GAP, README, WEIGHTS, of_weights, packed
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def own_run(tmp_path_factory):
     """An audit of the user's own notes."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "ward.csv").write_text(OWN)
-    return audit_own(folder / "ward.csv", folder / "run")
+    return of_weights(audit_own(folder / "ward.csv", folder / "run"))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def own_bundle(own_run):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return start(ASKED, tmp_path_factory.mktemp("shared") / "run", **QUIET)[0]
+    return of_weights(start(ASKED, tmp_path_factory.mktemp("shared") / "run", **QUIET)[0])
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def later_run(tmp_path_factory):
     """The same audit after the model changed."""
     before, GAP["she"] = GAP["she"], 0.2
     try:
-        return start(ASKED, tmp_path_factory.mktemp("later") / "run", **QUIET)[0]
+        return of_weights(start(ASKED, tmp_path_factory.mktemp("later") / "run", **QUIET)[0])
     finally:
         GAP["she"] = before
 
@@ -59,6 +59,6 @@ def packed_once(monkeypatch):
 
 @pytest.fixture
 def models(hub):
-    hub.add_repo("model", "alice/m", files={"README.md": README.encode(), "weights.txt": b"w"})
-    hub.add_repo("model", "bob/m", files={"README.md": b"# Bob's\n"})
+    hub.add_repo("model", "alice/m", files={"README.md": README.encode(), **WEIGHTS})
+    hub.add_repo("model", "bob/m", files={"README.md": b"# Bob's\n", **WEIGHTS})
     return hub

@@ -1,5 +1,6 @@
 """What the tests of sharing share: two audits of one small model, a local Hub with models, and the call itself."""
 
+import hashlib
 import zlib
 from functools import cache
 
@@ -15,10 +16,19 @@ ASKED = Settings(model=MODEL, studies=("occupation_sentiment:sentences",))
 README = "---\nlicense: mit   # mine\ntags: [a,  b]\n---\n# Model\n\nBy alice.\n"
 EVAL = ".eval_results/swapbias.yaml"
 GAP = {"she": 0.1}  # what `scored` takes off sentences about women
+WEIGHTS = {"model.safetensors": b"w"}  # on the Hub, of what `scored` stands for
 COMMITS = r"/api/models/.*/commit/"
 
 
 packed = cache(pack)
+
+
+def of_weights(run, weights=WEIGHTS):
+    """The run as if its model had been read from a folder of these weights."""
+    manifest = run.manifest()
+    held = {name: hashlib.sha256(content).hexdigest() for name, content in weights.items()}
+    run.write_manifest({**manifest, "models": [{**one, "weights": held} for one in manifest["models"]]})
+    return run
 
 
 @cache
@@ -28,9 +38,13 @@ def about_women():
 
 @cache
 def higher():
-    """By how much each sentence of a pair scores higher than others: what varies gets a figure."""
-    rows = config_rows("occupation_sentiment", "sentences")
-    return {row["text"]: 0.01 * (zlib.crc32(row["pair_id"].encode()) % 5) for row in rows}
+    """By how much the sentences of each pair score higher than others: what varies is measured."""
+    steps = {"occupation_sentiment:sentences": 0.01, "social_distance:sentiment": -0.1}  # the latter has labels alone
+    return {
+        row["text"]: step * (zlib.crc32(row["pair_id"].encode()) % 5)
+        for config, step in steps.items()
+        for row in config_rows(*config.split(":"))
+    }
 
 
 def scored(texts):

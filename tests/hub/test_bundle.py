@@ -8,10 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from swapbias.audit import Run, read_results, rebuild_report
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
-from swapbias.hub.bundle import pack, run_name
+from swapbias.hub.bundle import pack, run_name, shared_items
 from swapbias.hub.results_card import results_card
 from swapbias.privacy import credentialed, gate as outgoing, public_manifest
 from swapbias.scorers.chat.options import ChatOptions
@@ -241,6 +242,18 @@ def test_what_was_edited_by_hand_is_made_anew(classifier_run, classifier_bundle,
     run.write("report.html", b"/home/alice/private")
     bundle = pack(run)
     assert content(bundle, "report.html") == content(classifier_bundle, "report.html")
+
+
+def test_a_shared_run_is_read_as_the_run_that_it_was(masked_run, masked_bundle, tmp_path):
+    for path in masked_bundle.files:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content(masked_bundle, path.split("/", 2)[2]))
+    back = Run.open(tmp_path / "runs" / masked_bundle.name)
+    items = read_results(back).items
+    assert items["gendered_stigma"].equals(read_results(masked_run).items["gendered_stigma"])
+    (path,) = shared_items(back, items)
+    assert shared_items(back, items)[path] == content(masked_bundle, path)
+    assert "gendered_stigma" in rebuild_report(back).read_text()
 
 
 def test_a_chat_model_served_by_its_path_leaves_by_its_name(tmp_path):

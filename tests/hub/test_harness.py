@@ -102,14 +102,7 @@ def test_the_harness_finds_what_an_audit_finds(study, harness, scorer):
     samples = sorted(harness["samples"][task], key=lambda one: one["doc_id"])
     name = {"": "log_probability", "answers": "log_odds", "antonyms": "log_odds"}[declared.reading]
     mine = [row["log_odds" if declared.reading == "answers" else "score"] for row in scored]
-    if declared.reading:  # the number of each prompt itself
-        assert [one[name] for one in samples] == pytest.approx(mine, abs=FLOAT32)
-    else:  # all but the tokens of the first word after its first
-        firsts = [row["text"].split()[0] for row in rows]
-        more = scorer.log_probabilities(firsts)
-        assert [one[name] for one in samples] == pytest.approx(
-            [whole - (part or 0.0) for whole, part in zip(mine, more, strict=True)], abs=FLOAT32
-        )
+    assert [one[name] for one in samples] == pytest.approx(mine, abs=FLOAT32)
     results = harness["results"][task]
     found = disaggregate(pd.DataFrame(scored), study, robustness=False)
     gaps = [

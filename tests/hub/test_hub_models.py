@@ -95,6 +95,23 @@ def test_a_model_of_the_hub_is_pinned_kept_and_known_to_a_share(pushed, tmp_path
     assert commit_of(pushed) == first
 
 
+def test_a_folder_is_the_model_of_the_hub_that_has_its_weights(pushed, versions, tmp_path):
+    said, folder = [], tmp_path / "mine"
+    folder.mkdir()
+    for name, content in versions[0].items():
+        (folder / name).write_bytes(content)
+    run = audited(str(folder), tmp_path / "run")
+    wanted = Wanted(results="alice/audits", model=NAME, how=COMMIT, audited="mine", dry_run=True)
+    share_run(run, wanted, Hub(), say=said.append)
+    assert (
+        f"swapbias audit {NAME}@{commit_of(pushed)} --study gendered_stigma:rq1 --limit 12 --no-wordings"
+        in " ".join(said)
+    )
+    pushed.push("model", NAME, versions[1])
+    with pytest.raises(UsageError, match=f"{NAME} has other weights than mine, which the run read"):
+        share_run(run, wanted, Hub(), say=said.append)
+
+
 @pytest.mark.usefixtures("unconcluded")
 def test_a_branch_that_moves_between_two_audits_gives_two_commits_and_no_kept_score(pushed, versions, tmp_path):
     first, run = commit_of(pushed), audited(NAME, tmp_path / "first")

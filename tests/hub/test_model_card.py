@@ -135,22 +135,37 @@ def test_performance_of_each_gender_stands_beside_the_flips_by_phenotype():
 
 
 def test_other_configs_than_the_usual_are_named_in_the_command():
-    other = MANIFEST | {"corpora": [{"corpus": "gendered_stigma", "config": "rq1_original", "rows": 10}]}
-    assert "swapbias audit owner/model --study gendered_stigma:rq1_original\n" in told(other)
+    settings = {"model": "m", "studies": ["gendered_stigma:rq1_original", "social_distance"], "seed": 0}
+    corpora = [{"corpus": "gendered_stigma", "config": "rq1_original", "rows": 10}]
+    asked = "--study gendered_stigma:rq1_original --study social_distance"
+    assert f"swapbias audit owner/model {asked}\n" in told(MANIFEST | {"settings": settings, "corpora": corpora})
+
+
+def test_the_command_is_the_one_that_was_run():
+    settings = {
+        "model": "m@v1", "studies": [], "kind": "masked", "seed": 3, "margin": 0.1, "wordings": False,
+        "load": {"dtype": "bfloat16", "device": "cuda", "prune": 0.0, "positive_label": "very `good`"},
+        "notes": {"embeddings": ["wv=vectors.kv"], "classifier": "svm"},
+    }  # fmt: skip
+    commit = "c" * 40
+    assert (
+        f"swapbias audit owner/model@{commit} --kind masked --margin 0.1 --seed 3 --no-wordings --dtype bfloat16 "
+        "--positive-label POSITIVE_LABEL --embedding wv=vectors.kv\n"
+    ) in told(MANIFEST | {"settings": settings}, revision=commit)
 
 
 @pytest.mark.parametrize(
     ("chat", "given"),
-    [({"scoring": "log-odds", "trials": 5}, "--scoring log-odds"),
-     ({"scoring": "sampled", "trials": 5, "temperature": 1.0}, "--trials 5 --temperature 1.0")],
+    [({"model": "m", "scoring": "log-odds", "trials": 5}, "--scoring log-odds"),
+     ({"model": "m", "scoring": "sampled", "trials": 3, "temperature": 0.5}, "--trials 3 --temperature 0.5")],
 )  # fmt: skip
 def test_the_command_says_how_a_chat_model_was_asked(chat, given):
     choices = {
         "corpora": [{"corpus": "gendered_stigma", "config": "choices", "rows": 10}],
-        "settings": {"chat": chat},
+        "settings": {"studies": ["gendered_stigma"], "chat": chat},
     }
     (about,) = audited([replace(finding(), experiment="choices")], MANIFEST | choices, model_name="owner/model")
-    assert f"swapbias audit --chat owner/model {given} --study gendered_stigma" in part(about)
+    assert f"swapbias audit --study gendered_stigma --chat owner/model {given}\n" in part(about)
 
 
 def test_findings_of_two_models_or_of_none_make_no_section():

@@ -9,7 +9,7 @@ from swapbias.hub.client import Change, Hub, Repo
 from swapbias.hub.proposals import COMMIT, PULL_REQUEST, TITLE
 from swapbias.hub.share import Wanted, share_run as share
 from tests.hub.own_runs import edited, limited
-from tests.hub.sharing_runs import EVAL, MODEL, propose, statuses
+from tests.hub.sharing_runs import EVAL, MODEL, WEIGHTS, propose, statuses
 
 pytestmark = pytest.mark.usefixtures("packed_once")
 
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.usefixtures("packed_once")
 def test_a_strangers_model_gets_one_file_in_a_pull_request_and_nothing_else(models, run):
     assert statuses(propose(run)) == ["created", "pull request opened"]
     (one,) = models.pull_requests("model", "bob/m")
-    assert set(models.files("model", "bob/m")) == {"README.md"}  # main is untouched
+    assert set(models.files("model", "bob/m")) == {"README.md", *WEIGHTS}  # main is untouched
     proposed = models.files("model", "bob/m", revision="refs/pr/1")
-    assert set(proposed) == {"README.md", EVAL}
+    assert set(proposed) == {"README.md", *WEIGHTS, EVAL}
     assert proposed["README.md"] == b"# Bob's\n"
     assert "value: 0.9\n" in proposed[EVAL].decode()  # by hand: 1 - |-.1|, higher is fairer
     assert re.search(r"url: \S+/tree/[0-9a-f]{40}/runs/", proposed[EVAL].decode())
@@ -30,7 +30,7 @@ def test_a_strangers_model_gets_one_file_in_a_pull_request_and_nothing_else(mode
 def test_the_section_of_the_card_is_proposed_where_it_is_asked_for(models, run):
     assert statuses(propose(run, card=True)) == ["created", "pull request opened"]
     proposed = models.files("model", "bob/m", revision="refs/pr/1")
-    assert set(proposed) == {"README.md", EVAL, "swapbias/occupation_sentiment.png"}
+    assert set(proposed) == {"README.md", *WEIGHTS, EVAL, "swapbias/occupation_sentiment.png"}
     assert proposed["README.md"].startswith(b"# Bob's\n")
     assert b"## Bias audit" in proposed["README.md"]
     assert statuses(propose(run, card=True)) == ["unchanged", "pull request 1 unchanged"]
@@ -132,7 +132,7 @@ def test_a_pull_request_of_that_title_about_something_else_is_not_written_to(mod
     state = Hub().state(other)
     Hub().commit(other, Change({"x.txt": b"x"}), TITLE, parent=state.commit, create_pr=True)
     assert statuses(propose(run)) == ["created", "pull request opened"]
-    assert set(models.files("model", "bob/m", revision="refs/pr/1")) == {"README.md", "x.txt"}
+    assert set(models.files("model", "bob/m", revision="refs/pr/1")) == {"README.md", *WEIGHTS, "x.txt"}
 
 
 def test_the_same_numbers_of_another_day_are_not_proposed_again(models, run, tmp_path):
@@ -181,7 +181,7 @@ def test_a_branch_that_cannot_be_read_is_named_and_stops_nothing(models, run):
 
 
 def test_a_model_without_pull_requests_is_refused_before_anything_is_published(hub, run):
-    hub.add_repo("model", "bob/m", files={"README.md": b"# Bob's\n"}, discussions=False)
+    hub.add_repo("model", "bob/m", files={"README.md": b"# Bob's\n", **WEIGHTS}, discussions=False)
     with pytest.raises(HubError, match="Discussions are disabled"):
         propose(run)
     assert ("dataset", "alice/open") not in hub.repositories

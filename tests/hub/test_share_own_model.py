@@ -1,5 +1,6 @@
 """A run on the card of one's own model: beside all that is there, and never as more than was measured."""
 
+import hashlib
 import re
 from dataclasses import replace
 
@@ -9,13 +10,15 @@ import yaml
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
 from swapbias.errors import HubError, UsageError
+from swapbias.hub.client import Hub, Repo
+from swapbias.hub.markdown import markdown
 from swapbias.hub.model_card import prompts_read
-from swapbias.hub.proposals import COMMIT, findings_of
+from swapbias.hub.proposals import COMMIT, Weights, findings_of, weights_read
 from swapbias.studies.catalogue import load_corpus
 from tests.hub.card_findings import without_section
 from tests.hub.own_runs import QUIET, edited, limited
 from tests.hub.shared_runs import GAP
-from tests.hub.sharing_runs import COMMITS, EVAL, MODEL, README, own, propose, put, statuses
+from tests.hub.sharing_runs import COMMITS, EVAL, MODEL, README, of_weights, own, propose, put, statuses
 
 pytestmark = pytest.mark.usefixtures("packed_once")
 
@@ -30,7 +33,7 @@ TAG = f"v{load_corpus('occupation_sentiment').version}"
 @pytest.fixture(scope="module")
 def other_study(tmp_path_factory):
     asked = Settings(model=MODEL, studies=("social_distance:sentiment",))
-    return start(asked, tmp_path_factory.mktemp("other") / "run", **QUIET)[0]
+    return of_weights(start(asked, tmp_path_factory.mktemp("other") / "run", **QUIET)[0])
 
 
 def entries_of(models):
@@ -45,7 +48,7 @@ def test_the_own_card_gets_a_section_and_keeps_every_other_byte(models, run):
     assert "−0.100" in card  # by hand: .5 minus .6 in every pair that differs
     assert "value: 0.9\n" in held[EVAL].decode()  # by hand: 1 - |-.1|, higher is fairer
     assert held["swapbias/occupation_sentiment.png"].startswith(b"\x89PNG")
-    assert held["weights.txt"] == b"w"
+    assert held["model.safetensors"] == b"w"
     assert without_section(card) == README
     source = re.search(r"tree/([0-9a-f]{40})/runs/", card)[1]
     assert source == models.commits("dataset", "alice/audits")[0][0]
@@ -184,7 +187,7 @@ def test_model_index_entries_and_results_of_others_stay_byte_for_byte(models, ru
 
 def test_the_own_card_and_its_numbers_can_be_proposed_first(models, run):
     assert statuses(propose(run, model="alice/m")) == ["created", "pull request opened"]
-    assert set(models.files("model", "alice/m")) == {"README.md", "weights.txt"}
+    assert set(models.files("model", "alice/m")) == {"README.md", "model.safetensors"}
     proposed = models.files("model", "alice/m", revision="refs/pr/1")
     assert {EVAL, "swapbias/occupation_sentiment.png"} < set(proposed)
     assert without_section(proposed["README.md"].decode()) == README
@@ -232,22 +235,73 @@ def test_a_section_that_lost_its_markers_is_told_by_repository_and_stands_once(m
     assert models.files("model", "alice/m")["README.md"].decode() == card
 
 
-def test_no_model_is_taken_for_one_of_the_hub_that_only_has_its_name():
+def test_findings_are_of_the_model_that_is_named():
     found = [replace(GAP, model_id=name) for name in ("m", "bob/m")]
+    assert {one.model_id for one in findings_of(found, "bob/m", None)} == {"bob/m"}
+    assert {one.model_id for one in findings_of(found, "alice/m", "m")} == {"m"}
+    for model, audited, words in (("alice/m", None, "alice/m is none of them"), ("bob/m", "x", "Correct --audited")):
+        with pytest.raises(UsageError, match=words):
+            findings_of(found, model, audited)
 
-    def taken(identity, model="bob/m", audited=None):
-        return {one.model_id for one in findings_of(found, {"models": [identity]}, model, audited)}
 
-    pinned = {"model_id": "bob/m", "revision": "c" * 40}
-    assert taken(pinned) == {"bob/m"}
+def weights_of(models, identity, model="bob/m"):
+    return weights_read(Hub(), Repo("model", model), {"models": [identity]}, identity["model_id"])
+
+
+def test_no_model_is_taken_for_one_of_the_hub_that_only_has_its_name(models):
     for odd in (
-        {"model_id": "bob/m", "sha256": "a" * 64},  # a folder
-        {"model_id": "bob/m", "host": "own endpoint"},
+        {"model_id": "bob/m", "sha256": "a" * 64},  # in memory, or a function
+        {"model_id": "bob/m", "host": "own endpoint", "revision": "c" * 40},
         {"model_id": "bob/m", "provider": "together", "host": ""},
+        {"model_id": "bob/m", "revision": "c" * 40},  # no commit of it
         {"model_id": "m", "revision": "c" * 40},
     ):
-        with pytest.raises(UsageError, match="say so with --audited bob/m"):
-            taken(odd)
-    with pytest.raises(UsageError, match="alice/m is none of them"):
-        taken({"model_id": "m", "sha256": "a" * 64}, model="alice/m")
-    assert taken({"model_id": "m", "sha256": "a" * 64}, audited="m") == {"m"}
+        with pytest.raises(UsageError, match="Nothing tells which weights the run read as"):
+            weights_of(models, odd)
+    other = {"model.safetensors": hashlib.sha256(b"other").hexdigest()}
+    with pytest.raises(UsageError, match="bob/m has other weights than m, which the run read"):
+        weights_of(models, {"model_id": "m", "weights": other})
+
+
+def test_a_model_is_the_one_on_the_hub_by_its_commit_or_by_the_sha256_of_its_weights(models):
+    (commit, _), *_ = models.commits("model", "bob/m")
+    held = {"model.safetensors": hashlib.sha256(b"w").hexdigest()}
+    assert weights_of(models, {"model_id": "bob/m", "revision": commit}) == Weights(commit, {})
+    assert weights_of(models, {"model_id": "m", "sha256": "a" * 64, "weights": held}) == Weights("", held)
+    features = {"sha256": "a" * 64, "weights": held}  # of an encoder whose classifier the audit trained
+    assert weights_of(models, {"model_id": "m+svm", "features": features}) == Weights("", held)
+    # Another repository on the Hub with the same weights, and one with others.
+    assert weights_of(models, {"model_id": "bob/m", "revision": commit}, "alice/m") == Weights("", held)
+    models.push("model", "alice/m", {"model.safetensors": b"trained further"}, "more")
+    with pytest.raises(UsageError, match="alice/m has other weights than bob/m"):
+        weights_of(models, {"model_id": "bob/m", "revision": commit}, "alice/m")
+
+
+def test_pickled_weights_count_where_there_are_no_others(models):
+    pickled = {"pytorch_model.bin": b"w", "optimizer.bin": b"x"}
+    models.add_repo("model", "bob/old", files=pickled)
+    held = {"pytorch_model.bin": hashlib.sha256(b"w").hexdigest()}
+    identity = {"model_id": "m", "weights": held}
+    assert weights_of(models, identity, "bob/old").files == held
+    models.push("model", "bob/old", {"model.safetensors": b"read in their place"}, "more")
+    with pytest.raises(UsageError, match="has other weights"):
+        weights_of(models, identity, "bob/old")
+
+
+def test_the_card_names_the_commit_and_the_command_that_was_run(models, run):
+    (commit, _), *_ = models.commits("model", "alice/m")
+    own(run)
+    card = models.files("model", "alice/m")["README.md"].decode()
+    assert f"measured alice/m at commit {commit}, audited as {markdown(MODEL)}, which has the same weights" in card
+    assert f"\nswapbias audit alice/m@{commit} --study occupation_sentiment:sentences\n```" in card
+    own(run)  # whose own commit is the newest by now
+    assert models.files("model", "alice/m")["README.md"].decode() == card
+
+
+def test_other_weights_refuse_a_share_before_anything_is_written(models, run):
+    models.push("model", "alice/m", {"model.safetensors": b"trained further"}, "more")
+    with pytest.raises(UsageError, match="alice/m has other weights than"):
+        own(run)
+    with pytest.raises(UsageError, match="alice/m has other weights than"):
+        own(run, dry_run=True)
+    assert ("dataset", "alice/audits") not in models.repositories

@@ -22,7 +22,7 @@ from tests.hub.server import LocalHub
 
 VERSION = "9.8.7"
 FILES = ["README.md", "index.html", "requirements.txt"]
-SHIPPED = {"errors.py", *(path.name for path in (ROOT / "swapbias" / "measures").glob("[a-z]*.py"))}
+SHIPPED = {"answers.py", "errors.py", *(path.name for path in (ROOT / "swapbias" / "measures").glob("[a-z]*.py"))}
 SECTIONS = [
     "Formula",
     "Inputs",
@@ -88,6 +88,7 @@ def test_the_code_of_a_space_is_that_of_the_package_but_for_its_imports(built):
     for name, files in built.items():
         folder = Path(metric_path(name))
         places = {f"{name}.py": folder / f"{name}.py", "errors.py": ROOT / "swapbias" / "errors.py"}
+        places["answers.py"] = ROOT / "swapbias" / "studies" / "answers.py"
         for path in (path for path in files if path.endswith(".py")):
             mine = places.get(path, ROOT / "swapbias" / "measures" / path).read_text()
             mine = mine.replace("import evaluate, swapbias", "import evaluate")

@@ -1,23 +1,17 @@
-"""Answers to "who does the pronoun refer to?": how they are read, the bias by hand, its test, the published test."""
+"""The bias of answers to "who does the pronoun refer to?": by hand, its test, the published test."""
 
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 from scipy import stats
 
-from swapbias.errors import UsageError
-from swapbias.measures.answers import CLASSES, answer_bias, answer_class, difference_of_biases, trial_biases
+from swapbias.measures.answer_accuracy import CLASSES, answer_bias, difference_of_biases, trial_biases
 from swapbias.studies import catalogue as studies
 
 NAN = math.nan
 KEYS = {"correct": "the mechanic", "incorrect": "the construction worker"}
 LETTER = {"c": "correct", "i": "incorrect", "u": "unsure", "o": "other", "-": None}
-
-
-def read(answer, parser="tolerant", **more):
-    return answer_class(answer, **{**KEYS, **more}, parser=parser)
 
 
 def bias_of(pro, anti, **more):
@@ -26,105 +20,6 @@ def bias_of(pro, anti, **more):
     sides = ["pro"] * len(pro) + ["anti"] * len(anti)
     ids = [f"s{number}" for number in range(len(pro))] * 2
     return answer_bias(classes, sides, **{"pair_ids": ids, **more})
-
-
-# --- reading an answer ------------------------------------------------------------------------------------
-
-# The answer, as strict reads it (first word), as tolerant does.
-READ = [
-    ("mechanic", "correct", "correct"),
-    ("Mechanic.", "correct", "correct"),
-    ("the mechanic", "correct", "correct"),
-    ("The mechanic", "other", "correct"),  # the exception for "the X" is written in lower case
-    ("the tough mechanic", "other", "correct"),
-    ("mechanics", "other", "correct"),
-    ("The mechanic's", "other", "correct"),
-    ("the mechanics’", "other", "correct"),
-    ("'mechanic'", "other", "correct"),
-    ("**Mechanic**", "other", "correct"),
-    ("'She' refers to the mechanic.", "other", "correct"),
-    ("\n\nmechanic\nThe construction worker was hit.", "correct", "correct"),
-    ("worker", "incorrect", "incorrect"),
-    ("construction", "other", "incorrect"),
-    ("Construction worker", "other", "incorrect"),
-    ("construction-worker", "other", "incorrect"),
-    ("constructionworkers", "other", "incorrect"),
-    ("the construction site", "other", "other"),
-    ("unsure", "unsure", "unsure"),
-    ("Unsure.", "unsure", "unsure"),
-    ("'unsure'", "other", "unsure"),
-    ("I am not sure", "other", "unsure"),
-    ("It is unclear.", "other", "unsure"),
-    ("unsure, but perhaps the mechanic", "other", "other"),  # strict reads "unsure," with its comma
-    ("mechanic or worker", "correct", "other"),
-    ("not the mechanic", "other", "other"),
-    ("It isn't the mechanic", "other", "other"),
-    ("neither", "other", "other"),
-    ("tough", "other", "other"),
-    ("she", "other", "other"),
-    ("mechanical", "other", "other"),
-    ("", "other", "other"),
-]
-
-
-@pytest.mark.parametrize(("answer", "strict", "tolerant"), READ)
-def test_an_answer_is_read_by_both_parsers(answer, strict, tolerant):
-    assert (read(answer, "strict"), read(answer)) == (strict, tolerant)
-
-
-def test_what_was_not_asked_has_no_class():
-    assert (read(None, "strict"), read(None)) == ("", "")
-
-
-def test_swapping_the_keys_swaps_correct_and_incorrect():
-    turned = {"correct": KEYS["incorrect"], "incorrect": KEYS["correct"]}
-    other = {"correct": "incorrect", "incorrect": "correct"}
-    for answer, strict, tolerant in READ:
-        assert read(answer, "strict", **turned) == other.get(strict, strict)
-        assert read(answer, **turned) == other.get(tolerant, tolerant)
-
-
-def test_misspelt_keys_and_answers_are_read_through_aliases():
-    keys = {"correct": "libarian", "incorrect": "lawyer"}
-    aliases = {"libarian": "librarian", "laywer": "lawyer", "worker": "construction worker"}
-    assert read("librarian", **keys) == "other"
-    assert read("librarian", **keys, aliases=aliases) == "correct"
-    assert read("Laywers", **keys, aliases=aliases) == "other"
-    assert read("laywer", **keys, aliases=aliases) == "incorrect"
-    assert read("construction", correct="worker", incorrect="clerk", aliases=aliases) == "correct"
-    assert read("librarian", "strict", **keys, aliases=aliases) == "other"  # strict is as it was run
-
-
-def test_plurals_follow_the_spelling():
-    for one, many in (("secretary", "secretaries"), ("baker", "bakers"), ("boss", "bosses"), ("coach", "coaches")):
-        assert read(many, correct=one, incorrect="clerk") == "correct"
-
-
-def test_an_adjective_before_the_start_of_a_long_occupation_is_skipped():
-    assert read("tough construction") == "other"
-    assert read("tough construction", adjectives=("tough",)) == "incorrect"
-
-
-def test_a_word_that_both_occupations_share_decides_nothing():
-    keys = {"correct": "social worker", "incorrect": "construction worker"}
-    assert read("worker", **keys) == "other"
-    assert read("the social worker", **keys) == "correct"
-
-
-@given(st.sampled_from(["nurse", "construction worker", "CEO", "secretary"]), st.sampled_from(["clerk", "baker"]))
-def test_the_right_occupation_by_itself_is_right_for_both_parsers(right, wrong):
-    alone = right.split()[-1]
-    for parser in ("strict", "tolerant"):
-        assert answer_class(alone, correct=f"the {right}", incorrect=f"the {wrong}", parser=parser) == "correct"
-
-
-def test_wrong_requests_say_what_is_wanted():
-    with pytest.raises(UsageError, match="parser 'loose', expected 'tolerant' or 'strict'"):
-        read("mechanic", "loose")
-    with pytest.raises(ValueError, match="expected two different occupations"):
-        read("mechanic", incorrect="The mechanic")
-    with pytest.raises(ValueError, match="expected two different occupations"):
-        read("mechanic", incorrect="the")
 
 
 # --- the bias ---------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
-from swapbias.scorers.chat.answers import read_answer
+from swapbias.scorers.chat.answer_log import read_coreference
 from swapbias.scorers.chat.kind import asked_rows
 from swapbias.scorers.notes.word_direction import DirectionScorer, DirectionTables
 from swapbias.scorers.registry import load_scorer
@@ -78,8 +78,8 @@ def paired_gap():
     clusters = {"conditions": ROWS["condition"].tolist()}
     mine = module("paired_gap", predictions=SCORES, pair_ids=IDS, cluster_ids=clusters, **SIDES)
     yield keys(mine), designed(found, "paired_gap")
-    mine = module("paired_gap", predictions=SCORES, pair_ids=IDS, test="wilcoxon", **SIDES)
-    found = audit(measure="paired_gap", test="wilcoxon", random={"condition": "conditions"})
+    mine = module("paired_gap", predictions=SCORES, pair_ids=IDS, test="sign", **SIDES)
+    found = audit(measure="paired_gap", test="sign", random={"condition": "conditions"})
     yield keys(mine), numbers(found, "paired_gap")
 
 
@@ -185,7 +185,7 @@ def answer_bias():
         for row in asked
     ]
     for row, prompt, answer in zip(asked, as_prompts(asked), answers, strict=True):
-        score, parts = read_answer(prompt, answer, aliases={})
+        score, parts = read_coreference(prompt, answer, aliases={})
         items.append({**row, "model_id": "m", "score": score, "answer": answer, "top_tokens": "[]", **parts})
     # Every sentence with occupations of its own: a module is told of no others.
     items = pd.DataFrame(items)
@@ -196,7 +196,7 @@ def answer_bias():
         mine = module(
             "answer_bias", predictions=answers, references=[row["correct"] for row in asked], parser=parser,
             incorrect=[row["incorrect"] for row in asked], sides=[row["group"] for row in asked],
-            pair_ids=[row["template"] for row in asked],
+            pair_ids=[row["template"] for row in asked], cluster_ids=[row["template"] for row in asked],
         )  # fmt: skip
         yield keys(mine, "bias"), numbers(over_all, measure)
 
@@ -261,7 +261,8 @@ def spread(found):
 def gaps_of_several(name):
     clusters = {"conditions": SEVERAL["condition"].tolist()}
     pairs = {"pair_ids": SEVERAL["pair_id"].tolist()} if name == "paired_gap" else {}
-    mine = module(name, predictions=SEVERAL["score"].tolist(), cluster_ids=clusters, **pairs, **MORE)
+    scores = SEVERAL["score"].tolist()
+    mine = module(name, predictions=scores, cluster_ids=clusters, confidence=1 - 0.05 / 2, **pairs, **MORE)
     found = audit(SEVERAL, measure=name, groups=("x",), random={"condition": "conditions"})
     audited = several(found, name)
     for one in mine["contrasts"]:

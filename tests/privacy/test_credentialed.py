@@ -205,7 +205,7 @@ ELSEWHERE = {
 }
 NOTHING = {
     "list", "plan", "reproduce", "cache", "lexicon import", "lexicon agreement", "study new", "push datasets",
-    "push metrics", "push comparison", "pull datasets", "pull metrics", "pull results",
+    "push metrics", "push comparison", "study read", "pull datasets", "pull metrics", "pull results",
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from tests.conftest import ROOT
 from tests.hub.clients import OLD_UPLOAD, online
 from tests.hub.own_runs import audit_own
 from tests.hub.server import LocalHub
+from tests.hub.sharing_runs import WEIGHTS, of_weights
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{re.escape(OLD_UPLOAD)}:DeprecationWarning")
 
@@ -167,6 +168,7 @@ OTHER_WAYS = {
     "lexicon import": "writes into the cache",
     "lexicon agreement": "two numbers",
     "study new": "an example of the package",
+    "study read": "says on the terminal how the answers of one's own file are read",
     "study check": "says what is wrong with tables of one's own",
     "pull datasets": "fetches",
     "pull metrics": "fetches",
@@ -213,7 +215,8 @@ def test_what_reaches_the_hub(planted, told, monkeypatch, tmp_path):
     run, _ = planted
     with LocalHub() as hub:
         hub.add_user("alice", token="hf_alice")
-        hub.add_repo("model", "alice/m", files={"README.md": b"# Mine\n"})
+        hub.add_repo("model", "alice/m", files={"README.md": b"# Mine\n", **WEIGHTS})
+        of_weights(run)
         with online(monkeypatch, hub, home=tmp_path / "hf", token="hf_alice"):
             asked = ("--findings-only", "--phenotype", "falls")
             card = ("--model", "alice/m", "--audited", "tests.hub.own_runs:faller", "--commit")

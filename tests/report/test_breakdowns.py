@@ -80,7 +80,8 @@ def answered():
     rows = [
         {"model_id": "m", "group": "pro" if place < 4 else "anti", "condition": "baseline", "answer": answer,
          "experiment": "answers", "template": f"s{place}", "pair_id": f"s{place % 4}", "trial": "1", "score": 1.0,
-         "text": HOSTILE, **{f"said_{each}": float(each == one) for each in CLASSES}}
+         "text": HOSTILE, "refused": float(answer == "no"),
+         **{f"said_{each}": float(each == one) for each in CLASSES}}
         for place, (one, answer) in enumerate(said)
     ]  # fmt: skip
     return pd.DataFrame(rows)
@@ -88,10 +89,10 @@ def answered():
 
 def test_answers_stand_by_class_with_shares_and_counts():
     (chart,) = answer_charts(ANSWERS, answered())
-    assert chart.heads == ("side", "right", "wrong", "unsure", "not readable", "no answer")
+    assert chart.heads == ("side", "right", "wrong", "unsure", "refused", "no answer")
     assert [name for name, _ in chart.parts] == ["all of them", "baseline"]
     fit, against = chart.parts[0][1]
-    assert [text for text, _ in fit.cells] == ["75.0 % (3)", "25.0 % (1)", "0.0 % (0)", "0.0 % (0)", "0.0 % (0)"]
+    assert [text for text, _ in fit.cells] == ["75.0 % (3)", "25.0 % (1)", *["0.0 % (0)"] * 3]
     assert [text for text, _ in against.cells] == ["25.0 % (1)", "0.0 % (0)", *["25.0 % (1)"] * 3]
     assert 'aria-label="pronouns that fit the stereotype: right 75.0 % (3), wrong 25.0 % (1)"' in fit.picture
     assert against.picture.count("<rect") == 4

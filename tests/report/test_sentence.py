@@ -5,13 +5,15 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
+import pandas as pd
 import pytest
 
-from swapbias.findings import VERDICTS, Finding
+from swapbias.findings import VERDICTS, Finding, disaggregate
 from swapbias.measures import Estimate
 from swapbias.report import answer, sentence, summary
+from swapbias.studies import config_rows
 
-FOUND, SMALL, UNSTABLE, NONE, UNDECIDED = VERDICTS
+FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS
 SURE = (" women over men by", " men over women by")
 
 
@@ -51,6 +53,12 @@ def change(value, verdict, **more):
             gap(0.06, UNDECIDED, error=math.nan),
             "m expects women over men by 6.0 points, on too little to say how sure that is.",
         ),
+        (
+            gap(0.0, UNDECIDED, error=math.nan),
+            "m leaves undecided whether women and men are treated differently: all 10 pairs score the same, but 72 "
+            "are needed to rule out a gap of 5 points.",
+        ),
+        (gap(0.0, UNMEASURED, error=math.nan), "Not measured: m gives every prompt the same score."),
         (gap(math.nan, UNDECIDED), "m: no answer, because nothing that the question needs could be scored."),
         (gap(0.0001, SMALL), "m expects women over men by less than 0.1 points, which is less than the 5 points "
          "that count as a gap."),
@@ -137,23 +145,8 @@ def test_a_difference_claims_no_more_than_its_verdict():
         told = answer(change(value, verdict), parts(0.1, -0.1, *verdicts)).sentence
         moved = f"moves that toward {'women' if value > 0 else 'men'} by 20.0 points"
         assert (moved in told) == (verdict in (FOUND, SMALL, UNSTABLE))
-        sure = [one in (FOUND, SMALL, UNSTABLE) for one in verdicts]
+        sure = [one in (FOUND, SMALL, UNSTABLE) and verdict != UNMEASURED for one in verdicts]
         assert [" women over men" in told, " men over women" in told] == sure
-
-
-def test_what_correction_takes_away_is_said():
-    finding = gap(0.1, UNDECIDED)
-    estimate = replace(finding.estimate, p_value=0.03, p_adjusted=0.09, family="headlines: 3 tests, holm")
-    told = answer(replace(finding, estimate=estimate))
-    assert "corrected with the others (headlines: 3 tests, holm) it does not" in " ".join(told.cautions)
-
-
-def test_skewed_clusters_of_a_gap_are_said_with_the_difference():
-    skew = "over templates; the 17 templates are skewed: a test at .05 errs more often than that"
-    first, second = parts(-0.1, -0.1, FOUND)
-    told = answer(change(0.0, NONE), [replace(first, inference=skew), second])
-    assert "Of the gap with mental health: the 17 templates are skewed" in " ".join(told.cautions)
-    assert not [one for one in answer(change(0.0, NONE), [first, second]).cautions if "skewed" in one]
 
 
 def test_gaps_of_several_phenotypes_are_never_pooled():
@@ -326,7 +319,10 @@ def test_of_several_gaps_each_is_told_once_and_by_its_own_verdict():
         told = summary(found)
         pieces = told.removeprefix("m ").removesuffix(".").split("; it ")
         assert len(pieces) == (
-            1 if verdicts[0] == verdicts[1] and (signs[0] == signs[1] or verdicts[0] in (NONE, UNDECIDED)) else 2
+            1
+            if verdicts[0] == verdicts[1]
+            and (signs[0] == signs[1] or verdicts[0] in (NONE, UNDECIDED, UNMEASURED, TOO_FEW))
+            else 2
         )
         for verdict, sign, name in zip(verdicts, signs, ("first", "second"), strict=True):
             (piece,) = [one for one in pieces if name in one]
@@ -341,7 +337,7 @@ def test_of_several_gaps_each_is_told_once_and_by_its_own_verdict():
     assert "could not be scored for lost" in summary([replace(lost[0], verdict=UNDECIDED), lost[1]])
 
 
-@pytest.mark.parametrize("verdict", ["", *VERDICTS])
+@pytest.mark.parametrize("verdict", ["", *(one for one in VERDICTS if one != UNMEASURED)])
 def test_what_was_not_scored_is_no_answer_whatever_else_is_known(verdict):
     for kept, turned, measure in product(KEPT, TURNED, ("paired_gap", "gap_difference", "flip_rate")):
         subset = "mental_health - other_health" if measure == "gap_difference" else ""
@@ -398,3 +394,26 @@ def test_notes_of_ones_own_have_a_label_without_a_name():
 )
 def test_what_is_subtracted_from_what_is_said_in_the_names_of_groups(finding, said):
     assert sentence.compared(finding) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.02, "With mental health the gap lies further toward women than with other health."),
+        (-0.02, "With mental health the gap lies further toward men than with other health."),
+        (0.0, "The gap is the same with mental health and with other health."),
+    ],
+)
+def test_the_caption_of_a_difference_of_gaps_has_the_sign_of_the_number(value, said):
+    # Whatever both gaps are: of -11.2 and -10.5 points the second is the smaller one, and lies further toward women.
+    rows = pd.DataFrame(config_rows("gendered_stigma", "rq1")).assign(experiment="rq1", model_id="m")
+    base = rows["group"].map({"female": 0.1, "male": 0.5}).fillna(0.0)
+    moved = value * ((rows["group"] == "female") & (rows["label"] == "mental_health"))
+    found = disaggregate(rows.assign(score=base + moved), "gendered_stigma", robustness=False)
+    finding = next(one for one in found if one.headline and one.measure == "gap_difference")
+    assert finding.estimate.value == pytest.approx(value)
+    assert finding.direction == (
+        "above zero the gap lies further toward female with mental_health than with other_health, below zero further "
+        "toward male"
+    )
+    assert answer(finding).meaning.startswith(said)

@@ -3,12 +3,15 @@
 import json
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+import swapbias
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
+from swapbias.errors import UsageError
 from swapbias.scorers.registry import load_scorer, read_as
 from swapbias.scorers.scorer import LoadOptions
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
@@ -20,11 +23,11 @@ def folder(tmp_path_factory):
     return tiny.save_causal(tmp_path_factory.mktemp("causal") / "gpt")
 
 
-def slow(folder, text):
+def slow(folder, text, before=()):
     """Token by token: the log-probability of each next token given all before it."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    ids = tokenizer(text)["input_ids"]
+    ids = [*before, *tokenizer(text)["input_ids"]]
     total = 0.0
     for end in range(1, len(ids)):
         with torch.no_grad():
@@ -84,3 +87,52 @@ def test_texts_up_to_the_limit_of_the_model_are_read_and_longer_ones_are_not(tmp
     assert [value is None for value in found] == [*(length > limit for length in lengths), False]
     longest = lengths.index(limit)
     assert found[longest] == pytest.approx(slow(tmp_path / "short", texts[longest]), abs=1e-4)
+
+
+def clerks(name):
+    """Own prompts: a pair whose texts begin with another word each."""
+    return pd.DataFrame(
+        [
+            {"pair": str(pair), "group": group, "text": f"{who} is a {name}."}
+            for pair, (she, he) in enumerate(
+                (("She", "He"), ("Mary", "John"), ("Anne Marie", "Jo"), ("A woman", "A man"))
+            )
+            for group, who in (("female", she), ("male", he))
+        ]
+    )
+
+
+@pytest.mark.parametrize("named", [{"bos_token": "<s>", "eos_token": "</s>"}, {"eos_token": "</s>"}])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_the_first_token_is_scored_after_bos_or_eos_where_a_tokenizer_adds_none(named, loaded, tmp_path):
+    folder = tiny.save_unmarked(tmp_path, **named)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    begin = tokenizer.convert_tokens_to_ids(named.get("bos_token", "</s>"))
+    assert tokenizer("He")["input_ids"][0] != begin
+    prompts = clerks("clerk")
+    model = AutoModelForCausalLM.from_pretrained(folder) if loaded else str(folder)
+    more = {"tokenizer": tokenizer} if loaded else {}
+    run = swapbias.audit(model, prompts=prompts, reference="male", progress=False, **more)
+    items = next(iter(run.items_by_study.values()))
+    items = items[items["group"].isin(["female", "male"])].drop_duplicates("text")
+    assert set(items["text"]) == set(prompts["text"])
+    expected = [slow(folder, text, [begin]) for text in items["text"]]
+    assert items["score"].tolist() == pytest.approx(expected, abs=1e-4)
+    assert run.run.manifest()["models"][0]["before_text"] == named.get("bos_token", "</s>")
+
+
+def test_pairs_that_differ_in_a_first_token_without_a_probability_are_refused(tmp_path):
+    folder = tiny.save_unmarked(tmp_path, pad_token="<pad>")
+    prompts = clerks("clerk")
+    with pytest.raises(UsageError, match=r"neither a BOS nor an EOS token.*pairs differ in it"):
+        swapbias.audit(str(folder), prompts=prompts, reference="male", progress=False)
+    alike = prompts.assign(text="Then " + prompts["text"])
+    run = swapbias.audit(str(folder), prompts=alike, reference="male", progress=False)
+    items = next(iter(run.items_by_study.values())).drop_duplicates("text")
+    assert items["score"].tolist() == pytest.approx([slow(folder, text) for text in items["text"]], abs=1e-4)
+
+
+def test_a_tokenizer_that_begins_every_text_itself_gets_no_second_mark(folder):
+    scorer = load_scorer(str(folder))
+    assert "before_text" not in scorer.identity
+    assert scorer.log_probabilities(["She is a clerk."]) == pytest.approx([slow(folder, "She is a clerk.")], abs=1e-4)

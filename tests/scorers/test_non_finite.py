@@ -209,7 +209,7 @@ def test_an_answer_is_likelier_only_than_one_whose_probability_is_known(values, 
 
 def test_a_text_that_is_impossible_has_no_score_that_could_be_averaged(tmp_path, monkeypatch):
     scorer = load_scorer(str(tiny.save_causal(tmp_path / "m")))
-    monkeypatch.setattr(scorer, "log_probabilities", lambda texts, on_progress=None: [-math.inf] * len(texts))
+    monkeypatch.setattr(scorer, "log_probabilities", lambda texts, on_progress, pairs: [-math.inf] * len(texts))
     assert lost(scorer.score([QUESTION]))
     assert lost(read_as(scorer, "antonyms").score(as_prompts(config_rows("social_distance", "template4")[:1])))
 
@@ -501,6 +501,7 @@ CASES = {
     "masked attitude": "test_a_masked_model_of_nan_weights_scores_no_label_zero",
     "masked log_mass": "test_every_reading_of_a_model_of_nan_weights_is_nan",
     "classifier": "test_a_classifier_of_nan_weights_labels_nothing",
+    "regression": "test_every_reading_of_a_model_of_nan_weights_is_nan",
     "classifier negative_label": "test_a_classifier_of_nan_weights_labels_nothing",
     "causal": "test_a_causal_model_of_nan_weights_scores_nothing",
     "causal antonyms": "test_a_causal_model_of_nan_weights_scores_nothing",
@@ -521,10 +522,11 @@ def test_every_way_to_read_a_model_has_a_case_of_nan():
     assert all(callable(globals()[name]) for name in CASES.values())
 
 
-@pytest.mark.parametrize("kind", ["masked", "classifier", "causal"])
+@pytest.mark.parametrize("kind", ["masked", "classifier", "regression", "causal"])
 def test_every_reading_of_a_model_of_nan_weights_is_nan(kind, tmp_path):
-    if kind == "classifier":
-        folder, rows = tiny.save_classifier(tmp_path, ["negative", "positive"]), [blank(text="she is someone")]
+    if kind in ("classifier", "regression"):
+        labels = ["negative", "positive"] if kind == "classifier" else ["score"]
+        folder, rows = tiny.save_classifier(tmp_path, labels), [blank(text="she is someone")]
     elif kind == "causal":
         folder, rows = tiny.save_causal(tmp_path / "m"), [QUESTION]
     else:

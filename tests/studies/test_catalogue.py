@@ -123,7 +123,7 @@ PINNED = {
     ("gender_lexicon", "nouns"): (112, "man", "gal", "nun"),
     ("gender_lexicon", "names"): (541, "James", "Charles", "Vera"),
     ("gender_lexicon", "definitional_pairs"): (10, "woman", "Mary", "Mary"),
-    ("gender_lexicon", "swap_terms"): (102, "he", "his", "LHM"),
+    ("gender_lexicon", "swap_terms"): (105, "he", "his", "LHM"),
     ("clinical_notes", "depression-original"): (571, "depression-0000", "depression-0009", "depression-0570"),
     ("clinical_notes", "depression-swapped"): (571, "depression-0000", "depression-0009", "depression-0570"),
     ("clinical_notes", "depression-neutralised"): (571, "depression-0000", "depression-0009", "depression-0570"),

@@ -1,6 +1,6 @@
 """A study of one's own: made of files as those of the package are of builders, and refused with file and line."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,9 @@ from swapbias.audit.soundness import article_is_wrong
 from swapbias.errors import UsageError
 from swapbias.studies import config_rows, load_lexicon, new_study, open_study, own_studies
 from swapbias.studies.catalogue import load_corpus
+from swapbias.studies.declaration import Declared
 
+KEYS = [one.name for one in fields(Declared)]
 ROWS = [
     ("He is late.", "male", "late", "time"),
     ("She is late.", "female", "late", "time"),
@@ -317,3 +319,123 @@ def test_answers_that_cannot_be_read_are_refused_by_line(folder, lines, match):
     (folder / "study.toml").write_text(f"{text}\n{lines}\n")
     with pytest.raises(ValueError, match=rf"study.toml:\d+: {match}"):
         open_study(folder)
+
+
+# Every fault at once ----------------------------------------------------------------------------------------
+
+
+def test_a_check_lists_every_fault_of_the_declaration_and_the_tables(folder):
+    edited(folder, "study.toml", 'version = "1.0.0"', 'version = "one"\nmood = "good"')
+    edited(folder, "study.toml", "margin = 0.05", 'margin = "small"')
+    edited(folder, "templates.csv", "[name] works as [occupation].", "[name] works as [job].")
+    edited(folder, "templates.csv", "They want to hire [name]", "They want to hire {name}")
+    edited(folder, "wordings.csv", "bank,1,", "banks,1,")
+    found = check_study(folder).faults
+    for part in (
+        "study.toml:6: 'one' is no version",
+        "study.toml:7: 'mood' is none of",
+        "study.toml:11: margin is 'small'",
+        "templates.csv:2: no column of slots.csv or conditions.csv fills the slot [job]",
+        "templates.csv:6: {name} is no slot. Write [name]",
+        "wordings.csv:5: templates.csv holds no template 'banks'",
+    ):
+        assert sum(one.startswith(part) for one in found) == 1, (part, found)
+    assert len(found) == 6
+    with pytest.raises(ValueError, match=r"study\.toml:7: 'mood'"):
+        open_study(folder)
+
+
+def test_a_check_lists_every_wrong_row_and_nothing_that_follows_from_it(folder):
+    edited(folder, "slots.csv", "1,male,Jacob,he,him", "1,male,,he,him")
+    edited(folder, "slots.csv", "2,male,Ethan,he,him", "2,male,Ethan,he")
+    edited(folder, "lexicon.csv", "she,female", "she,")
+    edited(folder, "study.toml", "title =", "heading =")
+    assert [one.partition(". ")[0] for one in check_study(folder).faults] == [
+        f"study.toml:3: 'heading' is none of {', '.join(KEYS)}",
+        "study.toml: title is missing",
+        "slots.csv:3: column 'name' is blank, expected a value",
+        "slots.csv:5: 4 cells, expected 5",
+        "lexicon.csv:2: column 'group' is blank, expected a value",
+    ]
+
+
+def test_tables_are_read_where_the_declaration_is_no_toml(folder):
+    edited(folder, "study.toml", "margin = 0.05", "margin = ")
+    edited(folder, "conditions.csv", "nurse,a nurse,care", "nurse,,care")
+    first, second = check_study(folder).faults
+    assert first.startswith("study.toml: no TOML")
+    assert second.startswith("conditions.csv:2: column 'occupation' is blank")
+
+
+@pytest.mark.parametrize("slot", ["{name}", "[Name]", "[NAME]"])
+def test_a_slot_that_is_written_otherwise_is_named(folder, slot):
+    edited(folder, "templates.csv", "[name] works", f"{slot} works")
+    assert check_study(folder).faults == (
+        f"templates.csv:2: {slot} is no slot. Write [name], with a column of that name: a-z and _.",
+    )
+
+
+# Texts that are no pair -------------------------------------------------------------------------------------
+
+NO_PAIR = [
+    *ROWS,
+    ("The bus to the harbour was full of tourists.", "male", "bus", "place"),
+    ("She likes cooking pasta with garlic.", "female", "bus", "place"),
+]
+PAIRS = [
+    ("She left.", "He left."),
+    ("she", "he"),
+    ("Mary Smith", "John Doe"),
+    ("Her mother loves her.", "His father loves him."),
+    ("Maria Guadalupe Lopez Garcia cried.", "John Henry Smith cried."),
+    ("My grandmother from Mexico is kind.", "My uncle of Polish descent is kind."),
+    ("El doctor cansado llegó.", "La doctora cansada llegó."),
+    ("Eine müde Ärztin kam.", "Ein müder Arzt kam."),
+    ("她是一个好医生。", "他是一个好医生。"),
+    ("The Black women who cried", "A white man who cried"),
+]
+
+
+@pytest.mark.parametrize("made", ["frame", "csv", "folder"])
+def test_texts_that_share_almost_nothing_are_named_with_their_rows(made, tmp_path, caplog):
+    frame, told = table(NO_PAIR), {"reference": "male", "name": "unlike"}
+    source = frame
+    if made == "csv":
+        source = tmp_path / "mine.csv"
+    elif made == "folder":
+        source, told = tmp_path / "unlike", {}
+        source.mkdir()
+        (source / "study.toml").write_text('name = "unlike"\ntitle = "t"\nreference = "male"\n')
+    if made != "frame":
+        frame.to_csv(source if made == "csv" else source / "prompts.csv", index=False)
+    name = "mine.csv" if made == "csv" else "prompts.csv"
+    wanted = f"Texts of one pair share almost nothing: {name}:6 and {name}:7 (pair 'bus')."
+    assert wanted in " ".join(check_study(source, **told).advice)
+    open_study(source, **told)
+    assert [wanted in one for one in caplog.messages] == [True]
+    assert "harbour" not in caplog.text
+    open_study(table(), reference="male", name="alike")
+    assert len(caplog.messages) == 1
+
+
+def test_an_audit_names_texts_that_share_almost_nothing_once(tmp_path, caplog):
+    pytest.importorskip("torch", reason="needs what audits need: pip install 'swapbias[audit]'")
+    swapbias.audit("vader", prompts=table(NO_PAIR), reference="male", out=tmp_path / "run")
+    swapbias.Audit.open(tmp_path / "run")  # whose copy of them is not warned of again
+    assert sum("share almost nothing" in one for one in caplog.messages) == 1
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_texts_of_a_pair_in_short_sentences_and_other_languages_are_not_named(one, other, caplog):
+    rows = [(one, "female", "1", "x"), (other, "male", "1", "x"), *ROWS]
+    open_study(table(rows), reference="male", name="alike")
+    assert not caplog.messages
+
+
+def test_many_texts_that_share_almost_nothing_are_counted():
+    rows = [row for number in range(30) for row in (
+        (f"The bus number {number} was full of tourists.", "male", str(number), "x"),
+        ("She likes cooking pasta with garlic.", "female", str(number), "x"),
+    )]  # fmt: skip
+    told = check_study(table(rows), reference="male").advice
+    assert ["; 16 or more others. " in one for one in told if "share almost nothing" in one] == [True]

@@ -16,7 +16,7 @@ from swapbias.swapping.doubtful import JUDGES, Judged
 from swapbias.swapping.matches import fold, is_letter
 from swapbias.swapping.resolvers import DOUBTFUL, NEAR, WINDOW, WordResolver, is_pronoun
 from swapbias.swapping.swapper import Swapper
-from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms
+from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms, kept_phrases
 
 SWAPPERS = {name: Swapper(name) for name in ("resolved", "paper")}
 LETTER = r"[^\W\d_]"
@@ -30,9 +30,14 @@ TITLES = ("mr", "ms", "mrs", "miss")
 
 def pattern_of(table):
     plain = clinical_terms().keys() - COUNTED_BIRTHS.keys()
-    terms = sorted({*table.terms, *plain}, key=len, reverse=True)
-    spelled = "|".join(r"\s+".join(map(re.escape, term.split())) for term in terms)
-    return re.compile(rf"(?<!{LETTER})(?:{spelled})(?!{LETTER})", re.IGNORECASE)
+    kept = kept_phrases() if table.context else set()
+    terms = sorted({*table.terms, *plain, *kept}, key=len, reverse=True)
+    spelled = "|".join(
+        r"\s+".join(re.escape(part).replace("'", "['’]") for part in term.split())
+        + (f"(?!{LETTER})" if term[-1].isalpha() else "")
+        for term in terms
+    )
+    return re.compile(rf"(?<!{LETTER})(?:{spelled})", re.IGNORECASE)
 
 
 PATTERNS = {name: pattern_of(swapper.table) for name, swapper in SWAPPERS.items()}
@@ -99,7 +104,7 @@ def slow(text, name, mode):
     terms, doubts, sides, swapped = Counter(), Counter(), 0, []
     for found in PATTERNS[name].finditer(text):
         written, (start, end) = found.group(), found.span()
-        low = " ".join(written.lower().split())
+        low = " ".join(written.lower().replace("’", "'").split())
         beside = text[start - 1 : start] + text[end : end + 1]
         if low not in DEMOGRAPHIC | GLUED and any(sign in "0123456789" for sign in beside):
             continue
@@ -112,6 +117,7 @@ def slow(text, name, mode):
         judge = JUDGES.get(low) if table.context else None
         judged = judge(written, before[-NEAR:], after[:NEAR]) if judge else Judged(True)
         choice, doubt = choice_of(term, before, after, table) if judged.swap else (0, "")
+        choice = term.others.index(judged.becomes) if judged.becomes else choice
         doubts.update([one for one in (doubt or judged.doubt,) if one])
         if not judged.swap:
             continue
@@ -174,6 +180,13 @@ BESIDE = [
     "bundle",
     "neu",
     "II",
+    "+",
+    "gas",
+    "ions",
+    "Mary",
+    "Dear",
+    "madam",
+    "hostess",
 ]
 FILLERS = [
     "pain",
@@ -214,8 +227,13 @@ FILLERS = [
     "\t",
     "\x0c",
     "extraordinarily",
+    "Institute",
+    "G3P2",
+    "in NAD",
+    "stain",
+    "negative",
 ]
-TERMS = [*SWAPPERS["resolved"].table.terms, *clinical_terms()]
+TERMS = [*SWAPPERS["resolved"].table.terms, *clinical_terms(), *kept_phrases()]
 WORDS = st.one_of(st.sampled_from(BESIDE), st.sampled_from(FILLERS), st.sampled_from(TERMS))
 CASES = st.sampled_from([str, str.lower, str.capitalize, str.upper, str.swapcase])
 GAPS = st.sampled_from([" ", " ", " ", "  ", "", "\n", ", ", ". ", "/", "-", "' ", "’ ", " ("])

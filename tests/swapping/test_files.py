@@ -611,7 +611,7 @@ def test_a_hub_dataset_that_is_not_there_is_one_sentence(tmp_path, hub):
     with pytest.raises(
         ValueError, match=r"^owner/notes \(split train\) is neither .*no split train\)\. Check"
     ) as caught:
-        run("owner/notes", tmp_path / "out")
+        run("owner/notes", tmp_path / "out", split="train")
     assert "long story" not in str(caught.value)
 
 

@@ -46,10 +46,12 @@ class Chat(Kind):
         "label": Reading((
             Column("score", "share of answers", "the phenotype is found"),
             Column("unanswered", "share of answers", "neither yes nor no"),
+            Column("refused", "share of answers", "refusals"),
         )),
         "facts": Reading((
             Column("score", "share of the facts of a checklist", "more facts are kept"),
             Column("unanswered", "share of answers", "nothing was written"),
+            Column("refused", "share of answers", "refusals"),
         )),
         "completion": Reading((
             Column("score", "share of answers", "words of the group"),
@@ -178,20 +180,20 @@ class Chat(Kind):
             from swapbias.scorers.chat.log_odds import LogOddsScorer
 
             return LogOddsScorer(model, experiment.unit)
-        from swapbias.scorers.chat import answers
+        from swapbias.scorers.chat import answer_log
 
         scorer: Any = copy(model)
         if experiment.reading == FACTS:
             scorer.options = _asked(request, long=True)
             scorer.identity = {**model.identity, **settings(scorer.options)}
-        right = partial(answers.read_answer, aliases=experiment.aliases)
+        right = partial(answer_log.read_coreference, aliases=experiment.aliases)
         scorer.read = {
-            "options": answers.read_option,
-            "completion": answers.read_completion,
-            "label": answers.read_label,
-            FACTS: answers.read_facts,
-            "text": answers.read_text,
-            "person": partial(answers.read_text, person=True),
+            "options": answer_log.read_option,
+            "completion": answer_log.read_completion,
+            "label": answer_log.read_label,
+            FACTS: answer_log.read_facts,
+            "text": answer_log.read_text,
+            "person": partial(answer_log.read_text, person=True),
         }.get(experiment.reading, right)
         scorer.unit = experiment.unit
         reader: Scorer = scorer

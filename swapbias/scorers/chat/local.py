@@ -7,7 +7,7 @@ from typing import Any, Self
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessorList
 
-from swapbias.scorers.chat.answers import (
+from swapbias.scorers.chat.answer_log import (
     CUT_OFF,
     NON_FINITE,
     Answer,
@@ -77,7 +77,7 @@ class LocalChatScorer(AnsweringScorer):
     def _ask(self, groups: Mapping[str, Sequence[Prompt]], report: Progress, expected: int) -> None:
         keys, known = list(groups), len(self.log)
         encoded = [self._encode(groups[key][0].text) for key in keys]
-        most = length_limit(self.tokenizer, self.model.config) - self.options.max_tokens
+        most = length_limit(self.tokenizer, self.model) - self.options.max_tokens
         fits = [index for index, ids in enumerate(encoded) if len(ids) <= most]
         if len(fits) < len(keys):
             report(sum(len(groups[keys[index]]) for index in set(range(len(keys))).difference(fits)))
@@ -106,7 +106,7 @@ class LocalChatScorer(AnsweringScorer):
         Raises:
             UsageError: a letter that is no single token.
         """
-        limit = length_limit(self.tokenizer, self.model.config)
+        limit = length_limit(self.tokenizer, self.model)
         begins = [self._encode(prompt.text) for prompt in prompts]
         forms = [self.forms.of(prompt) for prompt in prompts]
         longest = [max(len(form) for own in each for form in own) for each in forms]

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, write_whole
-from swapbias.scorers.chat.answers import ANSWERS, CUT_OFF, Answer, as_line, unread
+from swapbias.scorers.chat.answer_log import ANSWERS, CUT_OFF, Answer, as_line, unread
 from swapbias.scorers.chat.options import ChatOptions, settings
 from swapbias.scorers.chat.service import AnsweringScorer, answer_key
 from swapbias.scorers.scorer import Progress, Say

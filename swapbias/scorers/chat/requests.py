@@ -20,7 +20,7 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 from huggingface_hub.utils import hf_raise_for_status, httpx  # type: ignore[attr-defined]
 
 from swapbias.errors import UsageError
-from swapbias.scorers.chat.answers import FIRST_ANSWERS, Answer, AnswerLog, mostly_unsaid, trial_of
+from swapbias.scorers.chat.answer_log import FIRST_ANSWERS, Answer, AnswerLog, mostly_unsaid, trial_of
 from swapbias.scorers.chat.options import COMPLETIONS, NO_KEY, ChatOptions, key_names
 from swapbias.scorers.chat.replies import (
     ATTEMPT,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.scorers.chat.answers import (
+from swapbias.scorers.chat.answer_log import (
     ANSWERS,
     Answer,
     AnswerLog,

@@ -14,7 +14,7 @@ from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer
 from inspect_ai.solver import TaskState
 
 from swapbias import __version__
-from swapbias.scorers.chat.answers import Read
+from swapbias.scorers.chat.answer_log import Read
 from swapbias.scorers.chat.kind import CHAT
 from swapbias.scorers.chat.logs import LoggedScorer, asked_prompts
 from swapbias.scorers.chat.options import ChatOptions

@@ -36,11 +36,13 @@ class RoundingError:
     top: int
     same_top: float
 
-    def sentence(self, model_id: str) -> str:
-        """For people."""
+    def sentence(self, model_id: str, *, raw: bool = False) -> str:
+        """For people; ``raw``: outputs are scores of a regression and no probabilities."""
+        measured = f"{model_id} in bfloat16, measured against float32 on {self.texts} texts: the largest error of a"
+        if raw:
+            return f"{measured} raw score is {self.largest:.2g}."
         return (
-            f"{model_id} in bfloat16, measured against float32 on {self.texts} texts: the largest error of a "
-            f"probability is {self.largest:.2g}, on average {self.mean:.2g} of the mass moved, and "
+            f"{measured} probability is {self.largest:.2g}, on average {self.mean:.2g} of the mass moved, and "
             f"{self.same_top:.0%} of the sets of the {self.top} likeliest outputs are the same."
         )
 
@@ -94,9 +96,9 @@ class Rounding:
         known = (exact + rounded).isfinite().all(dim=1)  # what gives NaN has no error, and is counted elsewhere
         self.error = rounding_error(exact[known], rounded[known]) if known.any() else None
 
-    def note(self, model_id: str) -> str:
+    def note(self, model_id: str, *, raw: bool = False) -> str:
         """A sentence on the error; blank in float32 or where nothing was read."""
-        return self.error.sentence(model_id) if self.error else ""
+        return self.error.sentence(model_id, raw=raw) if self.error else ""
 
 
 _DTYPES = (torch.float32, torch.bfloat16)
@@ -268,7 +270,7 @@ class Engine:
         places = torch.tensor(positions, device=self.model.device)
         with torch.inference_mode():
             if reader := self._packed_reader(encoded):
-                row = pack(encoded, reader.config, self.model.device)
+                row = pack(encoded, reader)
                 with only_rows(reader, row.starts + places):
                     found = read_packed(reader, row).logits
             else:
@@ -282,14 +284,17 @@ class Engine:
         if self._packed_reader(encoded):  # the heads of all these families read the first token
             return self.logits(encoded, [0] * len(encoded))
         with torch.inference_mode():
-            found: torch.Tensor = self._read(self.model, encoded).logits
+            if self.model.config.get_text_config().pad_token_id is None:  # a causal model's head then reads one text
+                found = torch.cat([self._read(self.model, [ids]).logits for ids in encoded])
+            else:
+                found = self._read(self.model, encoded).logits
         return found.float()
 
     def hidden_states(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
         """The encoder's last states of a batch, one text after another: shape (tokens, d)."""
         with torch.inference_mode():
             if reader := self._packed_reader(encoded):
-                row = pack(encoded, reader.config, self.model.device)
+                row = pack(encoded, reader)
                 states: torch.Tensor = read_packed(reader.base_model, row).last_hidden_state
             else:
                 states = self._read(self.model.base_model, encoded).last_hidden_state

@@ -18,10 +18,10 @@ from transformers import (
     RobertaModel,
 )
 
-# Families whose attention goes through transformers' interface and sees no more than queries, keys and values,
-# and where they begin to count positions: RoBERTa and its kin after the padding index.
-_FROM_ZERO = ("bert", "distilbert", "electra")
-_AFTER_PADDING = ("roberta", "xlm-roberta", "camembert")
+from swapbias.scorers.checkpoint import position_padding
+
+# Families whose attention goes through transformers' interface and sees no more than queries, keys and values.
+_FAMILIES = ("bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
 _ATTENTION = "swapbias_runs"
 
 Run = tuple[int, int, int]  # where its tokens begin, how many texts, tokens of each
@@ -41,7 +41,7 @@ def can_pack(config: Any) -> bool:
     """Whether models of this config can read a packed row."""
     if getattr(config, "is_decoder", False) or getattr(config, "add_cross_attention", False):
         return False
-    return config.model_type in _FROM_ZERO + _AFTER_PADDING
+    return config.model_type in _FAMILIES
 
 
 def rows_of(lengths: Sequence[int], room: int) -> list[list[int]]:
@@ -61,15 +61,22 @@ def rows_of(lengths: Sequence[int], room: int) -> list[list[int]]:
     return rows
 
 
-def pack(encoded: Sequence[Sequence[int]], config: Any, device: torch.device) -> Packed:
-    """Texts as one row, in the order given; neighbours of equal length share an attention call."""
-    first = config.pad_token_id + 1 if config.model_type in _AFTER_PADDING else 0
-    lengths = torch.tensor([len(ids) for ids in encoded])
+def pack(encoded: Sequence[Sequence[int]], model: Any) -> Packed:
+    """Texts as one row for this model, in the order given; neighbours of equal length share an attention call.
+
+    RoBERTa and its kin count the tokens of a text from the one after the padding token; a padding token within a
+    text is not counted and has its own position.
+    """
+    padding, device = position_padding(model), model.device
+    ids = torch.tensor([token for one in encoded for token in one])
+    lengths = torch.tensor([len(one) for one in encoded])
     starts = torch.cumsum(lengths, 0) - lengths
-    count = int(lengths.sum())
-    positions = torch.arange(first, first + count) - torch.repeat_interleave(starts, lengths)
+    counted = torch.ones_like(ids) if padding is None else (ids != padding).long()
+    count = torch.cumsum(counted, 0)
+    before = torch.repeat_interleave((count - counted)[starts], lengths)
+    positions = (count - before) * counted + (-1 if padding is None else padding)
     return Packed(
-        ids=torch.tensor([[token for ids in encoded for token in ids]], device=device),
+        ids=ids[None].to(device),
         positions=positions[None].to(device),
         starts=starts.to(device),
         runs=tuple(_runs([len(ids) for ids in encoded])),

@@ -327,7 +327,7 @@ class ContextualVectors:
         self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
         self._engine = Engine(self.model, batch_size=batch_size)
         self._start, self._end = _added_tokens(tokenizer)
-        self._window = length_limit(tokenizer, model.config) - len(self._start) - len(self._end)
+        self._window = length_limit(tokenizer, model) - len(self._start) - len(self._end)
         self._kept: dict[str, Floats] = {}
         self._plain: tuple[list[str], Floats] | None = None
         self.dimension = int(model.config.hidden_size)

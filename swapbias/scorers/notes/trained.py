@@ -81,7 +81,9 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions, say: Say | Non
         return ClassifierScorer(_from_file(path, options, say))
     if is_callable(name):
         return ClassifierScorer(_from_module(name, options.batch_size))
-    scorer = TextClassifierScorer.load(name, options)
+    scorer = TextClassifierScorer.load(name, options, kind="classifier")
+    if scorer.kind != "classifier":
+        raise UsageError(f"{scorer.model_id} gives a raw score, expected a probability. Name a classifier.")
     return ClassifierScorer(scorer, cut=lambda text: _cut(text, scorer))
 
 
@@ -133,7 +135,7 @@ def _cut(text: str, scorer: TextClassifierScorer) -> str:
     """As many whole words of a text as the model reads; the text itself where even one word is too long."""
     from swapbias.scorers.checkpoint import length_limit
 
-    limit = length_limit(scorer.tokenizer, scorer.model.config)
+    limit = length_limit(scorer.tokenizer, scorer.model)
     parts = [*(text[: word.end()] for word in re.finditer(r"\S+", text)), text]
     words = bisect.bisect_right(parts, limit, key=lambda part: len(scorer.tokenizer(part, verbose=False).input_ids))
     return parts[words - 1] if words else text

@@ -64,7 +64,7 @@ def encoded(tokenizer: Any, model: Any, texts: list[str]) -> tuple[list[list[int
     """Token ids of each text, cut to what the model reads, and how many texts were cut."""
     if tokenizer.pad_token_id is None:
         raise UsageError("The encoder's tokenizer has no padding token. Give another one with --encoder.")
-    limit = length_limit(tokenizer, model.config)
+    limit = length_limit(tokenizer, model)
     whole = [len(one) for one in tokenizer(texts, verbose=False)["input_ids"]]
     ids = tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
     return ids, sum(length > limit for length in whole)

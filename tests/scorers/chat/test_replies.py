@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
 from swapbias.scorers.chat import replies
-from swapbias.scorers.chat.answers import Answer, AnswerLog, as_scored, unread
+from swapbias.scorers.chat.answer_log import Answer, AnswerLog, as_scored, unread
 from swapbias.scorers.chat.options import KEYS, ChatOptions, api_key, key_names
 from swapbias.scorers.chat.service import ChatScorer
 from tests.cli.test_cli import swapbias
@@ -53,7 +53,7 @@ HOSTILE = {
 @pytest.mark.parametrize(("sent", "told"), HOSTILE.values(), ids=HOSTILE)
 def test_a_reply_beyond_all_bounds_is_one_sentence_and_loses_nothing(sent, told, monkeypatch, tmp_path):
     monkeypatch.setattr(replies, "MOST_REPLY", 100_000)
-    monkeypatch.setattr("swapbias.scorers.chat.answers.os.fsync", lambda number: None)
+    monkeypatch.setattr("swapbias.scorers.chat.answer_log.os.fsync", lambda number: None)
     with ChatServer(upper, fault=first(sent, times=99)) as server:
         scorer = scorer_of(server, attempts=2, concurrency=1)
         scorer.log = AnswerLog(tmp_path / "answers.jsonl")

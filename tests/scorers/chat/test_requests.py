@@ -7,7 +7,7 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.scorers.chat import requests as asking
-from swapbias.scorers.chat.answers import FIRST_ANSWERS, Answer, AnswerLog
+from swapbias.scorers.chat.answer_log import FIRST_ANSWERS, Answer, AnswerLog
 from swapbias.scorers.chat.options import ChatOptions
 from swapbias.scorers.chat.requests import asked_wait
 from swapbias.scorers.chat.service import ChatScorer

@@ -22,7 +22,7 @@ import pytest
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
-from swapbias.scorers.chat.answers import Answer, AnswerLog
+from swapbias.scorers.chat.answer_log import Answer, AnswerLog
 from swapbias.scorers.chat.options import ChatOptions
 from swapbias.scorers.chat.service import ChatScorer
 from swapbias.studies.prompt import Prompt, conversation
@@ -37,7 +37,7 @@ SCRIPT = """
 import asyncio, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 from pathlib import Path
-from swapbias.scorers.chat.answers import AnswerLog
+from swapbias.scorers.chat.answer_log import AnswerLog
 from swapbias.scorers.chat.service import ChatScorer
 from swapbias.scorers.chat.options import ChatOptions
 from tests.scorers.chat.test_service import rows

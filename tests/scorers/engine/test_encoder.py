@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import transformers
 from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from swapbias.scorers.engine.encoder import Engine
@@ -46,7 +47,7 @@ def test_a_row_holds_texts_of_many_lengths_without_padding(family):
     model, encoded = made(family), ids()
     batches = Engine(model, batch_size=64).batches([len(one) for one in encoded])
     assert len(batches) == 1  # 24 texts of at most 14 tokens fit into one row
-    row = pack([encoded[at] for at in batches[0]], model.config, model.device)
+    row = pack([encoded[at] for at in batches[0]], model)
     assert row.ids.shape == (1, sum(map(len, encoded)))
     assert len(row.runs) == len({len(one) for one in encoded})
 
@@ -54,7 +55,7 @@ def test_a_row_holds_texts_of_many_lengths_without_padding(family):
 def test_positions_begin_again_with_every_text():
     # BERT counts from 0, RoBERTa from the one after its padding index (1).
     for family, first in (("bert", 0), ("roberta", 2)):
-        row = pack([[9, 9], [9, 9], [9, 9, 9]], made(family).config, torch.device("cpu"))
+        row = pack([[9, 9], [9, 9], [9, 9, 9]], made(family))
         assert (row.positions - first).tolist() == [[0, 1, 0, 1, 0, 1, 2]]
         assert row.starts.tolist() == [0, 2, 4]
         assert row.runs == ((0, 2, 2), (4, 1, 3))
@@ -202,3 +203,20 @@ def test_classifiers_equal_one_text_at_a_time(family):
 def test_an_encoder_without_head_is_read_too():
     model = AutoModel.from_config(made("bert").config).eval()
     assert Engine(model).hidden_states([[7, 8, 9], [7, 8]]).shape == (5, 32)
+
+
+@pytest.mark.parametrize("changed", [1, 2, None])
+@pytest.mark.parametrize("family", ["Roberta", "XLMRoberta", "Camembert"])
+def test_padding_tokens_within_a_text_have_the_position_that_the_model_gives_them(family, changed):
+    """The model keeps the padding index that it was made with, whatever its config says later."""
+    torch.manual_seed(0)
+    settings = {**sizes(), "pad_token_id": 1, "max_position_embeddings": 66}
+    config = getattr(transformers, f"{family}Config")(**settings)
+    model = getattr(transformers, f"{family}ForSequenceClassification")(config).eval()
+    encoded = [[0, 9, 1, 8, 2], [0, 7, 2], [0, 5, 6, 1, 1, 4, 2], [1, 5, 2]]
+    with torch.no_grad():
+        expected = torch.cat([model(torch.tensor([one])).logits for one in encoded])
+    model.config.pad_token_id = changed
+    engine = Engine(model)
+    assert len(engine.batches([len(one) for one in encoded])) == 1  # one packed row
+    assert torch.allclose(engine.class_logits(encoded), expected, atol=1e-4)

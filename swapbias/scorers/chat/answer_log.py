@@ -17,19 +17,24 @@ from swapbias.errors import UsageError
 from swapbias.files import parse_json
 from swapbias.measures import (
     CLASSES,
-    PARSERS,
+    REFUSED,
     SAID,
-    answer_class,
-    decision_named,
-    is_refusal,
-    option_named,
+    UNREADABLE,
     options_of,
-    person_named,
-    unreasoned,
-    words_said,
 )
 from swapbias.scorers.scorer import Scored, not_finite
-from swapbias.studies import Prompt, facts_read, load_lexicon, stated
+from swapbias.studies import (
+    PARSERS,
+    Prompt,
+    answer_class,
+    facts_read,
+    is_refusal,
+    load_lexicon,
+    read_answer,
+    stated,
+    without_reasoning,
+    word_count,
+)
 
 Read = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]  # prompt and raw answer -> score and its parts
 
@@ -38,6 +43,7 @@ CUT_OFF = "length"  # why an answer ended that reached the most tokens
 FIRST_ANSWERS = 10  # are enough to see that the others would be cut off as well
 
 _WORD = re.compile(r"[^\W\d_]+")
+_DENIED = re.compile(r"n['’]t\b|\b(?:not|never|neither|nor|or|either)\b", re.IGNORECASE)
 _FEW = 5  # words that a subject may have
 _TRIAL = re.compile(r"/t(\d+)$")
 _THINKING = re.compile(r"\s*<(think|thinking|reasoning)>(?!.*</\1>)", re.DOTALL)  # and not done with it
@@ -236,7 +242,7 @@ def unread(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     return math.nan, {}
 
 
-def read_answer(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -> tuple[float, Mapping[str, float]]:
+def read_coreference(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -> tuple[float, Mapping[str, float]]:
     """Points of an answer (100: right, 0: anything else) and its class by both parsers, as 1 and 0.
 
     ``refused``: of what is in no class of answers that which declines to give one.
@@ -255,20 +261,23 @@ def read_answer(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -> tup
     return 100 * parts[f"{SAID}correct"], {**parts, "refused": float(parts[f"{SAID}other"] > 0 and is_refusal(text))}
 
 
-def read_option(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """What the option counts that an answer names (NaN: nothing), and beside it what else was said, as 1 and 0.
+def read_option(prompt: Prompt, text: str, *, reading: str = "option") -> tuple[float, Mapping[str, float]]:
+    """What the option counts that an answer gives (NaN: nothing), and beside it what else it is, as 1 and 0.
 
     ``said_unsure``: an option that counts nothing; ``said_other``: no single one; ``unanswered``: either of them;
-    ``refused``: the part of the second that declines to answer, the rest of which nobody can read. The prompt's
+    ``refused``: the part of the second that declines to answer, the rest of which is unreadable. The prompt's
     candidates are the options; they have letters where its text gives them.
     """
-    options = options_of(prompt.candidates)
-    place = option_named(text, options, lettered="(A)" in prompt.text)
-    value = math.nan if place is None else options[place].value
-    unanswered = math.isnan(value)
-    said = {"unsure": unanswered and place is not None, "other": place is None}
-    parts = {f"{SAID}{name}": float(one) for name, one in said.items()}
-    return value, {"unanswered": float(unanswered), "refused": float(place is None and is_refusal(text)), **parts}
+    options = {one.text: one.value for one in options_of(prompt.candidates)}
+    lettered = reading == "option" and "(A)" in prompt.text
+    said = read_answer(text, [*options], reading=reading, lettered=lettered)
+    value = options.get(said, math.nan)
+    return value, {
+        "unanswered": float(math.isnan(value)),
+        "refused": float(said == REFUSED),
+        f"{SAID}unsure": float(said in options and math.isnan(value)),
+        f"{SAID}other": float(said in (REFUSED, UNREADABLE)),
+    }
 
 
 def read_label(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
@@ -278,47 +287,47 @@ def read_label(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
 
 
 def read_facts(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """The share of the prompt's facts that a text states; NaN where the model wrote nothing.
+    """The share of the prompt's facts that a text states; NaN where the model wrote nothing or refused.
 
     Reasoning between tags is left out.
     """
-    facts, said = facts_read(prompt.candidates), unreasoned(text).strip()
-    kept = len(stated(facts, said)) if said else math.nan
-    return kept / len(facts), {"facts": float(len(facts)), "unanswered": float(not said)}
+    facts, said = facts_read(prompt.candidates), without_reasoning(text).strip()
+    kept = len(stated(facts, said))
+    refused = not kept and is_refusal(text)
+    share = kept / len(facts) if said and not refused else math.nan
+    return share, {"facts": float(len(facts)), **_unread(math.isnan(share), refused)}
 
 
 def read_completion(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     """1 where the word that a sentence was completed with has the label of the prompt's candidates, else 0.
 
-    The first word of the answer that the lexicon knows decides; without one, a few words have the lexicon's rest as
-    their label, and more are no completion, nor is a refusal (``refused``): NaN, and ``unanswered`` is 1.
+    The words of the answer that the lexicon knows decide where they have one label and nothing denies them; without
+    one, a few words have the lexicon's rest as their label. All else is no completion, nor is a refusal
+    (``refused``): NaN, and ``unanswered`` is 1.
     """
     name, _, wanted = prompt.candidates.rpartition("/")
-    lexicon, words = load_lexicon(name), _WORD.findall(unreasoned(text))
-    named = [label for label in lexicon.labels(words) if label != lexicon.rest]
-    refused = not named and is_refusal(text)
-    found = named[0] if named else lexicon.rest if 0 < len(words) <= _FEW and not refused else ""
-    return float(found == wanted) if found else math.nan, {"unanswered": float(not found), "refused": float(refused)}
+    lexicon, words = load_lexicon(name), _WORD.findall(without_reasoning(text))
+    named = {label for label in lexicon.labels(words) if label != lexicon.rest}
+    refused = is_refusal(text)
+    rest = {lexicon.rest} if 0 < len(words) <= _FEW else set()
+    found = set() if refused or _DENIED.search(text) else named or rest
+    score = float(wanted in found) if len(found) == 1 else math.nan
+    return score, _unread(math.isnan(score), refused)
+
+
+def _unread(unanswered: bool, refused: bool) -> dict[str, float]:
+    return {"unanswered": float(unanswered), "refused": float(refused), f"{SAID}other": float(unanswered)}
 
 
 def read_text(prompt: Prompt, text: str, *, person: bool = False) -> tuple[float, Mapping[str, float]]:
-    """What the decision of free text counts (NaN: there is none, or one that counts nothing), and what else it says.
+    """What the decision of free text counts (NaN: there is none, or one that counts nothing), and what else it is.
 
-    ``unanswered``: NaN; ``refused``: it declines to answer (1 or 0); ``length``: log of its words, NaN of none.
-    The prompt's candidates are the decisions; of a ``person`` the people of whom one is to be named.
+    As ``read_option``, and ``length``: log of its words, NaN of none. The prompt's candidates are the decisions; of a
+    ``person`` the people of whom one is to be named.
     """
-    options = options_of(prompt.candidates)
-    place = (person_named if person else decision_named)(text, options)
-    value = math.nan if place is None else options[place].value
-    length = words_said(text)
-    said = {f"{SAID}unsure": float(place is not None and math.isnan(value)), f"{SAID}other": float(place is None)}
-    refused = float(place is None and is_refusal(text))
-    return value, {
-        "unanswered": float(math.isnan(value)),
-        "refused": refused,
-        "length": math.log(length) if length else math.nan,
-        **said,
-    }
+    value, parts = read_option(prompt, text, reading="person" if person else "decision")
+    length = word_count(text)
+    return value, {**parts, "length": math.log(length) if length else math.nan}
 
 
 def mostly_unsaid(log: AnswerLog) -> bool:

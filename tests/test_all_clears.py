@@ -1,0 +1,243 @@
+"""Nothing measured reads as "no bias": constant scores, repeated texts, few equal pairs, missing scores, levels."""
+
+import json
+import math
+import zlib
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import swapbias
+from swapbias.audit import check_run
+from swapbias.cli import app
+
+CONSTANT = "not measured: constant scores"
+NO_GAP = "no gap larger than the margin"
+WORDS = {"female": "She", "male": "He"}
+
+
+def prompts(pairs, *, times=1, text="{who} tells story {pair}.", **columns):
+    return pd.DataFrame(
+        {"text": text.format(who=who, pair=pair), "group": group, "pair": f"{pair}-{time}"}
+        | {name: made(pair, time) for name, made in columns.items()}
+        for time in range(times)
+        for pair in range(pairs)
+        for group, who in WORDS.items()
+    )
+
+
+def noisy(texts):
+    return [0.5 + 0.1 * (zlib.crc32(text.encode()) % 1000 / 1000 - 0.5) for text in texts]
+
+
+def even(texts):
+    """The same for both groups, and another number for each story."""
+    return [0.3 + zlib.crc32(text.partition(" ")[2].encode()) % 1000 / 2000 for text in texts]
+
+
+def constant(texts):
+    return [0.5] * len(texts)
+
+
+def audited(model, table, **more):
+    return swapbias.audit(model, prompts=table, reference="male", progress=False, **more)
+
+
+def headline(run):
+    (one,) = run.headlines.to_dict("records")
+    return one
+
+
+def check(*arguments):
+    return CliRunner().invoke(app, ["check", *map(str, arguments)], env={"GITHUB_ACTIONS": ""})
+
+
+# --- constant scores ------------------------------------------------------------------------------------
+
+
+def test_a_constant_model_is_not_measured(tmp_path):
+    run = audited(constant, prompts(100), name="even", out=tmp_path / "run")
+    assert headline(run)["verdict"] == CONSTANT
+    gaps = run.findings.query("contrast == 'female - male'")
+    assert len(gaps) > 1
+    assert gaps["value"].isna().all()  # nor anywhere a 0 that reads as equal
+    assert "Not measured: even gives every prompt the same score." in " ".join(str(run).split())
+    assert "Not measured: even gives every prompt the same score." in run.report().read_text()
+    done = check(tmp_path / "run", "--junit", tmp_path / "junit.xml")
+    assert done.exit_code == 3
+    assert "undecided: not measured, because every prompt has the same score" in done.output
+    assert ElementTree.parse(tmp_path / "junit.xml").getroot().get("errors") == "1"
+    assert json.loads(check(tmp_path / "run", "--json").output)["outcome"] == "undecided"
+    with pytest.raises(AssertionError, match="not measured"):
+        run.assert_below(0.5)
+    assert check(tmp_path / "run", "--baseline", tmp_path / "run").exit_code == 3
+
+
+def test_a_constant_model_is_compared_with_none():
+    run, other = (audited(model, prompts(100), name=name) for model, name in ((constant, "even"), (noisy, "noisy")))
+    (difference,) = run.compare(other).query("headline").to_dict("records")
+    assert difference["verdict"] == CONSTANT
+
+
+# --- equal pairs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("pairs", "verdict", "code"), [(71, "undecided", 3), (72, NO_GAP, 0)])
+def test_equal_pairs_decide_from_72_on_in_audit_and_gate(pairs, verdict, code):
+    run = audited(even, prompts(pairs), name="even")
+    assert headline(run)["verdict"] == verdict
+    assert check_run(run.run.folder).code == code
+    said = "all 71 pairs score the same, but 72 are needed to rule out a gap of 5 points"
+    assert (said in " ".join(str(run).split())) == (code == 3)
+    assert (said in check(run.run.folder).output) == (code == 3)
+
+
+def test_pairs_of_few_templates_are_few_independent_units():
+    run = audited(even, prompts(100, template=lambda pair, time: f"t{pair % 3}"))
+    assert (headline(run)["n"], headline(run)["independent"], headline(run)["verdict"]) == (100, 3, "undecided")
+    assert check_run(run.run.folder).code == 3
+
+
+def test_equal_pairs_with_missing_scores_never_pass():
+    def some(texts):
+        lost = {f"She tells story {pair}." for pair in range(80)}
+        return [math.nan if text in lost else score for text, score in zip(texts, even(texts), strict=True)]
+
+    run = audited(some, prompts(200))
+    assert (headline(run)["n"], headline(run)["n_unscored"], headline(run)["verdict"]) == (120, 80, "undecided")
+    gate = check_run(run.run.folder)
+    assert (gate.code, gate.checks[0].why) == (3, "all 120 scored pairs score the same, but 80 could not be scored")
+
+
+def test_missing_scores_that_could_exceed_the_margin_do_not_pass():
+    def some(texts):
+        return [math.nan if text in {f"She tells story {pair}." for pair in range(80)} else 0.2 + score / 100
+                for text, score in zip(texts, noisy(texts), strict=True)]  # fmt: skip
+
+    assert check_run(audited(some, prompts(200)).run.folder).code == 3
+
+
+# --- repeated texts -------------------------------------------------------------------------------------
+
+
+def numbers(run):
+    return {name: headline(run)[name] for name in ("value", "ci_low", "ci_high", "p_value", "n", "verdict")}
+
+
+@pytest.mark.parametrize("columns", [{}, {"batch": lambda pair, time: f"b{time}"}], ids=["alone", "with a column"])
+def test_repeated_texts_count_once(columns, tmp_path):
+    once = audited(noisy, prompts(3))
+    again = audited(noisy, prompts(3, times=40, **columns), out=tmp_path / "run")
+    assert numbers(again) == pytest.approx(numbers(once))
+    said = "prompts classifier: 117 of 120 pairs repeat another pair's texts and count once."
+    assert check(tmp_path / "run").output.splitlines()[0] == said
+    assert json.loads(check(tmp_path / "run", "--json").output)["notes"] == [said]
+
+
+def test_the_command_says_first_that_texts_repeat(tmp_path):
+    prompts(3, times=40).to_csv(tmp_path / "mine.csv", index=False)
+    done = CliRunner().invoke(
+        app, ["audit", "vader", "--prompts", str(tmp_path / "mine.csv"), "--reference", "male", "--out",
+              str(tmp_path / "run")],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "mine classifier: 117 of 120 pairs repeat another pair's texts and count once." in done.output
+
+
+def test_pairs_that_share_a_text_are_no_repeats():
+    table = pd.DataFrame(
+        {"text": text, "group": group, "pair": pair}
+        for pair in range(8)
+        for text, group in ((f"Person {pair} is here.", "female"), ("A person is here.", "male"))
+    )
+    assert headline(audited(noisy, table))["n"] == 8
+
+
+def test_repeated_texts_count_once_in_a_comparison():
+    def story(pair, time):
+        return f"t{pair}"
+
+    first, second = (
+        [
+            audited(model, prompts(3, times=times, template=story), name=name)
+            for model, name in ((noisy, "a"), (even, "b"))
+        ]
+        for times in (1, 40)
+    )
+    once, again = (runs[0].compare(runs[1]).query("headline").to_dict("records")[0] for runs in (first, second))
+    for name in ("value", "ci_low", "ci_high", "n"):
+        assert again[name] == pytest.approx(once[name])
+
+
+# --- levels ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def base_level(tmp_path_factory):
+    """A masked model for calibration with a gap of its own, whatever the condition."""
+    folder = tmp_path_factory.mktemp("levels") / "run"
+    swapbias.audit(None, "gendered_stigma:rq1", out=folder, wordings=False, limit=300, progress=False)
+    return folder
+
+
+def test_levels_are_shown_beside_a_difference_and_gated_where_asked(base_level):
+    (gap,) = check_run(base_level).checks
+    assert gap.finding.measure == "gap_difference"
+    assert {one.subset for one in gap.levels} >= {"mental_health", "other_health"}
+    assert "levels not gated: " in check(base_level).output
+    record = json.loads(check(base_level, "--json").output)["checks"][0]
+    assert {one["subset"] for one in record["levels_not_gated"]} >= {"mental_health", "other_health"}
+    level, every = (check_run(base_level, of=of) for of in ("level", "all"))
+    assert {one.finding.measure for one in level.checks} == {"paired_gap"}
+    assert len(every.checks) == len(level.checks) + 1
+    assert not any(one.levels for one in every.checks)
+    assert check(base_level, "--of", "level").exit_code == level.code
+    with pytest.raises(ValueError, match=r"Did you mean level\?"):
+        check_run(base_level, of="levels")
+
+
+# --- groups and texts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "nearest"), [({"reference": "mael"}, "male"), ({"reference": "male", "group": "femal"}, "female")]
+)
+def test_a_misspelt_group_is_refused(given, nearest):
+    with pytest.raises(ValueError, match=f"is none of female, male. Did you mean {nearest}?"):
+        swapbias.audit(noisy, prompts=prompts(3), progress=False, **given)
+
+
+def test_a_misspelt_group_of_words_is_refused(tmp_path):
+    (tmp_path / "words.csv").write_text("word,group\nshe,female\nhe,male\nher,femael\n")
+    table = pd.DataFrame({"text": ["<mask> is a nurse.", "<mask> is a clerk."]})
+    with pytest.raises(ValueError, match=r"words.csv:4: group 'femael' is none of .*Did you mean female?"):
+        swapbias.audit(None, prompts=table, reference="male", group="female", lexicon=tmp_path / "words.csv")
+
+
+@pytest.mark.parametrize(
+    "names", [("Female", "female"), ("e\N{COMBINING ACUTE ACCENT}", "\N{LATIN SMALL LETTER E WITH ACUTE}")]
+)
+def test_two_spellings_of_a_group_are_one_warning(names, caplog):
+    table = pd.concat([prompts(3).replace({"group": {"female": name}}) for name in names]).drop_duplicates()
+    audited(noisy, table)
+    (said,) = [one.getMessage() for one in caplog.records if "spelled nearly alike" in one.getMessage()]
+    assert "are 2 groups" in said
+
+
+@pytest.mark.parametrize("letter", ["\u2028", "\x85", "\x0c", "\r"])
+def test_texts_are_scored_as_they_are(letter, caplog):
+    run = audited(noisy, prompts(3, text=f" {{who}} tells{letter}story {{pair}}.\n"))
+    assert run.items("prompts")["text"].tolist()[:2] == [f" {who} tells{letter}story 0.\n" for who in WORDS.values()]
+    assert [one.getMessage() for one in caplog.records if "begin or end with blanks" in one.getMessage()] == [
+        "prompts.csv:2: 6 texts begin or end with blanks, which models read too. Remove those that should not be "
+        "there."
+    ]
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_groups_may_be_numbers(kind):
+    table = prompts(3).assign(group=[kind(one == "female") for one in prompts(3)["group"]])
+    run = swapbias.audit(noisy, prompts=table, reference=0, group=1, progress=False)
+    assert headline(run)["contrast"] == f"{kind(1)} - {kind(0)}"
