@@ -1,6 +1,7 @@
-"""Workers: refusals without ray; with it a cluster of two nodes, whose parts are those of one process to the byte."""
+"""Workers: refusals without ray; with it a cluster of two nodes, whose results are those of one process."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -9,8 +10,10 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from pandas.testing import assert_frame_equal
 
 from swapbias import workers
 from swapbias.audit import audit_several, resume_several
@@ -28,6 +31,7 @@ needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray: pip 
 QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 RAY = Engine(name="ray", workers=2)
 HERE = "tests.cluster_workers"
+NUMBER = re.compile(rb"-?\d+\.\d+(?:e[-+]\d+)?|-?\d+e[-+]\d+")
 
 
 def squares(folder, engine, count, *, maker="slow", **more):
@@ -36,6 +40,19 @@ def squares(folder, engine, count, *, maker="slow", **more):
     plan = ({"name": f"{number:03d}", "number": number, "rows": 1} for number in range(count))
     with crew(engine, f"{HERE}:{maker}", spec, own=lambda: None, cores=1, **more) as hands:
         yield from hands(plan)
+
+
+def assert_same(found, expected):
+    """The same files with the same bytes; numbers with a point may differ by rounding.
+
+    Matrix products of two processes are equal to rounding only: a library may add in another order where memory is
+    aligned otherwise.
+    """
+    assert found.keys() == expected.keys()
+    for name, text in found.items():
+        assert NUMBER.sub(b"#", text) == NUMBER.sub(b"#", expected[name]), name
+        numbers = [np.array(NUMBER.findall(one), float) for one in (text, expected[name])]
+        np.testing.assert_allclose(*numbers, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
 def written(folder):
@@ -96,7 +113,7 @@ def cluster():
 
 
 @needs_ray
-def test_a_masked_audit_by_workers_is_that_of_one_process_to_the_byte(cluster, tmp_path, monkeypatch):
+def test_a_masked_audit_by_workers_is_that_of_one_process(cluster, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = Settings(
         model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), wordings=False
@@ -108,8 +125,10 @@ def test_a_masked_audit_by_workers_is_that_of_one_process_to_the_byte(cluster, t
 
     here, _ = start(settings, tmp_path / "here", **QUIET, draw=False)
     there, _ = start(settings, tmp_path / "there", say=str, bar=bar, draw=False, engine=RAY)
-    for name in ("items/gendered_stigma.parquet", "results.json", "findings.csv"):
-        assert (here.folder / name).read_bytes() == (there.folder / name).read_bytes()
+    names = ("results.json", "findings.csv")
+    assert_same(*({name: (run.folder / name).read_bytes() for name in names} for run in (there, here)))
+    scored = [pq.read_table(run.folder / "items/gendered_stigma.parquet").to_pandas() for run in (there, here)]
+    assert_frame_equal(*scored, rtol=1e-4)
     assert len(shown) > 1
     assert sum(shown) == pytest.approx(1)
     assert not list(there.folder.rglob(".*"))
@@ -200,13 +219,18 @@ def models(tmp_path_factory):
         tiny.save_classifier(place / name, labels.split())
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        yield place, told_by(audit_several(MODELS, Settings(studies=SHORT), place / "all", **QUIET))
+        yield place, outcome_of(audit_several(MODELS, Settings(studies=SHORT), place / "all", **QUIET))
 
 
 MODELS, SHORT = ["a", f"{HERE}:failing", f"{HERE}:mortal", "b"], ("occupation_sentiment:control",)
 
 
-def told_by(done):
+def assert_same_runs(found, expected):
+    assert found[0] == expected[0]
+    assert_same(found[1], expected[1])
+
+
+def outcome_of(done):
     """Who failed why, and the bytes of comparison and results. The folder is gone: a comparison names its place."""
     files = [path for path in (done.folder / "comparison").rglob("*") if path.is_file()]
     files += [run.folder / name for run in done.runs.values() for name in ("results.json", "findings.csv")]
@@ -217,7 +241,7 @@ def told_by(done):
 
 
 @needs_ray
-def test_models_spread_over_workers_are_those_of_one_process_to_the_byte(cluster, models, monkeypatch):
+def test_models_spread_over_workers_are_those_of_one_process(cluster, models, monkeypatch):
     place, whole = models
     monkeypatch.chdir(place)  # models are named by paths that begin here
     (place / "deaths").write_text("1")
@@ -226,7 +250,7 @@ def test_models_spread_over_workers_are_those_of_one_process_to_the_byte(cluster
     done = audit_several(MODELS, Settings(studies=SHORT), place / "all", engine=RAY, **shown)
     assert (place / "deaths").read_text() == "0"  # the worker is dead, and another one went on
     assert list(done.failed) == [f"{HERE}:failing"]
-    assert told_by(done) == whole
+    assert_same_runs(outcome_of(done), whole)
     assert bars == [("models", 4), 0, 1, 1, 1, 1]
     assert sum(sentence.startswith("Model ") for sentence in told) == 4
     assert f"{HERE}:failing failed: {done.failed[f'{HERE}:failing']}" in told
@@ -241,7 +265,7 @@ def test_a_model_that_ends_every_worker_fails_alone_and_can_be_resumed(cluster, 
     done = audit_several(MODELS, Settings(studies=SHORT), place / "all", engine=RAY, **QUIET)
     assert list(done.runs) == ["a", "b"]
     assert done.failed[f"{HERE}:mortal"].startswith("2 workers ended on it, most likely for want of memory.")
-    assert told_by(resume_several(place / "all", trust=True, **QUIET)) == whole
+    assert_same_runs(outcome_of(resume_several(place / "all", trust=True, **QUIET)), whole)
 
 
 @needs_ray
@@ -261,7 +285,7 @@ def test_models_that_a_stopped_command_left_are_finished_by_another_engine(clust
             audit_several(
                 MODELS, Settings(studies=SHORT), place / "all", **{**QUIET, "say": stop}, engine=first
             )  # fmt: skip
-        assert told_by(resume_several(place / "all", trust=True, **QUIET, engine=then)) == whole
+        assert_same_runs(outcome_of(resume_several(place / "all", trust=True, **QUIET, engine=then)), whole)
 
 
 DRIVER = """
