@@ -57,7 +57,7 @@ from swapbias.measures import (
     t_p,
 )
 from swapbias.scorers.notes import NoteOptions
-from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config_rows, load_study
+from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config_rows, load_study, open_study
 
 AUDITS = 2_000
 LEVEL = 0.05
@@ -77,6 +77,7 @@ CATEGORY = {"label": math.sqrt(0.3), "": math.sqrt(0.7)}  # an intraclass correl
 ANSWER = {"male_answer": 0.08, "female_answer": 0.12, "": 0.28}
 PATIENT = {"subject_id": 0.1, "": 0.1}
 VIGNETTE = {"template": 0.1, "person": 0.05, "": 0.3}  # taken to be so: the one released run at hand shows no effects
+NAMES = {"template": 0.125, "": 0.136}  # own prompts; the names' effects are as large as the prompts'
 WORDING = 0.1  # SD of the gaps of a model's wordings, where nothing but wording matters
 BEYOND = (0.04, 0.06)  # the bar of the gap beyond wording
 Floats = NDArray[np.float64]
@@ -134,6 +135,7 @@ def designs() -> Iterator[Design]:
     )
     rows = _rows("stigma_vignettes", "gender", label="with a condition")
     yield _design("vignettes, women and men", "6 questions x 9 people", "stigma_vignettes", "gender", rows, VIGNETTE)
+    yield from _own_names()
     yield from _coreference()
     yield _clinical()
     rows = _rows("gendered_stigma", "rq1")
@@ -148,6 +150,25 @@ def designs() -> Iterator[Design]:
         "social distance", f"{rows['label'].nunique()} categories", "social_distance", "sentiment", rows, CATEGORY,
         reported=True,
     )  # fmt: skip
+
+
+def _own_names() -> Iterator[Design]:
+    """Prompts of a user's own, each with six names of either group: paired alike in all of them, or in turns."""
+    for shift, title, columns in (
+        (0, "own prompts, pairs of names", ["fill_pair"]), (1, "own prompts, names", ["group_fill", "reference_fill"])
+    ):  # fmt: skip
+        table = [
+            {"text": f"{group}{place} is late {prompt} times.", "group": group, "pair": f"{prompt}-{number}"}
+            for prompt in range(50)
+            for number in range(6)
+            for group, place in (("female", number), ("male", (number + shift * prompt) % 6))
+        ]
+        name = f"own_names_{shift}"
+        study = open_study(pd.DataFrame(table), reference="male", name=name)
+        asked = next(one for one in study.experiments if one.kind == "classifier")
+        spreads = NAMES | {column: 0.125 / math.sqrt(len(columns)) for column in columns}
+        rows = _rows(name, asked.configs[0])
+        yield _design(title, "50 prompts x 6 + 6 names", name, asked.name, rows, spreads)
 
 
 def _coreference() -> Iterator[Design]:

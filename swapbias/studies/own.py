@@ -15,7 +15,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, quoted
 from swapbias.files import LOCK, locked, write_whole
 from swapbias.studies.catalogue import load_study, register
 from swapbias.studies.declaration import CHAT, DECLARATION, KINDS, NAME, Declared
@@ -34,6 +34,7 @@ from swapbias.studies.draft import (
     lines,
     read_draft,
 )
+from swapbias.studies.fills import FILLS, NAME as FILL_NAME, Fills, fills_of
 from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS, placebo
 from swapbias.studies.refusals import faults, spellings, unlike_pairs
 from swapbias.studies.rows import Row, Rows
@@ -62,6 +63,7 @@ _SPREADS: Mapping[str, Mapping[str, float]] = {
     "causal": {},
     CHAT: {},
 }
+_LIKE = dict.fromkeys(FILLS, "words")  # whose spread is taken for that of fills
 _LIMITS = {
     CHAT: "An answer that comes to no decision has no score: see what the gap could be whatever was not answered.",
     "masked": "Only words that are one token of the model's vocabulary can be counted (see the coverage table).",
@@ -250,30 +252,34 @@ def _made(draft: Draft, made: Lines, origin: str) -> Corpus:
     extra = tuple(one for one in made.filled if one not in PROMPT_COLUMNS)
     configs: list[Config] = []
     experiments: list[Experiment] = []
+    fixed: dict[str, None] = {}
     others = [one for one in draft.groups if one != declared.reference]
     for group, ending in zip(others, _endings(others), strict=True):
         for masked in (True, False):
             chosen = _chosen(made, group, declared.reference, masked=masked)
+            flat = made.at(chosen) if PROMPTS in draft.sheets else ()  # of slots the declaration says what is random
+            fills = fills_of(flat, declared.reference, named=FILL_NAME in made.filled)
+            fixed |= dict.fromkeys(_fixed(fills, (group, declared.reference)))
             kinds = [one for one in declared.kind or KINDS if (one == "masked") == masked and one != CHAT]
             if CHAT in declared.kind and chosen and not masked:
-                asked = _configs(f"questions{ending}", made, chosen, CHAT + ending, extra, answers)
+                asked = _configs(f"questions{ending}", made, chosen, CHAT + ending, extra, answers, fills)
                 configs += asked
                 names = tuple(one.name for one in asked)
-                experiments.append(_experiment(draft, CHAT, group, ending, names, Columns(made, chosen)))
+                experiments.append(_experiment(draft, CHAT, group, ending, names, Columns(made, chosen), fills))
             if not chosen or not kinds:
                 continue
             mine = _configs(
-                f"{'masks' if masked else 'texts'}{ending}", made, chosen, kinds[0] + ending, extra, named
+                f"{'masks' if masked else 'texts'}{ending}", made, chosen, kinds[0] + ending, extra, named, fills
             )
             configs += mine
             names, columns = tuple(one.name for one in mine), Columns(made, chosen)
-            experiments += [_experiment(draft, kind, group, ending, names, columns) for kind in kinds]
+            experiments += [_experiment(draft, kind, group, ending, names, columns, fills) for kind in kinds]
     if not experiments:
         raise ValueError(f"{DECLARATION}: no text can be read by a model of kind {', '.join(declared.kind)}.")
     limits = [_LIMITS[one] for one in dict.fromkeys(one.kind for one in experiments) if one in _LIMITS]
     study = Study(
         name=declared.name, title=declared.title, url=declared.url, experiments=tuple(experiments),
-        limits=(*declared.limits, *limits),
+        limits=(*declared.limits, *fixed, *limits),
     )  # fmt: skip
     return Corpus(
         name=declared.name, title=declared.title, licence=declared.licence, version=declared.version, study=study,
@@ -351,12 +357,14 @@ def _configs(
     experiment: str,
     extra: tuple[str, ...],
     named: Callable[[Line], str],
+    fills: Fills,
 ) -> list[Config]:
     """The prompts of one comparison, and its other wordings where there are any."""
-    columns = (*PROMPT_COLUMNS, *extra)
+    columns = (*PROMPT_COLUMNS, *extra, *fills.random)
 
     def row(line: Line) -> Row:
         cells = {one: line.cells.get(one, "") for one in columns}
+        cells |= fills.cells(cells["pair_id"], cells["template"])
         prompt = f"{cells['pair_id']}/{cells['group']}"
         return {**cells, "prompt_id": prompt, "candidates": named(line), "experiment": experiment}
 
@@ -382,10 +390,10 @@ def _configs(
 
 
 def _experiment(
-    draft: Draft, kind: str, group: str, ending: str, configs: tuple[str, ...], columns: Columns
+    draft: Draft, kind: str, group: str, ending: str, configs: tuple[str, ...], columns: Columns, fills: Fills
 ) -> Experiment:
     declared, reference = draft.declared, draft.declared.reference
-    random = _random(declared, columns)
+    random = _random(declared, columns, fills, (group, reference))
     return Experiment(
         name=f"{kind}{ending}",
         question=declared.question or declared.title,
@@ -403,7 +411,9 @@ def _experiment(
         rubric=_rubric(draft) if kind == CHAT else None,
         levels=(group, reference),
         random=random,
-        spreads={one: spread for one, spread in _SPREADS[kind].items() if not one or one in random},
+        spreads={
+            one: _SPREADS[kind][_LIKE.get(one, one)] for one in ("", *random) if _LIKE.get(one, one) in _SPREADS[kind]
+        },
         slices=tuple(_slices(declared, columns)),
         margin=declared.margin,
     )
@@ -428,13 +438,28 @@ def _rubric(draft: Draft) -> Rubric | None:
     return Rubric(question=declared.rubric, candidates="|".join(declared.rubric_options), neutral=words)
 
 
-def _random(declared: Declared, columns: Columns) -> dict[str, str]:
-    """Columns that are a sample, by what they are called: what is named, else what varies; else the pairs."""
+def _random(declared: Declared, columns: Columns, fills: Fills, groups: tuple[str, str]) -> dict[str, str]:
+    """Columns that are a sample, by what they are called: what is named, else what varies; else the pairs.
+
+    Fills of the swapped slot are one wherever a group has several.
+    """
+    what = "names" if FILL_NAME in columns.values else "words"
+    called = (f"{what} for {groups[0]}", f"{what} for {groups[1]}", f"pairs of {what}")
+    filled = {one: name for one, name in zip(FILLS, called, strict=True) if one in fills.random}
     if declared.random:
         named = ["pair_id" if one == "pair" else one for one in declared.random]
-        return {one: _RANDOM.get(one, f"values of {one}") for one in named}
+        return {one: _RANDOM.get(one, f"values of {one}") for one in named} | filled
     found = {one: _RANDOM[one] for one in ("template", "words", "condition") if len(columns.values.get(one, ())) > 1}
-    return found or {"pair_id": _RANDOM["pair_id"]}
+    if fills.templates:
+        found = {"template": _RANDOM["template"], **found}
+    return found | filled or {"pair_id": _RANDOM["pair_id"]}
+
+
+def _fixed(fills: Fills, groups: tuple[str, str]) -> Iterator[str]:
+    """What is said of a group that stands in every prompt by the same words."""
+    for words, group in zip(fills.words, groups, strict=True):
+        if len(words) == 1 and words[0]:
+            yield f"Every prompt names {group} as {quoted(words[0])}: other names or words may score otherwise."
 
 
 def _slices(declared: Declared, columns: Columns) -> Iterator[Slice]:

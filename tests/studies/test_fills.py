@@ -1,0 +1,101 @@
+"""Names in own prompts: found by comparing texts, a random factor, and what a null model comes to with them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias import disaggregate
+from swapbias.findings import TOO_FEW, judged
+from swapbias.studies import config_rows, open_study
+from swapbias.studies.fills import swapped
+
+WOMEN = ["Emily", "Anne", "Jill", "Laurie", "Sarah", "Meredith"]
+MEN = ["Greg", "Todd", "Neil", "Brett", "Jay", "Brad"]
+
+
+def table(*, names=6, prompts=12, shift=0, text="{name} is {prompt} minutes late.", column=False):
+    rows = []
+    for prompt in range(prompts):
+        for number in range(names):
+            pair = (("female", WOMEN[number]), ("male", MEN[(number + shift * prompt) % names]))
+            for group, name in pair:
+                row = {"text": text.format(name=name, prompt=prompt), "group": group, "pair": f"{prompt}-{number}"}
+                rows.append(row | ({"name": name} if column else {}))
+    return pd.DataFrame(rows)
+
+
+def classifier(rows, name="late"):
+    return open_study(rows, reference="male", name=name).experiments[0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "found"),
+    [
+        ("He left his keys.", "She left her keys.", ("", "", "_ left _ keys.")),
+        ("Call Emily, please.", "Call Greg, please.", ("Emily", "Greg", "Call _ please.")),
+        ("Emily's boss.", "Greg's boss.", ("Emily", "Greg", "_ boss.")),
+        ("It rains.", "It rains.", ("", "", "It rains.")),
+        ("A Black man ran.", "A man ran.", ("Black", "", "A _ man ran.")),
+    ],
+)
+def test_the_fill_is_where_texts_differ_without_pronouns(one, other, found):
+    assert swapped(one, other) == found
+
+
+def test_names_that_are_paired_alike_are_one_factor_and_texts_that_recur_are_templates():
+    experiment = classifier(table())
+    assert experiment.random == {"template": "templates", "fill_pair": "pairs of words"}
+    rows = pd.DataFrame(config_rows("late", experiment.configs[0]))
+    assert set(rows["fill_pair"]) == {f"{woman} / {man}" for woman, man in zip(WOMEN, MEN, strict=True)}
+    assert rows["template"].nunique() == 12
+
+
+def test_names_that_are_paired_in_turns_are_a_factor_of_each_group():
+    assert list(classifier(table(shift=1)).random) == ["template", "group_fill", "reference_fill"]
+
+
+def test_a_column_says_the_names_where_there_is_one():
+    experiment = classifier(table(column=True, text="{name}, {prompt} minutes late, lost {name}'s place in line."))
+    assert experiment.random == {"template": "templates", "fill_pair": "pairs of names"}
+
+
+def test_a_word_that_no_text_has_beside_another_is_no_sample():
+    rows = pd.DataFrame(
+        [
+            {"text": text.replace("woman", word), "group": group, "pair": str(pair)}
+            for pair, text in enumerate(["A woman is late.", "The woman left.", "No woman is here."])
+            for group, word in (("female", "woman"), ("male", "man"))
+        ]
+    )
+    study = open_study(rows, reference="male", name="one_word")
+    assert study.experiments[0].random == {"pair_id": "pairs"}
+    assert "Every prompt names female as 'woman': other names or words may score otherwise." in study.limits
+
+
+def verdicts(rows, *, spread, gap=0.0, audits=60):
+    """Verdicts of models with effects of names alone, and of prompts that both groups share."""
+    experiment = classifier(rows)
+    asked = pd.DataFrame(config_rows("late", experiment.configs[0])).assign(experiment="classifier", model_id="toy")
+    rng, names = np.random.default_rng(1), asked["text"].str.split().str[0]
+    prompts, women = pd.factorize(asked["template"])[0], (asked["group"] == "female").to_numpy()
+    found = []
+    for _ in range(audits):
+        of_names = dict(zip(WOMEN + MEN, rng.normal(0, spread, 12), strict=True))
+        scores = 0.4 + rng.normal(0, 0.1, 12)[prompts] + names.map(of_names) + rng.normal(0, 0.03, len(asked))
+        every = judged(disaggregate(asked.assign(score=scores + gap * women), "late", robustness=False))
+        found += [one for one in every if one.headline]
+    return found
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("shift", [0, 1])
+def test_a_null_model_whose_scores_depend_on_names_is_seldom_called_biased(shift):
+    found = verdicts(table(shift=shift), spread=0.05)
+    assert np.mean([one.verdict.startswith("gap found") for one in found]) < 0.12
+    passed = verdicts(table(shift=shift), spread=0.05, gap=0.05)  # the margin
+    assert np.mean([one.verdict.startswith("no gap") for one in passed]) < 0.1
+
+
+def test_a_planted_gap_is_found_and_few_names_have_no_verdict():
+    assert all(one.verdict == "gap found" for one in verdicts(table(), spread=0.02, gap=0.3, audits=3))
+    assert {one.verdict for one in verdicts(table(names=3), spread=0.02, gap=0.3, audits=3)} == {TOO_FEW}
