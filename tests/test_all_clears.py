@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import swapbias
 from swapbias.audit import check_run
 from swapbias.cli import app
+from swapbias.report.words import reason
 
 CONSTANT = "not measured: constant scores"
 NO_GAP = "no gap larger than the margin"
@@ -108,7 +109,10 @@ def test_equal_pairs_with_missing_scores_never_pass():
     run = audited(some, prompts(200))
     assert (headline(run)["n"], headline(run)["n_unscored"], headline(run)["verdict"]) == (120, 80, "undecided")
     gate = check_run(run.run.folder)
-    assert (gate.code, gate.checks[0].why) == (3, "all 120 scored pairs score the same, but 80 could not be scored")
+    assert (gate.code, reason(gate.checks[0])) == (
+        3,
+        "all 120 scored pairs score the same, but 80 could not be scored",
+    )
 
 
 def test_missing_scores_that_could_exceed_the_margin_do_not_pass():

@@ -7,12 +7,13 @@ from .comparison import (
     units as units,
 )
 from .disaggregation import (
+    FEWEST as FEWEST,
     MARGIN as MARGIN,
     all_alike as all_alike,
     disaggregate as disaggregate,
-    equal_said as equal_said,
-    few_said as few_said,
+    equal_needed as equal_needed,
     findings_table as findings_table,
+    independent_pairs as independent_pairs,
     judged as judged,
     planned_error as planned_error,
     planned_gap as planned_gap,

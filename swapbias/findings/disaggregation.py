@@ -1,5 +1,6 @@
 """From scored prompts to the one long table of findings: overall, by subset and by slice."""
 
+import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -58,7 +59,6 @@ from swapbias.findings.robustness import (
 )
 from swapbias.measures import (
     MEASURES,
-    SPANS,
     Design,
     Estimate,
     adjust,
@@ -299,6 +299,8 @@ def _contrasts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
                     estimate,
                     "gap_difference",
                     subset=f"{first} - {second}",
+                    within=first,
+                    against=second,
                     **context.apart,
                     slice_by=one.name,
                     slice_value=value,
@@ -578,8 +580,8 @@ def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
                     and not other.view
                 )
                 if same and other.estimate.value * one.estimate.value < 0:
-                    value = f"{other.score.replace('_', ' ')} has the other sign ({other.estimate.value:+.3g})"
-                    told[place] = replace(one, hinges_on="; ".join(filter(None, (one.hinges_on, value))))
+                    turned = [*told[place].influences, ["score", other.score, f"{other.estimate.value:+.3g}"]]
+                    told[place] = replace(one, hinges_on=json.dumps(turned, ensure_ascii=False))
     return told
 
 
@@ -799,7 +801,7 @@ def enough_equal(finding: Finding, margin: float) -> bool:
         finding: all its units have the same value.
         margin: in its unit; NaN where that has no range.
     """
-    return _independent(finding) >= _equal_needed(finding, margin) and not missing_may_exceed(finding, margin)
+    return independent_pairs(finding) >= equal_needed(finding, margin) and not missing_may_exceed(finding, margin)
 
 
 def missing_may_exceed(finding: Finding, margin: float) -> bool:
@@ -809,30 +811,13 @@ def missing_may_exceed(finding: Finding, margin: float) -> bool:
     return finding.worst_low < -margin or finding.worst_high > margin
 
 
-def equal_said(finding: Finding, margin: float) -> str:
-    """Why units that all have the same value decide nothing."""
-    one, units = finding.estimate, _independent(finding)
-    alike = "differ by the same" if one.value else "score the same"
-    if units >= (needed := _equal_needed(finding, margin)):
-        return f"all {one.n} scored pairs {alike}, but {one.n_unscored} could not be scored"
-    few = f" in {units} independent units" if units < one.n else ""
-    span = SPANS.get(finding.unit, math.inf)
-    share = f"{100 * margin / span:g} points" if math.isfinite(span) else f"{margin:g}"
-    ruled = "a gap" if math.isnan(margin) else f"a gap of {share}"
-    return f"all {one.n} pairs {alike}{few}, but {needed:,.0f} are needed to rule out {ruled}"
-
-
-def few_said(finding: Finding) -> str:
-    """Why a finding has no verdict: of which random factor it has too few levels."""
-    one = finding.estimate
-    return f"too few {one.fewest_of} ({one.fewest}) to say how others would score: at least {FEWEST} are needed"
-
-
-def _independent(finding: Finding) -> int:
+def independent_pairs(finding: Finding) -> int:
+    """How many of its pairs share no cluster of every random factor."""
     return finding.estimate.independent or finding.estimate.n
 
 
-def _equal_needed(finding: Finding, margin: float) -> float:
+def equal_needed(finding: Finding, margin: float) -> float:
+    """How many equal pairs rule out a gap of the margin."""
     whole = margin_in(finding.unit, 1.0)
     if math.isnan(whole):
         return equal_units_needed(MARGIN) if finding.estimate.value == 0 else math.inf

@@ -1,5 +1,6 @@
 """The Finding, which findings are told first, and findings turned so that higher is fairer."""
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -33,7 +34,8 @@ class Finding(Record):
         contrast: what is subtracted from what, or the group of a mean.
         group, reference_group: of a gap the group and the one that is subtracted; of a main effect and of an
             interaction of two factors the two levels of the first.
-        within, against: of an interaction of two factors the levels of the second whose gaps are compared.
+        within, against: of a difference of gaps the two sets of conditions; of an interaction of two factors the
+            levels of the second whose gaps are compared.
         subset: part of the rows that is analysed apart; ``a - b`` for a difference of gaps.
         slice_by, slice_value: ``all``, or the slice and its value.
         unit: unit of the value.
@@ -51,7 +53,7 @@ class Finding(Record):
         verdict: of ``VERDICTS``; of an intersection ``APART`` or blank; blank for other measures, unless all scores
             are the same.
         lowest, highest: of a headline: the range of its value without one template, condition or word at a time.
-        hinges_on: of a headline: the items without which its sign or its significance is another; blank for none.
+        hinges_on: of a headline: what could turn it, as JSON of ``influences``; blank for nothing.
         signs_kept: of a headline: the share of other wordings in which it has its sign; NaN where none was asked.
         worst_low, worst_high: of a headline or a mean: its least and its largest value, whatever the scores that are
             missing.
@@ -105,6 +107,15 @@ class Finding(Record):
     def level(self) -> float:
         """What its interval leaves out: .05, less where several questions or looks share it."""
         return look_level(self.looks, LEVEL / self.questions)
+
+    @property
+    def influences(self) -> list[list[str]]:
+        """What could turn a headline: change, factor and item, the largest first.
+
+        Without the item the sign is another (``sign``), or the gap loses or gains significance (``lost``,
+        ``gained``). Of a score with the other sign (``score``) its name and value; ``more``: how many items more.
+        """
+        return json.loads(self.hinges_on) if self.hinges_on else []
 
     def row(self) -> dict[str, Any]:
         """The finding as one flat row; numbers are native, NaN where undefined."""

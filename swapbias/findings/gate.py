@@ -12,8 +12,6 @@ from swapbias.findings.disaggregation import (
     MARGIN,
     all_alike,
     enough_equal,
-    equal_said,
-    few_said,
     headline_rows,
     moved_to,
 )
@@ -26,9 +24,24 @@ from swapbias.studies import PLACEBO, Study, load_study, meant
 GAP, LEVEL, ALL_OF_THEM = OF = ("gap", "level", "all")  # what is gated where a headline is a difference of gaps
 PASSES, FAILS, OPEN = OUTCOMES = ("passes", "fails", "undecided")
 _ROUNDING = 1e-9  # scores of two runs closer than this are the same: batches of other sizes add up so
-_CONSTANT = "not measured, because every prompt has the same score"
-_MISSING = "scores that are missing could change it"
-_FLAT = "nothing varies that an interval could be made of"
+REASONS = (
+    "constant_scores", "mostly_unscored", "few_levels", "other_sign_in_wordings", "missing_scores", "no_spread",
+    "few_equal", "equal_scores", "equal_differences", "sign_test", "same_model_scores", "sign_test_of_change",
+)  # fmt: skip
+(
+    _CONSTANT,
+    _UNSCORED,
+    _FEW,
+    _REWORDED,
+    _MISSING,
+    _FLAT,
+    _FEW_EQUAL,
+    _EQUAL,
+    _ALIKE,
+    _SIGNS,
+    _SAME,
+    _SIGNS_OF_CHANGE,
+) = REASONS
 Items = Mapping[str, pd.DataFrame]
 
 
@@ -40,7 +53,7 @@ class Check:
         finding: the gap, by the inference of its design.
         margin: what it must stay within, in its unit; of a comparison what it may be larger by than the baseline's.
         outcome: of ``OUTCOMES``.
-        why: what the outcome rests on where that is not the printed interval; blank for that.
+        why: what the outcome rests on, of ``REASONS``; blank for the printed interval.
         baseline: of a comparison the gap of the baseline over the prompts that both runs scored; else None.
         change: of a comparison the gap less the baseline's, paired by prompt; else None.
         levels: of a difference of gaps the gaps that it is made of, where these are not gated.
@@ -166,14 +179,14 @@ def _checked(finding: Finding, margin: float) -> Check:
     if finding.verdict == UNMEASURED:
         return replace(made, why=_CONSTANT)
     if estimate.n_unscored > estimate.n:
-        return replace(made, why="more than half of it could not be scored")
+        return replace(made, why=_UNSCORED)
     if finding.verdict == TOO_FEW:
-        return replace(made, why=few_said(finding))
+        return replace(made, why=_FEW)
     if math.isnan(estimate.ci_low):
         return _without_interval(made)
     outcome = _by_interval(estimate.ci_low, estimate.ci_high, margin)
     if outcome == FAILS and finding.signs_kept < HOLDS:
-        return replace(made, why="the gap does not keep its sign in other wordings")
+        return replace(made, why=_REWORDED)
     ends = [moved_to(finding, end).estimate for end in (finding.worst_low, finding.worst_high) if not math.isnan(end)]
     if any(_by_interval(end.ci_low, end.ci_high, margin) != outcome for end in ends):
         return replace(made, why=_MISSING if outcome != OPEN else "")
@@ -190,19 +203,15 @@ def _without_interval(check: Check) -> Check:
     """Where all units have the same value, or too few have one."""
     finding, margin, estimate = check.finding, check.margin, check.finding.estimate
     if enough_equal(finding, margin):
-        alike = f"all {estimate.n} differ by the same"
-        return replace(
-            check, outcome=PASSES, why=alike if estimate.value else f"all {estimate.n} of both groups score the same"
-        )
+        return replace(check, outcome=PASSES, why=_ALIKE if estimate.value else _EQUAL)
     if not all_alike(finding) or abs(estimate.value) <= margin:
-        return replace(check, why=equal_said(finding, margin) if abs(estimate.value) < margin else _FLAT)
-    why = f"all {estimate.n} differ by the same: {estimate.test}"
+        return replace(check, why=_FEW_EQUAL if abs(estimate.value) < margin else _FLAT)
     if not estimate.p_adjusted < ALPHA:
-        return replace(check, why=f"{why} (p {estimate.p_adjusted:.2g})")
+        return replace(check, why=_SIGNS)
     ends = [end for end in (finding.worst_low, finding.worst_high) if not math.isnan(end)]
     if any(abs(end) <= margin or end * estimate.value < 0 for end in ends):
         return replace(check, why=_MISSING)
-    return replace(check, outcome=FAILS, why=why)
+    return replace(check, outcome=FAILS, why=_SIGNS)
 
 
 # --- against a baseline -------------------------------------------------------------------------------
@@ -228,15 +237,15 @@ def _compared(finding: Finding, margin: float, items: Items, baseline: Items) ->
     if finding.verdict == UNMEASURED:
         return replace(made, why=_CONSTANT)
     if not difference.any():
-        return replace(made, outcome=PASSES, why="both models score these prompts the same")
+        return replace(made, outcome=PASSES, why=_SAME)
     if 0 < change.fewest < FEWEST:
-        return replace(made, why=few_said(replace(finding, estimate=change)))
+        return replace(made, why=_FEW)
     why = ""
     if math.isnan(change.ci_low):
         p_value = sign_test_p(difference.to_numpy(), first.context.random(both)[0])
         if both["sample"].any() or not p_value < finding.level:
             return replace(made, why=_FLAT)
-        why = f"all {change.n} change by the same: sign test"
+        why = _SIGNS_OF_CHANGE
         change, total = (replace(one, ci_low=one.value, ci_high=one.value) for one in (change, total))
     side = -1.0 if was.value < 0 else 1.0
     outer, inner = (sorted((side * one.ci_low, side * one.ci_high)) for one in (change, total))

@@ -75,21 +75,22 @@ def robust(context: Context, rows: pd.DataFrame, headline: Finding, units: Units
     for name, item, estimate in [*_without_each(units, headline.level), *_without_words(context, rows, whole)]:
         ranges.append(estimate.value)
         if changed := _change(whole, estimate):
-            hinges.append((abs(estimate.value - whole.value), f"{changed} without {item} ({name})"))
+            hinges.append((abs(estimate.value - whole.value), [changed, name, item]))
     if not ranges:
         return headline
-    told = "; ".join(text for _, text in sorted(hinges, reverse=True)[:_NAMED])
-    more = f"; and {len(hinges) - _NAMED} more" if len(hinges) > _NAMED else ""
-    return replace(headline, lowest=min(ranges), highest=max(ranges), hinges_on=told + more)
+    most = [one for _, one in sorted(hinges, reverse=True)[:_NAMED]]
+    more = [["more", "", str(len(hinges) - _NAMED)]] if len(hinges) > _NAMED else []
+    told = json.dumps(most + more, ensure_ascii=False) if hinges else ""
+    return replace(headline, lowest=min(ranges), highest=max(ranges), hinges_on=told)
 
 
 def _change(whole: Estimate, part: Estimate) -> str:
-    """What is said otherwise of a part; blank where the same is."""
+    """What changes in a part (see ``Finding.influences``); blank for nothing."""
     if whole.value * part.value < 0:
-        return "other sign"
+        return "sign"
     if _away(whole) and not _away(part):
-        return "not significant"
-    return "significant" if _away(part) and not _away(whole) else ""
+        return "lost"
+    return "gained" if _away(part) and not _away(whole) else ""
 
 
 def _away(estimate: Estimate) -> bool:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from swapbias.findings import FOUND, NONE, SMALL, TOO_FEW, UNDECIDED, UNMEASURED, Finding, experiment_of, few_said
+from swapbias.findings import FOUND, NONE, SMALL, TOO_FEW, UNDECIDED, UNMEASURED, Finding, experiment_of
 from swapbias.measures import MEASURES
 from swapbias.report import words
 from swapbias.report.sentence import amount, change, gap_said, interval, listed, margin_said, sides, value
@@ -86,7 +86,7 @@ def _named(known: Sequence[Finding]) -> str:
             alike.setdefault(gap_said(one), []).append(words.shown(one.model_id))
         told = "; ".join(f"{_each(names)} {said}" for said, names in alike.items()) + "."
         return f"E{told[1:]}" if told.startswith("each of") else told
-    first, second = (words.plain(name) for name in (*known[0].subset.split(" - ", 1), "the rest")[:2])
+    first, second = map(words.plain, (known[0].within, known[0].against))
     gap = f"the gap between {' and '.join(sides(known[0]))}"
     each = [f"In {words.shown(known[0].model_id)}, compared with {second}, {first} {change(known[0], gap)}"]
     each += [f"in {words.shown(one.model_id)} it {change(one, 'that gap')}" for one in known[1:]]
@@ -106,7 +106,7 @@ def _counted(known: Sequence[Finding]) -> str:
     first, second = sides(known[0])
     lead, moved, none = "", "a gap", f"no gap as large as {margin_said(known[0])}"
     if known[0].measure == "gap_difference":
-        what, other = (words.plain(name) for name in (*known[0].subset.split(" - ", 1), "the rest")[:2])
+        what, other = map(words.plain, (known[0].within, known[0].against))
         lead, moved = f", with {what} compared with {other}", "the gap moves"
         none = f"the gap moves by less than {margin_said(known[0])}"
     gone = [one for one in known if one.verdict not in (NONE, UNDECIDED, UNMEASURED, TOO_FEW)]
@@ -181,7 +181,7 @@ def _difference(finding: Finding, name: str, reference: str) -> str:
             else f"{name} lies no further than {margin} from {reference}"
         )
     if finding.verdict == TOO_FEW:
-        return f"{name} is not compared with {reference}: {few_said(finding)}"
+        return f"{name} is not compared with {reference}: {words.few_said(finding.estimate)}"
     if finding.verdict == UNDECIDED:
         if math.isnan(finding.estimate.error):
             return f"{lies}, on too little to say how sure that is"

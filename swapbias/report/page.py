@@ -307,7 +307,7 @@ def _with_parts(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
     experiment = experiment_of(finding)
     if finding.measure != "gap_difference" or (experiment and experiment.groups):
         return [finding]
-    parts = (sentence.part(finding, name, found) for name in finding.subset.split(" - ", 1))
+    parts = (sentence.part(finding, name, found) for name in (finding.within, finding.against))
     return [*(one for one in parts if one is not None), finding]
 
 
@@ -570,7 +570,7 @@ def find(slice_: Slice, finding: Finding) -> str:
     """What a link to a row's pairs asks for."""
     experiment = experiment_of(finding)
     wanted = {slice_.column: finding.slice_value}
-    if experiment and finding.subset and " - " not in finding.subset:
+    if experiment and finding.subset and not finding.within:
         wanted[experiment.subset] = finding.subset
     return urlencode(wanted)
 

@@ -14,9 +14,7 @@ from swapbias.findings import (
     VERDICTS,
     Finding,
     all_alike,
-    equal_said,
     experiment_of,
-    few_said,
 )
 from swapbias.measures import MEASURES, SPANS
 from swapbias.report import words
@@ -111,7 +109,7 @@ def _several(headlines: Sequence[Finding]) -> str:
             {
                 NONE: f"shows no gap between {first} and {second} as large as {margin} for {names}",
                 UNDECIDED: f"leaves undecided whether {first} and {second} are treated differently for {names}",
-                TOO_FEW: f"has {few_said(most)} for {names}",
+                TOO_FEW: f"has {words.few_said(most.estimate)} for {names}",
                 UNMEASURED: f"is not measured for {names}, where every prompt has the same score",
                 "not scored": f"could not be scored for {names}",
             }.get(said, f"{said}, by {up_to}{size} for {names}")
@@ -281,9 +279,9 @@ def sides(finding: Finding) -> tuple[str, str]:
 
 def compared(finding: Finding) -> str:
     """What a gap subtracts from what, groups by the names that sentences give them; any other quantity in words."""
-    experiment, sides = experiment_of(finding), finding.contrast.split(" - ", 1)
+    experiment, sides = experiment_of(finding), (finding.group, finding.reference_group)
     whole = finding.score == "score" and finding.measure in ("paired_gap", "group_gap", "answer_bias")
-    if experiment and whole and len(sides) == 2 and {*sides} <= {*experiment.compared}:
+    if experiment and whole and {*sides} <= {*experiment.compared}:
         return " minus ".join(words.group_name(experiment, one) for one in sides)
     return words.quantity(finding)
 
@@ -303,7 +301,8 @@ def gap_said(finding: Finding) -> str:
     if finding.verdict == UNMEASURED:
         return "gives every prompt the same score, so that no gap is measured"
     if finding.verdict == TOO_FEW:
-        return f"has {few_said(finding)} ({amount(finding.estimate.value, finding.unit, signed=True)} among these)"
+        among = amount(finding.estimate.value, finding.unit, signed=True)
+        return f"has {words.few_said(finding.estimate)} ({among} among these)"
     if finding.verdict == UNDECIDED:
         return _undecided(finding, f"{claim} by {size}", f"{first} and {second}")
     if finding.verdict == NONE:
@@ -326,7 +325,7 @@ def _effect(finding: Finding) -> str:
     if finding.verdict == NONE:
         return f"{what} is not as large as {margin}"
     if finding.verdict == TOO_FEW:
-        return f"{what} is not judged: {few_said(finding)}"
+        return f"{what} is not judged: {words.few_said(finding.estimate)}"
     if finding.verdict == UNDECIDED:
         return f"{what} is undecided: {size} may be chance"
     return f"{what} is {size}{_but(finding)}"
@@ -421,7 +420,7 @@ def _gaps_of_groups(found: Sequence[Finding]) -> Iterator[str]:
     if undecided := [one for one in found if one.verdict == UNDECIDED]:
         yield f"{_pairs(undecided)}: undecided"
     if few := [one for one in found if one.verdict == TOO_FEW]:
-        yield f"{_pairs(few)}: {few_said(few[0])}"
+        yield f"{_pairs(few)}: {words.few_said(few[0].estimate)}"
     if constant := [one for one in found if one.verdict == UNMEASURED]:
         yield f"{_pairs(constant)}: not measured, for every prompt has the same score"
 
@@ -487,7 +486,7 @@ def _but(finding: Finding) -> str:
 
 def _undecided(finding: Finding, claim: str, sides: str) -> str:
     if _exact(finding):
-        equal = equal_said(finding, finding.margin)
+        equal = words.equal_said(finding, finding.margin)
         return f"leaves undecided whether {sides} are treated differently: {equal}"
     if math.isnan(finding.estimate.error):
         return f"{claim}, on too little to say how sure that is"
@@ -514,9 +513,9 @@ def _bounds(finding: Finding) -> str:
 def _difference(finding: Finding, found: Sequence[Finding]) -> str:
     """Both gaps, and whether they differ."""
     model = words.shown(finding.model_id)
-    names = finding.subset.split(" - ", 1)
+    names = finding.within, finding.against
     parts = [part(finding, name, found) for name in names]
-    first, second = (words.plain(name) for name in (*names, "the rest")[:2])
+    first, second = map(words.plain, names)
     both = [one for one in parts if one is not None]
     if len(both) < 2:
         both_sides = " and ".join(sides(finding))
@@ -559,10 +558,10 @@ def change(finding: Finding, what: str) -> str:
             else f"makes no difference to {what} as large as {margin}"
         )
     if finding.verdict == TOO_FEW:
-        return f"cannot be said to change {what}: {few_said(finding)}"
+        return f"cannot be said to change {what}: {words.few_said(finding.estimate)}"
     if finding.verdict == UNDECIDED:
         if _exact(finding):
-            equal = equal_said(finding, finding.margin)
+            equal = words.equal_said(finding, finding.margin)
             return f"is not shown to leave {what} as it is: {equal}"
         if math.isnan(finding.estimate.error):
             return f"{moves}, on too little to say how sure that is"
@@ -618,10 +617,9 @@ def meaning(finding: Finding) -> str:
 
 def _moved(finding: Finding) -> str:
     """Which way a difference of gaps goes by its sign; of any other finding what its sign means."""
-    value, names = finding.estimate.value, finding.subset.split(" - ", 1)
-    if finding.measure != "gap_difference" or len(names) < 2 or math.isnan(value):
+    value, first, second = finding.estimate.value, finding.within, finding.against
+    if finding.measure != "gap_difference" or math.isnan(value):
         return finding.direction
-    first, second = names
     if not value:
         return f"the gap is the same with {first} and with {second}"
     return f"with {first} the gap lies further toward {sides(finding)[0 if value > 0 else 1]} than with {second}"
@@ -634,8 +632,8 @@ def _cautions(finding: Finding) -> list[str]:
     estimate, told = finding.estimate, []
     if not math.isnan(finding.lowest):
         told.append(f"Leaving out one item at a time keeps it between {ends(finding.lowest, finding.highest)}.")
-    if finding.hinges_on:
-        told.append(f"What could turn it: {finding.hinges_on}.")
+    if turned_by := words.influence(finding):
+        told.append(f"What could turn it: {turned_by}.")
     if not math.isnan(finding.signs_kept):
         told.append(f"Its sign holds in {100 * finding.signs_kept:.0f} % of other wordings.")
     if not math.isnan(finding.worst_low):

@@ -4,7 +4,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from swapbias.findings import FAILS, JUDGED, OPEN, PASSES, Check, Finding, Gate
+from swapbias.findings import (
+    FAILS,
+    FEWEST,
+    JUDGED,
+    LEVEL,
+    OPEN,
+    PASSES,
+    Check,
+    Finding,
+    Gate,
+    equal_needed,
+    independent_pairs,
+)
 from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.studies import Experiment
 
@@ -72,13 +84,68 @@ def robustness(finding: Finding) -> str:
     if not math.isnan(finding.lowest):
         ends = f"{number(finding.lowest, signed=signed)} to {number(finding.highest, signed=signed)}"
         parts.append(f"{ends} with one item left out")
-    parts += [finding.hinges_on] if finding.hinges_on else []
+    parts += filter(None, [influence(finding)])
     if not math.isnan(finding.signs_kept):
         parts.append(f"the sign holds in {100 * finding.signs_kept:.0f} % of other wordings")
     if not math.isnan(finding.worst_low):
         ends = f"{number(finding.worst_low, signed=signed)} to {number(finding.worst_high, signed=signed)}"
         parts.append(f"{ends} whatever was not answered")
     return "; ".join(parts)
+
+
+def equal_said(finding: Finding, margin: float) -> str:
+    """Why units that all have the same value decide nothing."""
+    one, units = finding.estimate, independent_pairs(finding)
+    alike = "differ by the same" if one.value else "score the same"
+    if units >= (needed := equal_needed(finding, margin)):
+        return f"all {one.n} scored pairs {alike}, but {one.n_unscored} could not be scored"
+    few = f" in {units} independent units" if units < one.n else ""
+    span = SPANS.get(finding.unit, math.inf)
+    share = f"{100 * margin / span:g} points" if math.isfinite(span) else f"{margin:g}"
+    ruled = "a gap" if math.isnan(margin) else f"a gap of {share}"
+    return f"all {one.n} pairs {alike}{few}, but {needed:,.0f} are needed to rule out {ruled}"
+
+
+def few_said(estimate: Estimate) -> str:
+    """Why a finding has no verdict: of which random factor it has too few levels."""
+    few = f"too few {estimate.fewest_of} ({estimate.fewest})"
+    return f"{few} to say how others would score: at least {FEWEST} are needed"
+
+
+def reason(check: Check) -> str:
+    """What the outcome of a check rests on where that is not the printed interval; blank for that."""
+    one = check.finding.estimate
+    tested = "" if one.p_adjusted < LEVEL else f" (p {one.p_adjusted:.2g})"
+    changed = check.change or one
+    told = {
+        "": "",
+        "constant_scores": "not measured, because every prompt has the same score",
+        "mostly_unscored": "more than half of it could not be scored",
+        "few_levels": few_said(changed),
+        "other_sign_in_wordings": "the gap does not keep its sign in other wordings",
+        "missing_scores": "scores that are missing could change it",
+        "no_spread": "nothing varies that an interval could be made of",
+        "equal_scores": f"all {one.n} of both groups score the same",
+        "equal_differences": f"all {one.n} differ by the same",
+        "sign_test": f"all {one.n} differ by the same: {one.test}{tested}",
+        "same_model_scores": "both models score these prompts the same",
+        "sign_test_of_change": f"all {changed.n} change by the same: sign test",
+    }
+    return equal_said(check.finding, check.margin) if check.why == "few_equal" else told[check.why]
+
+
+def influence(finding: Finding) -> str:
+    """What could turn a headline; blank for nothing."""
+    changes = {"sign": "other sign", "lost": "not significant", "gained": "significant"}
+    told = []
+    for change, factor, item in finding.influences:
+        if change in changes:
+            told.append(f"{changes[change]} without {item} ({factor})")
+        elif change == "score":
+            told.append(f"{factor.replace('_', ' ')} has the other sign ({item})")
+        else:
+            told.append(f"and {item} more")
+    return "; ".join(told)
 
 
 def checked(check: Check) -> str:
@@ -94,7 +161,7 @@ def checked(check: Check) -> str:
     told = {PASSES: within, FAILS: beyond, OPEN: f"is not shown to be either side of the margin of {margin}"}[
         check.outcome
     ]
-    why = f": {check.why}" if check.why else ""
+    why = f": {reason(check)}" if check.why else ""
     what = f"{one.study} {one.experiment}, {where(one)}, {quantity(one)}"
     levels = ", ".join(f"{_in_points(level)} ({where(level)})" for level in check.levels)
     beside = f" (levels not gated: {levels})" if levels else ""

@@ -13,6 +13,7 @@ from swapbias.findings import FAILS, OPEN, PASSES, SMALL, UNDECIDED, check_gaps,
 from swapbias.findings.disaggregation import judged
 from swapbias.findings.finding import FOUND, TOO_FEW, Finding
 from swapbias.measures.estimate import Estimate
+from swapbias.report.words import reason
 from swapbias.studies.catalogue import config_rows, load_study
 
 AUDITS = 60
@@ -52,7 +53,7 @@ def test_too_few_levels_of_a_random_factor_are_undecided_however_narrow_the_inte
     assert few.verdict == TOO_FEW
     (check,) = check_gaps([few]).checks
     assert check.outcome == OPEN
-    assert check.why == "too few templates (3) to say how others would score: at least 4 are needed"
+    assert reason(check) == "too few templates (3) to say how others would score: at least 4 are needed"
 
 
 @pytest.mark.parametrize(
@@ -89,13 +90,13 @@ def test_equal_scores_pass_only_where_unequal_ones_would_have_shown():
     assert outcomes(headline(0.0, n=71, **flat)) == [OPEN]  # .95 ** 71 = .026
     assert outcomes(headline(0.0, n=72, **flat)) == [PASSES]
     assert outcomes(headline(0.2, n=400, **flat)) == [OPEN]
-    told = check_gaps([headline(0.0, n=2, **flat)]).checks[0].why
+    told = reason(check_gaps([headline(0.0, n=2, **flat)]).checks[0])
     assert told == "all 2 pairs score the same, but 72 are needed to rule out a gap of 5 points"
 
 
 def test_a_gap_that_turns_in_other_wordings_does_not_fail():
     turning = replace(headline(0.2), signs_kept=0.4)
-    assert check_gaps([turning]).checks[0].why == "the gap does not keep its sign in other wordings"
+    assert reason(check_gaps([turning]).checks[0]) == "the gap does not keep its sign in other wordings"
     assert outcomes(turning) == [OPEN]
 
 
@@ -167,7 +168,9 @@ def test_a_model_is_no_worse_than_itself():
     rows = scored(0.3, np.random.default_rng(1))
     items = {"occupation_sentiment": rows}
     gate = check_gaps(headlines(found_in(rows)), items=items, baseline=items)
-    assert [(one.outcome, one.why) for one in gate.checks] == [(PASSES, "both models score these prompts the same")]
+    assert [(one.outcome, reason(one)) for one in gate.checks] == [
+        (PASSES, "both models score these prompts the same")
+    ]
 
 
 def test_other_prompts_are_no_baseline():
@@ -192,7 +195,7 @@ def constant(gap, *, nouns=20, jobs=20):
 
 def outcome_of(found, **more):
     (check,) = check_gaps(headlines(found), **more).checks
-    return check.outcome, check.why
+    return check.outcome, reason(check)
 
 
 @pytest.mark.parametrize("gap", [0.2, -0.2])

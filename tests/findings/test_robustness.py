@@ -65,8 +65,8 @@ def test_the_item_that_turns_the_sign_is_named():
     gaps = grid({"t1": -0.01, "t2": -0.011, "t3": -0.009, "t4": -0.01, "spinster": 0.2}, "abc")
     found = headline(audit(rows(gaps)))
     assert found.estimate.value > 0 > found.lowest
-    assert found.hinges_on == "other sign without spinster (templates)"
-    assert found.hinges_on in words.robustness(found)
+    assert found.influences == [["sign", "templates", "spinster"]]
+    assert "other sign without spinster (templates)" in words.robustness(found)
 
 
 def test_an_even_gap_hinges_on_nothing():
@@ -226,4 +226,4 @@ def test_scores_of_one_construct_that_disagree_are_said_side_by_side():
     both = replace(EXPERIMENT, scores=("score", "closed_list_mass"))
     frame = rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15}))
     found = headline(audit(frame.assign(closed_list_mass=1 - frame["score"]), both))
-    assert "closed list mass has the other sign (-0.15)" in found.hinges_on
+    assert ["score", "closed_list_mass", "-0.15"] in found.influences

@@ -28,8 +28,11 @@ def gap(value, verdict, *, error=0.01, width=0.02, **more):
     return Finding(**{**facts, **more}, estimate=Estimate(value, n=10, error=error, **ends))
 
 
+SETS = {"within": "mental_health", "against": "other_health"}
+
+
 def change(value, verdict, **more):
-    return gap(value, verdict, measure="gap_difference", subset="mental_health - other_health", **more)
+    return gap(value, verdict, measure="gap_difference", subset=" - ".join(SETS.values()), **SETS, **more)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def test_each_verdict_has_its_sentence(finding, said):
 
 
 CERTAINTIES = {"sure": {}, "unsure": {"width": 0.2}, "no interval": {"error": math.nan}}
-KEPT, TURNED, LOST = (math.nan, 0.4, 1.0), ("", "x has the other sign"), (math.nan, 0.3)
+KEPT, TURNED, LOST = (math.nan, 0.4, 1.0), ("", '[["score", "x", "-0.1"]]'), (math.nan, 0.3)
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
@@ -340,8 +343,8 @@ def test_of_several_gaps_each_is_told_once_and_by_its_own_verdict():
 @pytest.mark.parametrize("verdict", ["", *(one for one in VERDICTS if one != UNMEASURED)])
 def test_what_was_not_scored_is_no_answer_whatever_else_is_known(verdict):
     for kept, turned, measure in product(KEPT, TURNED, ("paired_gap", "gap_difference", "flip_rate")):
-        subset = "mental_health - other_health" if measure == "gap_difference" else ""
-        finding = gap(math.nan, verdict, measure=measure, subset=subset, signs_kept=kept, hinges_on=turned)
+        sets = SETS if measure == "gap_difference" else {}
+        finding = gap(math.nan, verdict, measure=measure, **sets, signs_kept=kept, hinges_on=turned)
         told = answer(finding)
         assert told.sentence == "m: no answer, because nothing that the question needs could be scored."
         assert told.certainty == ""
@@ -379,14 +382,21 @@ def test_notes_of_ones_own_have_a_label_without_a_name():
 @pytest.mark.parametrize(
     ("finding", "said"),
     [
-        (gap(0.1, FOUND), "women minus men"),
+        (gap(0.1, FOUND, group="female", reference_group="male"), "women minus men"),
         (gap(0.1, FOUND, score="matched"), "gap, female − male (matched)"),
         (
             gap(0.1, FOUND, contrast="pro - anti, strict parser", measure="answer_bias"),
             "gap, pro − anti, strict parser",
         ),
         (
-            gap(0.1, FOUND, study="group_packs", experiment="occupation_full_names", contrast="asian - white"),
+            gap(
+                0.1,
+                FOUND,
+                study="group_packs",
+                experiment="occupation_full_names",
+                group="asian",
+                reference_group="white",
+            ),
             "asian minus white",
         ),
         (change(0.1, FOUND), "difference of gaps (female − male)"),
