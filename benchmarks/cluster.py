@@ -369,7 +369,9 @@ def _driver(job: str, source: str, out: str, address: str, count: int) -> dict[s
         engine = Engine(name="ray", address=address, workers=count)
         swap_files(Job(source), Path(out), part_bytes=8 << 20, engine=engine)
     else:
-        _say_nothing([*_asked(Path(source), out), "--engine", "ray", "--address", address, "--workers", str(count)])
+        _say_nothing(
+            [*_asked(Path(source), out), "-M", "engine=ray", "-M", f"address={address}", "-M", f"workers={count}"]
+        )
     whole = time.perf_counter() - begun
     ended.set()
     watching.join()

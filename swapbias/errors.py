@@ -78,7 +78,7 @@ def python_names() -> Iterator[None]:
 
     >>> try:
     ...     with python_names():
-    ...         raise UsageError("No such label. Pass --positive-label, or another --study.")
+    ...         raise UsageError("No such label. Pass -M positive-label, or another --study.")
     ... except UsageError as error:
     ...     print(error)
     No such label. Pass positive_label=, or another studies=.

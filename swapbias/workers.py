@@ -71,7 +71,9 @@ class Engine:
         given = [name for name in ("address", "workers", "gpus", "spill") if getattr(self, name)]
         if self.name == "local":
             if given:
-                raise UsageError(f"{given[0]} is about workers of ray, and the engine is local. Add --engine ray.")
+                raise UsageError(
+                    f"{given[0]} is about workers of ray, and the engine is local. Choose the engine ray."
+                )
             return
         if self.workers is not None and self.workers < 1:
             raise UsageError(f"workers is {self.workers}, expected 1 or more. Give a larger number.")
@@ -79,7 +81,7 @@ class Engine:
             raise UsageError(f"GPUs per worker is {self.gpus:g}, expected 0 or more. Give a larger number.")
         if self.spill and self.address:
             raise UsageError(
-                f"The cluster at {self.address} was started with a folder to spill to, and --spill names another. "
+                f"The cluster at {self.address} was started with a folder to spill to, and spill names another. "
                 "Drop it, or start the cluster with ray start --object-spilling-directory."
             )
         if find_spec("ray") is None:
@@ -337,8 +339,7 @@ class _Hands:
         gpus, wanted = sum(one.get("GPU", 0) for one in nodes), self.engine.gpus
         if wanted and gpus < wanted:
             raise UsageError(
-                f"The cluster has {gpus:g} GPUs, and each worker is to have {wanted:g}. Give fewer with "
-                "--gpus-per-worker."
+                f"The cluster has {gpus:g} GPUs, and each worker is to have {wanted:g}. Give fewer GPUs to each."
             )
         each = self.cores or min(cores)
         usual = int(gpus // wanted) if wanted else sum(one // each for one in cores)
@@ -425,7 +426,7 @@ class _Hands:
         if ended > MOST_DEATHS:
             raise ValueError(
                 f"{ended} workers ended on part {name}, most likely for want of memory. What is done is kept: go on "
-                "with fewer --workers, or on larger machines."
+                "with fewer workers, or on larger machines."
             ) from None
         if name in open_ and not any(one.part["name"] == name for one in self.given.values()):
             again.append(part)

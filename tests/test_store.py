@@ -332,7 +332,7 @@ def test_what_a_store_cannot_hold_or_may_not_is_refused(store, objects):
     notes = Notes("mimic3", ({"credentialed": "True"},), Swapper())
     kind = type("Kind", (), {"name": "classifier"})()
     task = type("Task", (), {"rows": (), "notes": notes, "kind": kind})()
-    with pytest.raises(UsageError, match=r"s3://bucket/run was not declared as a place for them\..*add --own-store"):
+    with pytest.raises(UsageError, match=r"s3://bucket/run was not declared as a place for them\..*add -M own-store"):
         _check_store(store, [task])
     _check_store(Store("s3://bucket/run", PyFileSystem(objects), "bucket/run", own=True), [task])
     _check_store(None, [task])
@@ -343,7 +343,7 @@ def test_the_command_refuses_what_it_cannot_do_in_a_store(tmp_path):
 
     for arguments, told in (
         (["vader", "tests.cluster_workers:positive", "--out", "s3://bucket/run"], "runs of one model each"),
-        (["vader", "--out", str(tmp_path), "--own-store"], "--own-store is about a store"),
+        (["vader", "--out", str(tmp_path), "-M", "own-store"], "own-store is about a store"),
     ):
         assert told in str(CliRunner().invoke(app, ["audit", *arguments]).exception)
 
@@ -541,7 +541,7 @@ def test_on_a_server_what_one_engine_began_the_other_one_finishes(server, slow_w
     monkeypatch.setattr(stores, "LEASE", 1.0)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     ray = Engine(name="ray", workers=2)
-    for name, arguments, then in (("ray", ("--engine", "ray", "--workers", "1"), LOCAL), ("local", (), ray)):
+    for name, arguments, then in (("ray", ("-M", "engine=ray", "-M", "workers=1"), LOCAL), ("local", (), ray)):
         store = kill_in_the_middle(f"s3://bucket/{name}", *arguments)
         go_on(store, engine=then)
         check_same(store, slow_whole, drawn=True)

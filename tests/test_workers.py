@@ -63,9 +63,9 @@ def written(folder):
     ("engine", "told"),
     [
         (Engine(name="spark"), "Unknown engine 'spark': expected local or ray."),
-        (Engine(workers=2), "workers is about workers of ray, and the engine is local. Add --engine ray."),
+        (Engine(workers=2), "workers is about workers of ray, and the engine is local. Choose the engine ray."),
         (Engine(name="ray", gpus=-1.0), "GPUs per worker is -1, expected 0 or more."),
-        (Engine(name="ray", address="a:1", spill=Path("x")), "--spill names another. Drop it"),
+        (Engine(name="ray", address="a:1", spill=Path("x")), "spill names another. Drop it"),
     ],
 )
 def test_an_engine_that_cannot_be_meant_is_refused(engine, told):
@@ -338,8 +338,8 @@ def test_no_word_of_credentialed_notes_is_in_what_ray_keeps(cluster, tmp_path, n
     )
     lines = OWN.splitlines()
     (tmp_path / "own.csv").write_text("\n".join([f"{lines[0]},hadm_id", *(f"{one},1" for one in lines[1:])]))
-    asked = ["--study", "phenotype_fairness", "--data", "own.csv", "--classifier"]
-    done = command(tmp_path, cluster, "audit", *asked, f"own_quoting:{name}", "--out", "run", "--debug")
+    asked = ["--study", "phenotype_fairness", "-M", "data=own.csv", "-M"]
+    done = command(tmp_path, cluster, "audit", *asked, f"classifier=own_quoting:{name}", "--out", "run", "--debug")
     assert done.returncode == (0 if name == "printed" else 1), done.stderr
     assert SECRET not in done.stdout + done.stderr
     assert not [str(path) for path in kept_by_ray() if SECRET.encode() in path.read_bytes()]
@@ -359,7 +359,7 @@ def test_credentialed_notes_are_swapped_by_a_cluster_and_ray_keeps_none(cluster,
 
 def command(folder, cluster, *arguments):
     """A command whose workers are those of the cluster."""
-    told = [sys.executable, "-m", "swapbias", *arguments, "--engine", "ray", "--address", cluster.address]
+    told = [sys.executable, "-m", "swapbias", *arguments, "-M", "engine=ray", "-M", f"address={cluster.address}"]
     known = {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
     return subprocess.run(told, cwd=folder, env=os.environ | known, capture_output=True, text=True, check=False)
 

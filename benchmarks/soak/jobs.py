@@ -124,7 +124,7 @@ def jobs(place: Path, hub: Any, chat: Any) -> Iterator[Job]:
         return ("audit", "vader", "benchmarks.soak.jobs:scored", *asked, "--out", str(folder))
 
     def asked(folder: Path) -> Sequence[str]:
-        url = ("--chat", "tiny", "--base-url", chat.base_url, "--trials", "1", "--max-tokens", "10")
+        url = ("--chat", "tiny", "--base-url", chat.base_url, "--trials", "1", "-M", "max-tokens=10")
         return (
             "audit",
             *url,

@@ -312,7 +312,7 @@ def _check_store(store: "Store | None", tasks: Sequence[Task]) -> None:
     if held(tasks) and not store.own:
         raise UsageError(
             f"These notes are credentialed, and {store} was not declared as a place for them. Choose an --out on "
-            "this machine, or add --own-store where nobody but those who may read the notes can read that place."
+            "this machine, or add -M own-store where nobody but those who may read the notes can read that place."
         )
 
 
@@ -437,7 +437,7 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
     if held([task]) and reader.sends_text:
         raise UsageError(
             f"{reader.model_id} sends texts to a service, and these notes are credentialed: they must not leave this "
-            "machine, but for a service that is your own and hands nothing on, which --own-address ADDRESS declares."
+            "machine, but for a service that is your own and hands nothing on, which -M own-address=ADDRESS declares."
         )
 
 

@@ -198,9 +198,9 @@ def _unread(items: Mapping[str, pd.DataFrame], tasks: Sequence[Task]) -> Iterato
             experiment = experiments[study, name]
             more = "look at them with swapbias study read."
             if experiment.rubric and "judged" not in rows:
-                more = "let a judge read them with --judge MODEL."
+                more = "let a judge read them with -M judge=MODEL."
             elif experiment.reading == "options":
-                more = "ask with --scoring log-odds, which reads every answer, or with a larger --max-tokens."
+                more = "ask with -M scoring=log-odds, which reads every answer, or with a larger -M max-tokens."
             yield (
                 f"{study} {name}: {model_id} refused {counts['refused']:,} of {len(rows):,} answers, and "
                 f"{counts['unreadable']:,} are unreadable. Next step: {more}"

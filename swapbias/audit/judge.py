@@ -166,7 +166,7 @@ def with_judge(
     judged = [task for task in tasks if task.experiment.rubric is not None]
     if not judged:
         raise UsageError(
-            f"--judge {short_name(asked.judge)} reads answers in free text by a rubric, and no experiment that is "
+            f"-M judge={short_name(asked.judge)} reads answers in free text by a rubric, and no experiment that is "
             "run has one. Drop it, or add --study stigma_vignettes:advice_gender."
         )
     if find_spec("sklearn") is None:
@@ -186,7 +186,7 @@ def with_judge(
         needed = sum(map(len, (_asked(tasks), *[_asked(judged)] * READINGS)))
         if needed > asked.max_requests:
             raise UsageError(
-                f"With the judge up to {needed:,} requests are needed, and --max-requests allows "
+                f"With the judge up to {needed:,} requests are needed, and -M max-requests allows "
                 f"{asked.max_requests:,}. Raise it, or take fewer prompts (--limit) or trials."
             )
     say(f"Judge: {short_name(asked.judge)}.")

@@ -523,7 +523,7 @@ def _unreadable(task: Task, settings: Settings) -> str:
         return ""
     if not task.rows and task.factless:
         raise UsageError(
-            "No test note states a fact of the checklist in both of its versions. Name other facts with --checklist."
+            "No test note states a fact of the checklist in both of its versions. Name other facts with -M checklist."
         )
     if task.notes.rows and not any(one["split"] == "test" for one in task.notes.rows):
         raise UsageError(

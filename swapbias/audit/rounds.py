@@ -294,5 +294,5 @@ def check_whole(run: Run, tasks: Sequence[Task]) -> None:
         if lacking:
             raise UsageError(
                 f"{run.place} has not asked every prompt once: {name} {lacking[0].experiment.name} lacks answers. "
-                "Go on without --conclude."
+                "Go on without -M conclude."
             )

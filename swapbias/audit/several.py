@@ -431,7 +431,7 @@ def _why(done: Done) -> str:
         return str(done["why"])
     return (
         f"{done['ended']} workers ended on it, most likely for want of memory. What is done is kept: go on with "
-        "--resume and fewer --workers, or on larger machines."
+        "--resume and fewer workers, or on larger machines."
     )
 
 

@@ -8,11 +8,10 @@ from dataclasses import asdict
 from functools import wraps
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table
 from typer.main import get_command
 
@@ -22,6 +21,7 @@ from swapbias.cli.check import check
 from swapbias.cli.compare import compare
 from swapbias.cli.hub import pull, push
 from swapbias.cli.lexicon import lexicon
+from swapbias.cli.settings import WithSettings, help_on
 from swapbias.cli.share import export, figures, report, share
 from swapbias.cli.study import study
 from swapbias.cli.swap import swap
@@ -38,14 +38,16 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     help="Measure social bias in language models by swapping one slot of a text.",
 )
 app.add_typer(lexicon, name="lexicon")
 app.add_typer(study, name="study")
 app.add_typer(push, name="push")
 app.add_typer(pull, name="pull")
-app.command("audit")(audit)
-app.command("plan")(plan)
+app.command("audit", cls=WithSettings)(audit)
+app.command("plan", cls=WithSettings)(plan)
+app.command("help")(help_on)
 app.command("check")(check)
 app.command("swap")(swap)
 app.command("train")(train)
@@ -82,7 +84,7 @@ def main() -> NoReturn:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         with extras_named():
-            _as_written(get_command(app))(arguments, prog_name="swapbias", standalone_mode=True)
+            get_command(app)(arguments, prog_name="swapbias", standalone_mode=True)
     except UsageError as error:
         _fail(str(error), 2, error)
     except OSError as error:
@@ -94,16 +96,6 @@ def main() -> NoReturn:
         said = "" if told(error).startswith(type(error).__name__) else f"{type(error).__name__}: "
         _fail(f"{said}{told(error)}. This is a fault of swapbias: see it with --debug.", 1, error)
     sys.exit(0)
-
-
-def _as_written(command: Any) -> Any:
-    """A command, or a group with its commands, whose help is shown as written: rich takes ``[/RUN]`` for markup."""
-    for one in (command, *command.params):
-        if getattr(one, "help", None):
-            one.help = escape(one.help)
-    for inner in getattr(command, "commands", {}).values():
-        _as_written(inner)
-    return command
 
 
 def _show_tracebacks(shown: bool) -> None:

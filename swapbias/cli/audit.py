@@ -5,19 +5,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, get_origin
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from swapbias.cli.settings import RUN, ModelSettings, read_settings
 from swapbias.cli.terminal import (
     ENGINE_OPTIONS,
-    Address,
     AsJson,
-    EngineName,
-    Gpus,
-    OwnStore,
-    Spill,
-    Workers,
     at,
     check_own_store,
     out,
@@ -29,7 +24,7 @@ from swapbias.cli.terminal import (
 )
 from swapbias.errors import UsageError
 from swapbias.files import is_url
-from swapbias.scorers import LoadOptions, kinds, model_kinds, settable
+from swapbias.scorers import FLAGS, LoadOptions, kinds, model_kinds, settable
 from swapbias.workers import Engine
 
 if TYPE_CHECKING:
@@ -52,26 +47,14 @@ _WITH_RESUME = (
 )
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")  # anything else is taken from the file
 _MOST_SHOWN = 20  # models whose numbers and reports a terminal lists; of more it names the folder
-_MODEL, _STUDIES, _OUTPUT = "Model", "Studies", "Output"  # panels of the help
-_PANELS = {"load": _MODEL, "chat": "Chat models", "notes": "Clinical notes"}
 
 Model = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[MODEL]...",
+        metavar="MODEL",
         show_default=False,
-        help="Hub ids (OWNER/NAME[@REVISION]), folders, vader or module:function; an audit.toml or manifest.json; "
-        "none: calibration.",
-    ),
-]
-ModelList = Annotated[
-    Path | None,
-    typer.Option(
-        "--models",
-        metavar="FILE",
-        help="A file with a model a line, or NAME=PATH; # begins a comment.",
-        show_default=False,
-        rich_help_panel=_MODEL,
+        help="Hub ids (OWNER/NAME[@REVISION]), folders, vader or module:function; models.txt, a model a line; an "
+        "audit.toml or manifest.json; none: calibration.",
     ),
 ]
 Studies = Annotated[
@@ -79,51 +62,26 @@ Studies = Annotated[
     typer.Option(
         "--study",
         help="NAME, NAME:CONFIG, your folder, or OWNER/NAME[@REVISION] on the Hub; several with commas or repeated.",
-        rich_help_panel=_STUDIES,
     ),
 ]
 Prompts = Annotated[
     Path | None,
-    typer.Option(
-        "--prompts", help="Your own prompts: a CSV file with columns text, group, pair.", rich_help_panel=_STUDIES
-    ),
+    typer.Option("--prompts", help="Your own prompts: a CSV file with columns text, group, pair."),
 ]
-Reference = Annotated[
-    str, typer.Option("--reference", help="Of own prompts: the group that is subtracted.", rich_help_panel=_STUDIES)
-]
-Group = Annotated[
-    str,
-    typer.Option(
-        "--group", help="Of own prompts: the group compared with it [default: each].", rich_help_panel=_STUDIES
-    ),
-]
-Words = Annotated[
-    Path | None,
-    typer.Option(
-        "--lexicon",
-        help="Of own prompts: words (columns word, group) counted at <mask>.",
-        rich_help_panel=_STUDIES,
-    ),
-]
+Reference = Annotated[str, typer.Option("--reference", help="Of own prompts: the group that is subtracted.")]
 KindName = Annotated[
     str | None,
-    typer.Option(
-        "--kind", help=f"{', '.join(model_kinds())}: where the config does not tell.", rich_help_panel=_MODEL
-    ),
+    typer.Option("--kind", help=f"{', '.join(model_kinds())}: where the config does not tell."),
 ]
 Revision = Annotated[
     str | None,
     typer.Option(
-        "--revision",
-        help="Of a model on the Hub: a branch, tag or commit, as OWNER/NAME@REVISION says it too.",
-        rich_help_panel=_MODEL,
+        "--revision", help="Of a model on the Hub: a branch, tag or commit, as OWNER/NAME@REVISION says it too."
     ),
 ]
 Limit = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="Most prompts per config (and trial of a chat model), whole pairs.", rich_help_panel=_STUDIES
-    ),
+    typer.Option(min=1, help="Most prompts per config (and trial of a chat model), whole pairs."),
 ]
 Wordings = Annotated[
     bool | None,
@@ -131,34 +89,28 @@ Wordings = Annotated[
         "--wordings/--no-wordings",
         help="Read prompts in five other wordings too [default: where that is not slow].",
         show_default=False,
-        rich_help_panel=_STUDIES,
     ),
 ]
-Seed = Annotated[
-    int, typer.Option(min=0, help="Seed of the calibration model and of resampling.", rich_help_panel=_STUDIES)
-]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the calibration model and of resampling.")]
 
 
-def _parameter(one: Field[Any], hint: Any, panel: str) -> inspect.Parameter:
+def _parameter(one: Field[Any], hint: Any) -> inspect.Parameter:
     """The option of the command line that sets a field."""
     name, more = one.metadata.get("name", one.name), one.metadata
-    many = get_origin(hint) is tuple
     flag = typer.Option(
-        f"--{name.replace('_', '-')}", help=more["help"], min=more.get("least"), max=more.get("most"),
-        rich_help_panel=panel,
+        f"--{name.replace('_', '-')}", help=more["help"], min=more.get("least"), max=more.get("most")
     )  # fmt: skip
-    wanted: Any = list[str] | None if many else hint
-    default = None if many else one.default
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[wanted, flag]
+        name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=Annotated[hint, flag]
     )
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with an option for each that models take, in place of its ``**options``."""
+    """A command with those options of models that are no settings of ``-M``, in place of its ``**options``."""
     *plain, _ = inspect.signature(command).parameters.values()
     made: list[Any] = [LoadOptions, *(one.options for one in kinds() if one.options)]
-    more = [_parameter(*field, _PANELS.get(one.key, one.key)) for one in made for field in settable(one)]
+    fields = (field for one in made for field in settable(one))
+    more = [_parameter(*one) for one in fields if one[0].metadata.get("name", one[0].name) in FLAGS]
     command.__signature__ = inspect.Signature([*plain, *more])  # type: ignore[attr-defined]
     return command
 
@@ -167,77 +119,45 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 def audit(
     context: typer.Context,
     models: Model = None,
-    model_list: ModelList = None,
     study: Studies = None,
     kind: KindName = None,
     revision: Revision = None,
     folder: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            metavar="PATH",
-            help="Folder of the run, or s3://BUCKET/FOLDER.",
-            show_default=False,
-            rich_help_panel=_OUTPUT,
-        ),
+        typer.Option("--out", metavar="PATH", help="Folder of the run, or s3://BUCKET/FOLDER.", show_default=False),
     ] = None,
     limit: Limit = None,
     seed: Seed = 0,
     margin: Annotated[
         float | None,
         typer.Option(
-            min=0,
-            max=1,
-            help="Largest gap that counts as none: a share of its unit's range [default: .05].",
-            rich_help_panel=_STUDIES,
+            min=0, max=1, help="Largest gap that counts as none: a share of its unit's range [default: .05]."
         ),
     ] = None,
     wordings: Wordings = None,
     prompts: Prompts = None,
     reference: Reference = "",
-    group: Group = "",
-    lexicon: Words = None,
+    model_settings: ModelSettings = None,
     dry_run: Annotated[
         bool,
-        typer.Option(
-            "--dry-run", help="Say what swapbias plan says; score and send nothing.", rich_help_panel=_OUTPUT
-        ),
+        typer.Option("--dry-run", help="Say what swapbias plan says; score and send nothing."),
     ] = False,
     no_cache: Annotated[
         bool,
-        typer.Option(
-            "--no-cache",
-            help="Score everything again, and keep no scores for later audits.",
-            rich_help_panel=_OUTPUT,
-        ),
+        typer.Option("--no-cache", help="Score everything again, and keep no scores for later audits."),
     ] = False,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="Go on with the run in this folder.", rich_help_panel=_OUTPUT),
+        typer.Option(metavar="PATH", help="Go on with the run in this folder."),
     ] = None,
-    own_store: OwnStore = False,
-    conclude: Annotated[
-        bool,
-        typer.Option(
-            "--conclude",
-            help="With --resume: ask a chat model nothing more, and conclude what whole trials are there.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = False,
     trust: Annotated[
         bool,
         typer.Option(
             "--trust",
-            help="With --resume, a manifest, audit.toml or --models: run the Python code or pickle it names; of a "
+            help="With --resume or a file of models or settings: run the Python code or pickle it names; of a "
             "run or manifest: give its service the key.",
-            rich_help_panel=_OUTPUT,
         ),
     ] = False,
-    engine: EngineName = "local",
-    address: Address = None,
-    workers: Workers = None,
-    gpus_per_worker: Gpus = 0.0,
-    spill: Spill = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
@@ -248,21 +168,26 @@ def audit(
     """
     from swapbias.audit import settings_of
 
-    given = [name for name in context.params if _was_given(context, name)]
+    options |= (more := read_settings(model_settings or ()))
+    given = [name for name in context.params if name != "model_settings" and _was_given(context, name)] + [*more]
+    run = {name: options.pop(name) for name in RUN if name in options}
+    own_store, conclude = run.get("own_store", False), run.get("conclude", False)
     access = {name: options[name] for name in _ACCESS if name in given}
-    where = Engine(name=engine, address=address, workers=workers, gpus=gpus_per_worker, spill=spill)
-    where.check()
+    allow_pickle = options.get("allow_pickle", False)
+    where = _engine(run)
     check_own_store(own_store, resume or folder)
     if resume:
         _check_alone(given, _WITH_RESUME, "--resume takes everything from the run")
-        may = {"trust": trust, "allow_pickle": options["allow_pickle"], "access": access, "engine": where}
+        may = {"trust": trust, "allow_pickle": allow_pickle, "access": access, "engine": where}
         _go_on(resume, as_json, conclude=conclude, own=own_store, cache=not no_cache, **may)
         return
     if conclude:
-        raise UsageError("--conclude ends a run that was stopped, and none is given. Add --resume RUN.")
+        raise UsageError("conclude ends a run that was stopped, and none is given. Add --resume RUN.")
     named: dict[str, str] = {}  # the name of its run by model, blank where it has none
     settings, repeated = None, None
-    listed = _listed(model_list, models) if model_list else {}
+    lists = [one for one in models or () if Path(one).suffix == ".txt"]
+    models = [one for one in models or () if one not in lists]
+    listed = _listed(lists, models)
     if models and len(models) == 1 and Path(models[0]).suffix in (".toml", ".json") and Path(models[0]).is_file():
         from swapbias.audit import read_request, with_access
 
@@ -270,29 +195,29 @@ def audit(
         file = models[0]
         models, settings, repeated = read_request(Path(file))
         named = _each_once(models)
-        allowed = replace(settings.load, allow_pickle=options["allow_pickle"])
+        allowed = replace(settings.load, allow_pickle=allow_pickle)
         settings = with_access(replace(settings, load=allowed), access)
         if repeated is None and not dry_run:
             _check_named(file, named, settings, trust=trust)
         settings = replace(settings, load=replace(allowed, allow_pickle=trust or allowed.allow_pickle))
     elif trust and not listed:
         raise UsageError(
-            "--trust is for the code that a run or a file names, and no --resume, manifest, audit.toml or --models "
-            "is given. Drop it."
+            "--trust is for the code that a run or a file names, and no --resume, manifest, audit.toml or list of "
+            "models is given. Drop it."
         )
     if settings is None:
-        more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
-        asked = _asked(study, prompts, reference, group, lexicon)
+        asked = _asked(study, prompts, reference, run)
         every = [*(models or ()), *listed]
         _one_revision(every, revision)
-        each = [settings_of(one, asked, options, revision=revision, **more) for one in every or (None,)]
+        what = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
+        each = [settings_of(one, asked, options, revision=revision, **what) for one in every or (None,)]
         named = _each_once([one.model for one in each if one.model])
         for chosen, told in zip(each, every, strict=False):
             named |= {chosen.model: listed[told]} if chosen.model and listed.get(told) else {}
         settings = each[0]
         if listed and not dry_run:
             theirs = [one.model for one, told in zip(each, every, strict=False) if one.model and told in listed]
-            _check_named(str(model_list), theirs, settings, trust=trust)
+            _check_named(lists[0], theirs, settings, trust=trust)
             allowed = replace(settings.load, allow_pickle=trust or settings.load.allow_pickle)
             settings = replace(settings, load=allowed)
     if dry_run:
@@ -313,13 +238,28 @@ def _check_named(file: str, models: Iterable[str], settings: "Settings", *, trus
         check_code(file, replace(settings, model=one), None, trust=trust)
 
 
-def _listed(path: Path, models: Sequence[str] | None) -> dict[str, str]:
+def _engine(run: Mapping[str, Any]) -> Engine:
+    """Where the work is done."""
+    spill = run.get("spill")
+    made = Engine(
+        name=run.get("engine", "local"), address=run.get("address"), workers=run.get("workers"),
+        gpus=run.get("gpus_per_worker", 0.0), spill=Path(spill) if spill else None,
+    )  # fmt: skip
+    made.check()
+    return made
+
+
+def _listed(lists: Sequence[str], models: Sequence[str]) -> dict[str, str]:
     """The models of a file, with the names of their runs."""
     from swapbias.audit import read_models
 
+    if not lists:
+        return {}
+    if len(lists) > 1:
+        raise UsageError(f"{' and '.join(lists)} both list models, expected one list. Join them.")
     if models and Path(models[0]).suffix in (".toml", ".json"):
-        raise UsageError(f"{models[0]} says what is audited and how, and --models is given. Drop one of them.")
-    return read_models(path)
+        raise UsageError(f"{models[0]} says what is audited and how, and {lists[0]} is given. Drop one of them.")
+    return read_models(Path(lists[0]))
 
 
 def _each_once(models: Sequence[str]) -> dict[str, str]:
@@ -338,7 +278,7 @@ def _each_once(models: Sequence[str]) -> dict[str, str]:
 
 def _check_alone(given: Sequence[str], allowed: Sequence[str], why: str) -> None:
     """Refuse options beside what says everything already."""
-    told = {"models": "MODEL", "model_list": "--models"}
+    told = {"models": "MODEL"}
     others = [told.get(name, name) for name in given if name not in allowed]
     if others:
         raise UsageError(f"{why}, and {', '.join(others)} is given. Drop the others.")
@@ -401,7 +341,7 @@ def _go_on_here(folder: Path, store: "Store | None", as_json: bool, *, conclude:
     from swapbias.audit import is_several, resume as go_on, resume_several
 
     if conclude and is_several(folder):
-        raise UsageError(f"{folder} holds runs of several models, and --conclude ends one. Name the folder of a run.")
+        raise UsageError(f"{folder} holds runs of several models, and conclude ends one. Name the folder of a run.")
     with stoppable(lambda: _stopped(folder, store)), progress() as bar:
         if is_several(folder):
             done = resume_several(folder, say=say, bar=bar, **may)
@@ -425,7 +365,7 @@ def _stopped(folder: Path, store: "Store | None" = None) -> str:
         return f"Stopped before any score was saved. Begin the scoring anew with {resumed}."
     told = f"Stopped. What was scored is kept in {place}: go on with {resumed}"
     chat = not is_several(folder) and Run(folder).manifest()["settings"].get("chat")
-    return f"{told}{', or end with the trials that are there: add --conclude' if chat else ''}."
+    return f"{told}{', or end with the trials that are there: add -M conclude' if chat else ''}."
 
 
 def _show(run: "Run", found: "Sequence[Finding]", as_json: bool) -> None:
@@ -484,14 +424,15 @@ def plan(
     wordings: Wordings = None,
     prompts: Prompts = None,
     reference: Reference = "",
-    group: Group = "",
-    lexicon: Words = None,
+    model_settings: ModelSettings = None,
     **options: Any,
 ) -> None:
     """Say what an audit would take and how large a gap must be to be found; load and send nothing."""
     from swapbias.audit import settings_of
 
-    asked = _asked(study, prompts, reference, group, lexicon)
+    options |= read_settings(model_settings or ())
+    run = {name: options.pop(name) for name in RUN if name in options}
+    asked = _asked(study, prompts, reference, run)
     more = {"kind": kind, "limit": limit, "seed": seed, "wordings": wordings}
     _one_revision(models, revision)
     for one in models or (None,):
@@ -504,18 +445,17 @@ def _one_revision(models: Sequence[str] | None, revision: str | None) -> None:
         raise UsageError("--revision is of one model, and several are named. Name each as OWNER/NAME@REVISION.")
 
 
-def _asked(
-    study: list[str] | None, prompts: Path | None, reference: str, group: str, lexicon: Path | None
-) -> list[str]:
+def _asked(study: list[str] | None, prompts: Path | None, reference: str, run: Mapping[str, Any]) -> list[str]:
     """The names of the studies that are asked for; those of the user's own are opened."""
     from swapbias.hub import own_study, study_name
 
     named = [study_name(one) for one in split_commas(study)]
     if prompts is None:
-        if reference or group or lexicon:
-            raise UsageError("--reference, --group and --lexicon are about own prompts. Add --prompts.")
+        if reference or "group" in run or "lexicon" in run:
+            raise UsageError("--reference, group and lexicon are about own prompts. Add --prompts.")
         return named
-    return [*named, own_study(prompts, reference=reference, group=group, lexicon=lexicon).name]
+    words = {"group": run.get("group", ""), "lexicon": run.get("lexicon")}
+    return [*named, own_study(prompts, reference=reference, **words).name]
 
 
 def _tell(settings: "Settings") -> None:

@@ -25,30 +25,19 @@ out = Console(emoji=False, markup=False)
 err = Console(stderr=True, highlight=False, emoji=False, markup=False)
 
 
-_WORKERS = "Workers"  # panel of the help
-EngineName = Annotated[
-    str, typer.Option("--engine", help="local, or ray: workers on machines of a cluster.", rich_help_panel=_WORKERS)
-]
+EngineName = Annotated[str, typer.Option("--engine", help="local, or ray: workers on machines of a cluster.")]
 Address = Annotated[
     str | None,
-    typer.Option(
-        help="Of your Ray cluster, as HOST:PORT or auto; none: one on this machine alone.", rich_help_panel=_WORKERS
-    ),
+    typer.Option(help="Of your Ray cluster, as HOST:PORT or auto; none: one on this machine alone."),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        min=1, show_default=False, help="How many; none: as the cluster has room for.", rich_help_panel=_WORKERS
-    ),
+    typer.Option(min=1, show_default=False, help="How many; none: as the cluster has room for."),
 ]
-Gpus = Annotated[
-    float, typer.Option("--gpus-per-worker", min=0, help="May be a part of one.", rich_help_panel=_WORKERS)
-]
+Gpus = Annotated[float, typer.Option("--gpus-per-worker", min=0, help="May be a part of one.")]
 Spill = Annotated[
     Path | None,
-    typer.Option(
-        "--spill", show_default=False, help="Folder for what Ray's memory cannot hold.", rich_help_panel=_WORKERS
-    ),
+    typer.Option("--spill", show_default=False, help="Folder for what Ray's memory cannot hold."),
 ]
 ENGINE_OPTIONS = ("engine", "address", "workers", "gpus_per_worker", "spill")  # as parameters of a command
 
@@ -63,7 +52,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 def check_own_store(own: bool, place: str | None) -> None:
     """Refuse a word on a store where none is named."""
     if own and not (place and is_url(place)):
-        raise UsageError("--own-store is about a store, and a folder of this machine is written. Drop it.")
+        raise UsageError("own-store is about a store, and a folder of this machine is written. Drop it.")
 
 
 @contextmanager

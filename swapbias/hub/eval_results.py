@@ -153,7 +153,7 @@ def settings_note(manifest: Mapping[str, Any], model_id: str | None = None) -> s
     parts += [f"weights in {' and '.join(formats)}"] if formats else []
     parts += chats
     if (settings.get("notes") or {}).get("plausible") and any(_reads_notes(one) for one in manifest["corpora"]):
-        parts.append("notes with gender-specific clinical terms left out (--plausible)")
+        parts.append("notes with gender-specific clinical terms left out (-M plausible)")
     return ", ".join(parts)
 
 

@@ -11,7 +11,7 @@ from swapbias.hub import markdown as marked
 from swapbias.hub.markdown import markdown, url
 from swapbias.hub.performance_table import PerformanceTable, performance_part, performance_tables
 from swapbias.report import words
-from swapbias.scorers import LoadOptions, kinds, settable
+from swapbias.scorers import LoadOptions, kinds, settable, written
 from swapbias.studies import Experiment, load_corpus, load_study, of_a_part
 
 
@@ -305,14 +305,13 @@ def _placed(value: str, audited: str, model: str) -> str:
 
 def _option(name: str, value: Any, usual: Any) -> list[str]:
     """An option of the command line as it is given; nothing where it has its usual value."""
-    flag = f"--{name.replace('_', '-')}"
     if value is None or value == usual:
         return []
     if isinstance(value, bool):
-        return [flag]
+        return [written(name)]
     values = value if isinstance(value, list | tuple) else [value]
     known = [str(one) if _PLAIN.fullmatch(str(one)) and "base_url" not in name else name.upper() for one in values]
-    return [part for one in known for part in (flag, one)]
+    return [written(name, one) for one in known]
 
 
 BEGIN, END = "<!-- swapbias:begin -->", "<!-- swapbias:end -->"
@@ -427,7 +426,7 @@ def _opening(about: Audited) -> str:
     if about.own:
         return (
             f"{measured} on notes of the user's own, treated as this study treats its notes. They are not public: "
-            "only who has them can repeat it (with --data), and no evaluation result of the model lists the numbers."
+            "only who has them can repeat it (with -M data), and no evaluation result of the model lists the numbers."
         )
     if about.prompts:
         return f"{measured} with prompts of this study, but not all of its usual ones, as said below."

@@ -52,7 +52,7 @@ def own_study(source: Any, **told: Any) -> Study:
     if held:
         raise UsageError(
             f"{place.name if place else 'These prompts'} may hold credentialed clinical notes, and a run keeps "
-            "prompts of your own as they are. Give notes with --data."
+            "prompts of your own as they are. Give notes with -M data."
         )
     return study
 

@@ -332,7 +332,7 @@ class Notes:
             (dropped, "left out: they hold gender-specific clinical terms"),
             (
                 kept,
-                "hold gender-specific clinical terms, and their other version is implausible (see --plausible)",
+                "hold gender-specific clinical terms, and their other version is implausible (see plausible)",
             ),
         ]
         return [f"{count} of {len(tests)} test notes {what}" for count, what in told if count]

@@ -13,6 +13,7 @@ from .registry import (
 )
 from .revision import as_pinned as as_pinned, weight_files as weight_files, with_revision as with_revision
 from .scorer import (
+    FLAGS as FLAGS,
     VADER as VADER,
     Bar as Bar,
     Coverage as Coverage,
@@ -23,4 +24,5 @@ from .scorer import (
     Scorer as Scorer,
     is_callable as is_callable,
     settable as settable,
+    written as written,
 )

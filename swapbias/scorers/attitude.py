@@ -120,7 +120,7 @@ class NegativeLabelScorer(Scorer):
         if self._negative is None:
             raise UsageError(
                 f"The labels of {self.model_id} do not tell which one means negative. "
-                "Pass --negative-label with its name."
+                "Pass -M negative-label with its name."
             )
 
     @property

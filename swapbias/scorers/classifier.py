@@ -288,7 +288,7 @@ def positive_index(labels: Sequence[str], named: str | None = None) -> int:
             return index
     raise UsageError(
         f"The model's labels are {list(labels)}: none is {' or '.join(wanted)}. "
-        "Pass --positive-label with the one that means positive."
+        "Pass -M positive-label with the one that means positive."
     )
 
 
@@ -302,7 +302,7 @@ def find_negative(labels: Sequence[str], positive: int, named: str | None = None
         UsageError: the label given is none of the model's.
     """
     if named and named not in labels:
-        raise UsageError(f"The model's labels are {list(labels)}: none is {named}. Correct --negative-label.")
+        raise UsageError(f"The model's labels are {list(labels)}: none is {named}. Correct -M negative-label.")
     found = [label for label in labels if label == named] if named else []
     found += [label for label in labels if label.lower().startswith("neg")]
     if not found and len(labels) == 2:

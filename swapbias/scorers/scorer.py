@@ -151,6 +151,23 @@ def settable(made: Any) -> Iterator[tuple[Field[Any], Any]]:
     return ((one, hints[one.name]) for one in fields(made) if "help" in one.metadata)
 
 
+# Options of models that the command line has as options of their own; every other one is a setting of -M.
+FLAGS = ("kind", "limit", "margin", "seed", "device", "dtype", "batch_size", "chat", "base_url", "trials", "max_cost")
+
+
+def written(name: str, value: Any = None) -> str:
+    """An option of models as the command line has it: ``--trials 3``, ``-M temperature=0``; without a value its name.
+
+    >>> written("trials", 3), written("max_tokens", 10), written("no_seed", True), written("judge")
+    ('--trials 3', '-M max-tokens=10', '-M no-seed', '-M judge')
+    """
+    key = name.replace("_", "-")
+    given = "" if value in (None, True) else str(value)
+    if name in FLAGS:
+        return f"--{key} {given}".rstrip()
+    return f"-M {key}={given}" if given else f"-M {key}"
+
+
 def check_ranges(options: Any) -> None:
     """Refuse a number outside the range that its field declares.
 
@@ -163,8 +180,7 @@ def check_ranges(options: Any) -> None:
             continue
         if not least <= value <= (sys.float_info.max if most is None else most):  # NaN is neither
             wanted = f"a number of {least:g} or more" if most is None else f"{least:g} to {most:,g}"
-            flag = f"--{one.name.replace('_', '-')}"
-            raise UsageError(f"{one.name} is {value}, expected {wanted}. Change {flag}.")
+            raise UsageError(f"{one.name} is {value}, expected {wanted}. Change {written(one.name)}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,9 @@ def check_pickle(path: Path, *, allowed: bool, say: Say | None = None) -> None:
     told = f"{path.name} is a pickle: reading it runs what its maker put in it."
     if not allowed:
         safe = "in word2vec format (.bin, .txt)" if path.name.lower().endswith(".kv") else "as .skops"
-        raise UsageError(f"{told} Save it {safe}, or give --allow-pickle if you trust who made it.")
+        raise UsageError(
+            f"{told} Save it {safe}, or allow it if you trust who made it (-M allow-pickle; of train --allow-pickle)."
+        )
     if say:
         say(told)
 

@@ -118,7 +118,7 @@ def local_corpus(name: str, folder: Path) -> Corpus:
     corpus = load_corpus(name)
     if corpus.local is None:
         able = [one for one in corpora() if load_corpus(one).local]
-        raise UsageError(f"{name} reads no folder, expected {' or '.join(able)}. Drop --data.")
+        raise UsageError(f"{name} reads no folder, expected {' or '.join(able)}. Drop -M data.")
     return replace(
         corpus, configs=corpus.local(folder), title=f"{name}, made from a folder of one's own", licence="other"
     )

@@ -115,7 +115,7 @@ def _trouble(draft: Draft, line: Line, known: Collection[str]) -> Iterator[str]:
         yield f"{text.count(MASK)} times {MASK}, expected one at most. Split the text."
     if MASK in text and not line.counted:
         held = f"{LEXICON} has no words of {quoted(group)}" if draft.labels else "no words are given to count there"
-        yield f"the text holds {MASK} and {held}. Add {LEXICON} (--lexicon) or a column candidates."
+        yield f"the text holds {MASK} and {held}. Add {LEXICON} (-M lexicon) or a column candidates."
     if group not in known and not draft.declared.groups:
         yield f"group {quoted(group)} is none of {', '.join(draft.groups)}. Correct it."
 

@@ -118,7 +118,7 @@ def test_a_key_goes_to_no_service_because_a_foreign_run_names_it(rows, tmp_path,
 
 def test_too_many_requests_or_no_model_leave_nothing(rows, tmp_path, quiet):
     with ChatServer(biased(rows)) as server:
-        with pytest.raises(UsageError, match="3,072 requests are needed, and --max-requests allows 10"):
+        with pytest.raises(UsageError, match="3,072 requests are needed, and -M max-requests allows 10"):
             start(Settings(studies=STUDY, options=(chat(server, max_requests=10),)), tmp_path / "run", **quiet)
         assert server.requests == []
     assert not (tmp_path / "run").exists()
@@ -144,11 +144,11 @@ def test_a_thinking_model_stops_early_and_is_asked_with_more_tokens(rows, tmp_pa
     with ChatServer(biased(rows), fault=fault) as server:
         common = ("audit", "--study", "adjective_coreference", "--base-url", server.base_url, "--chat", "tiny")
         common += ("--trials", "1", "--limit", "64")
-        done = swapbias(*common, "--max-tokens", "10", "--out", tmp_path / "a")
-        refused(done, 2, "cut off at 10 tokens before they said anything", "--max-tokens")
+        done = swapbias(*common, "-M", "max-tokens=10", "--out", tmp_path / "a")
+        refused(done, 2, "cut off at 10 tokens before they said anything", "-M max-tokens")
         stopped = len(server.requests)
         assert stopped < 20
-        done = swapbias(*common, "--max-tokens", "2048", "--out", tmp_path / "b")
+        done = swapbias(*common, "-M", "max-tokens=2048", "--out", tmp_path / "b")
         assert done.returncode == 0, done.stderr
         assert len(server.requests) == stopped + 64
     items = pd.read_parquet(tmp_path / "b" / "items" / "adjective_coreference.parquet")
@@ -199,7 +199,7 @@ def test_a_dry_run_tells_requests_tokens_and_cost_and_sends_nothing(rows, tmp_pa
     with ChatServer(biased(rows)) as server:
         done = swapbias(
             "audit", "--study", "adjective_coreference", "--chat", "tiny", "--base-url", server.base_url,
-            "--price-in", "1", "--price-out", "2", "--dry-run", cwd=tmp_path,
+            "-M", "price-in=1", "-M", "price-out=2", "--dry-run", cwd=tmp_path,
         )  # fmt: skip
         assert server.requests == []
     assert done.returncode == 0, done.stderr

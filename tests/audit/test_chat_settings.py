@@ -44,7 +44,10 @@ def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
 @pytest.mark.parametrize("given", [{"model": "owner/name", "provider": "local"}, {"model": "folder"}])
 @pytest.mark.parametrize(
     ("changes", "named"),
-    [({"max_requests": 10}, "--max-requests"), ({"price_in": 1.0, "price_out": 2.0}, "--price-in and --price-out")],
+    [
+        ({"max_requests": 10}, "-M max-requests"),
+        ({"price_in": 1.0, "price_out": 2.0}, "-M price-in and -M price-out"),
+    ],
 )
 def test_a_model_that_runs_here_takes_no_settings_of_a_service(tmp_path, quiet, given, changes, named):
     model = str(tmp_path) if given["model"] == "folder" else given["model"]
@@ -105,7 +108,7 @@ def test_a_dry_run_reads_the_kind_of_a_model_in_a_folder_or_in_the_cache(tmp_pat
 def test_a_dry_run_says_that_more_is_needed_than_allowed():
     for most, more in ((1_535, True), (1_536, False)):  # 48 pairs x 2 sides x 16 conditions
         told = "".join(told_plan(Settings(studies=STUDY, options=(chat(trials=1, max_requests=most),))))
-        assert ("That is more than --max-requests allows: 1,535." in told) == more
+        assert ("That is more than -M max-requests allows: 1,535." in told) == more
 
 
 @pytest.mark.parametrize("price", [math.inf, math.nan, -1.0])
@@ -127,5 +130,5 @@ def test_a_log_without_inspect_ai_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "some.eval").write_bytes(b"PK")
     with pytest.raises(UsageError, match=r"inspect_ai, which is not installed.*swapbias\[inspect\]"):
         settings_of(None, (), {"log": str(tmp_path / "some.eval")})
-    with pytest.raises(UsageError, match="--log names the model that answered, and tiny is named too"):
+    with pytest.raises(UsageError, match="-M log names the model that answered, and tiny is named too"):
         plan(Settings(model="tiny", options=(ChatOptions(log="some.eval", model="a"),)), kind="causal")

@@ -122,7 +122,7 @@ def test_a_classifier_of_ones_own_is_audited_on_own_notes(ten, tmp_path, quiet):
     assert gap.estimate.value == pytest.approx(-0.28)  # .7 less as a woman in 4 of 10 notes
     skipped = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
     assert set(skipped) == {"leakage", "direct_bias"}
-    assert "--embedding" in skipped["leakage"]
+    assert "-M embedding" in skipped["leakage"]
     explained = json.loads((run.folder / "explanations.json").read_text())
     assert explained[0]["words"]["male"][0][0] in ("falls", "he")
     assert len({one["pair_id"] for one in explained}) == 3  # of the four that differ
@@ -331,7 +331,7 @@ def test_word_vectors_give_direct_bias_with_its_null(tmp_path, quiet):
         ({"options": (NoteOptions(data="nowhere"),)}, "no clinical notes"),
         ({"options": (NoteOptions(embeddings=("nowhere.bin",)),)}, "nowhere.bin"),
         ({"options": (NoteOptions(classifier="forest"),)}, "forest"),
-        ({"model": "vader", "studies": ("phenotype_fairness",)}, "name them with --embedding instead of vader"),
+        ({"model": "vader", "studies": ("phenotype_fairness",)}, "name them with -M embedding instead of vader"),
     ],
 )
 def test_a_wrong_request_is_one_sentence_and_leaves_nothing(settings, said, tmp_path, quiet):

@@ -189,7 +189,7 @@ def test_credentialed_notes_go_to_a_declared_address_alone_and_leave_no_text(not
     credentialed.mark(notes.parent)
     with ChatServer(forgetful) as server:
         for own in ((), ("http://127.0.0.1:1",), ("https://" + server.base_url.partition("://")[2],)):
-            with pytest.raises(UsageError, match=r"these notes are credentialed.*--own-address ADDRESS declares"):
+            with pytest.raises(UsageError, match=r"these notes are credentialed.*-M own-address=ADDRESS declares"):
                 start(asked(notes, server, own=own), tmp_path / "refused", **quiet)
         assert server.requests == []
         assert not (tmp_path / "refused").exists()

@@ -256,8 +256,8 @@ def test_settings_that_cannot_be_meant_are_refused(tmp_path, quiet, monkeypatch)
         assert not (tmp_path / "run").exists()
 
     refused("no experiment that is run has one", study="gender")
-    refused("free text that 16 tokens would cut; give --max-tokens 200", max_tokens=16)
-    refused(r"With the judge up to 6,480 requests are needed, and --max-requests allows 3,000", max_requests=3_000)
+    refused("free text that 16 tokens would cut; give -M max-tokens=200", max_tokens=16)
+    refused(r"With the judge up to 6,480 requests are needed, and -M max-requests allows 3,000", max_requests=3_000)
     with pytest.raises(UsageError, match="judge_base_url is given and no judge"):
         ChatOptions(model="m", judge_base_url="http://127.0.0.1:9/v1")
     monkeypatch.setattr(judging, "find_spec", lambda name: None)

@@ -157,7 +157,7 @@ def test_limits_end_a_run_after_whole_trials(asked, limit, trials, tmp_path, qui
 
 def test_what_does_not_pay_for_one_trial_is_refused(asked, tmp_path, quiet):
     with ChatServer(leaning(asked, 0)) as server:
-        for limit, told in (({"max_requests": 47}, "--max-requests allows 47"), ({"max_cost": 0.001}, "--max-cost")):
+        for limit, told in (({"max_requests": 47}, "-M max-requests allows 47"), ({"max_cost": 0.001}, "--max-cost")):
             with pytest.raises(UsageError, match=f"192 requests are needed, and {told}.*not even one trial"):
                 start(of(server, **limit), tmp_path / "run", **quiet)
         assert server.requests == []

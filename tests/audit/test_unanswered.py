@@ -123,7 +123,7 @@ def test_a_model_that_refuses_every_question_about_women_is_not_measured(refusal
     assert women["score"].isna().all()
     assert (women["refused"] == 1).all()
     assert f"refused {len(women):,} of {len(items):,} answers, and 0 are unreadable" in said
-    assert "--scoring log-odds" in said
+    assert "-M scoring=log-odds" in said
     page = (run.folder / "report.html").read_text()
     assert f"100.0 % ({len(women)})" in page
 

@@ -14,6 +14,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from swapbias.cli import app, main, terminal
+from swapbias.cli.settings import known_settings, read_settings
 from swapbias.errors import UsageError
 from swapbias.scorers.checkpoint import pick_device, read_config
 from swapbias.studies import corpora, load_corpus, load_study, metrics, studies
@@ -165,7 +166,7 @@ def test_help_shows_every_option_with_its_default_and_every_bracket(path, comman
         for name in one.opts + one.secondary_opts if one.opts[0].startswith("-") else ():
             assert name in shown
         if one.show_default and one.default not in (None, "", False, True):
-            assert f"[default:{one.default}]".replace(" ", "") in shown
+            assert f"[default:{one.default}".replace(" ", "") in shown
         for bracket in re.findall(r"\[[^]]*]", one.help or ""):
             assert bracket.replace(" ", "") in shown
     for bracket in re.findall(r"\[[^]]*]", command.help or ""):
@@ -331,10 +332,43 @@ def test_studies_may_stand_with_commas_between_them():
     assert "social_distance sentiment" in together
 
 
-def test_options_stand_in_panels():
-    shown = invoke("audit", "--help", TERM="dumb").output
-    for panel in ("Model", "Studies", "Chat models", "Clinical notes", "Output"):
-        assert f"─ {panel} ─" in shown
+def test_the_help_of_an_audit_fits_a_screen_and_settings_have_a_page_of_their_own():
+    shown = swapbias("audit", "--help", COLUMNS="80").stdout
+    assert len(shown.splitlines()) <= 60
+    assert len(get_command(app).commands["audit"].params) <= 24
+    every = invoke("help", "settings").output
+    for one in known_settings():
+        assert f"  {one.key}=" in every
+        assert one.help in every
+    assert "temperature=1.0" in invoke("help", "settings", "chat").output
+    assert "no help on 'chta'" in str(invoke("help", "settings", "chta").exception).lower()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--temperature", "0"), "--temperature is a setting. Write -M temperature=VALUE"),
+        (("--no-seed",), "--no-seed is a setting. Write -M no-seed "),
+        (("-M", "temprature=0"), "Unknown setting 'temprature'. Did you mean temperature?"),
+        (("-M", "trials=2"), "trials has an option of its own. Write --trials."),
+        (("-M", "temperature=warm"), "-M temperature is 'warm', expected a number."),
+        (("-M", "no-seed=maybe"), "-M no-seed is 'maybe', expected true or false."),
+        (("-M", "top-logprobs"), "-M top-logprobs has no value."),
+        (("-M", "temperature=1", "-M", "temperature=2"), "-M temperature is given twice."),
+        (("-M", "temperature=-1", "--chat", "m"), "Change -M temperature."),
+    ],
+)
+def test_a_setting_that_does_not_fit_gets_one_sentence(given, said):
+    for command in ("audit", "plan"):
+        assert said in str(invoke(command, *given).exception)
+
+
+def test_settings_are_read_by_their_types():
+    given = ["embedding=a.kv", "embedding=b.kv", "max_tokens=20"]
+    assert read_settings(given) == {"embedding": ["a.kv", "b.kv"], "max_tokens": 20}
+    assert read_settings(["plausible", "stop-early=false", "judge=x=y"]) == {
+        "plausible": True, "stop_early": False, "judge": "x=y",
+    }  # fmt: skip
 
 
 def test_a_file_says_everything_itself(tmp_path):
@@ -376,8 +410,8 @@ def test_several_models_are_named_with_their_reports(tmp_path):
         "def other(texts):\n    return [.4 + .02 * (len(text) % 5) for text in texts]\n"
     )
     (tmp_path / "models.txt").write_text("# two more\npair:nothing  # there is none\nlast = pair:other\n")
-    models = ("pair:one", "--models", "models.txt")
-    refused = invoke("audit", "pair:one", "--models", tmp_path / "models.txt").exception  # the list may be anybody's
+    models = ("pair:one", "models.txt")
+    refused = invoke("audit", "pair:one", tmp_path / "models.txt").exception  # the list may be anybody's
     assert "Repeat with --trust" in str(refused)
     models = (*models, "--trust")
     done = swapbias("audit", *models, "--study", "occupation_sentiment:control", "--out", "all", cwd=tmp_path)
@@ -435,7 +469,7 @@ def test_an_upstream_file_with_other_bytes_is_left_out_not_fatal(tmp_path):
 def test_labels_that_do_not_tell_leave_no_folder(tmp_path):
     folder = tiny.save_classifier(tmp_path, ["LABEL_0", "LABEL_1", "positive"])
     done = swapbias("audit", folder, "--study", "social_distance", "--out", tmp_path / "run")
-    refused(done, 2, "Pass --negative-label")
+    refused(done, 2, "Pass -M negative-label")
     assert not (tmp_path / "run").exists()
 
 

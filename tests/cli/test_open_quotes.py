@@ -14,9 +14,9 @@ WORDS = ["she,f", "he,m", "woman,f", "man,m"]
 LABELS = [f"word{number},positive" for number in range(5)]
 FACTS = [f"{number},fact{number},term{number}" for number in range(4)]
 SWAPS = ["she,he", "woman,man", "girl,boy"]
-NOTES = ("plan", "--study", "phenotype_fairness", "--data", "FILE")
+NOTES = ("plan", "--study", "phenotype_fairness", "-M", "data=FILE")
 PROMPTS = ("plan", "vader", "--prompts", "GOOD", "--reference", "m")
-CHAT = ("--chat", "m", "--base-url", "http://127.0.0.1:9/v1", "--data", "NOTES", "--question", "Is she ill?")
+CHAT = ("--chat", "m", "--base-url", "http://127.0.0.1:9/v1", "-M", "data=NOTES", "-M", "question=Is she ill?")
 # What is read, its header and rows, the row (the header is row 1) in which a quote opens, and the command.
 FILES = {
     "swap": ("text,label,gender", OWN, ("swap", "FILE", "--out", "OUT")),
@@ -25,11 +25,11 @@ FILES = {
     "build": ("text,label,gender", OWN, ("build", "clinical_notes", "--data", "FILE", "--out", "OUT")),
     "own prompts": ("text,group,pair", PAIRS, ("plan", "vader", "--prompts", "FILE", "--reference", "m")),
     "study check": ("text,group,pair", PAIRS, ("study", "check", "FILE", "--reference", "m")),
-    "lexicon of prompts": ("word,group", WORDS, (*PROMPTS, "--lexicon", "FILE")),
+    "lexicon of prompts": ("word,group", WORDS, (*PROMPTS, "-M", "lexicon=FILE")),
     "labels": ("word,label", LABELS, ("lexicon", "import", "FILE")),
     "agreement": ("word,label", LABELS, ("lexicon", "agreement", "FILE", "FILE")),
     "swap table": ("female,male", SWAPS, ("swap", "GOOD", "--table", "FILE", "--out", "OUT")),
-    "checklist": ("note_id,fact,terms", FACTS, ("plan", *CHAT, "--study", "clinical_chat", "--checklist", "FILE")),
+    "checklist": ("note_id,fact,terms", FACTS, ("plan", *CHAT, "--study", "clinical_chat", "-M", "checklist=FILE")),
 }
 
 
@@ -37,6 +37,12 @@ def opened(rows, at, last=False):
     """The rows with a quote that opens a cell of one and is never closed, or closed before the cell's end."""
     return [f'"{row[:3]}" {row[3:]}' if number == at and last else f'"{row}' if number == at else row
             for number, row in enumerate(rows)]  # fmt: skip
+
+
+def filled(argument, places):
+    """An argument with the place that it names; of a setting its value."""
+    key, equals, value = argument.partition("=")
+    return f"{key}={places.get(value, value)}" if equals else places.get(argument, argument)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -56,7 +62,7 @@ def test_a_file_with_an_open_quote_is_refused_with_the_row(name, at, ended, tmp_
         "GOOD": good,
         "NOTES": tmp_path / "notes.csv",
     }
-    done = swapbias(*(places.get(one, one) for one in command))
+    done = swapbias(*(filled(one, places) for one in command))
     told = " ".join((done.stdout + done.stderr).split())
     assert done.returncode in (1, 2), told
     assert f"row {at + 2}" in told
@@ -70,6 +76,6 @@ def test_so_is_a_compressed_one(name, tmp_path):
     with gzip.open(tmp_path / "file.csv.gz", "wt") as handle:
         handle.write("\n".join([header, *opened(rows, 3), ""]))
     places = {"FILE": tmp_path / "file.csv.gz", "OUT": tmp_path / "out"}
-    done = swapbias(*(places.get(one, one) for one in command))
+    done = swapbias(*(filled(one, places) for one in command))
     assert done.returncode == 1
     assert "row 5" in done.stderr

@@ -91,7 +91,7 @@ def test_an_audit_that_saved_no_score_does_not_say_that_it_did(kind, tmp_path, m
     }
     if kind == "direct bias":  # whose words are scored in one part
         model = str(tiny.save("bert", tmp_path / "encoder"))
-        asked[kind] = ("--embedding", model, "--study", "phenotype_fairness:depression_words")
+        asked[kind] = ("-M", f"embedding={model}", "--study", "phenotype_fairness:depression_words")
     place = tmp_path / "a run"
     with monkeypatch.context() as patched:
         patched.setattr(rounds, "write_part", raising("SIGINT", rounds.write_part))

@@ -232,9 +232,9 @@ def test_the_settings_tell_what_a_number_depends_on():
     odds = {"model_id": "o", "scoring": "log-odds"}
     assert settings_note(audited(odds)) == "seed 3, option log-odds over two orders of the options"
     read = [{"corpus": "clinical_notes", "config": "pairs", "training": "ab"}]
-    assert "--plausible" in settings_note(audited(corpora=read, notes={"plausible": True}))
-    assert "--plausible" not in settings_note(audited(corpora=read, notes={"plausible": False}))
-    assert "--plausible" not in settings_note(audited(weights, notes={"plausible": True}))  # it read no notes
+    assert "-M plausible" in settings_note(audited(corpora=read, notes={"plausible": True}))
+    assert "-M plausible" not in settings_note(audited(corpora=read, notes={"plausible": False}))
+    assert "-M plausible" not in settings_note(audited(weights, notes={"plausible": True}))  # it read no notes
 
 
 # --- merging --------------------------------------------------------------------------------------------

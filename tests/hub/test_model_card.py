@@ -150,14 +150,14 @@ def test_the_command_is_the_one_that_was_run():
     commit = "c" * 40
     assert (
         f"swapbias audit owner/model@{commit} --kind masked --margin 0.1 --seed 3 --no-wordings --dtype bfloat16 "
-        "--positive-label POSITIVE_LABEL --embedding wv=vectors.kv\n"
+        "-M positive-label=POSITIVE_LABEL -M embedding=wv=vectors.kv\n"
     ) in told(MANIFEST | {"settings": settings}, revision=commit)
 
 
 @pytest.mark.parametrize(
     ("chat", "given"),
-    [({"model": "m", "scoring": "log-odds", "trials": 5}, "--scoring log-odds"),
-     ({"model": "m", "scoring": "sampled", "trials": 3, "temperature": 0.5}, "--trials 3 --temperature 0.5")],
+    [({"model": "m", "scoring": "log-odds", "trials": 5}, "-M scoring=log-odds"),
+     ({"model": "m", "scoring": "sampled", "trials": 3, "temperature": 0.5}, "--trials 3 -M temperature=0.5")],
 )  # fmt: skip
 def test_the_command_says_how_a_chat_model_was_asked(chat, given):
     choices = {

@@ -297,7 +297,15 @@ def test_messages(told, tmp_path, content, debug):
     notes = tmp_path / "notes.csv"
     notes.write_text(content)
     for arguments in (
-        ("audit", "--study", "phenotype_fairness", "--data", notes, "--classifier", "tests.hub.own_runs:faller"),
+        (
+            "audit",
+            "--study",
+            "phenotype_fairness",
+            "-M",
+            f"data={notes}",
+            "-M",
+            "classifier=tests.hub.own_runs:faller",
+        ),
         ("swap", notes, "--out", "OUT"),
     ):
         said = told(*arguments, *debug, said=True)["said"]

@@ -66,11 +66,11 @@ def shows_nothing(done, *codes):
 def test_a_broken_file_is_told_without_its_cells(name, tmp_path):
     path = tmp_path / name
     path.write_bytes(FILES[name] if isinstance(FILES[name], bytes) else FILES[name].encode())
-    lexicon = ("--prompts", path, "--reference", "a", "--lexicon", path)
+    lexicon = ("--prompts", path, "--reference", "a", "-M", f"lexicon={path}")
     for number, command in enumerate(
         (
             ("swap", path, "--out", tmp_path / "a", "--debug"),
-            ("plan", "--study", "phenotype_fairness", "--data", path, "--debug"),
+            ("plan", "--study", "phenotype_fairness", "-M", f"data={path}", "--debug"),
             ("build", "clinical_notes", "--data", path, "--out", tmp_path / "b", "--debug"),
             ("swap", path, "--out", tmp_path / "c", "--table", path, "--debug"),
             ("plan", "vader", *lexicon, "--debug"),
@@ -101,8 +101,8 @@ def test_what_an_own_classifier_raises_is_told_by_its_type(name, tmp_path):
     (tmp_path / "own_quoting.py").write_text(MODULE)
     (tmp_path / "own.csv").write_text(OWN)
     done = swapbias(
-        "audit", "--study", "phenotype_fairness", "--data", tmp_path / "own.csv",
-        "--classifier", f"own_quoting:{name}", "--out", tmp_path / "run", "--debug", cwd=tmp_path,
+        "audit", "--study", "phenotype_fairness", "-M", f"data={tmp_path / 'own.csv'}",
+        "-M", f"classifier=own_quoting:{name}", "--out", tmp_path / "run", "--debug", cwd=tmp_path,
     )  # fmt: skip
     shows_nothing(done, 1, 2)
     assert "Traceback" in done.stderr  # --debug still shows where

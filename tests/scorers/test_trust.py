@@ -1,4 +1,4 @@
-"""No model runs code unasked: pickles need --allow-pickle, and what a run names needs --trust."""
+"""No model runs code unasked: pickles need -M allow-pickle, and what a run names needs --trust."""
 
 import importlib
 import json
@@ -86,7 +86,9 @@ def classifier(tmp_path, marker):
 )
 def test_a_pickle_is_read_only_where_it_is_allowed_and_then_announced(make, file, safe, tmp_path, marker):
     read, told = make(tmp_path, marker), []
-    with pytest.raises(UsageError, match=rf"^{file} is a pickle: .*{safe}.*--allow-pickle if you trust"):
+    with pytest.raises(
+        UsageError, match=rf"^{file} is a pickle: .*{safe}.*if you trust who made it .-M allow-pickle; of train"
+    ):
         read(LoadOptions(device="cpu"), told.append)
     assert not marker.exists()
     assert told == []
@@ -131,13 +133,13 @@ def test_a_pickle_under_the_name_of_a_safe_format_is_never_unpickled(tmp_path, m
 def test_vectors_for_training_are_refused_alike(tmp_path, marker):
     needs("gensim")
     path = Path(malicious(tmp_path / "V.KV", marker))
-    with pytest.raises(UsageError, match="--allow-pickle"):
+    with pytest.raises(UsageError, match="-M allow-pickle"):
         StaticVectors.load(path)
     sentences = "\n".join(["1\tgood film", "0\tbad film"] * 4)
     for part in ("train.tsv", "dev.tsv"):
         (tmp_path / part).write_text(f"label\tsentence\n{sentences}\n")
     options = ["train", "bilstm", "--data", tmp_path, "--vectors", path, "--out", tmp_path / "m"]
-    refused(swapbias(*options), 2, "V.KV is a pickle", "--allow-pickle")
+    refused(swapbias(*options), 2, "V.KV is a pickle", "allow-pickle")
     assert not marker.exists()
     swapbias(*options, "--allow-pickle")
     assert marker.exists()
@@ -149,16 +151,16 @@ def test_the_command_reads_pickles_only_with_the_flag(tmp_path, marker):
     out = tmp_path / "run"
     for given in (
         [bow_folder(tmp_path / "bow", marker), "--study", "occupation_sentiment"],
-        ["--data", tmp_path / "notes.csv", "--classifier", malicious(tmp_path / "c.joblib", marker)],
+        ["-M", f"data={tmp_path / 'notes.csv'}", "-M", f"classifier={malicious(tmp_path / 'c.joblib', marker)}"],
     ):
-        refused(swapbias("audit", *given, "--out", out), 2, "is a pickle", "--allow-pickle")
+        refused(swapbias("audit", *given, "--out", out), 2, "is a pickle", "allow-pickle")
         assert not marker.exists()
         assert not out.exists()
-        done = swapbias("audit", *given, "--allow-pickle", "--out", out)
+        done = swapbias("audit", *given, "-M", "allow-pickle", "--out", out)
         assert "joblib is a pickle: reading it runs what its maker put in it." in (done.stdout + done.stderr)
         assert marker.exists()
         marker.unlink()
-    refused(swapbias("audit", "--trust"), 2, "no --resume, manifest, audit.toml or --models is given")
+    refused(swapbias("audit", "--trust"), 2, "no --resume, manifest, audit.toml or list of models is given")
 
 
 # Runs of others.

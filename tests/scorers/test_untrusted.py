@@ -73,7 +73,7 @@ def with_pickle(clean, folder, marker, *, raw):
 WAYS = (
     ("audit", "{}", "--study", "gendered_stigma:rq1", "--limit", "6"),
     ("audit", "--chat", "{}", "--study", "gendered_stigma:choices", "--limit", "2", "--trials", "1"),
-    ("audit", "--embedding", "{}", "--study", "phenotype_fairness:depression_words"),
+    ("audit", "-M", "embedding={}", "--study", "phenotype_fairness:depression_words"),
     ("swap", "{texts}", "--resolver", "{}"),
 )
 
@@ -228,7 +228,7 @@ def test_a_baseline_of_a_stranger_is_read_and_not_run(tmp_path, canary):
 )
 def test_vectors_that_claim_to_be_endless_are_refused(name, content, tmp_path):
     (tmp_path / name).write_bytes(content)
-    chosen = ("--study", "phenotype_fairness:depression_words", "--embedding", tmp_path / name)
+    chosen = ("--study", "phenotype_fairness:depression_words", "-M", f"embedding={tmp_path / name}")
     refused(swapbias("audit", *chosen, "--out", tmp_path / "out"), 1, "cannot be read as word vectors")
 
 

@@ -351,7 +351,7 @@ def refuse_cut_off(log: AnswerLog, expected: int, max_tokens: int) -> None:
         return
     raise UsageError(
         f"Most of the first answers were cut off at {max_tokens} tokens before they said anything, as happens with "
-        "models that think first. Start a new run with a larger --max-tokens, such as 2048."
+        "models that think first. Start a new run with a larger -M max-tokens, such as 2048."
     )
 
 

@@ -67,7 +67,7 @@ class Chat(Kind):
         asked = request.of(ChatOptions)
         if asked.log and request.model:
             raise UsageError(
-                f"--log names the model that answered, and {short_name(request.model)} is named too. Drop it."
+                f"-M log names the model that answered, and {short_name(request.model)} is named too. Drop it."
             )
         if asked.model is None and self.given(request):
             raise UsageError("Settings of a chat model are given and no model is. Name it with --chat.")
@@ -86,12 +86,12 @@ class Chat(Kind):
         asked = request.of(ChatOptions)
         why = "" if asked.model else "it asks a chat model; name one with --chat"
         if asked.log_odds and experiment.reading != "options":
-            why = why or "it has no options to score by log-odds; ask it with --scoring sampled"
+            why = why or "it has no options to score by log-odds; ask it with -M scoring=sampled"
         elif asked.log_odds and experiment.compares_orders:
-            why = why or "log-odds are averaged over the orders that it compares; ask it with --scoring sampled"
+            why = why or "log-odds are averaged over the orders that it compares; ask it with -M scoring=sampled"
         short = experiment.reading in _FREE_TEXT and asked.max_tokens < _FEWEST
         if short:
-            why = why or f"its answers are free text that {asked.max_tokens} tokens would cut; give --max-tokens 200"
+            why = why or f"its answers are free text that {asked.max_tokens} tokens would cut; give -M max-tokens=200"
         yield "" if short else asked.model or "", why
 
     def rows(self, experiment: Experiment) -> str:
@@ -140,7 +140,7 @@ class Chat(Kind):
         check_provider(options)
         needed = ChatScorer(options.model or "", options).estimate(as_prompts(rows), ())
         more = options.max_requests is not None and needed.requests > options.max_requests
-        told = f" That is more than --max-requests allows: {options.max_requests:,}." if more else ""
+        told = f" That is more than -M max-requests allows: {options.max_requests:,}." if more else ""
         return f"{needed.sentence()}{_each_trial(rows, options)}{told}"
 
     def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:

@@ -247,7 +247,7 @@ class Forms:
         if not self._known[name]:
             raise UsageError(
                 f"The letter {name} is no single token of {self._model_id}, so that the first token of an answer "
-                "does not tell which option it is. Score sampled answers: --scoring sampled."
+                "does not tell which option it is. Score sampled answers: -M scoring=sampled."
             )
         return self._known[name]
 

@@ -12,7 +12,7 @@ from swapbias.files import file_sha256, write_whole
 from swapbias.scorers.chat.answer_log import ANSWERS, CUT_OFF, Answer, as_line, unread
 from swapbias.scorers.chat.options import ChatOptions, settings
 from swapbias.scorers.chat.service import AnsweringScorer, answer_key
-from swapbias.scorers.scorer import Progress, Say
+from swapbias.scorers.scorer import Progress, Say, written
 from swapbias.studies import Experiment, Prompt, as_prompts, config_rows, load_corpus, load_study, turns, unknown
 
 PACKAGE = "swapbias"  # before the names of its tasks
@@ -78,8 +78,8 @@ def logged_options(options: ChatOptions) -> tuple[ChatOptions, tuple[str, ...]]:
     usual = ChatOptions(log=options.log)
     given = [one.name for one in fields(ChatOptions) if getattr(options, one.name) != getattr(usual, one.name)]
     if given:
-        told = ", ".join("--chat" if name == "model" else f"--{name.replace('_', '-')}" for name in given)
-        raise UsageError(f"--log says how the model was asked, and {told} is given too. Drop it.")
+        told = ", ".join(written("chat" if name == "model" else name) for name in given)
+        raise UsageError(f"-M log says how the model was asked, and {told} is given too. Drop it.")
     logged = read_header(Path(str(options.log)))
     configs = chat_configs(logged.study, logged.config)
     return logged.options, tuple(f"{logged.study}:{name}" for name in configs)

@@ -58,7 +58,7 @@ def _question(phenotype: str, options: NoteOptions, known: Mapping[str, str]) ->
     told = options.question or known.get(phenotype)
     if told is None:
         raise UsageError(
-            f"No question is known for the label {phenotype!r}. Ask one with --question 'Does the note ...?'"
+            f"No question is known for the label {phenotype!r}. Ask one with -M question='Does the note ...?'"
         )
     return told
 

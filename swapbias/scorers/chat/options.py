@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from swapbias.errors import UsageError
-from swapbias.scorers.scorer import check_ranges, option
+from swapbias.scorers.scorer import check_ranges, option, written
 
 LOCAL = "local"  # the provider that is this machine
 SERVICE_ONLY = ("base_url", "max_requests", "price_in", "price_out", "max_cost")  # settings of a service
@@ -120,7 +120,7 @@ class ChatOptions:
         if (self.price_in is None) != (self.price_out is None):
             raise UsageError("One of price_in and price_out is given, expected both or none. Add the other.")
         if self.max_cost is not None and self.price_in is None:
-            raise UsageError("max_cost is given and no prices are. Add --price-in and --price-out.")
+            raise UsageError("max_cost is given and no prices are. Add -M price-in and -M price-out.")
         if self.base_url is not None:
             self._check_url(self.base_url)
         for one in self.own_address:
@@ -128,7 +128,7 @@ class ChatOptions:
                 raise UsageError(f"own_address is {one!r}, expected http://host:port. Give the whole address.")
         alone = [name for name in ("judge_base_url", "judge_provider") if getattr(self, name) is not None]
         if alone and self.judge is None:
-            raise UsageError(f"{alone[0]} is given and no judge. Name it with --judge.")
+            raise UsageError(f"{alone[0]} is given and no judge. Name it with -M judge.")
 
     @property
     def log_odds(self) -> bool:
@@ -165,22 +165,22 @@ class ChatOptions:
             UsageError: naming what is given too much.
         """
         if self.log_odds and (unused := [name for name in OF_SAMPLES if getattr(self, name) != _usual(name)]):
-            told = " and ".join(f"--{name.replace('_', '-')}" for name in unused)
-            raise UsageError(f"--scoring log-odds samples nothing, and {told} is for sampled answers. Drop it.")
+            told = " and ".join(map(written, unused))
+            raise UsageError(f"-M scoring=log-odds samples nothing, and {told} is for sampled answers. Drop it.")
         if not self.log_odds and self.top_logprobs != _usual("top_logprobs"):
-            raise UsageError("--top-logprobs is for --scoring log-odds, and answers are sampled. Drop it.")
+            raise UsageError("-M top-logprobs is for -M scoring=log-odds, and answers are sampled. Drop it.")
         if self.endpoint == COMPLETIONS and self.base_url is None:
             raise UsageError(
-                "--endpoint completions is one of a service, and no --base-url is given. Name the service."
+                "-M endpoint=completions is one of a service, and no --base-url is given. Name the service."
             )
         if not self.local:
             return
         if self.provider not in (None, LOCAL):
             raise UsageError(
                 f"{self.model} is a folder, which runs on this machine, and provider {self.provider!r} is given. "
-                "Drop --provider, or give the name of the model there."
+                "Drop -M provider, or give the name of the model there."
             )
-        given = [f"--{name.replace('_', '-')}" for name in SERVICE_ONLY if getattr(self, name) is not None]
+        given = [written(name) for name in SERVICE_ONLY if getattr(self, name) is not None]
         if given:
             told = " and ".join(given)
             raise UsageError(f"{self.model} runs on this machine, and {told} is for models of a service. Drop it.")
@@ -197,7 +197,7 @@ class ChatOptions:
             if urlsplit(url).scheme == "http" and not (_is_loopback(url) or own or self.plain_http):
                 raise UsageError(
                     f"{urlsplit(url).netloc} would be asked over http, where anybody on the way can read texts and "
-                    "key. Use https, or allow it with --plain-http."
+                    "key. Use https, or allow it with -M plain-http."
                 )
 
     @property
@@ -287,9 +287,7 @@ def check_provider(options: ChatOptions) -> None:
 
     known = ["auto", *sorted(name for name, tasks in PROVIDERS.items() if "conversational" in tasks)]
     if options.provider is not None and options.provider not in known:
-        raise UsageError(
-            f"Unknown provider {options.provider!r}: expected local, or one of {', '.join(known)}. Change --provider."
-        )
+        raise UsageError(f"Unknown provider {options.provider!r}: expected local, or one of {', '.join(known)}.")
 
 
 def key_names(options: ChatOptions) -> tuple[str, ...]:
@@ -337,5 +335,5 @@ def api_key(options: ChatOptions) -> str:
     if options.base_url and options.key_name in (KEY, JUDGE_KEY):
         return NO_KEY
     if options.base_url:
-        raise UsageError(f"--api-key-env names {options.key_name}, which is not set. Set it, or name another.")
+        raise UsageError(f"-M api-key-env names {options.key_name}, which is not set. Set it, or name another.")
     raise UsageError(f"Inference providers need a key, and neither {' nor '.join(names)} is set. Set one of them.")

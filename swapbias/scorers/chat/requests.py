@@ -46,8 +46,8 @@ SHORTEST_KEY = 6  # characters: a shorter one is a word that an answer may well 
 LENGTHS = ("max_tokens", "max_completion_tokens")  # names of the most tokens: OpenAI's newer models refuse the first
 REFUSED, UNPROCESSABLE = 400, 422
 WAYS_OUT = {  # of settings that some models refuse, such as those that think first
-    "temperature": "Start a new run with the --temperature that it takes, mostly 1",
-    "seed": "Start a new run with --no-seed, and trials will differ from run to run",
+    "temperature": "Start a new run with the -M temperature that it takes, mostly 1",
+    "seed": "Start a new run with -M no-seed, and trials will differ from run to run",
 }
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
@@ -383,7 +383,7 @@ class _Asking:
         elif not trouble.passes:
             said = f"cannot answer {prompt.prompt_id} ({told})"
             if self.options.log_odds and trouble.status in (400, 422):
-                said += "; not every service gives log-probabilities: --scoring sampled needs none"
+                said += "; not every service gives log-probabilities: -M scoring=sampled needs none"
         else:
             said = f"did not answer {prompt.prompt_id} in {tried} attempts ({told})"
         for name, way in WAYS_OUT.items():

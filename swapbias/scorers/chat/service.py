@@ -233,7 +233,7 @@ class ChatScorer(AnsweringScorer):
         if not needed.requests:
             return ""
         if options.max_requests is not None and answered + needed.requests > options.max_requests:
-            return f"--max-requests allows {options.max_requests:,}"
+            return f"-M max-requests allows {options.max_requests:,}"
         so_far = spent(self.log.known.values(), options).cost if answered else 0.0
         each = so_far / answered if so_far > 0 else needed.cost / needed.requests  # measured, or at most
         if options.max_cost is not None and each * (answered + needed.requests) > options.max_cost:
@@ -267,8 +267,8 @@ class ChatScorer(AnsweringScorer):
         if any(not one.logprobs for one in self.log.known.values()):
             service = self.options.host or self.options.provider or "Hugging Face Inference Providers"
             raise UsageError(
-                f"{service} answers as {self.model_id!r} without log-probabilities, which --scoring log-odds needs. "
-                "Start a new run with --scoring sampled, or name a service that gives them (logprobs, top_logprobs)."
+                f"{service} answers as {self.model_id!r} without log-probabilities, which -M scoring=log-odds needs. "
+                "Start a new run with -M scoring=sampled, or name a service that gives them (logprobs, top_logprobs)."
             )
 
     def _send(self, left: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
@@ -291,6 +291,6 @@ class ChatScorer(AnsweringScorer):
         if most is not None and self.sent + needed > most:
             before = f" after {self.sent:,} sent" if self.sent else ""
             raise UsageError(
-                f"{needed:,} requests are needed{before}, and --max-requests allows {most:,}. Raise it, or take "
+                f"{needed:,} requests are needed{before}, and -M max-requests allows {most:,}. Raise it, or take "
                 "fewer prompts or trials."
             )

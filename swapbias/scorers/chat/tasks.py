@@ -31,7 +31,7 @@ def study_task(study: str, config: str = "") -> Task:
 
     Trials are epochs: as many, as warm and as long as audits have them by default; the options of ``inspect eval``
     (``--epochs``, ``--temperature``, ``--max-tokens``) change that. inspect shows the mean score of the texts of each
-    experiment; findings are those of ``swapbias audit --log``.
+    experiment; findings are those of ``swapbias audit -M log=FILE``.
 
     Args:
         study: by name.

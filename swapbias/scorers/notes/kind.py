@@ -11,7 +11,7 @@ from swapbias.studies import Experiment
 
 
 class Embedding(Kind):
-    """Word vectors and encoders, named with ``--embedding``; a classifier of the user's, with ``--classifier``.
+    """Word vectors and encoders, named with ``-M embedding``; a classifier of the user's, with ``-M classifier``.
 
     Readings: ``phenotype`` and ``gender`` tell it of each note, ``direction`` compares words with a gender direction.
     """
@@ -37,11 +37,11 @@ class Embedding(Kind):
         models = (options.classifier,) if own else options.embeddings or (TFIDF,) * options.trains
         if found is not None:
             model = short_name(request.model)
-            yield "", f"it reads word vectors and encoders: name them with --embedding instead of {model}"
+            yield "", f"it reads word vectors and encoders: name them with -M embedding instead of {model}"
         elif not models:
-            yield "", "it needs an --embedding beside a classifier of your own"
+            yield "", "it needs an -M embedding beside a classifier of your own"
         else:
-            blind = "TF-IDF features have no vectors of words; name word vectors or an encoder with --embedding"
+            blind = "TF-IDF features have no vectors of words; name word vectors or an encoder with -M embedding"
             for model in models:
                 yield model, blind if experiment.reading == "direction" and model == TFIDF else ""
 
@@ -57,7 +57,7 @@ class Embedding(Kind):
 
     def unheard(self, request: Request, studies: str) -> str:
         """Nothing else reads notes."""
-        return f"--embedding, --classifier, --data and --plausible are read by {studies}."
+        return f"-M embedding, -M classifier, -M data and -M plausible are read by {studies}."
 
     def code(self, request: Request) -> tuple[str, ...]:
         """The classifier of the user's, and the embeddings."""
@@ -78,7 +78,7 @@ class Embedding(Kind):
         from swapbias.scorers.notes.features import load_features
 
         if model == TFIDF:
-            say("No --embedding is named: notes are read through TF-IDF and latent semantic analysis.")
+            say("No -M embedding is named: notes are read through TF-IDF and latent semantic analysis.")
         return load_features(model, options=request.load, say=say)
 
     def read(

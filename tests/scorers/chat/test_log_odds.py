@@ -247,7 +247,7 @@ def test_a_service_without_log_probabilities_is_told_after_one_request_and_never
         asking = service(server)
         asking.keep_answers(tmp_path)
         with pytest.raises(
-            UsageError, match=r"without log-probabilities, which --scoring log-odds needs\. Start a new"
+            UsageError, match=r"without log-probabilities, which -M scoring=log-odds needs\. Start a new"
         ):
             odds(asking).score([row()])
         again = service(server)
@@ -285,7 +285,7 @@ def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(t
         told = " ".join(told_plan(asked))
         assert "16 prompts for tiny; 32 requests to send" in told
         few = replace(asked, options=(replace(asked.options[0], max_requests=31),))
-        with pytest.raises(UsageError, match="32 requests are needed, and --max-requests allows 31"):
+        with pytest.raises(UsageError, match="32 requests are needed, and -M max-requests allows 31"):
             start(few, tmp_path / "few", **quiet)
         with pytest.raises(ValueError, match="key"):
             start(asked, tmp_path / "run", **quiet)
@@ -330,9 +330,10 @@ def test_pairs_that_differ_in_the_order_of_options_alone_are_read_once():
 
 @pytest.mark.parametrize(
     ("given", "told"),
-    [({"trials": 2}, "--trials is for sampled answers"), ({"temperature": 0.0, "max_tokens": 1}, "--temperature and"),
+    [({"trials": 2}, "--trials is for sampled answers"),
+     ({"temperature": 0.0, "max_tokens": 1}, "-M temperature and"),
      ({"endpoint": "completions", "base_url": None}, "no --base-url is given"),
-     ({"scoring": "sampled", "top_logprobs": 5}, "--top-logprobs is for --scoring log-odds")],
+     ({"scoring": "sampled", "top_logprobs": 5}, "-M top-logprobs is for -M scoring=log-odds")],
 )  # fmt: skip
 def test_settings_that_log_odds_cannot_use_are_refused(given, told):
     chat = ChatOptions(**{"model": "tiny", "base_url": "http://127.0.0.1:1/v1", "scoring": "log-odds", **given})

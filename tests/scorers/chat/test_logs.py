@@ -283,13 +283,13 @@ def test_what_the_log_says_is_not_said_otherwise(path, tmp_path):
     def refuse(given, studies=(), model=None):
         return settings_of(model, studies, {"log": str(path), **given})
 
-    with pytest.raises(UsageError, match="--log says how the model was asked, and --chat, --trials is given too"):
+    with pytest.raises(UsageError, match="-M log says how the model was asked, and --chat, --trials is given too"):
         refuse({"chat": "tiny", "trials": 3})
     with pytest.raises(UsageError, match="A log says which study was asked, and gendered_stigma is named too"):
         refuse({}, ["gendered_stigma"])
     with pytest.raises(UsageError, match="There is no log"):
         settings_of(None, (), {"log": str(tmp_path / "none.eval")})
-    done = CliRunner().invoke(app, ["plan", "--log", str(path), "--limit", str(LIMIT)])
+    done = CliRunner().invoke(app, ["plan", "-M", f"log={path}", "--limit", str(LIMIT)])
     assert done.exit_code == 0, done.output
     assert "nothing is asked" in done.output
     assert zipfile.is_zipfile(path)

@@ -116,7 +116,7 @@ def test_a_key_that_is_named_goes_where_the_user_says(monkeypatch):
     assert api_key(named) == "secret-of-openai"
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("SWAPBIAS_API_KEY", "another")
-    with pytest.raises(UsageError, match="--api-key-env names OPENAI_API_KEY, which is not set"):
+    with pytest.raises(UsageError, match="-M api-key-env names OPENAI_API_KEY, which is not set"):
         api_key(named)
     assert key_names(ChatOptions(model="m", base_url=HOSTS["OPENAI_API_KEY"])) == (
         "SWAPBIAS_API_KEY",
@@ -141,10 +141,10 @@ def test_another_machine_is_asked_over_http_only_where_the_user_allows_it(url, m
     monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
     asked = ChatOptions(model="m", base_url=url)
     for refuse in (asked.check_open, lambda: api_key(asked), lambda: ChatScorer("m", asked).score(rows(1))):
-        with pytest.raises(UsageError, match=r"over http, where anybody.*--plain-http"):
+        with pytest.raises(UsageError, match=r"over http, where anybody.*-M plain-http"):
             refuse()
     judge = ChatOptions(model="m", base_url="https://a.b/v1", judge="j", judge_base_url=url)
-    with pytest.raises(UsageError, match="--plain-http"):
+    with pytest.raises(UsageError, match="-M plain-http"):
         judge.check_open()
     ChatOptions(model="m", base_url=url, plain_http=True).check_open()
     ChatOptions(model="m", base_url=url, own_address=(url,)).check_open()
@@ -153,12 +153,12 @@ def test_another_machine_is_asked_over_http_only_where_the_user_allows_it(url, m
 def test_the_command_refuses_and_allows(tmp_path, monkeypatch):
     chosen = ("--study", "gendered_stigma:choices", "--limit", "2", "--trials", "1", "--out", tmp_path / "run")
     done = swapbias("audit", "--chat", "m", "--base-url", "http://gpu:8000/v1", *chosen)
-    assert (done.returncode, "--plain-http" in done.stderr) == (2, True)
+    assert (done.returncode, "-M plain-http" in done.stderr) == (2, True)
     with ChatServer(lambda prompt: "A", model="m", key=SECRET) as server:
-        named = ("--base-url", server.base_url, "--api-key-env", "MY_KEY")
+        named = ("--base-url", server.base_url, "-M", "api-key-env=MY_KEY")
         assert swapbias("audit", "--chat", "m", *named, *chosen, MY_KEY="wrong-secret").returncode == 2
         assert swapbias("audit", "--resume", tmp_path / "run").returncode == 2  # by the usual name there is none
-        done = swapbias("audit", "--resume", tmp_path / "run", "--api-key-env", "MY_KEY", MY_KEY=SECRET)
+        done = swapbias("audit", "--resume", tmp_path / "run", "-M", "api-key-env=MY_KEY", MY_KEY=SECRET)
         assert done.returncode == 0, done.stderr
     held = "".join(one.read_text(errors="replace") for one in (tmp_path / "run").rglob("*") if one.is_file())
     assert SECRET not in held

@@ -141,7 +141,7 @@ def test_a_service_that_refuses_both_names_is_told_of_and_not_asked_for_ever():
 
 
 @pytest.mark.parametrize(
-    ("setting", "way"), [("temperature", "that it takes, mostly 1"), ("seed", "with --no-seed, and trials")]
+    ("setting", "way"), [("temperature", "that it takes, mostly 1"), ("seed", "with -M no-seed, and trials")]
 )
 def test_a_setting_that_a_model_refuses_is_named_with_the_way_out(setting, way):
     message = f"Unsupported value: '{setting}' does not support 0 with this model."
@@ -286,11 +286,11 @@ def test_how_many_answers_were_cut_off_is_told():
 def test_a_model_whose_first_answers_are_cut_off_before_any_text_is_not_asked_on(reply):
     with ChatServer(upper, fault=lambda prompt, n: reply) as server:
         scorer = scorer_of(server, max_tokens=5)
-        with pytest.raises(UsageError, match=r"cut off at 5 tokens before they said anything.*--max-tokens"):
+        with pytest.raises(UsageError, match=r"cut off at 5 tokens before they said anything.*-M max-tokens"):
             scorer.score(rows(200))
         asked = len(server.requests)
         assert FIRST_ANSWERS <= asked <= FIRST_ANSWERS + 4  # with those under way
-        with pytest.raises(UsageError, match="--max-tokens"):  # nor when it goes on
+        with pytest.raises(UsageError, match="-M max-tokens"):  # nor when it goes on
             scorer.score(rows(200))
         assert len(server.requests) == asked
 
@@ -299,7 +299,7 @@ def test_a_short_run_that_is_cut_off_before_any_text_stops_as_well():
     with ChatServer(upper, fault=lambda prompt, n: cut_off()) as server:
         scorer = scorer_of(server)
         for _ in range(2):  # going on does not make it a run of blank answers
-            with pytest.raises(UsageError, match="--max-tokens"):
+            with pytest.raises(UsageError, match="-M max-tokens"):
                 scorer.score(rows(2))
         assert len(server.requests) == 2
 

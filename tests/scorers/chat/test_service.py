@@ -289,12 +289,12 @@ def test_an_answer_without_content_is_blank_and_not_asked_again():
 def test_too_many_requests_are_refused_before_the_first():
     with ChatServer(upper) as server:
         scorer = scorer_of(server, max_requests=4)
-        with pytest.raises(UsageError, match="5 requests are needed, and --max-requests allows 4"):
+        with pytest.raises(UsageError, match="5 requests are needed, and -M max-requests allows 4"):
             scorer.score(rows(5))
         assert not server.requests
         scorer.score(rows(3))
         scorer.score(rows(4))  # three of them are known
-        with pytest.raises(UsageError, match="1 requests are needed after 4 sent, and --max-requests allows 4"):
+        with pytest.raises(UsageError, match="1 requests are needed after 4 sent, and -M max-requests allows 4"):
             scorer.score(rows(5))
         assert len(server.requests) == 4
 
