@@ -25,7 +25,6 @@ from swapbias.notes import (
     with_genders,
 )
 from swapbias.studies import Config, Corpus
-from swapbias.swapping import Swapper
 
 
 @cache
@@ -102,6 +101,8 @@ def _configs(
 
 
 def _labelled(kind: str, folder: Path) -> Notes:
+    from swapbias.swapping import Swapper  # numpy and pyarrow, which listing corpora does not need
+
     swapper = Swapper(whose="patient")
     return Notes(kind, tuple(with_genders(local_notes(folder), swapper)), swapper)
 

@@ -495,3 +495,14 @@ def test_a_plan_is_refused_as_an_audit_is():
     refused(swapbias("plan", "--study", "nope"), 2, "Unknown study 'nope'")
     refused(swapbias("plan", "someone/model"), 2, "Pass --kind")
     refused(swapbias("plan", "vader", "--study", "gendered_stigma"), 2, "Nothing to audit")
+
+
+def test_the_list_answers_without_numpy_or_a_corpus():
+    program = (
+        "import sys\nfrom swapbias.cli import main\nsys.argv = ['swapbias', 'list']\n"
+        "try: main()\nexcept SystemExit: print(sorted({'numpy', 'pyarrow', 'pandas', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    *shown, loaded = done.stdout.splitlines()
+    assert loaded == "[]"
+    assert 20 < len(shown) <= 60
