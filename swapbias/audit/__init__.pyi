@@ -51,4 +51,3 @@ from .several import (
     resume_several as resume_several,
 )
 from .soundness import Soundness as Soundness, check_study as check_study
-from .viewer import RunsServer as RunsServer, Viewer as Viewer

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
@@ -229,11 +230,11 @@ def _write(result: Run, compared: Compared) -> None:
     for figure in comparison_figures(found, compared.rows if columns else {}):
         result.write(f"figures/{figure.name}.svg", figure.svg)
         result.write(f"figures/{figure.name}.png", figure.png)
-    result.write(REPORT, render_comparison(comparison_page(compared)).encode())
+    result.write(REPORT, render_comparison(comparison_page(compared, result.folder)).encode())
 
 
-def comparison_page(compared: Compared) -> ComparisonPage:
-    """What the page shows: models and runs by names that tell no place of this machine."""
+def comparison_page(compared: Compared, folder: Path | None = None) -> ComparisonPage:
+    """What the page shows: models and runs by names that tell no place of this machine; links from its folder."""
     columns = compared.comparison.columns
     names = _page_names(columns)
     by_key: dict[tuple[str, ...], dict[str, Finding]] = {}
@@ -248,6 +249,7 @@ def comparison_page(compared: Compared) -> ComparisonPage:
                 one.run.place if one.run.commit else one.run.name,
                 one.run.manifest,
                 [_called(each, names[one.label]) for each in one.run.found if each.model_id == one.model_id],
+                _report_beside(one.run, folder),
             )
             for one in columns
         ],
@@ -451,6 +453,13 @@ def _told_apart(columns: Sequence[Column], more: Callable[[Column, int], str]) -
 
 
 # --- the page -----------------------------------------------------------------------------------------
+
+
+def _report_beside(run: ComparedRun, folder: Path | None) -> str:
+    """The report of a run in the same folder as the comparison's, by its address from there; blank for any other."""
+    if folder is None or run.commit or Path(run.place).resolve().parent != folder.resolve().parent:
+        return ""
+    return f"../{quote(run.name)}/{REPORT}" if (Path(run.place) / REPORT).is_file() else ""
 
 
 def _page_names(columns: Sequence[Column]) -> dict[str, str]:

@@ -27,7 +27,6 @@ from swapbias.cli.study import study
 from swapbias.cli.swap import swap
 from swapbias.cli.terminal import AsJson, err, out, print_json, print_reproduced, stoppable
 from swapbias.cli.train import train
-from swapbias.cli.view import view
 from swapbias.errors import UsageError, extras_named
 from swapbias.privacy import TRACEBACKS, forget_notes, log_traceback, told
 
@@ -57,7 +56,6 @@ app.command("figures")(figures)
 app.command("share")(share)
 app.command("export")(export)
 app.command("compare")(compare)
-app.command("view")(view)
 
 
 def _end_with_a_sentence(command: Callable[..., None]) -> Callable[..., None]:

@@ -17,7 +17,6 @@ from .figures import (
     headline_figure as headline_figure,
 )
 from .page import Page as Page, render as render, render_summary as render_summary
-from .runs import ListedRun as ListedRun, render_runs as render_runs
 from .sentence import Answer as Answer, answer as answer, detects as detects, summary as summary
 from .tables import headline_tables as headline_tables, terminal_table as terminal_table
 from .words import checked as checked, gated as gated, p_value as p_value, shown as shown

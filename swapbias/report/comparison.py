@@ -37,6 +37,7 @@ class ComparedModel:
     Attributes:
         name: as the page calls it; no other model of the page has it.
         run: where it is from, without a place of this machine.
+        report: the address of the report of its run, from the folder of the page; blank for none.
         manifest: of its run.
         found: its findings, of which those by slice are shown.
     """
@@ -45,6 +46,7 @@ class ComparedModel:
     run: str
     manifest: Mapping[str, Any]
     found: Sequence[Finding]
+    report: str = ""
 
 
 @dataclass(frozen=True, slots=True)

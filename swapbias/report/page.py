@@ -162,11 +162,11 @@ def own_file(name: str) -> Markup:
     return Markup(files("swapbias.report").joinpath(name).read_text(encoding="utf-8"))
 
 
-def policy(style: str, script: str, *, forms: bool = False) -> str:
-    """What a page allows itself: its own style and script, by their hashes, and where it says so its forms."""
+def policy(style: str, script: str) -> str:
+    """What a page allows itself: its own style and script, by their hashes."""
     return (
         f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "base-uri 'none'; form-action " + ("'self'" if forms else "'none'")
+        "base-uri 'none'; form-action 'none'"
     )
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 import shutil
 import weakref
 from contextlib import ExitStack
@@ -59,6 +60,9 @@ def test_each_model_has_a_run_and_all_have_one_comparison(tmp_path, quiet):
     assert ONE in table
     assert OTHER in table
     page = (tmp_path / "all/comparison/report.html").read_text()
+    linked = re.findall(r'<a href="(\.\./[^"]+)">', page)
+    assert len(linked) == 2
+    assert all((tmp_path / "all/comparison" / one).is_file() for one in linked)
     assert 'class="chart versus"' in page
     assert "Whether" in page or " lies " in page or " gives exactly " in page
     alone, _ = start(Settings(model=ONE, studies=STUDIES), tmp_path / "alone", **quiet)

@@ -138,7 +138,6 @@ def test_a_build_leaves_nothing_half(name, code, tmp_path, monkeypatch):
     [
         ("swapbias.hub", "share_run", ("share", "RUN", "--results", "me/r"), "What is on the Hub stays"),
         ("swapbias.hub.jobs", "share_run", ("push", "results", "RUN", "--results", "me/r"), ""),
-        ("swapbias.audit.viewer", "RunsServer.serve_forever", ("view", "RUN", "--port", "0"), "Stopped"),
         ("swapbias.audit", "write_figures", ("figures", "RUN"), "The same command"),
         ("swapbias.audit", "read_run", ("compare", "RUN", "RUN"), "The same command"),
     ],

@@ -91,7 +91,6 @@ def test_a_finished_run_is_checked_and_exported(folder, go, tmp_path):
     assert (tmp_path / "tables" / "findings.csv").exists()
     both = f"needs matplotlib and jinja2, which are not installed. {INSTALL}\n"
     assert go("report", folder) == (2, "", f"swapbias: A report {both}")
-    assert go("view", folder) == (2, "", f"swapbias: The view of runs {both}")
     told = f"swapbias: This needs matplotlib, which is not installed. {INSTALL}\n"
     assert go("figures", folder, "--out", "f") == (2, "", told)
 

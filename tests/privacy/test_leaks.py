@@ -7,17 +7,15 @@ import os
 import re
 import subprocess
 import sys
-import urllib.request
 import zlib
 from base64 import b64decode
 from io import BytesIO
-from threading import Thread
 
 import pyarrow.parquet as pq
 import pytest
 import typer
 
-from swapbias.audit import EXPORTS, Run, RunsServer
+from swapbias.audit import EXPORTS, Run
 from swapbias.cli import app, main
 from swapbias.report import FORMATS
 from tests.conftest import ROOT
@@ -154,7 +152,7 @@ RUN_WAYS = {
 OTHER_WAYS = {
     "swap": "its card, in test_a_card_of_swapped_rows",
     "study push": "in test_a_study_that_is_pushed",
-    "view": "in test_the_pages_that_are_served",
+    "help": "reads no file",
     "push datasets": "corpora of the package alone: a folder of one's own is refused",
     "push metrics": "files of the package alone",
     "audit": "keeps everything in its folder; what it says of trouble is in test_messages",
@@ -238,20 +236,6 @@ def test_the_files_of_a_run_that_are_shown_to_others(planted):
     assert set(found(shown)) == {"text of a note"}  # the user's own page shows the user's own notes
     explained = [name for name in shown if name == "report.html" or "explained" in name]
     assert not found({name: content for name, content in shown.items() if name not in explained})
-
-
-def test_the_pages_that_are_served(planted):
-    run, _ = planted
-    with RunsServer(run.folder.parent) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            with urllib.request.urlopen(server.address, timeout=30) as answer:
-                held = found({"index.html": answer.read()})
-        finally:
-            server.shutdown()
-            thread.join()
-    assert set(held) <= {"folder of the run", "text of a note", "user"}  # asked of 127.0.0.1, by whoever began it
 
 
 def test_a_card_of_swapped_rows(tmp_path):
