@@ -14,6 +14,7 @@ _PRONOUNS = frozenset((
 ))  # fmt: skip
 _EDGES = ".,;:!?\"'()[]“”‘’"
 _SLOT = "_"
+_SAMPLE = 4  # fills that recur, each in texts of its own: fewer are forms of a word (woman, women)
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,9 @@ class Fills:
 
     Attributes:
         words: every fill of the group, and every fill of the reference.
-        random: the columns of fills that are a sample: of two or more that the prompts name, or that recur in other
-            texts. Where each fill of the group goes with one of the reference it is the pair of both.
+        random: the columns of fills that are a sample: of two or more that the prompts name or that stand in the same
+            text, or of four or more that recur. Where each fill of the group goes with one of the reference it is the
+            pair of both.
         templates: texts recur with other fills, so that they are templates.
         of_pairs: by id of a pair the group's fill, the reference's and the text around them.
     """
@@ -67,7 +69,8 @@ def fills_of(lines: Iterable[Line], reference: str, *, named: bool) -> Fills:
     words = [list(dict.fromkeys(one[side] for one in of_pairs.values())) for side in (0, 1)]
     texts = len({one[2] for one in of_pairs.values()})
     recur = any(len({(one[side], one[2]) for one in of_pairs.values()}) > texts for side in (0, 1))
-    chosen = [name for name, mine in zip(FILLS, words, strict=False) if len(mine) > 1 and (named or recur)]
+    sampled = [len(mine) > 1 and (named or recur or _SAMPLE <= len(mine) < len(of_pairs)) for mine in words]
+    chosen = [name for name, one in zip(FILLS, sampled, strict=False) if one]
     if len(chosen) > 1 and len({one[:2] for one in of_pairs.values()}) == len(words[0]) == len(words[1]):
         chosen = [FILL_PAIR]
     templates = recur and texts > 1

@@ -72,6 +72,20 @@ def test_a_word_that_no_text_has_beside_another_is_no_sample():
     assert "Every prompt names female as 'woman': other names or words may score otherwise." in study.limits
 
 
+def test_four_names_that_take_turns_are_a_sample_and_two_forms_of_a_word_are_none():
+    def turns(names):
+        rows = [
+            {"text": f"{word} waited {prompt} hours.", "group": group, "pair": str(prompt)}
+            for prompt in range(24)
+            for group, every in (("female", WOMEN), ("male", MEN))
+            for word in [every[prompt % names]]
+        ]
+        return classifier(pd.DataFrame(rows)).random
+
+    assert turns(4) == {"fill_pair": "pairs of words"}
+    assert turns(2) == {"pair_id": "pairs"}
+
+
 def verdicts(rows, *, spread, gap=0.0, audits=60):
     """Verdicts of models with effects of names alone, and of prompts that both groups share."""
     experiment = classifier(rows)
