@@ -12,7 +12,7 @@ _TOLD = (  # what, beside what, and the pairs of sides whose numbers stand in th
     ("374 prompts, RoBERTa-large shape; in bfloat16", "fill-mask pipeline",
      (("masked-large", "swapbias", "fill-mask pipeline"),
       ("masked-large", "swapbias bfloat16", "fill-mask pipeline"))),
-    ("recursive masking; with `--prune 0.001`", "one pipeline call per sequence",
+    ("recursive masking; with `-M prune=0.001`", "one pipeline call per sequence",
      (("recursive", "swapbias", "one pipeline call per sequence"),
       ("recursive", "swapbias --prune 0.001", "one pipeline call per sequence"))),
     ("374 short prompts, Clinical-Longformer shape", "fill-mask pipeline",

@@ -97,7 +97,7 @@ STUDY = Study(
     ),
     limits=(
         "Two genders, English, and word swaps: a note that only makes sense for one gender is an implausible pair. "
-        "Such notes are counted, and left out with --plausible.",
+        "Such notes are counted, and left out with -M plausible.",
         "The size and sign of direct bias hang on the list of words and on the pairs that define the direction: read "
         "it beside the random words and the direction at random.",
         "The synthetic notes have a planted leak and made-up patients: they test the method, they say nothing of any "

@@ -69,6 +69,7 @@ def quoted(value: object) -> str:
 
 
 _RESUMED = re.compile(r"(?:swapbias audit )?--resume (\S+?)(?=[.,]?(?:\s|$))")
+_SWITCHES = ("allow-pickle", "conclude", "no-seed", "own-store", "plain-http", "plausible", "stop-early")  # settings
 _RENAMED = {"study": "studies"}  # what Python calls otherwise than the command line
 
 
@@ -92,13 +93,20 @@ def python_names() -> Iterator[None]:
         raise
 
 
+def _setting(found: re.Match[str]) -> str:
+    return f"{found[1].replace('-', '_')}={'True' if found[1] in _SWITCHES else ''}"
+
+
 def in_python(sentence: str) -> str:
     """A sentence with the arguments of ``swapbias.audit`` for the options of the command line.
 
     >>> in_python("It is not empty. Go on with --resume runs/a, or choose another --out.")
     "It is not empty. Go on with out='runs/a', resume=True, or choose another out=."
+    >>> in_python("Ask with -M scoring=log-odds, -M judge=MODEL or -M no-seed.")
+    'Ask with scoring=log-odds, judge= or no_seed=True.'
     """
     told = _RESUMED.sub(r"out='\1', resume=True", sentence)
+    told = re.sub(r"(?<![\w-])-M ([a-z][a-z-]*)(=[A-Z]{2,}\b|=)?", _setting, told)
     told = re.sub(r"(?<![\w-])--no-([a-z][a-z-]*)", lambda found: f"{found[1].replace('-', '_')}=False", told)
     return re.sub(
         r"(?<![\w-])--([a-z][a-z-]*)(?: (?=[A-Z]{2,}\b))?",

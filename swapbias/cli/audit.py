@@ -432,6 +432,11 @@ def plan(
 
     options |= read_settings(model_settings or ())
     run = {name: options.pop(name) for name in RUN if name in options}
+    if others := sorted({*run} - {"group", "lexicon"}):
+        raise UsageError(f"{' and '.join(others)} is of an audit, and nothing is scored here. Drop it.")
+    lists = [one for one in models or () if Path(one).suffix == ".txt"]
+    models = [one for one in models or () if one not in lists]
+    models += _listed(lists, models)
     asked = _asked(study, prompts, reference, run)
     more = {"kind": kind, "limit": limit, "seed": seed, "wordings": wordings}
     _one_revision(models, revision)

@@ -95,13 +95,13 @@ def read_settings(pairs: Sequence[str]) -> dict[str, Any]:
             hint = f"Did you mean {near[0].replace('_', '-')}?" if near else "See swapbias help settings."
             raise UsageError(f"Unknown setting {quoted(key)}. {hint}")
         one = known[name]
+        if not text and one.type is not bool:
+            raise UsageError(f"-M {one.key} has no value. Write -M {one.key}=VALUE.")
         if get_origin(one.type) is tuple:
             found.setdefault(name, []).append(text)
             continue
         if name in found:
             raise UsageError(f"-M {one.key} is given twice. Drop one of them.")
-        if not text and one.type is not bool:
-            raise UsageError(f"-M {one.key} has no value. Write -M {one.key}=VALUE.")
         found[name] = one.read(text)
     return found
 

@@ -26,33 +26,37 @@ class Fills:
         random: the columns of fills that are a sample: of two or more that the prompts name or that stand in the same
             text, or of four or more that recur. Where each fill of the group goes with one of the reference it is the
             pair of both.
-        templates: texts recur with other fills, so that they are templates.
+        templates: texts recur with other fills, so that they are templates, and no column tells such apart.
+        named: a column of the prompts says the fills.
         of_pairs: by id of a pair the group's fill, the reference's and the text around them.
     """
 
     words: tuple[list[str], list[str]] = ([], [])
     random: tuple[str, ...] = ()
     templates: bool = False
+    named: bool = False
     of_pairs: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
 
     def cells(self, pair_id: str, template: str) -> dict[str, str]:
-        """The columns of both rows of a pair, its template among them where texts recur and it is blank."""
+        """The columns of both rows of a pair, its template among them."""
         group, reference, text = self.of_pairs.get(pair_id, ("", "", ""))
         cells = {GROUP_FILL: group, REFERENCE_FILL: reference, FILL_PAIR: f"{group} / {reference}"}
-        template = template or (text if self.templates else "")
-        return {"template": template, **{name: cells[name] for name in self.random}}
+        return {"template": text if self.templates else template, **{name: cells[name] for name in self.random}}
 
 
-def fills_of(lines: Iterable[Line], reference: str, *, named: bool) -> Fills:
+def fills_of(lines: Iterable[Line], reference: str) -> Fills:
     """What fills the slots of these pairs: their column ``name``, else the words in which the texts of a pair differ.
+
+    A column ``name`` with the same in both rows of every pair names something else.
 
     Args:
         lines: of two groups.
         reference: the group that is subtracted.
-        named: the lines have a column ``name``.
     """
     waiting: dict[str, Line] = {}
     of_pairs: dict[str, tuple[str, str, str]] = {}
+    names: dict[str, tuple[str, str]] = {}
+    given: set[str] = set()
     for line in lines:
         pair = line.cells["pair_id"]
         if line.wording or pair in of_pairs:
@@ -63,9 +67,12 @@ def fills_of(lines: Iterable[Line], reference: str, *, named: bool) -> Fills:
         both = (waiting.pop(pair), line)
         second, first = both if both[0].cells["group"] == reference else both[::-1]
         group, other, text = swapped(first.cells["text"], second.cells["text"])
-        if named:
-            group, other = first.cells.get(NAME, ""), second.cells.get(NAME, "")
         of_pairs[pair] = sys.intern(group), sys.intern(other), sys.intern(text)
+        names[pair] = first.cells.get(NAME, ""), second.cells.get(NAME, "")
+        given.add(line.cells["template"])
+    named = any(one != other for one, other in names.values())
+    if named:
+        of_pairs = {pair: (*names[pair], one[2]) for pair, one in of_pairs.items()}
     words = [list(dict.fromkeys(one[side] for one in of_pairs.values())) for side in (0, 1)]
     texts = len({one[2] for one in of_pairs.values()})
     recur = any(len({(one[side], one[2]) for one in of_pairs.values()}) > texts for side in (0, 1))
@@ -73,8 +80,9 @@ def fills_of(lines: Iterable[Line], reference: str, *, named: bool) -> Fills:
     chosen = [name for name, one in zip(FILLS, sampled, strict=False) if one]
     if len(chosen) > 1 and len({one[:2] for one in of_pairs.values()}) == len(words[0]) == len(words[1]):
         chosen = [FILL_PAIR]
-    templates = recur and texts > 1
-    return Fills((words[0], words[1]), tuple(chosen), templates, of_pairs if chosen or templates else {})
+    templates = recur and texts > 1 and len(given) < 2
+    kept = of_pairs if chosen or templates else {}
+    return Fills((words[0], words[1]), tuple(chosen), templates, named, kept)
 
 
 def swapped(text: str, other: str) -> tuple[str, str, str]:

@@ -34,7 +34,7 @@ from swapbias.studies.draft import (
     lines,
     read_draft,
 )
-from swapbias.studies.fills import FILLS, NAME as FILL_NAME, Fills, fills_of
+from swapbias.studies.fills import FILLS, Fills, fills_of
 from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS, placebo
 from swapbias.studies.refusals import faults, spellings, unlike_pairs
 from swapbias.studies.rows import Row, Rows
@@ -249,7 +249,7 @@ def _made(draft: Draft, made: Lines, origin: str) -> Corpus:
         return options
 
     lexicons, named = _lexicons(draft, made)
-    extra = tuple(one for one in made.filled if one not in PROMPT_COLUMNS)
+    extra = tuple(one for one in made.filled if one not in (*PROMPT_COLUMNS, *FILLS))
     configs: list[Config] = []
     experiments: list[Experiment] = []
     fixed: dict[str, None] = {}
@@ -258,7 +258,7 @@ def _made(draft: Draft, made: Lines, origin: str) -> Corpus:
         for masked in (True, False):
             chosen = _chosen(made, group, declared.reference, masked=masked)
             flat = made.at(chosen) if PROMPTS in draft.sheets else ()  # of slots the declaration says what is random
-            fills = fills_of(flat, declared.reference, named=FILL_NAME in made.filled)
+            fills = fills_of(flat, declared.reference)
             fixed |= dict.fromkeys(_fixed(fills, (group, declared.reference)))
             kinds = [one for one in declared.kind or KINDS if (one == "masked") == masked and one != CHAT]
             if CHAT in declared.kind and chosen and not masked:
@@ -443,7 +443,7 @@ def _random(declared: Declared, columns: Columns, fills: Fills, groups: tuple[st
 
     Fills of the swapped slot are one wherever a group has several.
     """
-    what = "names" if FILL_NAME in columns.values else "words"
+    what = "names" if fills.named else "words"
     called = (f"{what} for {groups[0]}", f"{what} for {groups[1]}", f"pairs of {what}")
     filled = {one: name for one, name in zip(FILLS, called, strict=True) if one in fills.random}
     if declared.random:
@@ -467,5 +467,5 @@ def _slices(declared: Declared, columns: Columns) -> Iterator[Slice]:
         yield from (Slice("pair_id" if one == "pair" else one, one) for one in declared.slices)
         return
     for column, held in columns.values.items():
-        if column in columns.constant - {"pair_id", "text", "group"} and 1 < len(held) <= MOST_VALUES:
+        if column in columns.constant - {"pair_id", "text", "group", *FILLS} and 1 < len(held) <= MOST_VALUES:
             yield Slice(column, "pair of words" if column == "words" else column)

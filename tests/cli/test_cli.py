@@ -363,6 +363,15 @@ def test_a_setting_that_does_not_fit_gets_one_sentence(given, said):
         assert said in str(invoke(command, *given).exception)
 
 
+def test_a_plan_takes_a_list_of_models_and_no_setting_of_a_run(tmp_path):
+    (tmp_path / "models.txt").write_text("vader\n")
+    asked = ("--study", "occupation_sentiment:control")
+    assert invoke("plan", tmp_path / "models.txt", *asked).output == invoke("plan", "vader", *asked).output
+    assert "conclude and engine is of an audit" in str(
+        invoke("plan", "vader", "-M", "conclude", "-M", "engine=ray").exception
+    )
+
+
 def test_settings_are_read_by_their_types():
     given = ["embedding=a.kv", "embedding=b.kv", "max_tokens=20"]
     assert read_settings(given) == {"embedding": ["a.kv", "b.kv"], "max_tokens": 20}

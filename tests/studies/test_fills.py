@@ -59,6 +59,17 @@ def test_a_column_says_the_names_where_there_is_one():
     assert experiment.random == {"template": "templates", "fill_pair": "pairs of names"}
 
 
+def test_columns_that_stand_in_the_way_do_not_hide_what_the_texts_say():
+    expected = classifier(table()).random
+    rows = table()
+    assert classifier(rows.assign(template="t1")).random == expected
+    assert classifier(rows.assign(name=rows["pair"])).random == expected  # of the prompt, not of the person
+    experiment = classifier(rows.assign(fill_pair="x / y", group_fill="x"))
+    assert experiment.random == expected
+    assert set(pd.DataFrame(config_rows("late", experiment.configs[0]))["fill_pair"]) != {"x / y"}
+    assert "template" in classifier(rows.assign(template=[f"t{n % 3}" for n in range(len(rows))])).random
+
+
 def test_a_word_that_no_text_has_beside_another_is_no_sample():
     rows = pd.DataFrame(
         [
