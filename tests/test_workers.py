@@ -359,7 +359,10 @@ def test_credentialed_notes_are_swapped_by_a_cluster_and_ray_keeps_none(cluster,
 
 def command(folder, cluster, *arguments):
     """A command whose workers are those of the cluster."""
-    told = [sys.executable, "-m", "swapbias", *arguments, "-M", "engine=ray", "-M", f"address={cluster.address}"]
+    engine = ["--engine", "ray", "--address", cluster.address]
+    if arguments[0] == "audit":
+        engine = ["-M", "engine=ray", "-M", f"address={cluster.address}"]
+    told = [sys.executable, "-m", "swapbias", *arguments, *engine]
     known = {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
     return subprocess.run(told, cwd=folder, env=os.environ | known, capture_output=True, text=True, check=False)
 
