@@ -40,7 +40,7 @@ from swapbias.findings import (
 )
 from swapbias.findings.disaggregation import headline_rows
 from swapbias.findings.finding import Context, looks_of
-from swapbias.findings.robustness import headline_units
+from swapbias.findings.robustness import headline_units, row_shares
 from swapbias.measures import (
     DIFFERENCES,
     Estimate,
@@ -62,7 +62,6 @@ from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config
 AUDITS = 2_000
 LEVEL = 0.05
 ALLOWED = 0.065  # of null models that other tests may call different, at .05
-MOST = {"normal": 0.07, "lognormal": 0.08, "heavy": 0.07}  # null audits that may find a gap at .05
 SHARP = 6  # standard errors in a margin, where a gate is looked at: with effects of the usual size it decides little
 SIDES = {
     "normal": (1.0,),
@@ -73,6 +72,7 @@ BASELINES = ((0.0, 0.05), (0.3, 0.35), (0.3, -0.35), (0.3, 0.3))  # a baseline's
 NEAR = 0.03  # predicted power may be this far from simulated power
 STIGMA = {"template": 0.042, "condition": 0.115, "": 0.035}
 OCCUPATION = {"template": 0.125, "condition": 0.048, "": 0.136}
+ATTITUDE = {"template": 0.05, "construct": 0.05, "label": 0.1, "condition": 0.1, "": 0.2}  # of either group
 CATEGORY = {"label": math.sqrt(0.3), "": math.sqrt(0.7)}  # an intraclass correlation of .3
 ANSWER = {"male_answer": 0.08, "female_answer": 0.12, "": 0.28}
 PATIENT = {"subject_id": 0.1, "": 0.1}
@@ -80,6 +80,9 @@ VIGNETTE = {"template": 0.1, "person": 0.05, "": 0.3}  # taken to be so: the one
 NAMES = {"template": 0.125, "": 0.136}  # own prompts; the names' effects are as large as the prompts'
 WORDING = 0.1  # SD of the gaps of a model's wordings, where nothing but wording matters
 BEYOND = (0.04, 0.06)  # the bar of the gap beyond wording
+ANSWERED = {"0/1 at .5": 0.5, "0/1 at .1": 0.1, "0/1 at .02": 0.02}  # chance of a 1, of scores that are answers
+LATENT = 0.5  # SD of all effects together on the normal deviate of that chance
+MOST = dict.fromkeys((*ANSWERED, "normal", "heavy"), 0.07) | {"lognormal": 0.08}  # null audits with a gap at .05
 Floats = NDArray[np.float64]
 Effects = Callable[[np.random.Generator, int], Floats]  # so many effects, of mean 0 and SD 1
 EFFECTS: Mapping[str, Effects] = {
@@ -146,9 +149,13 @@ def designs() -> Iterator[Design]:
     rows = _rows("gendered_stigma", "rq2")
     yield _design("rq2, contrast", "27 templates x 11 + 11", "gendered_stigma", "rq2", rows, STIGMA)
     rows = _rows("social_distance", "sentiment", template="they").drop_duplicates(["group", "condition"])
+    categories = f"{rows['label'].nunique()} categories"
     yield _design(
-        "social distance", f"{rows['label'].nunique()} categories", "social_distance", "sentiment", rows, CATEGORY,
-        reported=True,
+        "social distance", categories, "social_distance", "sentiment", rows, CATEGORY, reported=True
+    )  # fmt: skip
+    rows = pd.concat([_rows("social_distance", f"template{number}") for number in range(1, 5)])
+    yield _design(
+        "attitude", f"4 templates x 7 acts x {categories}", "social_distance", "attitude", rows, ATTITUDE
     )  # fmt: skip
 
 
@@ -225,22 +232,18 @@ def _design(
     names = {"template", *asked.random} | (set() if "side" in kept else {"pair_id"})  # a reworded pair names its own
     for column in names & set(kept):  # numbers for names, which saves half the time
         kept[column] = pd.factorize(kept[column])[0]
-    slices = tuple(one for one in asked.slices if one.name == asked.headline_slice)
     if asked.contrast and not set(asked.contrast) <= set(rows[asked.subset]):  # one set of conditions is audited
         asked = replace(asked, subset="", contrast=None)
-    bare = replace(
-        asked,
-        slices=slices,
-        levels=(),
-        covariates=(),
-        thresholds=(),
-        reported=(),
-        rates=(),
-        scores=("score",),
-        aggregate=(),  # a row a condition is left where rows are averaged
-    )
-    alone = replace(study, experiments=(bare,))
+    alone = replace(study, experiments=(_bare(asked),))
     return Design(title, clusters, alone, kept.assign(experiment=experiment, model_id="simulated"), spreads, **more)
+
+
+def _bare(asked: Experiment) -> Experiment:
+    """The experiment with its headlines alone."""
+    return replace(
+        asked, slices=tuple(one for one in asked.slices if one.name == asked.headline_slice), levels=(),
+        covariates=(), thresholds=(), reported=(), rates=(), scores=("score",),
+    )  # fmt: skip
 
 
 # --- simulated audits ---------------------------------------------------------------------------------
@@ -258,8 +261,10 @@ class Audit:
 
 def audits(design: Design, effects: str, count: int, *, planted: float = 0.0) -> Iterator[Audit]:
     """So many audits of models with a gap of this size (0: none), each with effects of its own."""
-    rng = np.random.default_rng([len(design.rows), sorted(EFFECTS).index(effects), int(1e6 * planted)])
-    simulate = partial(_simulator(design), rng, EFFECTS[effects])
+    rng = np.random.default_rng(
+        [len(design.rows), sorted({**EFFECTS, **ANSWERED}).index(effects), int(1e6 * planted)]
+    )
+    simulate = _drawn(design, rng, effects)
     for _ in range(count):
         if design.compared:
             yield _compared(design, simulate(planted), simulate(0.0))
@@ -284,6 +289,10 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
     rows = design.rows.assign(score=scores).reset_index(drop=True)
     whole = headlines(disaggregate(rows, design.study, expected={}, robustness=False))
     parts = [(one, *_units(one, design, rows)) for one in whole]
+    weights = {
+        one.key(): row_shares(design.experiment, rows.loc[more]) if design.experiment.aggregate else None
+        for one, more, *_ in parts
+    }
 
     def conclude(scores: Floats) -> list[Finding]:
         made = []
@@ -291,7 +300,8 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
             values = scores[more] - (scores[less] if len(less) else 0.0)
             if sample.any():
                 sides = np.where(sample, "second", "first")
-                estimate = group_gap(values, sides.tolist(), reference_group="second", cluster_ids=clusters)
+                options = {"reference_group": "second", "cluster_ids": clusters, "weights": weights[one.key()]}
+                estimate = group_gap(values, sides.tolist(), **options)
             else:
                 estimate = mean_score(values, cluster_ids=clusters)
                 p_value = t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)
@@ -312,16 +322,14 @@ def _units(
     finding: Finding, design: Design, rows: pd.DataFrame
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_], Mapping[str, Any], str]:
     """Of each unit of a headline the row that is added, that which is subtracted, its sample; clusters in words."""
-    context, part = headline_rows(finding, design.study, rows, finding.model_id)
+    context, part = headline_rows(finding, design.study, rows.assign(place=rows.index), finding.model_id)
     units = headline_units(context, part)
     if units is None:
         raise ValueError(f"{design.title}: its headline is no mean of units.")
     clusters, over = context.random(units.rows)
     sample = units.rows["sample"].to_numpy() > 0
     if context.experiment.measure == "group_gap":
-        places = part.reset_index().set_index(["group", "label", "condition"])["index"]
-        more = places.loc[list(zip(*(units.rows[name] for name in places.index.names), strict=True))].to_numpy()
-        return more, np.empty(0, dtype=np.intp), sample, clusters, over
+        return units.rows["place"].to_numpy(), np.empty(0, dtype=np.intp), sample, clusters, over
     places = part.reset_index().set_index(["pair_id", "group"])["index"].unstack("group").loc[units.rows["pair_id"]]
     more, less = (places[name].to_numpy() for name in (context.experiment.group, context.experiment.reference_group))
     return more, less, sample, clusters, over
@@ -334,11 +342,13 @@ def _context_of(finding: Finding, design: Design) -> Context:
 def _simulator(design: Design) -> Callable[[np.random.Generator, Effects, float], Floats]:
     """Draws scores: half of a pair's gap above and below one half, or those of conditions themselves."""
     experiment, rows = design.experiment, design.rows
-    codes = {column: pd.factorize(rows[column])[0] for column in design.spreads if column}
+    paired = experiment.measure == "paired_gap"
+    # Groups that are no pairs have effects of their own: what they share cancels.
+    side = "" if paired else "/" + rows["group"]
+    codes = {column: pd.factorize(rows[column].astype(str) + side)[0] for column in design.spreads if column}
     codes[""] = pd.factorize(rows["pair_id"])[0]
     groups = rows["group"].where(rows["group"] != PLACEBO, rows["side"]) if "side" in rows else rows["group"]
     sign = np.where(groups == experiment.group, 0.5, -0.5)
-    paired = experiment.measure == "paired_gap"
     raised = np.ones(len(rows))
     if experiment.contrast and experiment.contrast[1] in set(rows[experiment.subset]):
         raised = (rows[experiment.subset] == experiment.contrast[0]).to_numpy(dtype=float)
@@ -351,6 +361,22 @@ def _simulator(design: Design) -> Callable[[np.random.Generator, Effects, float]
         return 0.5 + (sign * (planted * raised + drawn) if paired else sign * planted + drawn)
 
     return simulate
+
+
+def _drawn(design: Design, rng: np.random.Generator, effects: str) -> Callable[[float], Floats]:
+    """Draws the scores of a model with such effects; of ``ANSWERED`` 0 or 1 by a chance that has them."""
+    if effects not in ANSWERED:
+        return partial(_simulator(design), rng, EFFECTS[effects])
+    half = 0.5 if design.experiment.measure == "paired_gap" else 1.0
+    scale = LATENT / (half * math.sqrt(sum(spread**2 for spread in design.spreads.values())))
+    middle = float(scipy.special.ndtri(ANSWERED[effects])) * math.hypot(1, LATENT)
+    simulate = partial(_simulator(design), rng, EFFECTS["normal"])
+
+    def answers(planted: float) -> Floats:
+        chance = scipy.special.ndtr(middle + scale * (simulate(planted) - 0.5))
+        return (rng.random(len(chance)) < chance).astype(float)
+
+    return answers
 
 
 def _audited(design: Design, found: Sequence[Finding]) -> Audit:
@@ -380,7 +406,7 @@ def _false(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     count = scaled(AUDITS, scale)
     rows: list[tuple[str, ...]] = []
     for design in designs():
-        for effects in EFFECTS:
+        for effects in (*EFFECTS, *(() if design.compared else ANSWERED)):
             done = list(audits(design, effects, count))
             parts = [(design.title, [one.headlines for one in done], [one.published for one in done])]
             if design.subset:

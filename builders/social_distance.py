@@ -177,6 +177,7 @@ _experiment = partial(
     aggregate=("rendering", "condition"),
     random={"label": "categories", "condition": "conditions"},
 )
+_WORDED = {"template": "templates", "construct": "acts", "label": "categories", "condition": "conditions"}
 
 # Of the conditions in the released labels of DistilBERT, by the method of moments (tests/findings). The authors
 # released no scores of the masked models.
@@ -196,6 +197,7 @@ STUDY = Study(
             alternatives=("original",),
             placebo=("templates_wordings",),
             kind="masked",
+            random=_WORDED,
             reading="attitude",
             unit="P(negative)",
             direction="P(negative) is the share of disapproving words in the rated mass; above zero stigmatized "
@@ -213,6 +215,7 @@ STUDY = Study(
             alternatives=("original",),
             placebo=("templates_wordings",),
             kind="causal",
+            random=_WORDED,
             reading="antonyms",
             on_request=True,
             unit="mean log-odds of the disapproving antonym",
@@ -239,6 +242,7 @@ STUDY = Study(
             question="Does a chat model disagree with coming close to a stigmatized person?",
             configs=("agreement",),
             kind="chat",
+            random=_WORDED,
             reading="options",
             on_request=True,
             says="disagrees more often with coming close to {more} than to {less}",

@@ -224,7 +224,7 @@ def _pairing(experiment: Experiment, rows: pd.DataFrame) -> Pairing | None:
 
 
 def units(experiment: Experiment, rows: pd.DataFrame, pairs: pd.DataFrame | None = None) -> pd.DataFrame:
-    """What is compared: a row per pair with its gap, or per condition with its mean; column ``unit_value``.
+    """What is compared: a row per pair with its gap, or per prompt with its score; column ``unit_value``.
 
     ``pairs`` are those of the rows, where they are known, as ``pair_gaps`` has them.
     """
@@ -238,8 +238,7 @@ def units(experiment: Experiment, rows: pd.DataFrame, pairs: pd.DataFrame | None
         rows = rows.drop(columns=[name for name in _LONG if name in rows])
         return _units_of_pairs(experiment, pair_gaps(Context("", "", experiment, "score"), rows))
     named = rows[rows["group"].isin([experiment.group, experiment.reference_group])]
-    means = condition_means(experiment, named)
-    return means.assign(unit_value=means["score"], unit=means["group"] + "/" + means["condition"])
+    return named.assign(unit_value=named["score"], unit=named["prompt_id"])
 
 
 def _units_of_pairs(experiment: Experiment, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -342,7 +341,7 @@ def _of_headline(
     if first is None or second is None:
         return
     context = Context(study, " - ".join(models), experiment, "score", looks=looks)
-    keys = ["group", "label", *experiment.aggregate[-1:]] if experiment.measure == "group_gap" else ["pair_id"]
+    keys = ["prompt_id"] if experiment.measure == "group_gap" else ["pair_id"]
     both = _joined(first.rows, second.rows, keys)
     if not len(both):
         return
@@ -364,14 +363,25 @@ def _tests(
     context: Context, models: tuple[str, str], first: pd.DataFrame, second: pd.DataFrame
 ) -> Iterator[tuple[str, str, measures.Estimate]]:
     """What inference is over, the view and the estimate: paired by unit, by the design; then the papers' own test."""
+    experiment = context.experiment
+    if experiment.aggregate:
+        both = first.merge(second[["unit", "unit_value"]], on="unit", suffixes=("", "_of_other"))
+        gaps = both.assign(value=both["unit_value"] - both["unit_value_of_other"], sample=0)
+        gaps = gaps[gaps["value"].notna()].reset_index(drop=True)
+        if len(gaps):
+            yield f"{context.random(gaps)[1]}, paired", "", Units(gaps, context).estimate()
+        first, second = (
+            condition_means(experiment, one, "unit_value").assign(unit=lambda made: made["condition"])
+            for one in (first, second)
+        )
     values = np.concatenate([one["unit_value"].to_numpy(dtype=np.float64) for one in (first, second)])
     side = np.repeat([0, 1], [len(first), len(second)])
     names = np.array(models)[side]
     # Units by number: their names are long, and a hundred models have them all.
     unit = pd.factorize(pd.concat([first["unit"], second["unit"]]))[0]
     shared = np.isin(unit, np.intersect1d(unit[side == 0], unit[side == 1]))
-    if shared.any():
-        told = [name for name in context.experiment.random if name in first and name in second]
+    if shared.any() and not experiment.aggregate:
+        told = [name for name in experiment.random if name in first and name in second]
         facts = pd.concat([first[told], second[told]])
         clusters, over = context.random(facts if shared.all() else facts[shared])
         mine, units_of = values[shared], unit[shared]
@@ -404,7 +414,7 @@ def _of_effects(
             both = first.merge(second[["prompt_id", "score"]], on="prompt_id", suffixes=("", "_of_other"))
             both = both.assign(score=both["score"] - both["score_of_other"])
         known = shared.get(models[0]) if alike else None
-        if known is None or experiment.aggregate:
+        if known is None:
             parts = both.groupby(experiment.subset, sort=False) if experiment.subset else [("", both)]
             known = [(str(subset), part.index, crossing(plain, part)) for subset, part in parts]
             if alike:
@@ -412,7 +422,7 @@ def _of_effects(
         for subset, index, found in known:
             if found is None:
                 continue
-            scores = found.scores if experiment.aggregate else both.loc[index, "score"][found.mine]
+            scores = both.loc[index, "score"][found.mine]
             for one in crossed_findings(plain, found, scores, "", {"slice_by": "all", "slice_value": ""}):
                 if one.measure in EFFECTS:
                     told = f"{one.inference}, paired"
@@ -436,10 +446,11 @@ def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.Dat
     columns = []
     for experiment in agreeing(study):
         parts = [part[part["experiment"] == experiment.name] for part in models.values()]
-        tables = [units(experiment, part).set_index("unit") for part in parts if len(part)]
+        tables = [condition_means(experiment, units(experiment, part)) for part in parts if len(part)]
         if not tables:
             return pd.DataFrame()
-        means = pd.concat([table["unit_value"] for table in tables]).groupby(level=0).mean()
+        every = pd.concat(tables)
+        means = every["score"].groupby(every["group"] + "/" + every["condition"]).mean()
         columns.append(means.rename(experiment.name))
     if not columns:
         return pd.DataFrame()

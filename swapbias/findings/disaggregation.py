@@ -55,6 +55,7 @@ from swapbias.findings.robustness import (
     over_prompts,
     pair_gaps,
     robust,
+    row_shares,
     with_bounds,
 )
 from swapbias.measures import (
@@ -175,23 +176,22 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
         return
     gap: Callable[..., Estimate] = measures.group_gap
     arguments: list[Any] = []
+    designed: dict[str, Any] = {"cluster_ids": clusters, "test": "t"}
+    published = two
     if experiment.aggregate:
-        two = condition_means(experiment, two, context.score)
-        clusters, over = context.random(two)
+        published = condition_means(experiment, two, context.score)
+        designed["weights"] = row_shares(experiment, two, context.score)
     if experiment.measure == "paired_gap":
         gap, arguments = measures.paired_gap, [two["pair_id"].to_numpy()]
-    baseline = _baseline(context, two)
-    views: dict[str, dict[str, Any]] = {
-        "": {"cluster_ids": clusters, "test": "t"}, AS_PUBLISHED: {"test": experiment.test}
-    }  # fmt: skip
-    arguments = [two[context.score].to_numpy(), two["group"].to_numpy(), *arguments]
-    for view, options in views.items():
+    baseline = _baseline(context, published)
+    for view, part, options in (("", two, designed), (AS_PUBLISHED, published, {"test": experiment.test})):
         options |= {"reference_group": experiment.reference_group}
-        estimate = gap(*arguments, **options)
+        columns = [part[context.score].to_numpy(), part["group"].to_numpy(), *arguments]
+        estimate = gap(*columns, **options)
         alike = math.isnan(estimate.error) and not math.isfinite(estimate.effect_size_z)
         if not view and gap is measures.paired_gap and alike and estimate.value:
             # All pairs differ alike, so that a t test has no spread to go by: that of signs needs none.
-            signs = gap(*arguments, **{**options, "test": "sign"})
+            signs = gap(*columns, **{**options, "test": "sign"})
             estimate = replace(estimate, p_value=signs.p_value, test=signs.test)
         yield context.finding(
             estimate, experiment.measure, subset=subset, **context.apart,
@@ -241,21 +241,21 @@ def _levels(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[st
         rows = pd.concat([facts.assign(**{"group": side, context.score: sides[side]}) for side in sides])
     for level in experiment.levels:
         chosen = rows if level == "all" else rows[rows["group"] == level]
-        each = chosen
-        if experiment.aggregate and len(chosen):
-            published = measures.mean_score(chosen[context.score].to_numpy())  # over rows
-            chosen = condition_means(experiment, chosen, context.score)
         if len(chosen):
             clusters, over = context.random(chosen)
-            values = measures.mean_score(chosen[context.score].to_numpy(), cluster_ids=clusters)
+            scores, weights = chosen[context.score].to_numpy(), None
+            if experiment.aggregate:
+                weights = row_shares(experiment, chosen.assign(group=""), context.score)
+            values = measures.mean_score(scores, cluster_ids=clusters, weights=weights)
             mean = context.finding(values, "mean", level, subset, inference=over, **where)
-            yield bounded_mean(context, each, mean)
+            yield bounded_mean(context, chosen, mean)
             if level == "all" and not math.isnan(values.value):  # beside nothing stands nothing
                 yield from _of_others(context, chosen, subset, where)
             if experiment.aggregate and where["slice_by"] == "all":
                 yield context.finding(
-                    published, "mean", level, subset, inference=AS_PUBLISHED, view=AS_PUBLISHED, **where
-                )
+                    measures.mean_score(scores), "mean", level, subset, inference=AS_PUBLISHED, view=AS_PUBLISHED,
+                    **where,
+                )  # fmt: skip
 
 
 def _of_others(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str, str]) -> Iterator[Finding]:
@@ -348,7 +348,10 @@ def planned_units(
     table, context = _planned(rows).assign(score=0.0), Context("", "", experiment, "score")
     if experiment.headline_subset in set(table.get(experiment.subset, ())):
         table = table[table[experiment.subset] == experiment.headline_subset]
-    units = headline_units(context, distinct(experiment, over_prompts(experiment, table)))
+    table = distinct(experiment, over_prompts(experiment, table))
+    if experiment.aggregate:  # spreads are those of conditions
+        table = condition_means(experiment, table)
+    units = headline_units(context, table)
     if units is None:
         return np.empty(0, dtype=np.intp), {}
     clusters, _ = context.random(units.rows)

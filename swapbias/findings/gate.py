@@ -300,13 +300,11 @@ def _units(finding: Finding, study: Study, rows: pd.DataFrame) -> Units:
 
 
 def _key(finding: Finding) -> list[str]:
-    """What tells the units of a headline apart: a sentence, a pair, a condition of a group, or a prompt."""
+    """What tells the units of a headline apart: a sentence, a pair or a prompt."""
     experiment = experiment_of(finding)
     if experiment is not None and ANSWERS in experiment.rates:
         return ["template"]
-    if experiment is not None and experiment.measure == "group_gap":
-        return ["group", experiment.aggregate[-1]] if experiment.aggregate else ["prompt_id"]
-    return ["pair_id"]
+    return ["prompt_id"] if experiment is not None and experiment.measure == "group_gap" else ["pair_id"]
 
 
 def _named(finding: Finding) -> str:

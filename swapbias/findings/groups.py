@@ -20,7 +20,7 @@ from swapbias.findings.finding import (
     further_toward,
 )
 from swapbias.findings.predictions import ANSWERS, POSITIVE, every_side, subjects, told_of
-from swapbias.findings.robustness import condition_means, crossed, effect_name
+from swapbias.findings.robustness import crossed, effect_name
 from swapbias.measures import Effect, Omnibus
 from swapbias.studies import Experiment
 
@@ -58,8 +58,6 @@ def _omnibus(context: Context, rows: pd.DataFrame) -> Omnibus:
     experiment = context.experiment
     if ANSWERS in experiment.rates:
         return every_side(context, rows)
-    if experiment.aggregate:
-        rows = condition_means(experiment, rows, context.score)
     pairs = rows["pair_id"].tolist() if experiment.measure == "paired_gap" else None
     return measures.omnibus(
         rows[context.score].to_numpy(), rows["group"].tolist(), pair_ids=pairs, cluster_ids=context.random(rows)[0],
@@ -103,7 +101,7 @@ class Crossing:
 
     Attributes:
         mine: which of the rows are of compared groups.
-        scores, groups: of each unit of comparison (a row, or a condition), its groups in few distinct values.
+        scores, groups: of each compared row, groups in few distinct values.
         named: the levels of each group; no rows where not every combination is there.
         levels: of each factor the level of each unit.
         clusters, over: as of ``Context.random``.
@@ -134,8 +132,6 @@ def crossing(context: Context, rows: pd.DataFrame) -> Crossing | None:
     named = crossed(experiment, rows)
     if not len(named):
         return None
-    if experiment.aggregate:
-        rows = condition_means(experiment, rows, context.score)
     clusters, over = context.random(rows)
     groups = rows["group"].astype("category")
     levels = {factor: rows["group"].map(named[factor]).tolist() for factor in named}

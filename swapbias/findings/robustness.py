@@ -10,10 +10,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swapbias import measures
 from swapbias.findings.finding import EFFECTS, Context, Finding
 from swapbias.findings.predictions import ANSWERS, sentence_pairs
-from swapbias.measures import MEASURES, SPANS, Effect, Estimate, Floats, crossed_effects, held_over
+from swapbias.measures import (
+    MEASURES,
+    SPANS,
+    Effect,
+    Estimate,
+    Floats,
+    crossed_effects,
+    held_over,
+    linear_contrast,
+    shares_in,
+)
 from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Lexicon, load_lexicon
 
 ORIGINAL = "0"  # the wording that the others reword
@@ -30,10 +39,11 @@ _NEAR = 0.01  # a score made of the tokens that were kept is the score, within w
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What a headline is the mean of: one value a pair or condition, of one sample or a weighted sum of several.
+    """What a headline is the mean of: one value a pair or prompt, of one sample or a weighted sum of several.
 
     Attributes:
-        rows: a row a unit: ``value``, ``sample`` (from 0) and the columns of random factors.
+        rows: a row a unit: ``value``, ``sample`` (from 0), the columns of random factors and of the experiment's
+            ``aggregate``.
         context: of the finding.
         weights: of the samples' means; of two the second is subtracted.
     """
@@ -45,14 +55,10 @@ class Units:
     def estimate(self, chosen: NDArray[np.bool_] | slice = slice(None)) -> Estimate:
         """The estimate of some units, by the inference of the design."""
         rows = self.rows[chosen]
-        clusters = self.context.random(rows)[0]
-        if len(self.weights) == 1:
-            return measures.mean_score(rows["value"].to_numpy(), cluster_ids=clusters)
-        samples = {str(sample): weight for sample, weight in enumerate(self.weights)}
-        if rows["sample"].nunique() < len(samples):
-            return Estimate(math.nan)
-        groups = rows["sample"].astype(int).astype(str).tolist()
-        return measures.weighted_means(rows["value"].to_numpy(), groups, samples, cluster_ids=clusters)
+        values, sides = rows["value"].to_numpy(dtype=np.float64), rows["sample"].to_numpy(dtype=np.intp)
+        weights = row_shares(self.context.experiment, rows, "value") if self.context.experiment.aggregate else None
+        shares, factors = shares_in(weights, np.ones(len(rows), dtype=bool), sides), self.context.random(rows)[0]
+        return replace(linear_contrast(values, sides, self.weights, factors, shares=shares), independent=0)
 
     def held(self, level: float, chosen: NDArray[np.bool_] | slice = slice(None)) -> Estimate:
         """The estimate of some units, with the interval that leaves out so much."""
@@ -125,14 +131,7 @@ def units_weights(context: Context, rows: pd.DataFrame) -> Floats:
     experiment, sides = context.experiment, context.sides
     sign = rows["group"].map(sides).astype(float).fillna(0).to_numpy()
     if experiment.measure == "group_gap":
-        used = rows[(sign != 0) & rows[context.score].notna()]
-        weights = pd.Series(0.0, index=rows.index)
-        columns = ["group", *experiment.aggregate]
-        weights[used.index] = 1 / used.groupby(columns, sort=False)["group"].transform("size")
-        for place, column in enumerate(experiment.aggregate):
-            within = ["group", *experiment.aggregate[place + 1 :]]
-            weights[used.index] /= used.groupby(within, sort=False)[column].transform("nunique")
-        return np.asarray(sign * weights.to_numpy())
+        return np.asarray(sign * row_shares(experiment, rows, context.score))
     scored = pd.Series(np.where(sign != 0, rows[context.score], math.nan))
     weights = np.where(scored.groupby(rows["pair_id"].to_numpy()).transform("count") == len(sides), sign, 0.0)
     samples = [np.ones(len(rows), dtype=bool)]
@@ -207,6 +206,17 @@ class _Counted:
 
 
 # --- units of comparison ------------------------------------------------------------------------------
+
+
+def row_shares(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> Floats:
+    """What each row weighs in the mean of its group, shape (rows,): as in ``condition_means``; 0 without a score."""
+    used = rows[rows[score].notna()]
+    shares, columns = pd.Series(0.0, index=rows.index), ["group", *experiment.aggregate]
+    shares[used.index] = 1 / used.groupby(columns, sort=False)["group"].transform("size")
+    for place, column in enumerate(experiment.aggregate):
+        within = ["group", *experiment.aggregate[place + 1 :]]
+        shares[used.index] /= used.groupby(within, sort=False)[column].transform("nunique")
+    return shares.to_numpy(dtype=np.float64)
 
 
 def condition_means(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
@@ -349,7 +359,7 @@ def headline_units(context: Context, rows: pd.DataFrame) -> Units | None:
             value=sum(weight * means[group] for group, weight in sides.items()), sample=0
         ).reset_index()
     elif experiment.measure == "group_gap":
-        made, weights = condition_means(experiment, chosen, context.score), tuple(sides.values())
+        made, weights = chosen, tuple(sides.values())
         made = made.assign(value=made[context.score], sample=made["group"].map({g: n for n, g in enumerate(sides)}))
     elif experiment.measure == "paired_gap":
         return paired_units(context, pair_gaps(context, chosen))
@@ -448,7 +458,10 @@ def influential(experiment: Experiment, headline: Finding, rows: pd.DataFrame) -
     """
     context = Context(headline.study, headline.model_id, experiment, headline.score)
     context, rows = asked(context, headline, rows)
-    units = headline_units(context, rows[rows["group"] != PLACEBO]) if MEASURES[headline.measure].reach else None
+    rows = rows[rows["group"] != PLACEBO]
+    if experiment.aggregate:  # conditions are what a reader knows
+        rows = condition_means(experiment, rows, headline.score)
+    units = headline_units(context, rows) if MEASURES[headline.measure].reach else None
     if units is None:
         return pd.DataFrame({"value": [], "influence": []})
     told = units.rows.copy()
@@ -501,8 +514,7 @@ def beyond_wording(context: Context, rows: pd.DataFrame, headline: Finding) -> I
     spread = float(np.std(list(gaps.values()), ddof=1))
     where = {**_of(headline), "unit": headline.unit}
     yield context.finding(
-        replace(estimate, p_value=measures.t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)),
-        "gap_beyond_wording", headline.contrast, headline.subset,
+        estimate, "gap_beyond_wording", headline.contrast, headline.subset,
         inference=wider.random(every.rows)[1],
         direction=f"the gap over {len(gaps)} wordings, whose gaps have an SD of {spread:.3g}", **where,
     )  # fmt: skip
@@ -550,8 +562,8 @@ def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding
     if not lost.any() or scores.isna().all() or not math.isfinite(span):
         return mean
     low = scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)
-    filled = (rows.assign(**{context.score: ends}) for ends in (low, low + span * lost))
-    ends = [float(condition_means(context.experiment, one, context.score)[context.score].mean()) for one in filled]
+    shares = row_shares(context.experiment, rows.assign(group="", **{context.score: low}), context.score)
+    ends = [float(shares @ filled) for filled in (low, low + span * lost)]
     return replace(mean, worst_low=ends[0], worst_high=ends[1])
 
 
@@ -599,10 +611,8 @@ def _gap_of_shares(
     units = headline_units(marked, part)
     if units is None or not len(units.rows):
         return
-    estimate = units.estimate()
     yield context.finding(
-        replace(estimate, p_value=measures.t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)),
-        measure, headline.contrast, "" if experiment.contrast else headline.subset,
+        units.estimate(), measure, headline.contrast, "" if experiment.contrast else headline.subset,
         inference=context.random(units.rows)[1], **_of(headline),
         direction=f"above zero more {headline.group or 'of the first'} prompts get {gets}",
         unit="share of prompts",

@@ -7,7 +7,13 @@ from .answer_accuracy import (
     sentence_means as sentence_means,
     trial_biases as trial_biases,
 )
-from .contrast import Design as Design, linear_contrast as linear_contrast, t_ends as t_ends, t_p as t_p
+from .contrast import (
+    Design as Design,
+    linear_contrast as linear_contrast,
+    shares_in as shares_in,
+    t_ends as t_ends,
+    t_p as t_p,
+)
 from .direction import (
     WITHOUT_PAIR as WITHOUT_PAIR,
     cosines_with as cosines_with,
@@ -39,7 +45,6 @@ from .groups import (
     module_result as module_result,
     omnibus as omnibus,
     omnibus_of_rates as omnibus_of_rates,
-    weighted_means as weighted_means,
 )
 from .inputs import CheckedInputs as CheckedInputs
 from .levels import (

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from swapbias.measures.estimate import Estimate, Factors, Floats, independent_units
 
@@ -27,6 +27,7 @@ def linear_contrast(
     weights: Sequence[float],
     factors: Factors,
     *,
+    shares: Floats | None = None,
     scale: Floats | None = None,
     confidence: float = 0.95,
     n_unscored: int = 0,
@@ -39,6 +40,8 @@ def linear_contrast(
         weights: of the means of the sides, none of them 0.
         factors: the cluster of each unit in each random factor; none: units are independent, and the interval is that
             of the t test, of several sides Welch's.
+        shares: shape (units,), of each unit in the mean of its side, summing to 1 on each; None: all weigh the same.
+            With shares units are independent only where a factor says so.
         scale: numbers as large as those that the values are differences of, whose rounding is no variance.
         confidence: coverage of the interval.
         n_unscored: units left out.
@@ -51,15 +54,17 @@ def linear_contrast(
     counts = np.bincount(sides, minlength=len(weights))
     if not counts.all():
         return Estimate(math.nan, n=len(values), n_unscored=n_unscored, test="none")
-    means = np.bincount(sides, values) / counts
+    means = np.bincount(sides, values) / counts if shares is None else np.bincount(sides, shares * values)
     value = exact(float(means @ np.asarray(weights, dtype=np.float64)), scale)
     samples = [values[sides == side] for side in range(len(counts))]
     spreads = [spread_of(sample, scale) for sample in samples]
     factors = {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()}
+    if shares is not None and not factors:
+        factors = {"": np.arange(len(values))}
     error, freedom, skewness, fewest = math.nan, math.nan, 0.0, ("", 0)
     if any(spreads) and not any(map(math.isnan, spreads)):
         if factors:
-            design = Design.of_means(sides, factors, weights)
+            design = Design.of_means(sides, factors, weights, shares)
             error, freedom, skewness = design.spread(values)
             fewest = design.fewest
         else:
@@ -73,6 +78,25 @@ def linear_contrast(
         test=name, interval=name, error=error, freedom=freedom, skewness=skewness,
         fewest_of=fewest[0], fewest=fewest[1], independent=_independent(sides, factors) if math.isnan(error) else 0,
     )  # fmt: skip
+
+
+def shares_in(weights: ArrayLike | None, known: NDArray[np.bool_], sides: NDArray[np.intp]) -> Floats | None:
+    """Of the known rows the share of each in the mean of its side; None where all of a side weigh the same.
+
+    Raises:
+        ValueError: a weight for anything but each row, one below 0, or a side whose weights are all 0.
+    """
+    if weights is None:
+        return None
+    weight = np.asarray(weights, dtype=np.float64)
+    if weight.shape != known.shape:
+        raise ValueError(f"{len(known)} scores and weights of shape {weight.shape}, expected one per row.")
+    sums = np.bincount(sides, weight[known])
+    if not (weight[known] >= 0).all() or not sums[np.unique(sides)].all():
+        raise ValueError("weights below 0, or only zeros in a group, expected numbers above 0.")
+    shares = weight[known] / sums[sides]
+    equal = np.ptp(shares * np.bincount(sides)[sides]) < _FLAT if len(shares) else True
+    return None if equal else np.asarray(shares)
 
 
 def _independent(sides: NDArray[np.intp], factors: Factors) -> int:
@@ -101,10 +125,17 @@ class Design:
     factors: Factors
 
     @classmethod
-    def of_means(cls, sides: NDArray[np.intp], factors: Factors, weights: Sequence[float] = (1.0, -1.0)) -> "Design":
-        """The design in which all units of a side weigh the same."""
+    def of_means(
+        cls,
+        sides: NDArray[np.intp],
+        factors: Factors,
+        weights: Sequence[float] = (1.0, -1.0),
+        shares: Floats | None = None,
+    ) -> "Design":
+        """The design of the means of sides; without ``shares`` all units of a side weigh the same."""
         counts = np.bincount(sides)
-        return cls(sides, 1 / counts[sides], np.asarray(weights[: len(counts)], dtype=np.float64), factors)
+        signed = np.asarray(weights[: len(counts)], dtype=np.float64)
+        return cls(sides, 1 / counts[sides] if shares is None else shares, signed, factors)
 
     @cached_property
     def cluster_shares(self) -> list[Floats]:

@@ -12,7 +12,9 @@ from swapbias.measures.contrast import (
     clustered_name,
     cohens_d,
     linear_contrast,
+    pooled_spread,
     ratio,
+    shares_in,
     spread_of,
     t_ends,
     t_p,
@@ -177,6 +179,7 @@ def group_gap(
     reference_group: str,
     test: str = "welch",
     cluster_ids: ClusterIds = None,
+    weights: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> Estimate:
     """Mean score of the other group minus mean score of the reference group, rows not paired.
@@ -187,6 +190,7 @@ def group_gap(
         reference_group: the group that is subtracted.
         test: ``welch`` or ``t`` (pooled: takes both groups to vary alike, as many papers do). Interval and p agree.
         cluster_ids: as in ``paired_gap``; a cluster may have rows in both groups.
+        weights: shape (rows,), of each row in the mean of its group, from 0; None: all weigh the same.
         confidence: as in ``paired_gap``.
 
     Returns:
@@ -206,10 +210,10 @@ def group_gap(
     known = ~np.isnan(score)
     used, sides = score[known], is_reference[known].astype(np.intp)
     factors = rows_of(factor_codes(cluster_ids, len(score)), known)
-    lost = int((~known).sum())
-    found = linear_contrast(used, sides, (1.0, -1.0), factors, confidence=confidence, n_unscored=lost)
+    lost, shares = int((~known).sum()), shares_in(weights, known, sides)
+    found = linear_contrast(used, sides, (1.0, -1.0), factors, shares=shares, confidence=confidence, n_unscored=lost)
     other, reference = used[sides == 0], used[sides == 1]
-    if test == "t" and not factors:
+    if test == "t" and not factors and shares is None:
         error, freedom = pooled_error(other, reference)
         low, high = t_ends(found.value, error, freedom, confidence)
         name, p_value = "independent t (equal variance)", t_p(found.value, error, freedom)
@@ -223,4 +227,5 @@ def group_gap(
             test=name,
             interval="pooled t",
         )
-    return replace(found, effect_size=cohens_d(other, reference))
+    spread = pooled_spread((other, reference)) if min(len(other), len(reference)) > 1 else math.nan
+    return replace(found, effect_size=ratio(found.value, spread))

@@ -332,41 +332,6 @@ def omnibus(
     return found.omnibus(reference_group=reference_group)
 
 
-def weighted_means(
-    scores: ArrayLike,
-    groups: Sequence[str],
-    weights: Mapping[str, float],
-    *,
-    pair_ids: Sequence[str] | None = None,
-    cluster_ids: ClusterIds = None,
-    confidence: float = 0.95,
-) -> Estimate:
-    """A weighted sum of the means of groups, with the inference of ``paired_gap`` or ``group_gap``.
-
-    Args:
-        scores, groups, pair_ids, cluster_ids: as in ``omnibus``; rows of groups without a weight are left out.
-        weights: of each group; {"f": 1, "m": -1} is the gap between two.
-        confidence: coverage of the interval.
-
-    Returns:
-        NaN where a group has no scored row.
-
-    >>> weights = {"f": 0.5, "x": 0.5, "m": -1.0}
-    >>> weighted_means([1.0, 3.0, 2.0, 4.0, 0.0, 1.0], list("ffxxmm"), weights).value
-    2.0
-    """
-    group = np.asarray([str(name) for name in groups])
-    used = np.isin(group, list(weights))
-    score = np.asarray(scores, dtype=np.float64)
-    if len(score) != len(group):
-        raise ValueError(f"{len(score)} scores and {len(group)} groups, expected one score per row.")
-    clusters, pairs = _some("cluster_ids", cluster_ids, used), _some("pair_ids", pair_ids, used)
-    found = cells(score[used], group[used].tolist(), pair_ids=pairs, cluster_ids=clusters)
-    if set(found.names) != set(weights):
-        return Estimate(math.nan)
-    return found.contrast(np.array([weights[name] for name in found.names]), confidence)
-
-
 def omnibus_of_rates(
     answers: ArrayLike,
     asked: ArrayLike,

@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from swapbias.measures.contrast import linear_contrast, spread_of
+from swapbias.measures.contrast import linear_contrast, shares_in, spread_of
 from swapbias.measures.estimate import ClusterIds, Estimate, Floats, factor_codes, rows_of
 from swapbias.measures.intervals import ShareSum
 
@@ -21,10 +21,16 @@ _TIE = 1e-6  # float32 noise: a token this close below the threshold counts as o
 _ROUNDING = 1e-9  # a mean of ones may lie this far below one
 
 
-def mean_score(scores: ArrayLike, *, cluster_ids: ClusterIds = None, confidence: float = 0.95) -> Estimate:
+def mean_score(
+    scores: ArrayLike,
+    *,
+    cluster_ids: ClusterIds = None,
+    weights: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Estimate:
     """Mean of the scores with its t interval; nothing is tested. ``n`` counts rows.
 
-    ``cluster_ids`` are those of ``paired_gap``.
+    ``cluster_ids`` are those of ``paired_gap``, ``weights`` those of ``group_gap``.
 
     >>> mean_score([0.1, 0.3, float("nan")]).n_unscored
     1
@@ -35,7 +41,10 @@ def mean_score(scores: ArrayLike, *, cluster_ids: ClusterIds = None, confidence:
     known = ~np.isnan(score)
     used, factors = score[known], rows_of(factor_codes(cluster_ids, len(score)), known)
     sides = np.zeros(len(used), dtype=np.intp)
-    found = linear_contrast(used, sides, (1.0,), factors, confidence=confidence, n_unscored=len(score) - len(used))
+    shares = shares_in(weights, known, sides)
+    found = linear_contrast(
+        used, sides, (1.0,), factors, shares=shares, confidence=confidence, n_unscored=len(score) - len(used)
+    )
     return replace(found, p_value=math.nan, test="none", independent=0)
 
 

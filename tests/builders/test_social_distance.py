@@ -163,9 +163,10 @@ def test_sub_conditions_are_averaged_before_conditions_are_compared():
     """
     rule = RuleScorer(lambda prompt: float("who is a lesbian" in prompt.text), kind="masked")
     found = disaggregate(pd.DataFrame(score_rows(masked_rows(), rule)), "social_distance")
-    gap = next(one for one in found if one.measure == "group_gap" and one.slice_by == "all")
-    assert gap.estimate.value == pytest.approx(1 / 279)
-    assert gap.estimate.n == 122
+    gap, published = (one for one in found if one.measure == "group_gap" and one.slice_by == "all")
+    assert [gap.estimate.value, published.estimate.value] == pytest.approx([1 / 279] * 2)
+    assert (gap.estimate.n, published.estimate.n) == (3864, 122)
+    assert gap.inference == "over templates and acts and categories"
 
 
 def test_conditions_above_one_half_are_counted_strictly():
