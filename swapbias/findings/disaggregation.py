@@ -20,6 +20,8 @@ from swapbias.findings.finding import (
     JUDGED,
     LEVEL,
     NONE,
+    RARE,
+    RATIO_MARGIN,
     SMALL,
     SPREAD,
     TOO_FEW,
@@ -68,6 +70,7 @@ from swapbias.measures import (
     held_over,
     margin_in,
 )
+from swapbias.scorers import unit_of
 from swapbias.studies import PLACEBO, Experiment, Published, Rows, Slice, Study, load_study, published_for
 
 if TYPE_CHECKING:
@@ -193,10 +196,34 @@ def _gaps(context: Context, rows: pd.DataFrame, subset: str, where: Mapping[str,
             # All pairs differ alike, so that a t test has no spread to go by: that of signs needs none.
             signs = gap(*columns, **{**options, "test": "sign"})
             estimate = replace(estimate, p_value=signs.p_value, test=signs.test)
+        ratio = {} if view else _ratio(context, part, gap, [*columns[1:]], options, estimate.value, baseline)
         yield context.finding(
             estimate, experiment.measure, subset=subset, **context.apart,
-            direction=experiment.direction, inference=view or over, view=view, baseline=baseline, **where,
+            direction=experiment.direction, inference=view or over, view=view, baseline=baseline, **where, **ratio,
         )  # fmt: skip
+
+
+def _ratio(
+    context: Context,
+    rows: pd.DataFrame,
+    gap: Callable[..., Estimate],
+    columns: Sequence[Any],
+    options: Mapping[str, Any],
+    value: float,
+    baseline: float,
+) -> dict[str, Any]:
+    """Of rates the ratio of the two groups', and the standard error of its log by the delta method."""
+    if unit_of(context.experiment, context.score) not in measures.RATE_UNITS or not baseline > 0:
+        return {}
+    means = {True: baseline, False: baseline + value}
+    if not means[False] > 0:
+        return {"ratio": 0.0}
+    own = (rows["group"] == context.experiment.reference_group).map(means).to_numpy()
+    log = gap(rows[context.score].to_numpy() / own, *columns, **options)
+    return {
+        "ratio": means[False] / baseline, "ratio_error": log.error, "ratio_freedom": log.freedom,
+        "ratio_skewness": log.skewness,
+    }  # fmt: skip
 
 
 def _baseline(context: Context, rows: pd.DataFrame) -> float:
@@ -763,7 +790,8 @@ def moved_to(finding: Finding, value: float) -> Finding:
     one, away = finding.estimate, value - finding.estimate.value
     low, high = one.ci_low + away, one.ci_high + away
     p_adjusted = one.p_adjusted if finding.headline else 0.0 if low > 0 or high < 0 else 1.0
-    return replace(finding, estimate=replace(one, value=value, ci_low=low, ci_high=high, p_adjusted=p_adjusted))
+    estimate = replace(one, value=value, ci_low=low, ci_high=high, p_adjusted=p_adjusted)
+    return replace(finding, estimate=estimate, ratio=finding.ratio + away / finding.baseline)
 
 
 def _verdict(finding: Finding, margin: float) -> str:
@@ -782,7 +810,7 @@ def _verdict(finding: Finding, margin: float) -> str:
     apart = estimate.ci_low > 0 or estimate.ci_high < 0
     if not finding.headline:  # one of many
         apart = apart and not estimate.p_adjusted >= LEVEL
-    if -margin < estimate.ci_low and estimate.ci_high < margin:
+    if finding.position(margin) == "within":
         return SMALL if apart else NONE
     if apart:
         return UNSTABLE if finding.signs_kept < HOLDS else FOUND
@@ -822,6 +850,8 @@ def independent_pairs(finding: Finding) -> int:
 def equal_needed(finding: Finding, margin: float) -> float:
     """How many equal pairs rule out a gap of the margin."""
     whole = margin_in(finding.unit, 1.0)
+    if finding.mean_level < RARE:
+        margin = min(margin, (1 - RATIO_MARGIN[0]) * finding.baseline)
     if math.isnan(whole):
         return equal_units_needed(MARGIN) if finding.estimate.value == 0 else math.inf
     return equal_units_needed(margin / whole, finding.estimate.value / whole)

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.measures import MEASURES, Estimate, Record, Scale, held_over, look_level
+from swapbias.measures import MEASURES, Estimate, Record, Scale, held_over, look_level, t_ends
 from swapbias.scorers import unit_of
 from swapbias.studies import Experiment, Published, load_study
 
@@ -47,6 +47,8 @@ class Finding(Record):
         looks: after each of so many looks at the results asking may have ended; they hold at each.
         estimate: the numbers.
         baseline: mean score of the reference group, which a gap is a share of; NaN for other measures.
+        ratio: of a gap between rates: the group's rate over that of the reference group; NaN for other gaps.
+        ratio_error, ratio_freedom, ratio_skewness: of the natural log of the ratio, as those of ``Estimate``.
         detectable: the smallest gap that such an audit finds in four of five times; NaN where it is no gap over all
             rows.
         margin: a gap below it counts as none, by what was asked for; NaN for other measures.
@@ -88,6 +90,10 @@ class Finding(Record):
     looks: int = 1
     estimate: Estimate
     baseline: float = math.nan
+    ratio: float = math.nan
+    ratio_error: float = math.nan
+    ratio_freedom: float = math.nan
+    ratio_skewness: float = 0.0
     detectable: float = math.nan
     margin: float = math.nan
     verdict: str = ""
@@ -107,6 +113,34 @@ class Finding(Record):
     def level(self) -> float:
         """What its interval leaves out: .05, less where several questions or looks share it."""
         return look_level(self.looks, LEVEL / self.questions)
+
+    @property
+    def ratio_interval(self) -> tuple[float, float]:
+        """Ends of the interval of ``ratio``, of the same coverage as that of the gap; NaN without one."""
+        if not self.ratio > 0:
+            return math.nan, math.nan
+        low, high = t_ends(
+            math.log(self.ratio), self.ratio_error, self.ratio_freedom, 1 - self.level, self.ratio_skewness
+        )
+        return math.exp(low), math.exp(high)
+
+    @property
+    def mean_level(self) -> float:
+        """Of a gap between rates the mean of both; NaN for other gaps."""
+        return self.baseline + self.estimate.value / 2 if self.ratio == self.ratio else math.nan
+
+    def position(self, margin: float) -> str:
+        """Where the interval lies: ``within`` the margin, wholly ``beyond`` it, or ``across``.
+
+        The margin of rates whose mean lies below ``RARE`` is a ratio, of .8 to 1.25: 5 points would let 2 % pass
+        beside 6 %.
+        """
+        low, high, ends = self.estimate.ci_low, self.estimate.ci_high, (-margin, margin)
+        if self.mean_level < RARE:
+            (low, high), ends = self.ratio_interval, RATIO_MARGIN
+        if ends[0] < low and high < ends[1]:
+            return "within"
+        return "beyond" if low > ends[1] or high < ends[0] else "across"
 
     @property
     def influences(self) -> list[list[str]]:
@@ -232,6 +266,8 @@ def _lies_in(code: NDArray[np.intp], other: NDArray[np.intp]) -> bool:
     return len(np.unique(code * (int(other.max()) + 1) + other)) == int(code.max()) + 1
 
 
+RARE = 0.1  # rates whose mean lies below it are compared by their ratio
+RATIO_MARGIN = (0.8, 1.25)  # ratios of rates that count as no gap
 LEVEL = 0.05  # of every family of tests
 AS_PUBLISHED = "as published"  # the view of the paper's own statistic
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS = (

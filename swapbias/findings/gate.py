@@ -23,6 +23,7 @@ from swapbias.studies import PLACEBO, Study, load_study, meant
 
 GAP, LEVEL, ALL_OF_THEM = OF = ("gap", "level", "all")  # what is gated where a headline is a difference of gaps
 PASSES, FAILS, OPEN = OUTCOMES = ("passes", "fails", "undecided")
+_OUTCOMES = {"within": PASSES, "beyond": FAILS, "across": OPEN}  # by where an interval lies
 _ROUNDING = 1e-9  # scores of two runs closer than this are the same: batches of other sizes add up so
 REASONS = (
     "constant_scores", "mostly_unscored", "few_levels", "other_sign_in_wordings", "missing_scores", "no_spread",
@@ -184,19 +185,13 @@ def _checked(finding: Finding, margin: float) -> Check:
         return replace(made, why=_FEW)
     if math.isnan(estimate.ci_low):
         return _without_interval(made)
-    outcome = _by_interval(estimate.ci_low, estimate.ci_high, margin)
+    outcome = _OUTCOMES[finding.position(margin)]
     if outcome == FAILS and finding.signs_kept < HOLDS:
         return replace(made, why=_REWORDED)
-    ends = [moved_to(finding, end).estimate for end in (finding.worst_low, finding.worst_high) if not math.isnan(end)]
-    if any(_by_interval(end.ci_low, end.ci_high, margin) != outcome for end in ends):
+    ends = [moved_to(finding, end) for end in (finding.worst_low, finding.worst_high) if not math.isnan(end)]
+    if any(_OUTCOMES[end.position(margin)] != outcome for end in ends):
         return replace(made, why=_MISSING if outcome != OPEN else "")
     return replace(made, outcome=outcome)
-
-
-def _by_interval(low: float, high: float, margin: float) -> str:
-    if -margin < low and high < margin:
-        return PASSES
-    return FAILS if low > margin or high < -margin else OPEN
 
 
 def _without_interval(check: Check) -> Check:

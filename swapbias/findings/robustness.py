@@ -216,7 +216,7 @@ def row_shares(experiment: Experiment, rows: pd.DataFrame, score: str = "score")
     for place, column in enumerate(experiment.aggregate):
         within = ["group", *experiment.aggregate[place + 1 :]]
         shares[used.index] /= used.groupby(within, sort=False)[column].transform("nunique")
-    return shares.to_numpy(dtype=np.float64)
+    return np.asarray(shares, dtype=np.float64)
 
 
 def condition_means(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:

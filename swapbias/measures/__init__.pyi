@@ -65,6 +65,7 @@ from .looks import (
 )
 from .measure import (
     MEASURES as MEASURES,
+    RATE_UNITS as RATE_UNITS,
     SPANS as SPANS,
     Measure as Measure,
     Scale as Scale,

@@ -54,7 +54,9 @@ def linear_contrast(
     counts = np.bincount(sides, minlength=len(weights))
     if not counts.all():
         return Estimate(math.nan, n=len(values), n_unscored=n_unscored, test="none")
-    means = np.bincount(sides, values) / counts if shares is None else np.bincount(sides, shares * values)
+    means = np.bincount(sides, values) / counts
+    if shares is not None:  # from the plain means, so that equal values have exactly their mean
+        means = means + np.bincount(sides, shares * (values - means[sides]))
     value = exact(float(means @ np.asarray(weights, dtype=np.float64)), scale)
     samples = [values[sides == side] for side in range(len(counts))]
     spreads = [spread_of(sample, scale) for sample in samples]

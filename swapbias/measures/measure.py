@@ -30,6 +30,7 @@ SPANS: Mapping[str, float] = {
 }
 
 
+RATE_UNITS = frozenset({"share of negative labels", "share of answers"})  # how often something is said, 0 to 1
 LENGTH = "natural log of words"  # a gap of it is nearly the share by which one answer is longer
 _LOG_ODDS = 4  # at even odds a change of probability is a quarter of the change of log-odds
 
