@@ -16,7 +16,7 @@ TEMPLATES, CONDITIONS = 20, 10
 
 
 def rates(rng, of_f, of_m, spread=0.005, answers=0):
-    """Rates of every pair around those of two groups; ``answers``: shares of so many answers, drawn at these rates."""
+    """Rates of every pair around those of two groups, or shares of so many answers drawn at them."""
     made = []
     lean = spread * rng.standard_normal((2, TEMPLATES))
     for template in range(TEMPLATES):
