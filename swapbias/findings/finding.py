@@ -263,7 +263,9 @@ def looks_of(rows: pd.DataFrame) -> int:
 
 def _lies_in(code: NDArray[np.intp], other: NDArray[np.intp]) -> bool:
     """Whether all rows of each cluster share a cluster of the other factor."""
-    return len(np.unique(code * (int(other.max()) + 1) + other)) == int(code.max()) + 1
+    last = np.empty(int(code.max()) + 1, dtype=np.intp)
+    last[code] = other
+    return bool((last[code] == other).all())
 
 
 RARE = 0.1  # rates whose mean lies below it are compared by their ratio

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,12 @@ from swapbias.measures import (
     SPANS,
     Effect,
     Estimate,
+    Factors,
     Floats,
     crossed_effects,
     held_over,
     linear_contrast,
+    rows_of,
     shares_in,
 )
 from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Lexicon, load_lexicon
@@ -37,7 +40,7 @@ _NAMED = 3  # items that change a verdict, at most
 _NEAR = 0.01  # a score made of the tokens that were kept is the score, within what tokens below them may hold
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Units:
     """What a headline is the mean of: one value a pair or prompt, of one sample or a weighted sum of several.
 
@@ -52,13 +55,22 @@ class Units:
     context: Context
     weights: tuple[float, ...] = (1.0,)
 
+    @cached_property
+    def columns(self) -> tuple[Floats, NDArray[np.intp], Factors]:
+        """Value and sample of each unit, and its cluster in each random factor."""
+        values, samples = self.rows["value"].to_numpy(np.float64), self.rows["sample"].to_numpy(np.intp)
+        return values, samples, self.context.random(self.rows)[0]
+
     def estimate(self, chosen: NDArray[np.bool_] | slice = slice(None)) -> Estimate:
         """The estimate of some units, by the inference of the design."""
-        rows = self.rows[chosen]
-        values, sides = rows["value"].to_numpy(dtype=np.float64), rows["sample"].to_numpy(dtype=np.intp)
-        weights = row_shares(self.context.experiment, rows, "value") if self.context.experiment.aggregate else None
-        shares, factors = shares_in(weights, np.ones(len(rows), dtype=bool), sides), self.context.random(rows)[0]
-        return replace(linear_contrast(values, sides, self.weights, factors, shares=shares), independent=0)
+        values, sides, factors = self.columns
+        values, sides, factors = values[chosen], sides[chosen], rows_of(factors, chosen)
+        varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
+        shares = None
+        if self.context.experiment.aggregate:
+            weights = row_shares(self.context.experiment, self.rows[chosen], "value")
+            shares = shares_in(weights, np.ones(len(values), dtype=bool), sides)
+        return replace(linear_contrast(values, sides, self.weights, varied or factors, shares=shares), independent=0)
 
     def held(self, level: float, chosen: NDArray[np.bool_] | slice = slice(None)) -> Estimate:
         """The estimate of some units, with the interval that leaves out so much."""

@@ -23,7 +23,14 @@ from .direction import (
     gender_direction as gender_direction,
     random_cosine as random_cosine,
 )
-from .estimate import Estimate as Estimate, Floats as Floats, Record as Record, named_group as named_group
+from .estimate import (
+    Estimate as Estimate,
+    Factors as Factors,
+    Floats as Floats,
+    Record as Record,
+    named_group as named_group,
+    rows_of as rows_of,
+)
 from .gaps import (
     detectable_gap as detectable_gap,
     equal_units_needed as equal_units_needed,

@@ -213,6 +213,6 @@ def independent_units(factors: Factors, rows: int) -> int:
     return len(set(zip(*(codes.tolist() for codes in factors.values()), strict=True))) if factors else rows
 
 
-def rows_of(factors: Factors, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Factors:
+def rows_of(factors: Factors, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Factors:
     """The clusters of some of the rows."""
     return {name: codes[rows] for name, codes in factors.items()}
