@@ -48,12 +48,12 @@ from swapbias.measures import (
     detectable_gap,
     flip_rate,
     group_gap,
-    held_over,
     margin_in,
     mean_score,
     paired_gap,
     performance,
     power,
+    sequential_adjust,
     t_ends,
     t_p,
 )
@@ -317,7 +317,7 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
                 p_value = t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)
                 estimate = replace(estimate, p_value=p_value)
             estimate, told = _context_of(one, design).held(estimate, over)
-            estimate = held_over(estimate, 1, level=one.level)  # over all questions of the study
+            estimate = sequential_adjust(estimate, 1, level=one.level)  # over all questions of the study
             made.append(replace(one, estimate=estimate, inference=told))
         return made
 
@@ -832,7 +832,7 @@ class Watched:
 
 
 def _held_looks(finding: Finding, looks: int) -> Finding:
-    return replace(finding, looks=looks, estimate=held_over(finding.estimate, looks))
+    return replace(finding, looks=looks, estimate=sequential_adjust(finding.estimate, looks))
 
 
 def _watched(conclude: Concluded, means: Sequence[Floats]) -> Watched:

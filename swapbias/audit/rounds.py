@@ -220,10 +220,10 @@ def _rounds(task: Task) -> dict[int, Asking]:
 
 def _looked_at(one: Asked, number: int) -> bool:
     from swapbias.findings import LOOKS
-    from swapbias.measures import look_rounds
+    from swapbias.measures import interim_rounds
 
     first = next((row for row in one.task.rows if row.get(LOOKS)), None)
-    return first is not None and number in look_rounds(max(one.rounds))
+    return first is not None and number in interim_rounds(max(one.rounds))
 
 
 def _by_model(asked: Sequence[tuple[Scorer, Asking]]) -> Iterator[tuple[Scorer, Asking]]:

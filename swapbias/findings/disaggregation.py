@@ -67,8 +67,8 @@ from swapbias.measures import (
     adjust,
     detectable_gap,
     equal_units_needed,
-    held_over,
     margin_in,
+    sequential_adjust,
 )
 from swapbias.scorers import unit_of
 from swapbias.studies import PLACEBO, Experiment, Published, Rows, Slice, Study, load_study, published_for
@@ -702,7 +702,7 @@ def _simultaneous(finding: Finding, questions: int, family: Sequence[Finding]) -
     The test of several groups holds for their contrasts already, of which each is a question.
     """
     finding = replace(finding, questions=questions)
-    estimate = held_over(finding.estimate, 1, level=finding.level)
+    estimate = sequential_adjust(finding.estimate, 1, level=finding.level)
     times = float(questions)
     if finding.measure == SPREAD:
         times /= max(1, sum(one.experiment == finding.experiment and one.measure != SPREAD for one in family))

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.measures import MEASURES, Estimate, Record, Scale, held_over, look_level, t_ends
+from swapbias.measures import MEASURES, Estimate, Record, Scale, interim_level, sequential_adjust, t_ends
 from swapbias.scorers import unit_of
 from swapbias.studies import Experiment, Published, load_study
 
@@ -112,7 +112,7 @@ class Finding(Record):
     @property
     def level(self) -> float:
         """What its interval leaves out: .05, less where several questions or looks share it."""
-        return look_level(self.looks, LEVEL / self.questions)
+        return interim_level(self.looks, LEVEL / self.questions)
 
     @property
     def ratio_interval(self) -> tuple[float, float]:
@@ -242,8 +242,8 @@ class Context:
         """The estimate as it holds over all looks, and so said of what its inference is about."""
         if self.looks == 1:
             return estimate, inference
-        each = f"at each of {self.looks} looks (level {look_level(self.looks):.3g})"
-        return held_over(estimate, self.looks), ", ".join(filter(None, (each, inference)))
+        each = f"at each of {self.looks} looks (level {interim_level(self.looks):.3g})"
+        return sequential_adjust(estimate, self.looks), ", ".join(filter(None, (each, inference)))
 
 
 LOOKS = "looks"  # the column of rows that say how many looks were planned, after any of which asking may end

@@ -21,9 +21,9 @@ from swapbias.measures import (
     Factors,
     Floats,
     crossed_effects,
-    held_over,
     linear_contrast,
     rows_of,
+    sequential_adjust,
     shares_in,
 )
 from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Lexicon, load_lexicon
@@ -74,7 +74,7 @@ class Units:
 
     def held(self, level: float, chosen: NDArray[np.bool_] | slice = slice(None)) -> Estimate:
         """The estimate of some units, with the interval that leaves out so much."""
-        return held_over(self.estimate(chosen), 1, level=level)
+        return sequential_adjust(self.estimate(chosen), 1, level=level)
 
 
 def robust(context: Context, rows: pd.DataFrame, headline: Finding, units: Units) -> Finding:

@@ -54,6 +54,12 @@ from .groups import (
     omnibus_of_rates as omnibus_of_rates,
 )
 from .inputs import CheckedInputs as CheckedInputs
+from .interim_analyses import (
+    interim_level as interim_level,
+    interim_rounds as interim_rounds,
+    sequential_adjust as sequential_adjust,
+    sequential_p as sequential_p,
+)
 from .levels import (
     adjust as adjust,
     correlation as correlation,
@@ -63,12 +69,6 @@ from .levels import (
     plain_word as plain_word,
     share_above as share_above,
     share_right as share_right,
-)
-from .looks import (
-    held_over as held_over,
-    look_level as look_level,
-    look_rounds as look_rounds,
-    looked_p as looked_p,
 )
 from .measure import (
     MEASURES as MEASURES,

@@ -1,7 +1,7 @@
 """Direct bias of word vectors: how far words lean towards one end of a gender direction."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -13,8 +13,8 @@ from swapbias.measures.intervals import Draw
 
 WITHOUT_PAIR = "without_pair_"  # before a number: the column of cosines with the direction without that pair
 _ROUNDING = 1e-12  # differences of means smaller than this are rounding
-_STORED = 1e-6  # what a cosine kept as float32 may exceed 1 by
-_PAIRS = 3  # the fewest pairs whose directions without one of them tell how much hangs on the pairs
+_STORED = 1e-6  # by which a cosine stored as float32 may exceed 1
+_PAIRS = 3  # the fewest pairs of which each can be left out in turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +27,16 @@ class DirectBias:
         explained_variance: share of the definitional pairs' variance along the direction, 0 to 1; NaN if unknown.
         cosines: shape (words,), NaN for a word that was left out.
         null_mean, null_signed_mean: the two values expected of random word sets; NaN without such sets.
-        random_direction: mean |cosine| expected of a direction at random in so many dimensions; NaN if unknown.
+        random_direction: mean |cosine| expected of a random direction in so many dimensions; NaN if unknown.
     """
 
     direct_bias: Estimate
     signed: Estimate
     explained_variance: float
     cosines: Floats
-    null_mean: float = math.nan
-    null_signed_mean: float = math.nan
-    random_direction: float = math.nan
+    null_mean: float
+    null_signed_mean: float
+    random_direction: float
 
 
 def gender_direction(female: ArrayLike, male: ArrayLike) -> tuple[Floats, float]:
@@ -61,51 +61,53 @@ def gender_direction(female: ArrayLike, male: ArrayLike) -> tuple[Floats, float]
         >>> g.round(3).tolist(), explained
         ([1.0, 0.0], 1.0)
     """
+    return _principal(_pair_differences(female, male))
+
+
+def directions_without_a_pair(female: ArrayLike, male: ArrayLike) -> Floats:
+    """The gender direction without the first pair, the second, ...: shape (pairs, dimensions).
+
+    Each on the side of the direction of all pairs. Empty below three pairs. Errors as in ``gender_direction``.
+    """
+    pairs = _pair_differences(female, male)
+    whole = _principal(pairs)[0]
+    if len(pairs) < _PAIRS:
+        return np.empty((0, len(whole)))
+    first = [np.linalg.svd(np.delete(pairs, pair, axis=0), full_matrices=False)[2][0] for pair in range(len(pairs))]
+    return np.array([one * math.copysign(1.0, float(one @ whole)) for one in first])
+
+
+def _pair_differences(female: ArrayLike, male: ArrayLike) -> Floats:
+    """Female minus male of vectors of length 1: a pair's centred vectors are plus and minus half of it."""
     sides = [np.asarray(side, dtype=np.float64) for side in (female, male)]
     if sides[0].ndim != 2 or sides[0].shape != sides[1].shape or len(sides[0]) < 2:
         raise ValueError(
             f"female of shape {sides[0].shape} and male of shape {sides[1].shape}, "
             "expected the same (pairs, dimensions) with two pairs or more."
         )
-    apart = _apart(*sides)
-    lost = np.flatnonzero(np.isnan(apart).any(axis=1))
+    differences: Floats = _unit_rows(sides[0]) - _unit_rows(sides[1])
+    lost = np.flatnonzero(np.isnan(differences).any(axis=1))
     if len(lost):
         raise ValueError(f"pair {lost[0]} has a zero or non-finite vector, expected none. Leave the pair out.")
-    strengths, components = np.linalg.svd(apart, full_matrices=False)[1:]
-    lean = float((apart @ components[0]).mean())
+    return differences
+
+
+def _principal(pairs: Floats) -> tuple[Floats, float]:
+    strengths, components = np.linalg.svd(pairs, full_matrices=False)[1:]
+    lean = float((pairs @ components[0]).mean())
     if abs(lean) <= _ROUNDING:
         raise ValueError(f"female - male leans {lean:.1e} along its own direction, expected pairs that share a side.")
-    direction: Floats = components[0] * math.copysign(1.0, lean)
-    return direction, float(strengths[0] ** 2 / (strengths**2).sum())
-
-
-def directions_without_a_pair(female: ArrayLike, male: ArrayLike) -> Floats:
-    """The gender direction without the first pair, the second, ...: shape (pairs, dimensions).
-
-    Each on the side of the direction of all pairs. Empty below three pairs, where one that is left out leaves one.
-
-    Raises:
-        ValueError: as ``gender_direction``.
-    """
-    whole = gender_direction(female, male)[0]
-    apart = _apart(np.asarray(female, dtype=np.float64), np.asarray(male, dtype=np.float64))
-    if len(apart) < _PAIRS:
-        return np.empty((0, len(whole)))
-    first = [np.linalg.svd(np.delete(apart, pair, axis=0), full_matrices=False)[2][0] for pair in range(len(apart))]
-    return np.array([one * math.copysign(1.0, float(one @ whole)) for one in first])
+    return components[0] * math.copysign(1.0, lean), float(strengths[0] ** 2 / (strengths**2).sum())
 
 
 def random_cosine(dimensions: int) -> float:
-    """Mean |cosine| of any vector with a direction at random: what words without a bias reach.
+    """Mean |cosine| of any vector with a random direction: what unbiased words reach. ValueError below 1 dimension.
 
-    The cosine is a coordinate of a point at random on the unit sphere, whose mean size is gamma(d / 2) /
-    (sqrt(pi) gamma((d + 1) / 2)): 1 on a line, 2 / pi in a plane, about sqrt(2 / (pi d)) in many dimensions.
+    Of a uniform point on the unit sphere the mean |coordinate| is gamma(d / 2) / (sqrt(pi) gamma((d + 1) / 2)):
+    1 on a line, 2 / pi in a plane, about sqrt(2 / (pi d)) in many dimensions.
 
     >>> round(random_cosine(3), 6), round(random_cosine(300), 3)
     (0.5, 0.046)
-
-    Raises:
-        ValueError: fewer than one dimension.
     """
     if dimensions < 1:
         raise ValueError(f"{dimensions} dimensions, expected 1 or more.")
@@ -113,21 +115,13 @@ def random_cosine(dimensions: int) -> float:
     return math.exp(logs[0] - logs[1]) / math.sqrt(math.pi)
 
 
-def direct_bias(
-    words: ArrayLike,
-    female: ArrayLike,
-    male: ArrayLike,
-    *,
-    null_cosines: ArrayLike | None = None,
-    like_frequency: bool = False,
-    confidence: float = 0.95,
-) -> DirectBias:
+def direct_bias(words: ArrayLike, female: ArrayLike, male: ArrayLike, *, confidence: float = 0.95) -> DirectBias:
     """Direct bias of words: mean |cosine| to the gender direction (DB with c = 1; Bolukbasi et al. 2016).
 
     Args:
         words: shape (words, dimensions); a zero or non-finite vector leaves its word out and is counted.
         female, male: as in ``gender_direction``; swapping them flips the sign of ``signed`` alone.
-        null_cosines, like_frequency, confidence: as in ``from_cosines``.
+        confidence: as in ``from_cosines``.
 
     Raises:
         ValueError: as ``gender_direction`` and ``from_cosines``, or words of other dimensions than the pairs.
@@ -144,14 +138,9 @@ def direct_bias(
         raise ValueError(f"words of shape {vectors.shape}, expected (words, {len(direction)}) like the pairs.")
     others = [cosines_with(one, vectors) for one in directions_without_a_pair(female, male)]
     return from_cosines(
-        cosines_with(direction, vectors),
-        null_cosines,
-        without_pairs=np.column_stack(others) if others else None,
-        explained_variance=explained,
-        dimensions=len(direction),
-        like_frequency=like_frequency,
-        confidence=confidence,
-    )
+        cosines_with(direction, vectors), without_pairs=np.column_stack(others) if others else None,
+        explained_variance=explained, dimensions=len(direction), confidence=confidence,
+    )  # fmt: skip
 
 
 def from_cosines(
@@ -171,12 +160,12 @@ def from_cosines(
         null_cosines: shape (words, sets): column j is one random word set, row i the match of word i; NaN where
             there is none. Rows of words that are left out are ignored, and so are columns of NaN alone.
         without_pairs: shape (words, pairs), from three pairs on: cosines with ``directions_without_a_pair``.
-        explained_variance: of the direction, kept in the answer.
+        explained_variance: of the direction, returned as it is.
         dimensions: of the vectors, for ``random_direction``.
-        like_frequency: the random words were drawn to be about as frequent as the words.
-        confidence: coverage of the t interval. It is over words, and over pairs too where ``without_pairs`` tells
-            (jackknife, its variance added): for other words and pairs of these kinds. Few pairs find the direction
-            imprecisely, which draws all cosines towards those of a direction at random; no interval tells that.
+        like_frequency: the random words are about as frequent as the words; names the test.
+        confidence: coverage of the t interval over words and, with ``without_pairs``, over pairs too (their jackknife
+            variance is added). Few pairs find the direction imprecisely, which draws all cosines towards those of a
+            random direction; no interval shows that.
 
     Returns:
         ``n`` counts words. p-values: how often a random set is at least as far out, (1 + hits) / (1 + sets): for
@@ -193,29 +182,39 @@ def from_cosines(
             f"cosines of shape {cosine.shape} and null_cosines of shape {null.shape}, "
             "expected one cosine and one row of random words per word."
         )
-    known = ~np.isnan(cosine)
-    used, null = cosine[known], null[known]
-    jackknife = None if without_pairs is None else _cosines(without_pairs, "without_pairs")
-    if jackknife is not None and (
-        jackknife.ndim != 2 or len(jackknife) != len(cosine) or jackknife.shape[1] < _PAIRS
-    ):
+    others = np.empty((len(cosine), 0)) if without_pairs is None else _cosines(without_pairs, "without_pairs")
+    if others.ndim != 2 or len(others) != len(cosine) or (without_pairs is not None and others.shape[1] < _PAIRS):
         raise ValueError(
-            f"without_pairs of shape {jackknife.shape}, expected ({len(cosine)}, pairs) with {_PAIRS} pairs or more."
+            f"without_pairs of shape {others.shape}, expected ({len(cosine)}, pairs) with {_PAIRS} pairs or more."
         )
-    others = np.empty((len(used), 0)) if jackknife is None else jackknife[known]
-    sizes, means = _column_means(np.abs(null)), _column_means(null)
-    size, mean = mean_of(np.abs(used)), mean_of(used)
-    centre = mean_of(means)
-    tested = (
-        ("random word sets of like frequency" if like_frequency else "random word sets") if len(sizes) else "none"
-    )
-    lost, signed_p = int((~known).sum()), _p_value(np.abs(means - centre), abs(mean - centre))
-    size_p = _p_value(sizes, size)
+    known, draw = ~np.isnan(cosine), Draw(confidence, 0, 1)
+    sizes, means = _column_means(np.abs(null[known])), _column_means(null[known])
+    centre, test = mean_of(means), "none"
+    if len(sizes):
+        test = "random word sets of like frequency" if like_frequency else "random word sets"
+
+    def estimate(values: Floats, without: Floats, least: float, distances: Floats, observed: float) -> Estimate:
+        spread, ends, p_value = spread_of(values, values), (math.nan, math.nan), math.nan
+        if spread > 0:
+            variances, freedoms = [spread**2 / len(values)], [len(values) - 1.0]
+            if without.shape[1]:
+                freedoms.append(without.shape[1] - 1.0)
+                variances.append(freedoms[1] * float(without.mean(axis=0).var()))
+            variance = sum(variances)
+            freedom = variance**2 / sum(one**2 / free for one, free in zip(variances, freedoms, strict=True))
+            low, high = t_ends(mean_of(values), math.sqrt(variance), freedom, draw.confidence)
+            ends = max(low, least), min(high, 1.0)
+        if len(distances) and len(values):
+            p_value = (1 + int((distances >= observed - _ROUNDING).sum())) / (1 + len(distances))
+        return Estimate(
+            mean_of(values), *ends, p_value=p_value, n=len(values), n_unscored=int((~known).sum()), test=test,
+            interval="t over words and pairs" if without.shape[1] else "t over words",
+        )  # fmt: skip
+
+    size, mean = mean_of(np.abs(cosine[known])), mean_of(cosine[known])
     return DirectBias(
-        replace(
-            _estimate(np.abs(used), np.abs(others), 0.0, confidence), p_value=size_p, n_unscored=lost, test=tested
-        ),
-        replace(_estimate(used, others, -1.0, confidence), p_value=signed_p, n_unscored=lost, test=tested),
+        estimate(np.abs(cosine[known]), np.abs(others[known]), 0.0, sizes, size),
+        estimate(cosine[known], others[known], -1.0, np.abs(means - centre), abs(mean - centre)),
         explained_variance,
         cosine,
         mean_of(sizes),
@@ -228,11 +227,6 @@ def cosines_with(direction: Floats, vectors: Floats) -> Floats:
     """Cosine of each row with a direction of length 1, -1 to 1; NaN for a row that is zero or not finite."""
     # Row by row: a matrix product of many rows rounds otherwise than of one.
     return np.asarray(np.clip((_unit_rows(vectors) * direction).sum(axis=1), -1, 1))
-
-
-def _apart(female: Floats, male: Floats) -> Floats:
-    """Female minus male of the vectors scaled to length 1: a pair's centred vectors are plus and minus half of it."""
-    return _unit_rows(female) - _unit_rows(male)
 
 
 def _unit_rows(vectors: Floats) -> Floats:
@@ -255,28 +249,3 @@ def _column_means(null: Floats) -> Floats:
     """Mean of each column's numbers; columns without one are left out."""
     sizes = (~np.isnan(null)).sum(axis=0)
     return np.asarray(np.nansum(null, axis=0)[sizes > 0] / sizes[sizes > 0])
-
-
-def _p_value(null: Floats, observed: float) -> float:
-    """Share of random sets, the observed one among them, that are at least as far out; NaN without one."""
-    if not len(null) or math.isnan(observed):
-        return math.nan
-    return (1 + int((null >= observed - _ROUNDING).sum())) / (1 + len(null))
-
-
-def _estimate(values: Floats, without_pairs: Floats, least: float, confidence: float) -> Estimate:
-    """Mean over words with its t interval within ``least`` to 1; NaN ends where nothing varies."""
-    n, pairs = len(values), without_pairs.shape[1]
-    value, spread = mean_of(values), spread_of(values, values)
-    squares, freedoms = [spread**2 / n if n > 1 else math.nan], [n - 1.0]
-    if pairs and n:
-        means = without_pairs.mean(axis=0)
-        squares.append((pairs - 1) / pairs * float(((means - means.mean()) ** 2).sum()))
-        freedoms.append(pairs - 1.0)
-    variance, ends = sum(squares), (math.nan, math.nan)
-    if spread > 0:
-        freedom = variance**2 / sum(one**2 / free for one, free in zip(squares, freedoms, strict=True))
-        low, high = t_ends(value, math.sqrt(variance), freedom, Draw(confidence, 0, 1).confidence)
-        ends = max(low, least), min(high, 1.0)
-    over = "words and pairs" if pairs else "words"
-    return Estimate(value, *ends, n=n, interval=f"t over {over}")

@@ -11,8 +11,8 @@ import pytest
 from swapbias.audit.run import score_prompts, score_rows
 from swapbias.findings.disaggregation import disaggregate, findings_table, judged
 from swapbias.findings.finding import headlines
+from swapbias.measures.interim_analyses import sequential_adjust
 from swapbias.measures.levels import adjust
-from swapbias.measures.looks import held_over
 from swapbias.studies.catalogue import config_rows, load_prompts, load_study, studies
 from swapbias.studies.tables import published_rows
 from tests import baselines
@@ -151,7 +151,7 @@ def test_questions_of_a_study_are_one_family_however_many_are_run(run):
         estimate = one.estimate
         assert estimate.p_adjusted == pytest.approx(min(1, 2 * estimate.p_value))
         assert (estimate.ci_low > 0 or estimate.ci_high < 0) == (estimate.p_adjusted < 0.05)
-        again = held_over(estimate, 1, level=0.025)
+        again = sequential_adjust(estimate, 1, level=0.025)
         assert (estimate.ci_low, estimate.ci_high) == (again.ci_low, again.ci_high)
 
 

@@ -108,9 +108,9 @@ class Chat(Kind):
         if experiment.corpus:
             rows = posed(rows, experiment.name, request.of(NoteOptions), facts=experiment.reading == FACTS)
         if asked.stop_early:
-            from swapbias.measures import look_rounds  # numpy, which listing the studies does not need
+            from swapbias.measures import interim_rounds  # numpy, which listing the studies does not need
 
-            looks = len(look_rounds(asked.trials))
+            looks = len(interim_rounds(asked.trials))
         return asked_rows(rows, asked.trials, asked.scoring, looks=looks)
 
     def sent(self, row: Mapping[str, str], request: Request) -> tuple[tuple[str, str], ...]:
