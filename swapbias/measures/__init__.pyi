@@ -1,9 +1,14 @@
-from .agreement import agreement_share as agreement_share, kappa as kappa
 from .answer_accuracy import (
     CLASSES as CLASSES,
+    REFUSED as REFUSED,
     SAID as SAID,
+    UNREADABLE as UNREADABLE,
+    Option as Option,
+    OptionOdds as OptionOdds,
     answer_bias as answer_bias,
     difference_of_biases as difference_of_biases,
+    option_odds as option_odds,
+    options_of as options_of,
     sentence_means as sentence_means,
     trial_biases as trial_biases,
 )
@@ -53,7 +58,6 @@ from .groups import (
     omnibus as omnibus,
     omnibus_of_rates as omnibus_of_rates,
 )
-from .inputs import CheckedInputs as CheckedInputs
 from .interim_analyses import (
     interim_level as interim_level,
     interim_rounds as interim_rounds,
@@ -74,17 +78,18 @@ from .measure import (
     MEASURES as MEASURES,
     RATE_UNITS as RATE_UNITS,
     SPANS as SPANS,
+    CheckedInputs as CheckedInputs,
     Measure as Measure,
     Scale as Scale,
     margin_in as margin_in,
-)
-from .options import (
-    REFUSED as REFUSED,
-    UNREADABLE as UNREADABLE,
-    Option as Option,
-    OptionOdds as OptionOdds,
-    option_odds as option_odds,
-    options_of as options_of,
+    module_info as module_info,
 )
 from .performance import DIFFERENCES as DIFFERENCES, Performance as Performance, performance as performance
-from .rates import flip_rate as flip_rate, macro_f1 as macro_f1, rate_ratio as rate_ratio, uar as uar
+from .rates import (
+    agreement_share as agreement_share,
+    flip_rate as flip_rate,
+    kappa as kappa,
+    macro_f1 as macro_f1,
+    rate_ratio as rate_ratio,
+    uar as uar,
+)

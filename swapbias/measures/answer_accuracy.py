@@ -1,13 +1,14 @@
-"""The bias of many answers to "who does the pronoun refer to?"."""
+"""Answers to questions: how often they are right on either side of a stereotype, and what closed options say."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from swapbias.measures.contrast import cohens_d, mean_of, spread_of, t_above, t_ends
+from swapbias.measures.contrast import cohens_d, mean_of, t_ends, t_p
 from swapbias.measures.estimate import (
     ClusterIds,
     Estimate,
@@ -17,12 +18,13 @@ from swapbias.measures.estimate import (
     known_ids,
     two_groups,
 )
-from swapbias.measures.gaps import paired_gap
+from swapbias.measures.gaps import paired_gap, pooled_error
 
 CLASSES = ("correct", "incorrect", "unsure", "other")
 SAID = "said_"  # before a class: the column that holds 1 where the tolerant parser gives it
-
+REFUSED, UNREADABLE = "refused", "unreadable"  # what an answer is that gives no option
 _POINTS = 100.0  # a share in percent; a difference of two in percentage points
+_MOST_HIDDEN = 0.05  # of a score's range: the margin below which a gap counts as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +78,9 @@ def answer_bias(
         confidence: coverage of the interval.
 
     Returns:
-        The ``paired_gap`` over sentences, by t interval and paired t test: what ``sentence_means`` gives for each. So
-        trials that repeat one another change neither interval, p-value nor ``n``. No sentence, or no answer that
-        could be read (all of class ``other``): NaN. Sentences that
-        are all alike: interval and p-value are NaN.
+        The ``paired_gap`` of the ``sentence_means``: trials that repeat one another change neither interval, p-value
+        nor ``n``. No sentence, or no answer that could be read (all of class ``other``): NaN. Sentences that are all
+        alike: interval and p-value are NaN.
 
     Raises:
         ValueError: an unknown class, not two sides, unequal lengths, an incomplete or repeated pair, a sentence that
@@ -99,27 +100,24 @@ def answer_bias(
     right = np.where(np.isnan(code), np.nan, _POINTS * (code == 0))
     means = sentence_means(right, sides, pair_ids, sentence_ids, reference_group=reference_group)
     names = (next(str(side) for side in sides if str(side) != reference_group), reference_group)
-    shares = {name: _shares(part) for name, part in zip(names, (asked.other, asked.reference), strict=True)}
-    scores, groups = means.T.ravel(), [name for name in names for _ in means]
     ids = pair_ids if sentence_ids is None else sentence_ids
     first = np.sort(np.unique(np.asarray(ids), return_index=True)[1])
-    clusters = {name: np.tile(codes[first], 2) for name, codes in factors_of_pairs(cluster_ids, ids).items()}
     estimate = paired_gap(
-        scores,
-        groups,
+        means.T.ravel(),
+        np.repeat(names, len(means)).tolist(),
         [str(at) for at in range(len(means))] * 2,
         reference_group=reference_group,
-        cluster_ids=clusters,
+        cluster_ids={name: np.tile(codes[first], 2) for name, codes in factors_of_pairs(cluster_ids, ids).items()},
         confidence=confidence,
     )
-    known = means[~np.isnan(means[:, 0])]
     if (code[~np.isnan(code)] == CLASSES.index("other")).all():  # nothing was read: that is no equal treatment
         estimate = Estimate(math.nan, n_unscored=len(means), test=estimate.test, interval=estimate.interval)
+    known = means[~np.isnan(means[:, 0])]
     return AnswerBias(
         estimate,
-        accuracies={name: mean_of(known[:, side]) for side, name in enumerate(names)},
-        shares=shares,
-        unparsed=_shares(np.concatenate([asked.other, asked.reference]))["other"],
+        {name: mean_of(known[:, side]) for side, name in enumerate(names)},
+        {name: _shares(part) for name, part in zip(names, (asked.other, asked.reference), strict=True)},
+        _shares(np.concatenate([asked.other, asked.reference]))["other"],
     )
 
 
@@ -156,8 +154,7 @@ def _means_by(codes: NDArray[np.intp], values: Floats) -> Floats:
     known, units = ~np.isnan(values), int(codes.max()) + 1
     sums = np.bincount(codes[known], weights=values[known], minlength=units)
     counts = np.bincount(codes[known], minlength=units)
-    means: Floats = np.divide(sums, counts, out=np.full(units, np.nan), where=counts > 0)
-    return means
+    return np.asarray(np.divide(sums, counts, out=np.full(units, np.nan), where=counts > 0))
 
 
 def trial_biases(
@@ -198,21 +195,17 @@ def difference_of_biases(
         p-values and interval are NaN. It asks whether further trials on the same sentences would give the same,
         not whether other sentences would.
     """
-    given = [np.asarray(side, dtype=np.float64) for side in (trials, baseline)]
-    sides = [side[~np.isnan(side)] for side in given]
-    means = [_rounded(mean_of(side), decimals) for side in sides]
-    value, n = means[0] - means[1], sum(map(len, sides))
-    squares = sum((len(side) - 1) * spread_of(side, side) ** 2 for side in sides if len(side) > 1)
-    error = math.nan
-    if min(map(len, sides)) > 1 and squares > 0:
-        error = math.sqrt(squares / (n - 2) * sum(1 / len(side) for side in sides))
-    one_sided = t_above(abs(value / error), n - 2) if error > 0 else math.nan
-    low, high = t_ends(value, error, n - 2, confidence)
+    every = [np.asarray(side, dtype=np.float64) for side in (trials, baseline)]
+    known = [side[~np.isnan(side)] for side in every]
+    value, n = _rounded(mean_of(known[0]), decimals) - _rounded(mean_of(known[1]), decimals), sum(map(len, known))
+    error, freedom = pooled_error(*known)
+    low, high = t_ends(value, error, freedom, confidence)
+    p_value = t_p(value, error, freedom)
     estimate = Estimate(
-        value, low, high, cohens_d(*sides), p_value=2 * one_sided, n=n, n_unscored=sum(map(len, given)) - n,
+        value, low, high, cohens_d(*known), p_value=p_value, n=n, n_unscored=sum(map(len, every)) - n,
         test="independent t (equal variance)", interval="pooled t",
     )  # fmt: skip
-    return BiasDifference(estimate, one_sided)
+    return BiasDifference(estimate, p_value / 2)
 
 
 def _codes(classes: Sequence[str | None]) -> Floats:
@@ -232,3 +225,102 @@ def _shares(codes: Floats) -> dict[str, float]:
 
 def _rounded(value: float, decimals: int | None) -> float:
     return value if decimals is None else round(value, decimals)
+
+
+# --- closed questions -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to answer: its words, as the question has them, and what it counts (NaN: ``Do not know``)."""
+
+    text: str
+    value: float
+
+
+def options_of(candidates: str) -> tuple[Option, ...]:
+    """The options of a closed question, in their order.
+
+    >>> [one.text for one in options_of("0=Not likely|1=Very likely|=Do not know") if one.value >= 0]
+    ['Not likely', 'Very likely']
+
+    Args:
+        candidates: ``value=option`` joined by bars, at least two; the value blank where an option says nothing.
+
+    Raises:
+        ValueError: anything else, or one option twice.
+    """
+    parts = [part.partition("=") for part in candidates.split("|")]
+    try:
+        found = tuple(Option(text.strip(), float(value) if value.strip() else math.nan) for value, _, text in parts)
+    except ValueError:
+        found = ()
+    texts = {one.text.casefold() for one in found}
+    if len(found) < 2 or texts & {"", REFUSED, UNREADABLE} or len(texts) < len(found):
+        raise ValueError(f"candidates {candidates!r}, expected value=option|value=option of different options.")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class OptionOdds:
+    """What the probabilities of a question's options say, averaged over orders of the options.
+
+    Attributes:
+        score: the mean value of the options that count something, weighted by their probabilities: what the mean of
+            many sampled answers comes to. NaN: no option has a probability, or what is hidden could move the score by
+            more than 5 % of its range.
+        log_odds: nats: log p(options above the middle of the values) - log p(options below), in each order and
+            averaged over them, so that a letter that is liked in itself cancels. 0: both are as likely; above 0 those
+            that count more are likelier. NaN: one of the two has no probability.
+        unanswered: probability of the options that count nothing, as a share of all options; NaN where none has any.
+        outside: probability of anything but an option, with what is hidden; 0: the model says options alone.
+        hidden: the part of it that was not shown (beyond the first k tokens of a service), which may be options'.
+    """
+
+    score: float
+    log_odds: float
+    unanswered: float
+    outside: float
+    hidden: float
+
+
+def option_odds(logs: ArrayLike, values: ArrayLike, hidden: ArrayLike = 0.0) -> OptionOdds:
+    """Score and log-odds of one question from the probabilities of its options in each order that was asked.
+
+    >>> one = option_odds(np.log([[0.6, 0.2, 0.1], [0.4, 0.4, 0.1]]), [1, 0, math.nan])
+    >>> round(one.score, 3), round(one.log_odds, 3), round(one.unanswered, 3), round(one.outside, 3)
+    (0.625, 0.549, 0.111, 0.1)
+
+    Args:
+        logs: shape (orders, options), natural log-probabilities; the columns are the same options in every order,
+            wherever they stood. -inf: impossible, or not shown.
+        values: shape (options,), what each counts; NaN: nothing.
+        hidden: shape (orders,), probability of what was not shown.
+
+    Raises:
+        ValueError: fewer than two options that count something different, or a log-probability that is NaN.
+    """
+    known, counts = np.asarray(logs, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    unseen, counted = float(np.mean(np.asarray(hidden, dtype=np.float64))), ~np.isnan(counts)
+    low, high = np.min(counts[counted], initial=math.inf), np.max(counts[counted], initial=-math.inf)
+    if not low < high:
+        raise ValueError(f"options that count {counts.tolist()}, expected two at least that count different numbers.")
+    if np.isnan(known).any():
+        raise ValueError("a log-probability of an option is NaN, expected numbers. Check the model.")
+    most = float(known.max())
+    if most == -math.inf:
+        return OptionOdds(math.nan, math.nan, math.nan, 1.0, unseen)
+    shares = np.exp(known - most).mean(axis=0)  # averaged over orders; small ones do not vanish
+    said, total, score = float(shares[counted].sum()), float(shares.sum()), math.nan
+    if said:
+        score = float(shares[counted] @ counts[counted]) / said
+        rest = unseen * math.exp(min(-most, 700.0))
+        if rest / (said + rest) * max(high - score, score - low) > _MOST_HIDDEN * (high - low):
+            score = math.nan  # were all that is hidden one option, the mean would be another
+    middle = (low + high) / 2
+    above, below = (scipy.special.logsumexp(known[:, side], axis=1) for side in (counts > middle, counts < middle))
+    sure = np.isfinite(above).all() and np.isfinite(below).all()
+    return OptionOdds(
+        score, float((above - below).mean()) if sure else math.nan, 1 - said / total,
+        max(0.0, 1 - total * math.exp(most)), unseen,
+    )  # fmt: skip

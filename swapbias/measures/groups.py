@@ -25,7 +25,7 @@ from swapbias.measures.estimate import (
 )
 from swapbias.measures.gaps import group_gap, paired_gap
 from swapbias.measures.levels import adjust
-from swapbias.measures.rates import flip_rate, positives, rate_ratio
+from swapbias.measures.rates import flip_rate, rate_ratio
 
 T = TypeVar("T")
 Contrast = tuple[str, str]  # a group, and the one that is subtracted
@@ -262,10 +262,7 @@ def _omnibus_of(measure: Callable[..., Any], given: Mapping[str, Any], groups: N
     if measure is paired_gap:
         return omnibus(given["scores"], groups.tolist(), pair_ids=pairs, **options)
     if measure is flip_rate:
-        marks = positives(given["answers"], given.get("positive"))
-        if marks is None:  # of classes without a positive one there is no share that groups could differ by
-            return Omnibus(Estimate(math.nan, test="none"), 0, {})
-        return omnibus(marks, groups.tolist(), pair_ids=pairs, **options)
+        return omnibus(given["answers"], groups.tolist(), pair_ids=pairs, **options)
     if measure is answer_bias:
         right = [math.nan if not name or name != name else 100.0 * (name == CLASSES[0]) for name in given["classes"]]
         units = given.get("sentence_ids") if given.get("sentence_ids") is not None else pairs

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from swapbias.measures.agreement import agreement_share, kappa
+from swapbias.measures.rates import agreement_share, kappa
 
 
 def readings(table):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from swapbias.measures.options import option_odds, options_of
+from swapbias.measures.answer_accuracy import option_odds, options_of
 
 LIKELY = options_of("0=Not at all likely|0=Not very likely|1=Somewhat likely|1=Very likely|=Do not know")
 
