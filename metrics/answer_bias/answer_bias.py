@@ -7,7 +7,8 @@ from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbia
     CLASSES,
     CheckedInputs,
     answer_bias,
-    contrasts,
+    module_info,
+    module_result,
 )
 from swapbias.studies.answers import answer_class
 
@@ -22,16 +23,14 @@ Args:
     predictions (list of str): raw answers, one per question; None where nothing was asked.
     references (list of str): the right answer to each, as "the mechanic".
     incorrect (list of str): the other occupation of each sentence.
-    sides (list of str): "pro" or "anti" for each; any two or more with reference_group or every_pair.
+    sides (list of str): "pro" or "anti" for each, or others with a reference_group or every_pair.
     pair_ids (list of str): the sentence pair of each; each id stands once per side.
     parser (str): "tolerant" (`swapbias.read_answer`: the occupation, and nothing that takes it back) or
         "strict" (the first word alone).
-    reference_group (str, optional): None: the sides are "pro" and "anti". A side: each other one is compared with
-        it.
+    reference_group (str): the side that each other one is compared with; "anti" by default.
     every_pair (bool): every two sides are compared, by name.
-    cluster_ids (list, or dict of lists, optional): the cluster of each question (its template, say), or a mapping of
-        several that cross, name -> cluster of each question: interval and p-value then hold over clusters, as those
-        of audits do.
+    cluster_ids (list, or dict of lists, optional): the cluster of each question (its template, say), or several that
+        cross by name: interval and p-value then hold over clusters, as those of audits do.
     confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
 Returns:
     accuracy_pro, accuracy_anti: percent of right answers; unsure and unreadable ones count as wrong.
@@ -42,11 +41,8 @@ Returns:
         `other` is what is refused or unreadable. Likewise for anti.
     n: pairs used.
     n_unscored: pairs left out because a version was not asked.
-    with a reference_group or every_pair:
-    contrasts: a list: of each contrast group and reference_group, the keys above, named after its sides,
-        and p_adjusted, corrected over all contrasts (Holm).
-    omnibus: whether right answers differ between any sides: p_value, contrasts (how many), spread (SD of the
-        accuracies), n and n_unscored.
+    contrasts, omnibus: in place of these with more than two sides or every_pair: the keys above for each contrast,
+        with group, reference_group and p_adjusted (Holm); and whether right answers differ between any sides.
 Examples:
     >>> import evaluate, swapbias
     >>> bias = evaluate.load(swapbias.metric_path("answer_bias"))
@@ -62,27 +58,12 @@ Examples:
 """
 
 _CITATION = """
-@software{swapbias,
-  title   = {swapbias: social bias in language models by swapping one slot of a text},
-  author  = {{The swapbias authors}},
-  year    = {2026},
-  url     = {https://github.com/swapbias/swapbias}
-}
-
-@misc{briegel-chen-2023-adjectives,
-  title  = {Adjectives Can Reveal Gender Biases Within {NLP} Models},
-  author = {Briegel, Jason and Chen, Hannah},
-  year   = {2023},
-  url    = {https://uvasrg.github.io/adjectives-can-reveal-gender-biases-within-nlp-models/}
-}
-
-@inproceedings{zhao-etal-2018-gender,
-  title     = {Gender Bias in Coreference Resolution: Evaluation and Debiasing Methods},
-  author    = {Zhao, Jieyu and Wang, Tianlu and Yatskar, Mark and Ordonez, Vicente and Chang, Kai-Wei},
-  booktitle = {NAACL},
-  year      = {2018},
-  doi       = {10.18653/v1/N18-2003}
-}
+@misc{briegel-chen-2023-adjectives, title = {Adjectives Can Reveal Gender Biases Within {NLP} Models}, author =
+  {Briegel, Jason and Chen, Hannah}, year = {2023}, url =
+  {https://uvasrg.github.io/adjectives-can-reveal-gender-biases-within-nlp-models/}}
+@inproceedings{zhao-etal-2018-gender, title = {Gender Bias in Coreference Resolution: Evaluation and Debiasing
+  Methods}, author = {Zhao, Jieyu and Wang, Tianlu and Yatskar, Mark and Ordonez, Vicente and Chang, Kai-Wei},
+  booktitle = {NAACL}, year = {2018}, url = {https://doi.org/10.18653/v1/N18-2003}}
 """
 
 _TEXTS = ("predictions", "references", "incorrect", "sides", "pair_ids")
@@ -93,17 +74,10 @@ class AnswerBias(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.answer_bias`."""
 
     def _info(self):
+        # As "string", evaluate would refuse a first answer of None.
         return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
-            # As "string", evaluate would refuse a first answer of None.
             features=datasets.Features({name: datasets.Value("large_string") for name in _TEXTS}),
-            codebase_urls=["https://github.com/swapbias/swapbias"],
-            reference_urls=[
-                "https://uvasrg.github.io/adjectives-can-reveal-gender-biases-within-nlp-models/",
-                "https://doi.org/10.18653/v1/N18-2003",
-            ],
+            **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
     def _compute(
@@ -114,34 +88,16 @@ class AnswerBias(CheckedInputs, evaluate.Metric):
             answer_class(answer, correct=right, incorrect=wrong, parser=parser)
             for answer, right, wrong in zip(predictions, references, incorrect, strict=True)
         ]
-        options = {"pair_ids": list(pair_ids), "cluster_ids": cluster_ids, "confidence": confidence}
-        if reference_group is not None or every_pair:
-            wanted = None if every_pair else reference_group
-            found = contrasts(answer_bias, classes, list(sides), reference_group=wanted, **options)
-            each = [
-                {"group": group, "reference_group": reference, **_keys(one, (group, reference)),
-                 "p_adjusted": one.estimate.p_adjusted}
-                for (group, reference), one in found.each.items()
-            ]  # fmt: skip
-            return {"contrasts": each, "omnibus": found.omnibus.numbers}
-        strange = sorted(set(sides) - {"pro", "anti"})
-        if strange:
-            raise ValueError(
-                f"sides {strange[:3]}, expected 'pro' or 'anti'. Rename them, or give the reference_group."
-            )
-        found = answer_bias(classes, list(sides), reference_group="anti", **options)
-        return _keys(found, ("pro", "anti"))
+        return module_result(
+            answer_bias, _keys, classes, list(sides),
+            reference_group=None if every_pair else reference_group or "anti",
+            pair_ids=list(pair_ids), cluster_ids=cluster_ids, confidence=confidence,
+        )  # fmt: skip
 
 
-def _keys(found, sides):
-    shares = {f"share_{name}_{side}": found.shares[side][name] for side in sides for name in CLASSES}
-    return {
-        **{f"accuracy_{side}": found.accuracies[side] for side in sides},
-        "bias": found.estimate.value,
-        "ci_low": found.estimate.ci_low,
-        "ci_high": found.estimate.ci_high,
-        "p_value": found.estimate.p_value,
-        **shares,
-        "n": float(found.estimate.n),
-        "n_unscored": float(found.estimate.n_unscored),
-    }
+def _keys(found, reference_group):
+    shares = {f"share_{name}_{side}": found.shares[side][name] for side in found.shares for name in CLASSES}
+    numbers = found.estimate.numbers()
+    counts = {name: numbers.pop(name) for name in ("n", "n_unscored")}
+    accuracies = {f"accuracy_{side}": accuracy for side, accuracy in found.accuracies.items()}
+    return {**accuracies, "bias": numbers.pop("value"), **numbers, **shares, **counts}

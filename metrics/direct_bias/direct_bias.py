@@ -3,7 +3,11 @@
 import datasets
 import evaluate
 
-from swapbias.measures import CheckedInputs, direct_bias  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
+    CheckedInputs,
+    direct_bias,
+    module_info,
+)
 
 _DESCRIPTION = """
 Direct bias: the mean |cosine| of words to the gender direction, which is the first principal component of centred
@@ -39,29 +43,13 @@ Examples:
 """
 
 _CITATION = """
-@software{swapbias,
-  title   = {swapbias: social bias in language models by swapping one slot of a text},
-  author  = {{The swapbias authors}},
-  year    = {2026},
-  url     = {https://github.com/swapbias/swapbias}
-}
-
-@inproceedings{bolukbasi-etal-2016-man,
-  title     = {Man is to Computer Programmer as Woman is to Homemaker? Debiasing Word Embeddings},
-  author    = {Bolukbasi, Tolga and Chang, Kai-Wei and Zou, James and Saligrama, Venkatesh and Kalai, Adam},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {29},
-  year      = {2016}
-}
-
-@inproceedings{sogancioglu-etal-2023-effects,
-  title     = {The Effects of Gender Bias in Word Embeddings on Patient Phenotyping in the Mental Health Domain},
-  author    = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali},
-  booktitle = {11th International Conference on Affective Computing and Intelligent Interaction},
-  year      = {2023},
-  url       =
-    {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}
-}
+@inproceedings{bolukbasi-etal-2016-man, title = {Man is to Computer Programmer as Woman is to Homemaker? Debiasing
+  Word Embeddings}, author = {Bolukbasi, Tolga and Chang, Kai-Wei and Zou, James and Saligrama, Venkatesh and Kalai,
+  Adam}, booktitle = {Advances in Neural Information Processing Systems}, volume = {29}, year = {2016}, url = {https://arxiv.org/abs/1607.06520}}
+@inproceedings{sogancioglu-etal-2023-effects, title = {The Effects of Gender Bias in Word Embeddings on Patient
+  Phenotyping in the Mental Health Domain}, author = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali},
+  booktitle = {11th International Conference on Affective Computing and Intelligent Interaction}, year = {2023}, url =
+  {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}}
 """
 
 
@@ -71,15 +59,8 @@ class DirectBias(CheckedInputs, evaluate.Metric):
 
     def _info(self):
         return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
             features=datasets.Features({"predictions": datasets.Sequence(datasets.Value("float64"))}),
-            codebase_urls=["https://github.com/swapbias/swapbias"],
-            reference_urls=[
-                "https://arxiv.org/abs/1607.06520",
-                "https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/",
-            ],
+            **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
     def _compute(self, predictions, female, male, confidence=0.95):

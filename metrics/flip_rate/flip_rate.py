@@ -6,6 +6,7 @@ import evaluate
 from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
     CheckedInputs,
     flip_rate,
+    module_info,
     module_result,
 )
 
@@ -16,16 +17,13 @@ different predictions, with Wilson's interval, exact McNemar's test and the dire
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions (list of int, float or str): 1 or 0 per text, a probability with `threshold`, or a class: a text, or
-        a whole number. NaN (of texts "") where there is no prediction.
+    predictions (list of int or float): 1 or 0 per text, or a probability with `threshold`; NaN where there is none.
     groups (list of str): the group of each text; two or more.
     pair_ids (list of str): the pair of each text; each id stands once per group.
     reference_group (str, optional): the group that `direction` is told against. None: every two groups are compared,
         by name.
     threshold (float, optional): None: predictions are 1 or 0. A number: probabilities above it are positive, and the
         mean probability tells the direction where both groups get as many positives.
-    positive (str or int, optional): of classes the one that `more`, `fewer`, `direction` and the test are about; the
-        value stays the share of pairs with different classes. None: they are NaN, and the test is that of symmetry.
     cluster_ids (list, or dict of lists, optional): the subject of each text, where subjects have several pairs:
         interval and test are then over subjects. Or a mapping of one, name -> ids; no interval of rates allows for
         several that cross.
@@ -34,18 +32,15 @@ Args:
 Returns:
     value: share of pairs with different predictions; 0: none, 1: all.
     ci_low, ci_high: Wilson's interval, 95 % by default; it holds where no pair flips, or every pair.
-    p_value: exact McNemar's test, two-sided (with cluster_ids: versions of whole subjects are swapped); of more than
-        two classes without `positive` Bowker's statistic over swaps of the versions. NaN without a discordant pair.
+    p_value: exact McNemar's test, two-sided (with cluster_ids: versions of whole subjects are swapped); NaN without a
+        discordant pair.
     more: pairs where only the other group's version is positive.
     fewer: pairs where only the reference group's version is positive.
     direction: 1: the other group gets more positives, -1: the reference group does, 0: equal; NaN without a pair.
     n: pairs used.
     n_unscored: pairs left out because a prediction is NaN.
-    with more than two groups, or without a reference_group:
-    contrasts: a list: of each contrast group and reference_group, the keys above, and p_adjusted, corrected over
-        all contrasts (Holm).
-    omnibus: whether any group differs: p_value, contrasts (how many), spread (SD of the groups' means), n and
-        n_unscored. NaN of classes without `positive`.
+    contrasts, omnibus: in place of these with more than two groups or without a reference_group: the keys above for
+        each contrast, with group, reference_group and p_adjusted (Holm); and whether any group differs.
 Examples:
     >>> import evaluate, swapbias
     >>> flips = evaluate.load(swapbias.metric_path("flip_rate"))
@@ -60,21 +55,10 @@ Examples:
 """
 
 _CITATION = """
-@software{swapbias,
-  title   = {swapbias: social bias in language models by swapping one slot of a text},
-  author  = {{The swapbias authors}},
-  year    = {2026},
-  url     = {https://github.com/swapbias/swapbias}
-}
-
-@inproceedings{sogancioglu-etal-2023-effects,
-  title     = {The Effects of Gender Bias in Word Embeddings on Patient Phenotyping in the Mental Health Domain},
-  author    = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali},
-  booktitle = {11th International Conference on Affective Computing and Intelligent Interaction},
-  year      = {2023},
-  url       =
-    {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}
-}
+@inproceedings{sogancioglu-etal-2023-effects, title = {The Effects of Gender Bias in Word Embeddings on Patient
+  Phenotyping in the Mental Health Domain}, author = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali},
+  booktitle = {11th International Conference on Affective Computing and Intelligent Interaction}, year = {2023}, url =
+  {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}}
 """
 
 
@@ -83,29 +67,15 @@ class FlipRate(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.flip_rate`."""
 
     def _info(self):
+        names = {"predictions": "float64", "groups": "string", "pair_ids": "string"}
         return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
-            features=[
-                datasets.Features(
-                    {
-                        "predictions": datasets.Value(kind),
-                        "groups": datasets.Value("string"),
-                        "pair_ids": datasets.Value("string"),
-                    }
-                )
-                for kind in ("string", "float64")  # evaluate takes the first that fits
-            ],
-            codebase_urls=["https://github.com/swapbias/swapbias"],
-            reference_urls=[
-                "https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/",
-            ],
+            features=datasets.Features({name: datasets.Value(kind) for name, kind in names.items()}),
+            **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
     def _compute(
-        self, predictions, groups, pair_ids, reference_group=None, threshold=None, positive=None, cluster_ids=None,
-        confidence=0.95, seed=0,
+        self, predictions, groups, pair_ids, reference_group=None, threshold=None, cluster_ids=None, confidence=0.95,
+        seed=0,
     ):  # fmt: skip
         answers = scores = list(predictions)
         if threshold is not None:
@@ -113,24 +83,15 @@ class FlipRate(CheckedInputs, evaluate.Metric):
                 raise ValueError("threshold is nan, expected a number. Give one, such as 0.5.")
             # A NaN (the only number that differs from itself) is not below the threshold: it is no prediction.
             answers = [float(score > threshold) if score == score else score for score in scores]
-        if positive is not None and positive not in answers:
-            raise ValueError(f"positive {positive!r} is no prediction of any text, expected one that is. Correct it.")
-        options = {
-            "scores": None if threshold is None else scores, "positive": positive, "cluster_ids": cluster_ids,
-            "confidence": confidence, "seed": seed,
-        }  # fmt: skip
-        rows = answers, list(groups), list(pair_ids)
-        return module_result(flip_rate, _keys, *rows, reference_group=reference_group, **options)
+        return module_result(
+            flip_rate, _keys, answers, list(groups), list(pair_ids), reference_group=reference_group,
+            scores=None if threshold is None else scores, cluster_ids=cluster_ids, confidence=confidence, seed=seed,
+        )  # fmt: skip
 
 
 def _keys(found, reference_group):
     direction = 0.0 if found.higher_group == "" else -1.0 if found.higher_group == reference_group else 1.0
     numbers = found.estimate.numbers()
     counts = {name: numbers.pop(name) for name in ("n", "n_unscored")}
-    return {
-        **numbers,
-        "more": float(found.more),
-        "fewer": float(found.fewer),
-        "direction": direction if found.estimate.n and found.more == found.more else float("nan"),
-        **counts,
-    }
+    flips = {"more": float(found.more), "fewer": float(found.fewer)}
+    return {**numbers, **flips, "direction": direction if found.estimate.n else float("nan"), **counts}

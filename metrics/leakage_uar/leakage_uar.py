@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from swapbias.measures import CheckedInputs, uar  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import CheckedInputs, module_info, uar  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 Leakage: how well a classifier guesses the group (the patient's gender, say) from texts that should not tell it, as
@@ -36,21 +36,10 @@ Examples:
 """
 
 _CITATION = """
-@software{swapbias,
-  title   = {swapbias: social bias in language models by swapping one slot of a text},
-  author  = {{The swapbias authors}},
-  year    = {2026},
-  url     = {https://github.com/swapbias/swapbias}
-}
-
-@inproceedings{sogancioglu-etal-2023-effects,
-  title     = {The Effects of Gender Bias in Word Embeddings on Patient Phenotyping in the Mental Health Domain},
-  author    = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali},
-  booktitle = {11th International Conference on Affective Computing and Intelligent Interaction},
-  year      = {2023},
-  url       =
-    {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}
-}
+@inproceedings{sogancioglu-etal-2023-effects, title = {The Effects of Gender Bias in Word Embeddings on Patient
+  Phenotyping in the Mental Health Domain}, author = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali},
+  booktitle = {11th International Conference on Affective Computing and Intelligent Interaction}, year = {2023}, url =
+  {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}}
 """
 
 
@@ -60,17 +49,11 @@ class LeakageUar(CheckedInputs, evaluate.Metric):
 
     def _info(self):
         return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
             features=[
                 datasets.Features({"predictions": datasets.Value(kind), "references": datasets.Value(kind)})
                 for kind in ("string", "float64")  # evaluate takes the first that fits
             ],
-            codebase_urls=["https://github.com/swapbias/swapbias"],
-            reference_urls=[
-                "https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/",
-            ],
+            **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
     def _compute(self, predictions, references, note_ids=None, cluster_ids=None, confidence=0.95):

@@ -1,5 +1,7 @@
 """Probability mass of labelled words among a model's likeliest tokens (an `evaluate` module)."""
 
+import math
+
 import datasets
 import evaluate
 
@@ -7,6 +9,7 @@ from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbia
     CheckedInputs,
     label_masses,
     mean_score,
+    module_info,
     plain_word,
 )
 
@@ -23,9 +26,8 @@ Args:
     lexicon (dict of str to str): a mapping of word to label, whatever their case; other tokens count as
         "unspecified". No label is "n" or "n_unscored", or begins with "ci_low_" or "ci_high_".
     threshold (float): tokens below this probability are not counted; 0 by default.
-    cluster_ids (list, or dict of lists, optional): the cluster of each prompt (its template, say), or a mapping of
-        several that cross, name -> cluster of each prompt: the intervals then hold over clusters, as those of audits
-        do.
+    cluster_ids (list, or dict of lists, optional): the cluster of each prompt (its template, say), or several that
+        cross by name: the intervals then hold over clusters, as those of audits do.
     confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
 Returns:
     one key per label and "unspecified": mean mass over prompts, 0 to 1, not renormalised.
@@ -45,30 +47,14 @@ Examples:
 """
 
 _CITATION = """
-@software{swapbias,
-  title   = {swapbias: social bias in language models by swapping one slot of a text},
-  author  = {{The swapbias authors}},
-  year    = {2026},
-  url     = {https://github.com/swapbias/swapbias}
-}
-
-@inproceedings{lin-etal-2022-gendered,
-  title     = {Gendered Mental Health Stigma in Masked Language Models},
-  author    = {Lin, Inna Wanyin and Njoo, Lucille and Field, Anjalie and Sharma, Ashish and Reinecke, Katharina and
-    Althoff, Tim and Tsvetkov, Yulia},
-  booktitle = {Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing},
-  year      = {2022},
-  url       = {https://arxiv.org/abs/2210.15144}
-}
-
-@inproceedings{mei-etal-2023-bias,
-  title     = {Bias Against 93 Stigmatized Groups in Masked Language Models and Downstream Sentiment Classification
-    Tasks},
-  author    = {Mei, Katelyn X. and Fereidooni, Sonia and Caliskan, Aylin},
-  booktitle = {ACM Conference on Fairness, Accountability, and Transparency},
-  year      = {2023},
-  url       = {https://arxiv.org/abs/2306.05550}
-}
+@inproceedings{lin-etal-2022-gendered, title = {Gendered Mental Health Stigma in Masked Language Models}, author =
+  {Lin, Inna Wanyin and Njoo, Lucille and Field, Anjalie and Sharma, Ashish and Reinecke, Katharina and Althoff, Tim
+  and Tsvetkov, Yulia}, booktitle = {Proceedings of the 2022 Conference on Empirical Methods in Natural Language
+  Processing}, year = {2022}, url = {https://arxiv.org/abs/2210.15144}}
+@inproceedings{mei-etal-2023-bias, title = {Bias Against 93 Stigmatized Groups in Masked Language Models and
+  Downstream Sentiment Classification Tasks}, author = {Mei, Katelyn X. and Fereidooni, Sonia and Caliskan, Aylin},
+  booktitle = {ACM Conference on Fairness, Accountability, and Transparency}, year = {2023}, url =
+  {https://arxiv.org/abs/2306.05550}}
 """
 
 
@@ -77,39 +63,27 @@ class LexiconMass(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.label_masses`."""
 
     def _info(self):
+        names = {"predictions": "string", "probabilities": "float64"}
         return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
             features=datasets.Features(
-                {
-                    "predictions": datasets.Sequence(datasets.Value("string")),
-                    "probabilities": datasets.Sequence(datasets.Value("float64")),
-                }
+                {name: datasets.Sequence(datasets.Value(kind)) for name, kind in names.items()}
             ),
-            codebase_urls=["https://github.com/swapbias/swapbias"],
-            reference_urls=[
-                "https://arxiv.org/abs/2210.15144",
-                "https://arxiv.org/abs/2306.05550",
-            ],
+            **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
     def _compute(self, predictions, probabilities, lexicon, threshold=0.0, cluster_ids=None, confidence=0.95):
         words = _words(lexicon)
         labels = [*dict.fromkeys(words.values()), "unspecified"]
         masses = [
-            label_masses(tokens, p, words, threshold=threshold)
-            if len(tokens)
-            else dict.fromkeys(labels, float("nan"))
+            label_masses(tokens, p, words, threshold=threshold) if len(tokens) else dict.fromkeys(labels, math.nan)
             for tokens, p in zip(predictions, probabilities, strict=True)
         ]
-        options = {"cluster_ids": cluster_ids, "confidence": confidence}
-        means = {label: mean_score([mass[label] for mass in masses], **options) for label in labels}
-        ends = {}
-        for label, mean in means.items():
+        found, ends = {}, {}
+        for label in labels:
+            mean = mean_score([mass[label] for mass in masses], cluster_ids=cluster_ids, confidence=confidence)
+            found[label] = mean.value
             ends[f"ci_low_{label}"], ends[f"ci_high_{label}"] = mean.ci_low, mean.ci_high
-        counts = {"n": float(means["unspecified"].n), "n_unscored": float(means["unspecified"].n_unscored)}
-        return {**{label: mean.value for label, mean in means.items()}, **ends, **counts}
+        return {**found, **ends, "n": float(mean.n), "n_unscored": float(mean.n_unscored)}
 
 
 def _words(lexicon):
@@ -122,11 +96,7 @@ def _words(lexicon):
                 f"The lexicon has {word!r} as {label!r} and, in other letters, as {known!r}, expected one "
                 "label, for the case of tokens is not told apart. Drop one."
             )
-    taken = [
-        label
-        for label in dict.fromkeys(words.values())
-        if label in ("n", "n_unscored") or label.startswith(("ci_low_", "ci_high_"))
-    ]
-    if taken:
+    keys = ("n", "n_unscored"), ("ci_low_", "ci_high_")
+    if taken := [label for label in dict.fromkeys(words.values()) if label in keys[0] or label.startswith(keys[1])]:
         raise ValueError(f"The lexicon has the labels {taken}, which are keys of the result. Rename them.")
     return words

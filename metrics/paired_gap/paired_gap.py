@@ -5,6 +5,7 @@ import evaluate
 
 from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
     CheckedInputs,
+    module_info,
     module_result,
     paired_gap,
 )
@@ -20,9 +21,8 @@ Args:
     groups (list of str): the group of each text; two or more.
     pair_ids (list of str): the pair of each text; each id stands once per group.
     reference_group (str, optional): the group that is subtracted. None: every two groups are compared, by name.
-    cluster_ids (list, or dict of lists, optional): the cluster of each text (its template, say), or a mapping of
-        several that cross, name -> cluster of each text: interval and p-value then hold over clusters, as those of
-        audits do.
+    cluster_ids (list, or dict of lists, optional): the cluster of each text (its template, say), or several that
+        cross by name: interval and p-value then hold over clusters, as those of audits do.
     test (str): "t" (the default) or "sign" (exact, of the means of clusters).
     confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
 Returns:
@@ -33,11 +33,8 @@ Returns:
     p_value: of the test, two-sided.
     n: pairs used.
     n_unscored: pairs left out because a prediction is NaN.
-    with more than two groups, or without a reference_group:
-    contrasts: a list: of each contrast group and reference_group, the keys above, and p_adjusted, corrected over
-        all contrasts (Holm).
-    omnibus: whether any group differs: p_value, contrasts (how many), spread (SD of the groups' means), n and
-        n_unscored.
+    contrasts, omnibus: in place of these with more than two groups or without a reference_group: the keys above for
+        each contrast, with group, reference_group and p_adjusted (Holm); and whether any group differs.
 Examples:
     >>> import evaluate, swapbias
     >>> gap = evaluate.load(swapbias.metric_path("paired_gap"))
@@ -52,30 +49,14 @@ Examples:
 """
 
 _CITATION = """
-@software{swapbias,
-  title   = {swapbias: social bias in language models by swapping one slot of a text},
-  author  = {{The swapbias authors}},
-  year    = {2026},
-  url     = {https://github.com/swapbias/swapbias}
-}
-
-@inproceedings{lin-etal-2022-gendered,
-  title     = {Gendered Mental Health Stigma in Masked Language Models},
-  author    = {Lin, Inna Wanyin and Njoo, Lucille and Field, Anjalie and Sharma, Ashish and Reinecke, Katharina and
-    Althoff, Tim and Tsvetkov, Yulia},
-  booktitle = {Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing},
-  year      = {2022},
-  url       = {https://arxiv.org/abs/2210.15144}
-}
-
-@inproceedings{bhaskaran-bhallamudi-2019-good,
-  title     = {Good Secretaries, Bad Truck Drivers? {Occupational} Gender Stereotypes in Sentiment Analysis},
-  author    = {Bhaskaran, Jayadev and Bhallamudi, Isha},
-  booktitle = {Proceedings of the First Workshop on Gender Bias in Natural Language Processing},
-  pages     = {62--68},
-  year      = {2019},
-  doi       = {10.18653/v1/W19-3809}
-}
+@inproceedings{lin-etal-2022-gendered, title = {Gendered Mental Health Stigma in Masked Language Models}, author =
+  {Lin, Inna Wanyin and Njoo, Lucille and Field, Anjalie and Sharma, Ashish and Reinecke, Katharina and Althoff, Tim
+  and Tsvetkov, Yulia}, booktitle = {Proceedings of the 2022 Conference on Empirical Methods in Natural Language
+  Processing}, year = {2022}, url = {https://arxiv.org/abs/2210.15144}}
+@inproceedings{bhaskaran-bhallamudi-2019-good, title = {Good Secretaries, Bad Truck Drivers? {Occupational} Gender
+  Stereotypes in Sentiment Analysis}, author = {Bhaskaran, Jayadev and Bhallamudi, Isha}, booktitle = {Proceedings of
+  the First Workshop on Gender Bias in Natural Language Processing}, pages = {62--68}, year = {2019}, doi =
+  {10.18653/v1/W19-3809}}
 """
 
 
@@ -84,35 +65,19 @@ class PairedGap(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.paired_gap`."""
 
     def _info(self):
+        names = {"predictions": "float64", "groups": "string", "pair_ids": "string"}
         return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
-            features=datasets.Features(
-                {
-                    "predictions": datasets.Value("float64"),
-                    "groups": datasets.Value("string"),
-                    "pair_ids": datasets.Value("string"),
-                }
-            ),
-            codebase_urls=["https://github.com/swapbias/swapbias"],
-            reference_urls=[
-                "https://arxiv.org/abs/2210.15144",
-                "https://doi.org/10.18653/v1/W19-3809",
-            ],
+            features=datasets.Features({name: datasets.Value(kind) for name, kind in names.items()}),
+            **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
     def _compute(
         self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None, test="t", confidence=0.95
     ):  # fmt: skip
-        options = {
-            "cluster_ids": cluster_ids,
-            "test": test,
-            "confidence": confidence,
-        }
         return module_result(
-            paired_gap, _keys, predictions, groups, pair_ids, reference_group=reference_group, **options
-        )
+            paired_gap, _keys, predictions, groups, pair_ids, reference_group=reference_group,
+            cluster_ids=cluster_ids, test=test, confidence=confidence,
+        )  # fmt: skip
 
 
 def _keys(found, reference_group):

@@ -3,7 +3,12 @@
 import datasets
 import evaluate
 
-from swapbias.measures import CheckedInputs, contrasts, rate_ratio  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
+    CheckedInputs,
+    contrasts,
+    module_info,
+    rate_ratio,
+)
 
 _DESCRIPTION = """
 The true and the false positive rates of two groups: their difference and the log of their ratio, each with interval
@@ -16,32 +21,23 @@ Args:
     references (list of int): the true label of each text, 1 or 0.
     groups (list of str): the group of each text; two or more.
     pair_ids (list of str): the pair (note) of each text; its texts are dependent.
-    reference_group (str, optional): the group that is subtracted, divided by, and that the directions are told
-        against. None: every two groups are compared, by name.
-    cluster_ids (list, or dict of lists, optional): the subject of each text, where subjects have several notes; or a
-        mapping of one, name -> ids (no interval of rates allows for several that cross).
+    reference_group (str, optional): the group that is subtracted and divided by. None: every two are compared.
+    cluster_ids (list, or dict of lists, optional): the subject of each text, where subjects have several notes; of a
+        mapping one factor, for no interval of rates allows for several that cross.
     confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
     seed (int): of what is drawn at random (bootstrap, permutations); 0 by default.
 Returns:
-    tpr_difference, fpr_difference: the other group's rate minus the reference group's; 0: equal. NaN where a group
-        has no text of the label.
-    log_tprr, log_fprr: natural log of the other group's rate over the reference group's; 0: equal. NaN where a rate
-        is 0.
+    tpr_difference, fpr_difference: the other group's rate minus the reference group's; 0: equal.
+    log_tprr, log_fprr: natural log of the other group's rate over the reference one; 0: equal; NaN of a rate of 0.
     each with _ci_low, _ci_high and _p_value: interval (95 % by default) of the rates' Wilson intervals (MOVER),
         and the p-value of "equal rates" that goes with it.
     tprr, fprr: smaller over larger rate, as published; 1: equal, 0: one group gets no positive. Biased below 1 where
-        rates are equal. NaN where a group has no text of the label, or both rates are 0.
-    tprr_ci_low, tprr_ci_high, fprr_ci_low, fprr_ci_high: percentile bootstrap over pairs.
-    tprr_direction, fprr_direction: 1: the other group's rate is higher, -1: the reference group's is, 0: equal;
-        NaN where a rate is undefined.
-    tpr_GROUP, fpr_GROUP: each group's rate.
-    tprr_n, fprr_n: texts of label 1 and of label 0 used; tprr_n_unscored, fprr_n_unscored: those left out.
+        rates are equal. With _ci_low and _ci_high (percentile bootstrap over pairs), _n and _n_unscored (texts of
+        label 1 and of label 0), and _direction: 1: the other group's rate is higher, -1: the reference group's is.
+    tpr_GROUP, fpr_GROUP: each group's rate; NaN, as all that is made of it, without a text of the label.
     n_undefined: how many of the two ratios are undefined.
-    with more than two groups, or without a reference_group:
-    contrasts: a list: of each contrast group and reference_group, the keys above, with _p_adjusted beside
-        each _p_value, corrected over all contrasts (Holm).
-    omnibus: for tpr and fpr whether any group's rate differs: p_value, contrasts (how many), spread (SD of the
-        groups' rates), n and n_unscored.
+    contrasts, omnibus: in place of these with more than two groups or without a reference_group: the keys above for
+        each contrast, with group, reference_group and _p_adjusted (Holm); and for each rate if any group differs.
 Examples:
     >>> import evaluate, swapbias
     >>> ratios = evaluate.load(swapbias.metric_path("rate_ratio"))
@@ -57,22 +53,13 @@ Examples:
 """
 
 _CITATION = """
-@software{swapbias,
-  title   = {swapbias: social bias in language models by swapping one slot of a text},
-  author  = {{The swapbias authors}},
-  year    = {2026},
-  url     = {https://github.com/swapbias/swapbias}
-}
-
-@inproceedings{sogancioglu-etal-2023-effects,
-  title     = {The Effects of Gender Bias in Word Embeddings on Patient Phenotyping in the Mental Health Domain},
-  author    = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali},
-  booktitle = {11th International Conference on Affective Computing and Intelligent Interaction},
-  year      = {2023},
-  url       =
-    {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}
-}
+@inproceedings{sogancioglu-etal-2023-effects, title = {The Effects of Gender Bias in Word Embeddings on Patient
+  Phenotyping in the Mental Health Domain}, author = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali},
+  booktitle = {11th International Conference on Affective Computing and Intelligent Interaction}, year = {2023}, url =
+  {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}}
 """
+
+RATES = ("tpr", "fpr")
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
@@ -80,22 +67,10 @@ class RateRatio(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.rate_ratio`."""
 
     def _info(self):
+        names = {"predictions": "float64", "references": "float64", "groups": "string", "pair_ids": "string"}
         return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
-            features=datasets.Features(
-                {
-                    "predictions": datasets.Value("float64"),
-                    "references": datasets.Value("float64"),
-                    "groups": datasets.Value("string"),
-                    "pair_ids": datasets.Value("string"),
-                }
-            ),
-            codebase_urls=["https://github.com/swapbias/swapbias"],
-            reference_urls=[
-                "https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/",
-            ],
+            features=datasets.Features({name: datasets.Value(kind) for name, kind in names.items()}),
+            **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
     def _compute(
@@ -111,16 +86,12 @@ class RateRatio(CheckedInputs, evaluate.Metric):
             return _keys({rate: rate_ratio(*rows, rate=rate, **options) for rate in RATES}, reference_group)
         found = {rate: contrasts(rate_ratio, *rows, rate=rate, **options) for rate in RATES}
         each = []
-        for group, reference in found["tpr"].each:
-            one = {rate: found[rate].each[group, reference] for rate in RATES}
-            each.append({"group": group, "reference_group": reference, **_keys(one, reference)})
-            for rate in RATES:
-                each[-1][f"{rate}_difference_p_adjusted"] = one[rate].difference.p_adjusted
-                each[-1][f"log_{rate}r_p_adjusted"] = one[rate].log_ratio.p_adjusted
+        for pair in found["tpr"].each:
+            one = {rate: found[rate].each[pair] for rate in RATES}
+            adjusted = {f"{rate}_difference_p_adjusted": one[rate].difference.p_adjusted for rate in RATES}
+            adjusted |= {f"log_{rate}r_p_adjusted": one[rate].log_ratio.p_adjusted for rate in RATES}
+            each.append({"group": pair[0], "reference_group": pair[1], **_keys(one, pair[1]), **adjusted})
         return {"contrasts": each, "omnibus": {rate: found[rate].omnibus.numbers for rate in RATES}}
-
-
-RATES = ("tpr", "fpr")
 
 
 def _keys(rates, reference_group):
@@ -128,12 +99,11 @@ def _keys(rates, reference_group):
     for rate, one in rates.items():
         direction = 0.0 if one.higher_group == "" else -1.0 if one.higher_group == reference_group else 1.0
         known = one.estimate.value == one.estimate.value  # only NaN differs from itself
-        undefined += one.estimate.value != one.estimate.value
-        for name, each in ((f"{rate}_difference", one.difference), (f"log_{rate}r", one.log_ratio)):
-            found[name], found[f"{name}_p_value"] = each.value, each.p_value
-            found[f"{name}_ci_low"], found[f"{name}_ci_high"] = each.ci_low, each.ci_high
-        found[f"{rate}r"] = one.estimate.value
-        found[f"{rate}r_ci_low"], found[f"{rate}r_ci_high"] = one.estimate.ci_low, one.estimate.ci_high
+        undefined += not known
+        named = {f"{rate}_difference": one.difference, f"log_{rate}r": one.log_ratio, f"{rate}r": one.estimate}
+        for name, each in named.items():
+            found |= {name: each.value, f"{name}_ci_low": each.ci_low, f"{name}_ci_high": each.ci_high}
+            found |= {f"{name}_p_value": each.p_value} if name != f"{rate}r" else {}
         found[f"{rate}r_direction"] = direction if known else float("nan")
         found[f"{rate}r_n"], found[f"{rate}r_n_unscored"] = float(one.estimate.n), float(one.estimate.n_unscored)
         found.update({f"{rate}_{group}": value for group, value in one.rates.items()})

@@ -5,8 +5,7 @@ import evaluate
 
 from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
     CheckedInputs,
-    contrasts,
-    rate_ratio,
+    module_info,
     share_above,
 )
 
@@ -20,18 +19,10 @@ Args:
     predictions (list of float): one score per unit; NaN where it could not be scored.
     groups (list of str): the group of each unit.
     threshold (float): strict; 0.5 by default. 1 counts the units that reach it.
-    reference_group (str, optional): the group that every other one is compared with.
-    every_pair (bool): every two groups are compared, by name.
-    cluster_ids (list, or dict of lists, optional): the cluster of each unit, for comparisons; or a mapping of one,
-        name -> ids.
     confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
 Returns:
     for each group: share_GROUP (0: none, 1: all), ci_low_GROUP, ci_high_GROUP, count_GROUP, n_GROUP and
     n_unscored_GROUP.
-    with a reference_group or every_pair:
-    contrasts: a list: of each contrast group and reference_group, value (the share of the group minus that of the
-        reference group), ci_low, ci_high, p_value, n, n_unscored, and p_adjusted, corrected over all (Holm).
-    omnibus: whether any share differs: p_value, contrasts (how many), spread (SD of the shares), n, n_unscored.
 Examples:
     >>> import evaluate, swapbias
     >>> share = evaluate.load(swapbias.metric_path("share_above"))
@@ -41,21 +32,10 @@ Examples:
 """
 
 _CITATION = """
-@software{swapbias,
-  title   = {swapbias: social bias in language models by swapping one slot of a text},
-  author  = {{The swapbias authors}},
-  year    = {2026},
-  url     = {https://github.com/swapbias/swapbias}
-}
-
-@inproceedings{mei-etal-2023-bias,
-  title     = {Bias Against 93 Stigmatized Groups in Masked Language Models and Downstream Sentiment Classification
-    Tasks},
-  author    = {Mei, Katelyn X. and Fereidooni, Sonia and Caliskan, Aylin},
-  booktitle = {ACM Conference on Fairness, Accountability, and Transparency},
-  year      = {2023},
-  url       = {https://arxiv.org/abs/2306.05550}
-}
+@inproceedings{mei-etal-2023-bias, title = {Bias Against 93 Stigmatized Groups in Masked Language Models and
+  Downstream Sentiment Classification Tasks}, author = {Mei, Katelyn X. and Fereidooni, Sonia and Caliskan, Aylin},
+  booktitle = {ACM Conference on Fairness, Accountability, and Transparency}, year = {2023}, url =
+  {https://arxiv.org/abs/2306.05550}}
 """
 
 
@@ -65,22 +45,13 @@ class ShareAbove(CheckedInputs, evaluate.Metric):
 
     def _info(self):
         return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
             features=datasets.Features(
                 {"predictions": datasets.Value("float64"), "groups": datasets.Value("string")}
             ),
-            codebase_urls=["https://github.com/swapbias/swapbias"],
-            reference_urls=[
-                "https://arxiv.org/abs/2306.05550",
-            ],
+            **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(
-        self, predictions, groups, threshold=0.5, reference_group=None, every_pair=False, cluster_ids=None,
-        confidence=0.95,
-    ):  # fmt: skip
+    def _compute(self, predictions, groups, threshold=0.5, confidence=0.95):
         found = {}
         for group in dict.fromkeys(groups):
             mine = [score for score, name in zip(predictions, groups, strict=True) if name == group]
@@ -89,16 +60,4 @@ class ShareAbove(CheckedInputs, evaluate.Metric):
             found[f"count_{group}"] = float(round(one.value * one.n)) if one.n else float("nan")
             found[f"ci_low_{group}"], found[f"ci_high_{group}"] = one.ci_low, one.ci_high
             found[f"n_{group}"], found[f"n_unscored_{group}"] = float(one.n), float(one.n_unscored)
-        if reference_group is None and not every_pair:
-            return found
-        above = [share_above([score], threshold=threshold).value for score in predictions]
-        compared = contrasts(
-            rate_ratio, above, [1] * len(above), list(groups), cluster_ids=cluster_ids, n_resamples=1,
-            reference_group=None if every_pair else reference_group, confidence=confidence,
-        )  # fmt: skip
-        each = [
-            {"group": group, "reference_group": reference, **one.difference.numbers(),
-             "p_adjusted": one.difference.p_adjusted}
-            for (group, reference), one in compared.each.items()
-        ]  # fmt: skip
-        return {**found, "contrasts": each, "omnibus": compared.omnibus.numbers}
+        return found

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -208,11 +209,11 @@ _SOFTWARE = f"""
 """
 
 
-def module_info(description: str, inputs: str, citation: str, *papers: str) -> dict[str, Any]:
-    """What ``evaluate.MetricInfo`` shows of a module: its texts, the software beside its papers, addresses."""
+def module_info(description: str, inputs: str, citation: str) -> dict[str, Any]:
+    """What ``evaluate.MetricInfo`` shows of a module: its texts, the software beside its papers, their addresses."""
     return {
         "description": description, "inputs_description": inputs, "citation": _SOFTWARE + citation,
-        "codebase_urls": [_SOURCE], "reference_urls": list(papers),
+        "codebase_urls": [_SOURCE], "reference_urls": re.findall(r"url\s*=\s*\{(\S+?)\}", citation),
     }  # fmt: skip
 
 

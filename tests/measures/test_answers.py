@@ -268,5 +268,5 @@ def test_the_module_reads_strictly_on_request():
 def test_the_module_counts_what_was_not_asked_and_refuses_other_sides():
     found = compute(predictions=[None, "clerk", *["clerk"] * 6])
     assert (found["n"], found["n_unscored"]) == (3, 1)
-    with pytest.raises(ValueError, match="expected 'pro' or 'anti'"):
+    with pytest.raises(ValueError, match="expected exactly two with 'anti' as reference_group"):
         compute(sides=["pro", "con"] * 4)

@@ -80,38 +80,6 @@ def test_names_that_hold_what_joins_them_stay_apart():
     assert {("a - b", "c", -1.0), ("a", "b - c", 1.0)} <= set(pairs)
 
 
-def test_shares_of_several_groups_are_compared_too():
-    module = evaluate.load(studies.metric_path("share_above"))
-    rows = {
-        "predictions": [0.9, 0.8, 0.9, 0.1] + [0.9, 0.2, 0.3, 0.4] + [0.1] * 3 + [math.nan],
-        "groups": [*"aaaabbbbcccc"],
-    }
-    plain, found = module.compute(**rows), module.compute(**rows, reference_group="c")
-    assert {name: value for name, value in found.items() if name in plain} == plain
-    # By hand: 3 of 4, 1 of 4 and 0 of 3.
-    told = {(one["group"], one["reference_group"]): one for one in found["contrasts"]}
-    assert {pair: one["value"] for pair, one in told.items()} == {("a", "c"): 0.75, ("b", "c"): 0.25}
-    assert told["a", "c"]["n_unscored"] == 1
-    # Newcombe's interval by hand: Wilson .3006 to .9544 of 3/4 and 0 to .5615 of 0/3;
-    # .75 - sqrt(.4494^2 + .5615^2) = .0308 and .75 + sqrt(.2044^2 + 0) = .9544.
-    assert [told["a", "c"][end] for end in ("ci_low", "ci_high")] == pytest.approx([0.0308, 0.9544], abs=1e-4)
-    pairs = [(one["group"], one["reference_group"]) for one in module.compute(**rows, every_pair=True)["contrasts"]]
-    assert pairs == [("a", "b"), ("a", "c"), ("b", "c")]
-
-
-def test_shares_that_are_alike_are_seldom_told_apart():
-    module, wrong = evaluate.load(studies.metric_path("share_above")), 0
-    groups = np.repeat(list("abcd"), [12, 12, 20, 40]).tolist()
-    for seed in range(RUNS):
-        scores = np.random.default_rng(seed).uniform(size=len(groups)) < 0.3
-        found = module.compute(predictions=scores.astype(float), groups=groups, every_pair=True)
-        wrong += any(one["p_adjusted"] < 0.05 for one in found["contrasts"])
-    assert wrong <= stats.binom.isf(0.001, RUNS, 0.05)
-
-
-RUNS = 60
-
-
 def test_two_groups_with_a_reference_give_the_keys_of_two_groups():
     """Also where other groups' names are known: what two groups returned, they return."""
     module = evaluate.load(studies.metric_path("paired_gap"))
@@ -259,17 +227,6 @@ def test_a_module_says_where_it_comes_from_and_what_types_it_takes(name):
     names = {one for each, _ in told for one in each.split(", ")}
     taken = set(inspect.signature(module._compute).parameters)
     assert names == taken
-
-
-def test_correlations_within_groups_come_with_their_number_and_nothing_else():
-    relation = evaluate.load(studies.metric_path("bias_correlation"))
-    found = relation.compute(
-        predictions=[1.0, 2.0, 3.0, 1.0, 2.0, 3.0], references=[1.0, 2.0, 3.0, 3.0, 2.0, 1.0], groups=list("aaabbb")
-    )
-    within = {key: value for key, value in found.items() if "within" in key}
-    names = ["pearson", "spearman", "n"]
-    assert list(within) == [f"{name}_within_{group}" for group in "ab" for name in names]
-    assert (within["pearson_within_a"], within["pearson_within_b"]) == (pytest.approx(1), pytest.approx(-1))
 
 
 @pytest.mark.parametrize("name", studies.metrics())

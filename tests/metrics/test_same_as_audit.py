@@ -337,8 +337,10 @@ def test_several_sides_of_answers_are_compared_with_a_reference():
     ]  # fmt: skip
     two = {name: column[:16] for name, column in columns.items()}
     plain, named = module("answer_bias", **two), module("answer_bias", **two, reference_group="anti")
-    sides = {"group": "pro", "reference_group": "anti"}
-    assert [{**sides, **plain, "p_adjusted": plain["p_value"]}] == named["contrasts"]
+    assert plain == named
+    sides = {"group": "anti", "reference_group": "pro"}
+    (every,) = module("answer_bias", **two, every_pair=True)["contrasts"]
+    assert every == {**every, **sides, "bias": -plain["bias"], "p_adjusted": plain["p_value"]}
 
 
 @pytest.mark.parametrize("name", metrics())
