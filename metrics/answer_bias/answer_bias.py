@@ -58,12 +58,15 @@ Examples:
 """
 
 _CITATION = """
-@misc{briegel-chen-2023-adjectives, title = {Adjectives Can Reveal Gender Biases Within {NLP} Models}, author =
-  {Briegel, Jason and Chen, Hannah}, year = {2023}, url =
-  {https://uvasrg.github.io/adjectives-can-reveal-gender-biases-within-nlp-models/}}
-@inproceedings{zhao-etal-2018-gender, title = {Gender Bias in Coreference Resolution: Evaluation and Debiasing
-  Methods}, author = {Zhao, Jieyu and Wang, Tianlu and Yatskar, Mark and Ordonez, Vicente and Chang, Kai-Wei},
-  booktitle = {NAACL}, year = {2018}, url = {https://doi.org/10.18653/v1/N18-2003}}
+@misc{briegel-chen-2023-adjectives,
+  title = {Adjectives Can Reveal Gender Biases Within {NLP} Models}, author = {Briegel, Jason and Chen, Hannah},
+  year = {2023}, url = {https://uvasrg.github.io/adjectives-can-reveal-gender-biases-within-nlp-models/}
+}
+@inproceedings{zhao-etal-2018-gender,
+  title = {Gender Bias in Coreference Resolution: Evaluation and Debiasing Methods}, author = {Zhao, Jieyu and Wang,
+  Tianlu and Yatskar, Mark and Ordonez, Vicente and Chang, Kai-Wei}, booktitle = {NAACL}, year = {2018}, doi =
+  {10.18653/v1/N18-2003}
+}
 """
 
 _TEXTS = ("predictions", "references", "incorrect", "sides", "pair_ids")

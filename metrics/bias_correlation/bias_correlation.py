@@ -33,10 +33,11 @@ Examples:
 """
 
 _CITATION = """
-@inproceedings{mei-etal-2023-bias, title = {Bias Against 93 Stigmatized Groups in Masked Language Models and
-  Downstream Sentiment Classification Tasks}, author = {Mei, Katelyn X. and Fereidooni, Sonia and Caliskan, Aylin},
-  booktitle = {ACM Conference on Fairness, Accountability, and Transparency}, year = {2023}, url =
-  {https://arxiv.org/abs/2306.05550}}
+@inproceedings{mei-etal-2023-bias,
+  title = {Bias Against 93 Stigmatized Groups in Masked Language Models and Downstream Sentiment Classification
+  Tasks}, author = {Mei, Katelyn X. and Fereidooni, Sonia and Caliskan, Aylin}, booktitle = {ACM Conference on
+  Fairness, Accountability, and Transparency}, year = {2023}, url = {https://arxiv.org/abs/2306.05550}
+}
 """
 
 

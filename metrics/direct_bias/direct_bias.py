@@ -43,13 +43,17 @@ Examples:
 """
 
 _CITATION = """
-@inproceedings{bolukbasi-etal-2016-man, title = {Man is to Computer Programmer as Woman is to Homemaker? Debiasing
-  Word Embeddings}, author = {Bolukbasi, Tolga and Chang, Kai-Wei and Zou, James and Saligrama, Venkatesh and Kalai,
-  Adam}, booktitle = {Advances in Neural Information Processing Systems}, volume = {29}, year = {2016}, url = {https://arxiv.org/abs/1607.06520}}
-@inproceedings{sogancioglu-etal-2023-effects, title = {The Effects of Gender Bias in Word Embeddings on Patient
-  Phenotyping in the Mental Health Domain}, author = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali},
-  booktitle = {11th International Conference on Affective Computing and Intelligent Interaction}, year = {2023}, url =
-  {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}}
+@inproceedings{bolukbasi-etal-2016-man,
+  title = {Man is to Computer Programmer as Woman is to Homemaker? Debiasing Word Embeddings}, author = {Bolukbasi,
+  Tolga and Chang, Kai-Wei and Zou, James and Saligrama, Venkatesh and Kalai, Adam}, booktitle = {Advances in Neural
+  Information Processing Systems}, volume = {29}, year = {2016}
+}
+@inproceedings{sogancioglu-etal-2023-effects,
+  title = {The Effects of Gender Bias in Word Embeddings on Patient Phenotyping in the Mental Health Domain}, author
+  = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali}, booktitle = {11th International Conference on
+  Affective Computing and Intelligent Interaction}, year = {2023}, url =
+  {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}
+}
 """
 
 

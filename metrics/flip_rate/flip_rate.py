@@ -55,10 +55,12 @@ Examples:
 """
 
 _CITATION = """
-@inproceedings{sogancioglu-etal-2023-effects, title = {The Effects of Gender Bias in Word Embeddings on Patient
-  Phenotyping in the Mental Health Domain}, author = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali},
-  booktitle = {11th International Conference on Affective Computing and Intelligent Interaction}, year = {2023}, url =
-  {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}}
+@inproceedings{sogancioglu-etal-2023-effects,
+  title = {The Effects of Gender Bias in Word Embeddings on Patient Phenotyping in the Mental Health Domain}, author
+  = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali}, booktitle = {11th International Conference on
+  Affective Computing and Intelligent Interaction}, year = {2023}, url =
+  {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}
+}
 """
 
 

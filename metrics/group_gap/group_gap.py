@@ -46,10 +46,12 @@ Examples:
 """
 
 _CITATION = """
-@inproceedings{lin-etal-2022-gendered, title = {Gendered Mental Health Stigma in Masked Language Models}, author =
-  {Lin, Inna Wanyin and Njoo, Lucille and Field, Anjalie and Sharma, Ashish and Reinecke, Katharina and Althoff, Tim
-  and Tsvetkov, Yulia}, booktitle = {Proceedings of the 2022 Conference on Empirical Methods in Natural Language
-  Processing}, year = {2022}, url = {https://arxiv.org/abs/2210.15144}}
+@inproceedings{lin-etal-2022-gendered,
+  title = {Gendered Mental Health Stigma in Masked Language Models}, author = {Lin, Inna Wanyin and Njoo, Lucille
+  and Field, Anjalie and Sharma, Ashish and Reinecke, Katharina and Althoff, Tim and Tsvetkov, Yulia}, booktitle =
+  {Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing}, year = {2022}, url =
+  {https://arxiv.org/abs/2210.15144}
+}
 """
 
 

@@ -1,7 +1,5 @@
 """Probability mass of labelled words among a model's likeliest tokens (an `evaluate` module)."""
 
-import math
-
 import datasets
 import evaluate
 
@@ -47,14 +45,17 @@ Examples:
 """
 
 _CITATION = """
-@inproceedings{lin-etal-2022-gendered, title = {Gendered Mental Health Stigma in Masked Language Models}, author =
-  {Lin, Inna Wanyin and Njoo, Lucille and Field, Anjalie and Sharma, Ashish and Reinecke, Katharina and Althoff, Tim
-  and Tsvetkov, Yulia}, booktitle = {Proceedings of the 2022 Conference on Empirical Methods in Natural Language
-  Processing}, year = {2022}, url = {https://arxiv.org/abs/2210.15144}}
-@inproceedings{mei-etal-2023-bias, title = {Bias Against 93 Stigmatized Groups in Masked Language Models and
-  Downstream Sentiment Classification Tasks}, author = {Mei, Katelyn X. and Fereidooni, Sonia and Caliskan, Aylin},
-  booktitle = {ACM Conference on Fairness, Accountability, and Transparency}, year = {2023}, url =
-  {https://arxiv.org/abs/2306.05550}}
+@inproceedings{lin-etal-2022-gendered,
+  title = {Gendered Mental Health Stigma in Masked Language Models}, author = {Lin, Inna Wanyin and Njoo, Lucille
+  and Field, Anjalie and Sharma, Ashish and Reinecke, Katharina and Althoff, Tim and Tsvetkov, Yulia}, booktitle =
+  {Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing}, year = {2022}, url =
+  {https://arxiv.org/abs/2210.15144}
+}
+@inproceedings{mei-etal-2023-bias,
+  title = {Bias Against 93 Stigmatized Groups in Masked Language Models and Downstream Sentiment Classification
+  Tasks}, author = {Mei, Katelyn X. and Fereidooni, Sonia and Caliskan, Aylin}, booktitle = {ACM Conference on
+  Fairness, Accountability, and Transparency}, year = {2023}, url = {https://arxiv.org/abs/2306.05550}
+}
 """
 
 
@@ -74,8 +75,11 @@ class LexiconMass(CheckedInputs, evaluate.Metric):
     def _compute(self, predictions, probabilities, lexicon, threshold=0.0, cluster_ids=None, confidence=0.95):
         words = _words(lexicon)
         labels = [*dict.fromkeys(words.values()), "unspecified"]
+        missing = dict.fromkeys(labels, float("nan"))
         masses = [
-            label_masses(tokens, p, words, threshold=threshold) if len(tokens) else dict.fromkeys(labels, math.nan)
+            label_masses(tokens, p, words, threshold=threshold)
+            if len(tokens)
+            else dict.fromkeys(labels, float("nan"))
             for tokens, p in zip(predictions, probabilities, strict=True)
         ]
         found, ends = {}, {}

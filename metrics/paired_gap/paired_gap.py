@@ -49,14 +49,17 @@ Examples:
 """
 
 _CITATION = """
-@inproceedings{lin-etal-2022-gendered, title = {Gendered Mental Health Stigma in Masked Language Models}, author =
-  {Lin, Inna Wanyin and Njoo, Lucille and Field, Anjalie and Sharma, Ashish and Reinecke, Katharina and Althoff, Tim
-  and Tsvetkov, Yulia}, booktitle = {Proceedings of the 2022 Conference on Empirical Methods in Natural Language
-  Processing}, year = {2022}, url = {https://arxiv.org/abs/2210.15144}}
-@inproceedings{bhaskaran-bhallamudi-2019-good, title = {Good Secretaries, Bad Truck Drivers? {Occupational} Gender
-  Stereotypes in Sentiment Analysis}, author = {Bhaskaran, Jayadev and Bhallamudi, Isha}, booktitle = {Proceedings of
-  the First Workshop on Gender Bias in Natural Language Processing}, pages = {62--68}, year = {2019}, doi =
-  {10.18653/v1/W19-3809}}
+@inproceedings{lin-etal-2022-gendered,
+  title = {Gendered Mental Health Stigma in Masked Language Models}, author = {Lin, Inna Wanyin and Njoo, Lucille
+  and Field, Anjalie and Sharma, Ashish and Reinecke, Katharina and Althoff, Tim and Tsvetkov, Yulia}, booktitle =
+  {Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing}, year = {2022}, url =
+  {https://arxiv.org/abs/2210.15144}
+}
+@inproceedings{bhaskaran-bhallamudi-2019-good,
+  title = {Good Secretaries, Bad Truck Drivers? {Occupational} Gender Stereotypes in Sentiment Analysis}, author =
+  {Bhaskaran, Jayadev and Bhallamudi, Isha}, booktitle = {Proceedings of the First Workshop on Gender Bias in
+  Natural Language Processing}, pages = {62--68}, year = {2019}, doi = {10.18653/v1/W19-3809}
+}
 """
 
 

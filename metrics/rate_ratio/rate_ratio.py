@@ -53,10 +53,12 @@ Examples:
 """
 
 _CITATION = """
-@inproceedings{sogancioglu-etal-2023-effects, title = {The Effects of Gender Bias in Word Embeddings on Patient
-  Phenotyping in the Mental Health Domain}, author = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali},
-  booktitle = {11th International Conference on Affective Computing and Intelligent Interaction}, year = {2023}, url =
-  {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}}
+@inproceedings{sogancioglu-etal-2023-effects,
+  title = {The Effects of Gender Bias in Word Embeddings on Patient Phenotyping in the Mental Health Domain}, author
+  = {Sogancioglu, Gizem and Kaya, Heysem and Salah, Albert Ali}, booktitle = {11th International Conference on
+  Affective Computing and Intelligent Interaction}, year = {2023}, url =
+  {https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/}
+}
 """
 
 RATES = ("tpr", "fpr")
@@ -102,8 +104,8 @@ def _keys(rates, reference_group):
         undefined += not known
         named = {f"{rate}_difference": one.difference, f"log_{rate}r": one.log_ratio, f"{rate}r": one.estimate}
         for name, each in named.items():
-            found |= {name: each.value, f"{name}_ci_low": each.ci_low, f"{name}_ci_high": each.ci_high}
-            found |= {f"{name}_p_value": each.p_value} if name != f"{rate}r" else {}
+            found |= {name: each.value} | ({} if name == f"{rate}r" else {f"{name}_p_value": each.p_value})
+            found |= {f"{name}_ci_low": each.ci_low, f"{name}_ci_high": each.ci_high}
         found[f"{rate}r_direction"] = direction if known else float("nan")
         found[f"{rate}r_n"], found[f"{rate}r_n_unscored"] = float(one.estimate.n), float(one.estimate.n_unscored)
         found.update({f"{rate}_{group}": value for group, value in one.rates.items()})

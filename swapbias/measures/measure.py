@@ -204,16 +204,20 @@ MEASURES: Mapping[str, Measure] = {one.name: one for one in _RECORDS}
 
 _SOURCE = "https://github.com/swapbias/swapbias"
 _SOFTWARE = f"""
-@software{{swapbias, title = {{swapbias: social bias in language models by swapping one slot of a text}},
-  author = {{{{The swapbias authors}}}}, year = {{2026}}, url = {{{_SOURCE}}}}}
+@software{{swapbias,
+  title = {{swapbias: social bias in language models by swapping one slot of a text}},
+  author = {{{{The swapbias authors}}}}, year = {{2026}}, url = {{{_SOURCE}}}
+}}
 """
 
 
 def module_info(description: str, inputs: str, citation: str) -> dict[str, Any]:
     """What ``evaluate.MetricInfo`` shows of a module: its texts, the software beside its papers, their addresses."""
+    papers = re.findall(r"(url|doi)\s*=\s*\{(\S+?)\}", citation)
     return {
         "description": description, "inputs_description": inputs, "citation": _SOFTWARE + citation,
-        "codebase_urls": [_SOURCE], "reference_urls": re.findall(r"url\s*=\s*\{(\S+?)\}", citation),
+        "codebase_urls": [_SOURCE],
+        "reference_urls": [place if kind == "url" else f"https://doi.org/{place}" for kind, place in papers],
     }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import yaml
 from swapbias.errors import UsageError
 from swapbias.hub import card_page, spaces
 from swapbias.hub.metric_modules import standing_alone
+from swapbias.measures import module_info
 from swapbias.studies.catalogue import metric_path, metrics
 from tests.conftest import ROOT
 from tests.hub.clients import environment
@@ -131,8 +132,8 @@ def test_a_citation_is_of_the_package_and_of_the_study_that_the_card_names():
         tree = ast.parse((Path(metric_path(name)) / f"{name}.py").read_text())
         told = next(ast.literal_eval(one.value) for one in tree.body if getattr(one, "targets", None)
                     and ast.unparse(one.targets[0]) == "_CITATION")  # fmt: skip
-        cited = {one[1]: " ".join(one[0].split()) for one in entry.finditer(told)}
-        software = cited.pop("swapbias")
+        shown = {one[1]: " ".join(one[0].split()) for one in entry.finditer(module_info("", "", told)["citation"])}
+        cited, software = shown, shown.pop("swapbias")
         assert f"title = {{{package['title']}}}" in software
         assert f"author = {{{{{package['authors'][0]['name']}}}}}" in software
         assert "url = {https://github.com/swapbias/swapbias}" in software
