@@ -77,9 +77,7 @@ class LexiconMass(CheckedInputs, evaluate.Metric):
         labels = [*dict.fromkeys(words.values()), "unspecified"]
         missing = dict.fromkeys(labels, float("nan"))
         masses = [
-            label_masses(tokens, p, words, threshold=threshold)
-            if len(tokens)
-            else dict.fromkeys(labels, float("nan"))
+            label_masses(tokens, p, words, threshold=threshold) if len(tokens) else missing
             for tokens, p in zip(predictions, probabilities, strict=True)
         ]
         found, ends = {}, {}
