@@ -39,8 +39,7 @@ Returns:
     p_value: paired t test, two-sided; NaN where all pairs are alike.
     share_correct_pro, share_incorrect_pro, share_unsure_pro, share_other_pro: shares of the answers, 0 to 1;
         `other` is what is refused or unreadable. Likewise for anti.
-    n: pairs used.
-    n_unscored: pairs left out because a version was not asked.
+    n, n_unscored: pairs used, and pairs left out because a version was not asked.
     contrasts, omnibus: in place of these with more than two sides or every_pair: the keys above for each contrast,
         with group, reference_group and p_adjusted (Holm); and whether right answers differ between any sides.
 Examples:

@@ -28,8 +28,7 @@ Returns:
     signed_ci_low, signed_ci_high: its interval.
     random_direction: mean |cosine| expected of a direction at random in so many dimensions.
     explained_variance: share of the pairs' variance along the direction, 0 to 1.
-    n: words used.
-    n_unscored: words left out.
+    n, n_unscored: words used, and words left out.
 Examples:
     >>> import evaluate, swapbias
     >>> direct = evaluate.load(swapbias.metric_path("direct_bias"))

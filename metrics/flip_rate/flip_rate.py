@@ -20,13 +20,11 @@ Args:
     predictions (list of int or float): 1 or 0 per text, or a probability with `threshold`; NaN where there is none.
     groups (list of str): the group of each text; two or more.
     pair_ids (list of str): the pair of each text; each id stands once per group.
-    reference_group (str, optional): the group that `direction` is told against. None: every two groups are compared,
-        by name.
+    reference_group (str, optional): the group that `direction` is against. None: every two are compared.
     threshold (float, optional): None: predictions are 1 or 0. A number: probabilities above it are positive, and the
         mean probability tells the direction where both groups get as many positives.
-    cluster_ids (list, or dict of lists, optional): the subject of each text, where subjects have several pairs:
-        interval and test are then over subjects. Or a mapping of one, name -> ids; no interval of rates allows for
-        several that cross.
+    cluster_ids (list, or dict of one list, optional): the subject of each text, where subjects have several pairs:
+        interval and test are then over subjects.
     confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
     seed (int): of what is drawn at random (bootstrap, permutations); 0 by default.
 Returns:
@@ -34,11 +32,9 @@ Returns:
     ci_low, ci_high: Wilson's interval, 95 % by default; it holds where no pair flips, or every pair.
     p_value: exact McNemar's test, two-sided (with cluster_ids: versions of whole subjects are swapped); NaN without a
         discordant pair.
-    more: pairs where only the other group's version is positive.
-    fewer: pairs where only the reference group's version is positive.
+    more, fewer: pairs where only the other group's (only the reference group's) version is positive.
     direction: 1: the other group gets more positives, -1: the reference group does, 0: equal; NaN without a pair.
-    n: pairs used.
-    n_unscored: pairs left out because a prediction is NaN.
+    n, n_unscored: pairs used, and pairs left out because a prediction is NaN.
     contrasts, omnibus: in place of these with more than two groups or without a reference_group: the keys above for
         each contrast, with group, reference_group and p_adjusted (Holm); and whether any group differs.
 Examples:

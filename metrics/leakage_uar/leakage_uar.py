@@ -25,8 +25,7 @@ Returns:
         with fewer than two groups, or for a group without a guess.
     ci_low, ci_high: interval, 95 % by default, of the groups' Wilson intervals (MOVER).
     chance: 1 / number of true groups; NaN with fewer than two.
-    n: texts used.
-    n_unscored: texts left out.
+    n, n_unscored: texts used, and texts left out.
 Examples:
     >>> import evaluate, swapbias
     >>> leakage = evaluate.load(swapbias.metric_path("leakage_uar"))

@@ -30,8 +30,7 @@ Args:
 Returns:
     one key per label and "unspecified": mean mass over prompts, 0 to 1, not renormalised.
     ci_low_LABEL, ci_high_LABEL: of each, its t interval, 95 % by default; NaN where nothing varies.
-    n: prompts used.
-    n_unscored: prompts without any token.
+    n, n_unscored: prompts used, and prompts without any token.
 Examples:
     >>> import evaluate, swapbias
     >>> mass = evaluate.load(swapbias.metric_path("lexicon_mass"))

@@ -31,8 +31,7 @@ Returns:
     effect_size: Cohen's d with the pooled standard deviation.
     effect_size_z: mean difference over the standard deviation of the differences.
     p_value: of the test, two-sided.
-    n: pairs used.
-    n_unscored: pairs left out because a prediction is NaN.
+    n, n_unscored: pairs used, and pairs left out because a prediction is NaN.
     contrasts, omnibus: in place of these with more than two groups or without a reference_group: the keys above for
         each contrast, with group, reference_group and p_adjusted (Holm); and whether any group differs.
 Examples:

@@ -22,8 +22,7 @@ Args:
     groups (list of str): the group of each text; two or more.
     pair_ids (list of str): the pair (note) of each text; its texts are dependent.
     reference_group (str, optional): the group that is subtracted and divided by. None: every two are compared.
-    cluster_ids (list, or dict of lists, optional): the subject of each text, where subjects have several notes; of a
-        mapping one factor, for no interval of rates allows for several that cross.
+    cluster_ids (list, or dict of one list, optional): the subject of each text, where subjects have several notes.
     confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
     seed (int): of what is drawn at random (bootstrap, permutations); 0 by default.
 Returns:
