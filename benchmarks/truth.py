@@ -46,7 +46,6 @@ from swapbias.measures import (
     DIFFERENCES,
     Estimate,
     detectable_gap,
-    flip_rate,
     group_gap,
     margin_in,
     mean_score,
@@ -723,40 +722,6 @@ def _worst(design: Design) -> str:
     return str(design.rows.loc[mine, "group"].iloc[0])
 
 
-CLASSED = 60  # pairs, of four classes
-
-
-def _classes(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
-    """A row for each number of subjects: models whose classes flip, in each subject one way, over all neither way."""
-    count = scaled(AUDITS, scale)
-    rows: list[tuple[str, ...]] = []
-    for subjects in (CLASSED, 20, 10, 5):
-        alone, whole, planted = [], [], []
-        for seed in range(count):
-            rng = np.random.default_rng([subjects, seed])
-            alone.append(_symmetry_p(rng, subjects, 0.5, clustered=False))
-            whole.append(_symmetry_p(rng, subjects, 0.5))
-            planted.append(_symmetry_p(rng, subjects, 0.9))
-        shares = [_share(one < LEVEL for one in each) for each in (alone, whole, planted)]
-        rows.append((f"{subjects}", *map(_of, shares), _met(shares[1] <= ALLOWED)))
-    return rows
-
-
-def _symmetry_p(rng: np.random.Generator, subjects: int, one_way: float, *, clustered: bool = True) -> float:
-    """p of classes of pairs whose subjects lean to the first version with this chance, else to the second."""
-    own = np.repeat(np.arange(subjects), CLASSED // subjects)
-    first = rng.integers(4, size=CLASSED)
-    second = np.where(rng.random(CLASSED) < 0.4, (first + rng.integers(1, 3, size=CLASSED)) % 4, first)
-    turned = (rng.random(subjects) >= one_way)[own]
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    pairs = np.where(turned, [high, low], [low, high])
-    found = flip_rate(
-        pairs.T.ravel().astype(str), ["f", "m"] * CLASSED, np.repeat(np.arange(CLASSED).astype(str), 2).tolist(),
-        reference_group="m", cluster_ids=np.repeat(own, 2) if clustered else None, n_resamples=499,
-    )  # fmt: skip
-    return found.estimate.p_value
-
-
 # --- looks between trials -----------------------------------------------------------------------------
 
 LOOKED_AUDITS = 200  # of each design, with a gap and without
@@ -933,13 +898,6 @@ def _omission(rng: np.random.Generator, planted: float) -> Estimate:
 
 
 SERIES = (
-    Series(
-        "truth-classes",
-        "Flips of four classes in 60 pairs: how often the test of symmetry finds a direction",
-        ("subjects", "no direction, pairs alone", "no direction", "nine of ten subjects one way", "bar met"),
-        _classes,
-        timed=False,
-    ),
     Series(
         "truth",
         "Audits of models without a gap: how often they find one",
