@@ -210,8 +210,14 @@ _experiment = partial(
     measure="paired_gap",
     group="female",
     reference_group="male",
-    says="expects {more} over {less}",
-    named={"female": "women", "male": "men"},
+    says="prefers {more}'s words",
+    change="naming a mental-health condition instead of another illness",
+    named={
+        "female": "women",
+        "male": "men",
+        "mental_health": "mental-health conditions",
+        "other_health": "other health conditions",
+    },
     direction="above zero the model gives female words more probability than male ones, below zero less; "
     "further from zero is worse",
     random={"template": "templates", "condition": "diagnoses"},

@@ -196,7 +196,9 @@ def _masked_experiment(pack: str, row: Mapping[str, str]) -> Experiment:
         groups=tuple(others[1:]),
         reference_group=row["reference"],
         unit="probability mass at the mask",
-        says="expects {more} over {less}",
+        says="prefers words for {more} to words for {less}",
+        change="naming a mental-health condition instead of another illness",
+        named={"mental_health": "mental-health conditions", "other_health": "other health conditions"},
         direction="above zero the model gives words of the first group more probability than those of the second, "
         "below zero less; further from zero is worse",
         scores=("score", "closed_list_mass", "matched_mass"),

@@ -141,7 +141,7 @@ def _experiment(name: str, question: str, slices: tuple[Slice, ...], **more: Any
         measure="paired_gap",
         group="female",
         reference_group="male",
-        says="scores sentences about {more} as more positive than the same ones about {less}",
+        says="scores sentences about {more} higher than the same ones about {less}",
         named={"female": "women", "male": "men"},
         direction=_DIRECTION,
         levels=("female", "male", "all"),

@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from io import StringIO
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -37,7 +36,7 @@ from swapbias.files import is_url, write_whole
 from swapbias.findings import FAILS, MARGIN, OPEN, Finding, compare, findings_table, headlines
 from swapbias.hub import find_run, own_study, study_name
 from swapbias.privacy import for_owner_alone, is_credentialed
-from swapbias.report import headline_tables, render_summary, words
+from swapbias.report import checked, render_summary, terminal
 from swapbias.scorers import Progress, Scorer, load_scorer, short_name
 from swapbias.studies import PLACEBO, Experiment, load_study
 from swapbias.workers import Engine
@@ -259,7 +258,8 @@ class Audit:
     >>> run = audit(even, "occupation_sentiment:sentences", progress=False)
     >>> run.assert_below(0.05)  # 400 pairs that score alike leave no room for a gap of .05
     >>> print(run)  # doctest: +ELLIPSIS
-    Headline findings
+    occupation_sentiment:sentences, even: ...
+      NO GAP    all 400 pairs about women and men score the same.
     ...
 
     Attributes:
@@ -390,7 +390,7 @@ class Audit:
         )
         wrong = [one for one in gate.checks if one.outcome == FAILS or (one.outcome == OPEN and not undecided)]
         if wrong:
-            raise AssertionError(" ".join(words.checked(one) for one in wrong))
+            raise AssertionError(" ".join(checked(one) for one in wrong))
 
     @property
     def items_by_study(self) -> dict[str, pd.DataFrame]:
@@ -422,14 +422,8 @@ class Audit:
         return findings_table(found)
 
     def __repr__(self) -> str:
-        """The headline table, as the command line prints it."""
-        from rich.console import Console
-
-        console = Console(file=StringIO(), color_system=None)
-        for table in headline_tables(self.found):
-            console.print(table)
-        told: str = console.file.getvalue()  # type: ignore[attr-defined]
-        return "\n".join(line.rstrip() for line in told.splitlines())
+        """The verdicts, as the command line prints them."""
+        return terminal(self.found)
 
     def _repr_html_(self) -> str:
         """For notebooks: headlines with their verdicts, and their figure."""

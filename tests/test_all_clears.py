@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import swapbias
 from swapbias.audit import check_run
 from swapbias.cli import app
-from swapbias.report.words import reason
+from swapbias.report.text import reason
 
 CONSTANT = "not measured: constant scores"
 NO_GAP = "no gap larger than the margin"

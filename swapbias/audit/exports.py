@@ -19,7 +19,7 @@ from swapbias.errors import UsageError
 from swapbias.files import as_csv, as_json
 from swapbias.findings import Finding, Oriented, comparisons, experiment_of, findings_table, oriented
 from swapbias.privacy import gate, is_credentialed, private_strings, texts_stay, writing
-from swapbias.report import words
+from swapbias.report import text
 from swapbias.scorers import Say
 from swapbias.scorers.chat import LOG_ODDS
 from swapbias.studies import PROMPT_COLUMNS, load_corpus, meant
@@ -229,7 +229,7 @@ def _result(manifest: Mapping[str, Any], part: Part, one: Finding, number: Orien
         "evaluation_name": f"{one.study}/{one.experiment}",
         "source_data": _source(manifest, part),
         "metric_config": {
-            "evaluation_description": f"{words.quantity(one)}, {words.where(one)}. Higher is fairer: {number.how}.",
+            "evaluation_description": f"{text.quantity(one)}, {text.where(one)}. Higher is fairer: {number.how}.",
             "metric_id": f"swapbias.{one.measure}",
             "metric_name": one.measure,
             "metric_kind": one.measure,

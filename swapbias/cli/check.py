@@ -127,7 +127,7 @@ def _junit(found: "Mapping[str, Gate]") -> bytes:
 
 def _suite(name: str, found: "Gate") -> ElementTree.Element:
     """A test case for each check: a failure where it fails, an error where it is undecided."""
-    from swapbias.report import checked, shown
+    from swapbias.report import check_name, checked, shown
 
     counts = {
         tag: sum(one.outcome == of for one in found.checks)
@@ -137,7 +137,7 @@ def _suite(name: str, found: "Gate") -> ElementTree.Element:
     suite = ElementTree.Element("testsuite", {key: str(value) for key, value in told.items()})
     for one in found.checks:
         sentence = checked(one)
-        named = {"classname": f"{one.finding.study}.{one.finding.experiment}", "name": sentence.partition(": ")[0]}
+        named = {"classname": f"{one.finding.study}.{one.finding.experiment}", "name": check_name(one)}
         named["name"] += f" ({shown(one.finding.model_id)})"
         case = ElementTree.SubElement(suite, "testcase", named)
         if one.outcome == "fails":

@@ -126,17 +126,17 @@ def print_comparison(
 
 def _add(table: Table, row: "Row", cells: "Sequence[tuple[Column, Finding]]") -> None:
     """A line for each model that has the quantity; its name, and what differs, stand at the first."""
-    from swapbias.report import shown, words
+    from swapbias.report import shown, text
 
     one = row.first
-    told = f"{one.experiment}, {words.where(one)}: {words.quantity(one)} ({one.unit})"
+    told = f"{one.experiment}, {text.where(one)}: {text.quantity(one)} ({one.unit})"
     name = shown(told, 200) + (f"\n{shown(row.note, 200)}" if row.note else "")
     for number, (column, found) in enumerate(cells, start=1):
         table.add_row(
             Text(name if number == 1 else ""),
             Text(shown(column.title, 120)),
-            Text(f"{words.value_of(found)} {words.interval(found.estimate, signed=words.is_signed(found))}")
+            Text(f"{text.value_of(found)} {text.interval_of(found)}")
             + Text(f"\n{found.verdict}" if found.verdict else ""),
-            words.counted(found.estimate),
+            text.counted(found.estimate),
             end_section=number == len(cells),
         )

@@ -167,11 +167,10 @@ def _progress_lines(title: str, total: int) -> Callable[[float], None]:
 
 
 def print_headlines(out: Console, found: "list[Finding]") -> None:
-    """The comparisons over all rows, headlines first."""
-    from swapbias.report import headline_tables  # here: most commands print no findings, and these need numpy
+    """The verdict on each question, and the numbers behind it."""
+    from swapbias.report import terminal  # here: most commands print no findings, and these need numpy
 
-    for table in headline_tables(found):
-        out.print(table)
+    out.print(terminal(found), markup=False, highlight=False, soft_wrap=True)
 
 
 def print_findings(out: Console, title: str, found: "list[Finding]") -> None:

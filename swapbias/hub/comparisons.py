@@ -14,7 +14,7 @@ from swapbias.hub.client import Hub, Repo
 from swapbias.hub.markdown import markdown
 from swapbias.hub.push import Pushed, Say, push_repo
 from swapbias.hub.results_repo import load_all_shared
-from swapbias.report import shown, words
+from swapbias.report import shown, text
 
 PAGE = "index.html"
 NO_RANKING = (
@@ -123,7 +123,7 @@ def _card(compared: Compared, runs: Sequence[ComparedRun], space: str, url: Call
     parts = [f"# Bias audits in {markdown(space)}", NO_RANKING, "## What was read", _read(runs, url)]
     rows = compared.comparison.rows
     for study in dict.fromkeys(row.first.study for row in rows):
-        parts += [f"## {markdown(words.plain(study))}", _table(compared, study)]
+        parts += [f"## {markdown(text.plain(study))}", _table(compared, study)]
     notes = [*compared.comparison.footnotes, *compared.left_out]
     parts += ["## Notes", "\n".join(f"- {markdown(one)}" for one in notes)] if notes else []
     return f"---\n{head}---\n\n" + "\n\n".join(parts) + "\n"
@@ -143,13 +143,13 @@ def _table(compared: Compared, study: str) -> str:
     lines = ["| quantity | model | value, 95 % interval | n |", "| --- | --- | ---: | ---: |"]
     for row in compared.comparison.rows:
         one = row.first
-        told = f"{one.experiment}, {words.where(one)}: {words.quantity(one)} ({one.unit})"
+        told = f"{one.experiment}, {text.where(one)}: {text.quantity(one)} ({one.unit})"
         name = markdown(shown(f"{told}; {row.note}" if row.note else told, _LONGEST))
         cells = zip(compared.comparison.columns, row.found, strict=True) if one.study == study else ()
         for column, found in cells:
             if found is not None:
-                value = f"{words.value_of(found)} {words.interval(found.estimate, signed=words.is_signed(found))}"
+                value = f"{text.value_of(found)} {text.interval_of(found)}"
                 model = markdown(shown(column.title, _LONGEST))
-                lines.append(f"| {name} | {model} | {markdown(value)} | {words.counted(found.estimate)} |")
+                lines.append(f"| {name} | {model} | {markdown(value)} | {text.counted(found.estimate)} |")
                 name = ""
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from swapbias.findings import AS_PUBLISHED, Finding, by_the_judge, comparisons
 from swapbias.hub import markdown as marked
 from swapbias.hub.markdown import markdown, url
 from swapbias.hub.performance_table import PerformanceTable, performance_part, performance_tables
-from swapbias.report import words
+from swapbias.report import text
 from swapbias.scorers import LoadOptions, kinds, settable, written
 from swapbias.studies import Experiment, load_corpus, load_study, of_a_part
 
@@ -250,19 +250,19 @@ def headline_rows(found: Sequence[Finding]) -> list[tuple[Finding, AuditRow]]:
 
 
 def _row(finding: Finding, published: Finding | None) -> AuditRow:
-    estimate, signed = finding.estimate, words.is_signed(finding)
+    estimate = finding.estimate
     return AuditRow(
         experiment=finding.experiment,
-        what=words.quantity(finding),
-        where=words.where(finding),
-        value=words.value_of(finding),
-        interval=words.interval(estimate, signed=signed),
-        p=words.tested(estimate),
+        what=text.quantity(finding),
+        where=text.where(finding),
+        value=text.value_of(finding),
+        interval=text.interval_of(finding),
+        p=text.tested(estimate),
         n=f"{estimate.n} (+{estimate.n_unscored} unscored)" if estimate.n_unscored else str(estimate.n),
         unit=finding.unit,
-        direction=words.plain(finding.direction),
+        direction=text.plain(finding.direction),
         inference=finding.inference,
-        published=words.interval(published.estimate, signed=signed) if published else "–",
+        published=text.interval_of(published) if published else "–",
     )
 
 

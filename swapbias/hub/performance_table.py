@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from swapbias.findings import Finding
 from swapbias.hub.markdown import markdown
 from swapbias.measures import DIFFERENCES
-from swapbias.report import words
+from swapbias.report import text
 from swapbias.studies import Experiment, load_study
 
 FLIPS = "flip_rate"
@@ -81,19 +81,19 @@ def _table(experiment: Experiment, found: Sequence[Finding], performed: Sequence
             both = [cells.get((level, side)) for side in sides]
             apart = cells.get((difference, ""))
             if any(both) or apart:
-                where = words.value_name(place[1]) if place[1] else "all notes"
+                where = text.value_name(place[1]) if place[1] else "all notes"
                 told = (_value(both[0]), _value(both[1]))
-                tested = words.tested(apart.estimate) if apart else ""
+                tested = text.tested(apart.estimate) if apart else ""
                 rows.append(PerformanceRow(where, title, told, _value(apart), tested))
-    names = (words.group_name(experiment, sides[0]), words.group_name(experiment, sides[1]))
+    names = (text.group_name(experiment, sides[0]), text.group_name(experiment, sides[1]))
     return PerformanceTable(experiment.name, names, performed[0].inference, tuple(rows))
 
 
 def _value(one: Finding | None) -> str:
     if one is None:
         return ""
-    told = words.interval(one.estimate, signed=words.is_signed(one))
-    return f"{words.value_of(one)} {told}" if told != "–" else words.value_of(one)
+    told = text.interval_of(one)
+    return f"{text.value_of(one)} {told}" if told != "–" else text.value_of(one)
 
 
 def performance_part(tables: Sequence[PerformanceTable]) -> str:

@@ -17,6 +17,21 @@ from .figures import (
     headline_figure as headline_figure,
 )
 from .page import Page as Page, render as render, render_summary as render_summary
-from .sentence import Answer as Answer, answer as answer, detects as detects, summary as summary
-from .tables import headline_tables as headline_tables, terminal_table as terminal_table
-from .words import checked as checked, gated as gated, p_value as p_value, shown as shown
+from .tables import (
+    comparison_tables as comparison_tables,
+    terminal as terminal,
+    terminal_table as terminal_table,
+)
+from .text import (
+    Answer as Answer,
+    Verdict as Verdict,
+    answer as answer,
+    check_name as check_name,
+    checked as checked,
+    detects as detects,
+    gated as gated,
+    p_value as p_value,
+    shown as shown,
+    summary as summary,
+    verdicts as verdicts,
+)

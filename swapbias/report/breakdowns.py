@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from swapbias.findings import Finding
 from swapbias.measures import CLASSES, MEASURES, SAID
-from swapbias.report import words
+from swapbias.report import text
 from swapbias.report.charts import Axis, Chart, Dot, Row, key, ruler, stack, stack_key, strip
 from swapbias.scorers.notes import Explained
 from swapbias.studies import Experiment
@@ -94,10 +94,10 @@ def _rate_grid(
         model,
         tuple((_rate_head(drawn[name][0].measure), ruler(axes[name])) for name in names),
         tuple(
-            (words.phenotype_name(one), tuple((words.plain(regime), row(one, regime)) for regime in regimes))
+            (text.phenotype_name(one), tuple((text.plain(regime), row(one, regime)) for regime in regimes))
             for one in phenotypes
         ),
-        tuple((key(words.group_place(experiment, name)), words.group_name(experiment, name)) for name in groups),
+        tuple((key(text.group_place(experiment, name)), text.group_name(experiment, name)) for name in groups),
     )
 
 
@@ -137,13 +137,11 @@ def _rate_cell(experiment: Experiment, rates: Sequence[Finding], axis: Axis) -> 
     for one in rates:
         scale, estimate = _rate_scale(one.measure), one.estimate
         of_group = one.contrast in experiment.compared
-        place = words.group_place(experiment, one.contrast) if of_group else None
+        place = text.group_place(experiment, one.contrast) if of_group else None
         if one in drawn:
             dots.append(Dot(scale * estimate.value, scale * estimate.ci_low, scale * estimate.ci_high, place))
-        name = words.group_name(experiment, one.contrast) if of_group else "" if one in drawn else "difference"
-        sure = (
-            f"p {words.p_value(estimate.p_adjusted)}" if _performed(one.measure) and not of_group else one.direction
-        )
+        name = text.group_name(experiment, one.contrast) if of_group else "" if one in drawn else "difference"
+        sure = f"p {text.p_value(estimate.p_adjusted)}" if _performed(one.measure) and not of_group else one.direction
         told.append((name, _rate(one), sure))
     return Cell(strip(dots, axis), tuple(told))
 
@@ -153,7 +151,7 @@ def _rate(one: Finding) -> str:
 
     def number(value: float) -> str:
         if scale == 1:
-            return words.number(value, signed=signed)
+            return text.number(value, signed=signed)
         rounded = round(scale * value, 1) + 0.0
         return (f"{rounded:+.1f}" if signed and rounded else f"{rounded:.1f}").replace("-", "−")
 
@@ -176,7 +174,7 @@ def answer_charts(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator
         mine = rows[rows["model_id"] == model]
         parts = [("all of them", mine)]
         for one in experiment.slices[:1]:
-            parts += [(words.value_name(str(value)), part) for value, part in mine.groupby(one.column, sort=False)]
+            parts += [(text.value_name(str(value)), part) for value, part in mine.groupby(one.column, sort=False)]
         told = tuple((name, tuple(_answered(experiment, part, named))) for name, part in parts)
         shown = [
             place for place in range(len(_ANSWERED)) if any(row.cells[place][1] for _, part in told for row in part)
@@ -205,7 +203,7 @@ def _answered(experiment: Experiment, rows: pd.DataFrame, named: Sequence[str]) 
         cells = tuple(
             (f"{100 * share:.1f} % ({count})", share) for share, count in zip(shares, counts.values(), strict=True)
         )
-        name = words.group_name(experiment, side)
+        name = text.group_name(experiment, side)
         texts = (f"{label} {text}" for label, (text, share) in zip(named, cells, strict=True) if share)
         yield Row(name, stack(shares, f"{name}: {', '.join(texts)}"), cells)
 
@@ -247,11 +245,11 @@ def _mean_words(experiment: Experiment, explained: Sequence[Explained], named: s
     for one in sorted(explained, key=lambda one: one.phenotype):
         cells.setdefault((one.phenotype, one.regime), []).append(one)
     order = [group for group in experiment.compared if group in explained[0].words]
-    places = {group: words.group_place(experiment, group) for group in order}
+    places = {group: text.group_place(experiment, group) for group in order}
     means = {cell: {group: _means(some, group) for group in order} for cell, some in cells.items()}
     axis = Axis.over([weight for each in means.values() for one in each.values() for weight in one.values()])
     most = max(map(len, cells.values()))
-    titles = {group: words.group_name(experiment, group) for group in order}
+    titles = {group: text.group_name(experiment, group) for group in order}
     return Chart(
         f"words by mean weight{named}",
         f"Weights by LIME, averaged over the notes that are judged most differently in both genders (up to {most} of "
@@ -260,7 +258,7 @@ def _mean_words(experiment: Experiment, explained: Sequence[Explained], named: s
         ("word", *titles.values()),
         tuple(
             (
-                f"{words.phenotype_name(phenotype)}, training notes {words.plain(regime)} "
+                f"{text.phenotype_name(phenotype)}, training notes {text.plain(regime)} "
                 f"({len(cells[phenotype, regime])} {'note' if len(cells[phenotype, regime]) == 1 else 'notes'})",
                 tuple(_word_row(word, weights, places, axis) for word in _heaviest(weights)[:_WORDS]),
             )
@@ -284,16 +282,16 @@ def _means(explained: Sequence[Explained], group: str) -> dict[str, float]:
 
 def _note_words(experiment: Experiment, one: Explained, named: str) -> Chart:
     """The words of one note that weigh most in either version, those of the largest weight first."""
-    order = sorted(one.words, key=lambda group: words.group_place(experiment, group))
+    order = sorted(one.words, key=lambda group: text.group_place(experiment, group))
     weights = {group: dict(one.words[group]) for group in order}
     axis = Axis.over([weight for each in weights.values() for weight in each.values()])
-    titles = {group: words.group_name(experiment, group) for group in weights}
-    places = {group: words.group_place(experiment, group) for group in weights}
+    titles = {group: text.group_name(experiment, group) for group in weights}
+    places = {group: text.group_place(experiment, group) for group in weights}
     scores = ", ".join(f"{one.scores[group]:.2f} as {titles[group]}" for group in weights if group in one.scores)
     return Chart(
         f"words of the most mismatched note{named}",
-        f"The note that {one.model_id} judges most differently ({words.phenotype_name(one.phenotype)}, training "
-        f"notes {words.plain(one.regime)}): {scores}. Weights by LIME, of the words that weigh most in each version: "
+        f"The note that {one.model_id} judges most differently ({text.phenotype_name(one.phenotype)}, training "
+        f"notes {text.plain(one.regime)}): {scores}. Weights by LIME, of the words that weigh most in each version: "
         "above zero a word speaks for the phenotype. A dash: not among them.",
         ("word", *(titles.values())),
         (("", tuple(_word_row(word, weights, places, axis) for word in _heaviest(weights))),),
@@ -314,5 +312,5 @@ def _word_row(word: str, weights: Mapping[str, Mapping[str, float]], places: Map
     return Row(
         word,
         strip([Dot(weight, group=places[group]) for group, weight in known.items()], axis),
-        tuple((words.number(weight, signed=True), weight) for weight in known.values()),
+        tuple((text.number(weight, signed=True), weight) for weight in known.values()),
     )

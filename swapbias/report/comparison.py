@@ -15,7 +15,7 @@ from swapbias import __version__
 from swapbias.findings import Finding, experiment_of, rows_asked
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
-from swapbias.report import difference, page, sentence, words
+from swapbias.report import page, text
 from swapbias.report.charts import Axis, Chart, Dot, Row, crowd, key, ruler, strip
 from swapbias.report.page import anchor
 from swapbias.studies import Experiment, Slice, load_study
@@ -137,7 +137,6 @@ def render_comparison(told: ComparisonPage) -> str:
         sections=[_section(told, study, packed) for study in dict.fromkeys(study for study, _ in shown)],
         others=told.quantities,
         differences=[one for one in told.differences if one.slice_by == "all"],
-        difference=difference,
         notes=[*told.notes, NO_RANKING],
         family=next((one.estimate.family for one in told.differences if one.headline and one.estimate.family), ""),
         packed=packed,
@@ -147,7 +146,7 @@ def render_comparison(told: ComparisonPage) -> str:
 
 def _title(told: ComparisonPage) -> str:
     names = [one.name for one in told.models]
-    if len(names) > difference.FEW:
+    if len(names) > text.FEW:
         return f"{len(names)} models compared"
     return f"{', '.join(names[:-1])} and {names[-1]} compared"
 
@@ -188,7 +187,7 @@ def _answer(told: ComparisonPage, first: Finding) -> dict[str, Any]:
         "of": first,
         "question": experiment.question if experiment else first.experiment,
         "parts": [_part(told, one, len(mine) > 1) for one in mine],
-        "meaning": sentence.meaning(first),
+        "meaning": text.meaning(first),
         "banded": not math.isnan(first.margin),
     }
 
@@ -201,7 +200,7 @@ def _part(told: ComparisonPage, quantity: Quantity, several: bool) -> dict[str, 
     axis = _axis(told, first)
     own_said, away_said = _said(told, quantity)
     return {
-        "head": f"{words.quantity(first)}, {words.where(first)}" if several else "",
+        "head": f"{text.quantity(first)}, {text.where(first)}" if several else "",
         "note": quantity.note,
         "own": own_said,
         "away": away_said,
@@ -227,7 +226,7 @@ def _axis(told: ComparisonPage, first: Finding) -> Axis:
     ]
     axis = page.axis_of(alike)
     ends = [
-        sentence.factor(one.unit) * end
+        text.factor(one.unit) * end
         for quantity in told.quantities
         if quantity.away and page.scaled_alike(quantity.first, first)
         for one in quantity.away.values()
@@ -237,7 +236,7 @@ def _axis(told: ComparisonPage, first: Finding) -> Axis:
 
 
 def _crowd(known: Sequence[Finding], axis: Axis) -> Markup:
-    scale = sentence.shown_factor(known[0])
+    scale = text.shown_factor(known[0])
     values = [scale * one.estimate.value for one in known]
     return crowd(values, axis, title=f"a dot for each of {len(values)} models")
 
@@ -246,18 +245,18 @@ def _line(told: ComparisonPage, place: int, one: Finding, away: Finding | None, 
     reference = told.models[place].name == told.reference
     picture = Markup("")
     if away is not None:
-        scale, estimate = sentence.factor(away.unit), away.estimate
+        scale, estimate = text.factor(away.unit), away.estimate
         ends = (-scale * estimate.ci_high, -scale * estimate.ci_low)
-        dot = Dot(scale * difference.away(away), *ends, place, hollow=not estimate.p_adjusted < 0.05)
+        dot = Dot(scale * text.away(away), *ends, place, hollow=not estimate.p_adjusted < 0.05)
         picture = strip([dot], axis)
     return _Line(
         _name(told, place),
         strip([page.dot_of(one, place, hollow=page.unsure(one))], axis),
-        difference.own_said(one),
+        text.own_value(one),
         one.verdict,
         picture,
-        difference.away_said(away) if away is not None else "–",
-        difference.verdict(away) if away is not None else "" if reference else "not tested",
+        text.away_value(away) if away is not None else "–",
+        text.difference_word(away) if away is not None else "" if reference else "not tested",
     )
 
 
@@ -271,13 +270,9 @@ def sentences(told: ComparisonPage) -> Iterator[tuple[Finding, str]]:
 def _said(told: ComparisonPage, quantity: Quantity) -> tuple[str, str]:
     """Of one quantity what each model shows, and how far it lies from the reference."""
     known = [one for one in quantity.found if one is not None]
-    away = quantity.away or {}
-    named = {id(one): name for name, one in away.items()}
     if len(known) < 2:
-        return difference.own_values(known), ""
-    return difference.own_values(known), difference.differences(
-        list(away.values()), told.reference, lambda one: named[id(one)]
-    )
+        return text.own_values(known), ""
+    return text.own_values(known), text.differences([*(quantity.away or {}).items()], told.reference)
 
 
 # --- evidence -----------------------------------------------------------------------------------------
@@ -329,8 +324,8 @@ def _shown(one: Finding, study: str, experiment: Experiment) -> bool:
 
 
 def _head(finding: Finding, experiment: Experiment) -> str:
-    told = [words.plain(finding.contrast)] if experiment.groups else []
-    return ", ".join([*told, *([words.plain(finding.subset)] if finding.subset else [])])
+    told = [text.plain(finding.contrast)] if experiment.groups else []
+    return ", ".join([*told, *([text.plain(finding.subset)] if finding.subset else [])])
 
 
 def _chart(told: ComparisonPage, slice_: Slice, cells: Mapping[tuple[str, str], Mapping[int, Finding]]) -> Chart:
@@ -340,9 +335,9 @@ def _chart(told: ComparisonPage, slice_: Slice, cells: Mapping[tuple[str, str], 
     for (head, value), row in cells.items():
         places = range(len(told.models))
         drawn = strip([page.dot_of(one, place, hollow=page.unsure(one)) for place, one in row.items()], axis)
-        texts = tuple((difference.own_said(row[place]) if place in row else "", None) for place in places)
+        texts = tuple((text.own_value(row[place]) if place in row else "", None) for place in places)
         find = page.find(slice_, next(iter(row.values())))
-        parts.setdefault(head, []).append(Row(words.value_name(value), drawn, texts, find))
+        parts.setdefault(head, []).append(Row(text.value_name(value), drawn, texts, find))
     names = tuple(one.name for one in told.models)
     return Chart(
         f"gaps by {slice_.name}",
@@ -371,13 +366,13 @@ def _grids(
             caption = (
                 f"Gap{f' ({head})' if head else ''} by {slice_.name}, in {unit}; starred: p < .05 after correction."
             )
-            yield _Grid(caption, tuple(words.value_name(value) for value, _ in part), tuple(rows))
+            yield _Grid(caption, tuple(text.value_name(value) for value, _ in part), tuple(rows))
 
 
 def _number(one: Finding | None) -> str:
     if one is None:
         return ""
-    return sentence.value(one).removesuffix(" points") + ("" if page.unsure(one) else "*")
+    return text.value(one).removesuffix(" points") + ("" if page.unsure(one) else "*")
 
 
 # --- pairs --------------------------------------------------------------------------------------------

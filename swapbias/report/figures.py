@@ -13,8 +13,7 @@ import pandas as pd
 
 from swapbias.findings import BASELINE, RANDOM_DIRECT, RANDOM_SIGNED, Finding, agreeing, condition_scores
 from swapbias.measures import CLASSES, MEASURES, SAID
-from swapbias.report.sentence import within
-from swapbias.report.words import group_name, group_place, plain, shown, value_name
+from swapbias.report.text import group_name, group_place, plain, shown, value_name, within
 from swapbias.scorers.notes import Explained
 from swapbias.studies import PLACEBO, Covariate, Experiment, Slice, load_study
 

@@ -23,7 +23,6 @@ from swapbias.findings import (
     ANSWERS,
     AS_PUBLISHED,
     AS_WRITTEN,
-    EFFECTS,
     POSITIVE,
     Finding,
     by_the_judge,
@@ -35,7 +34,7 @@ from swapbias.findings import (
 )
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
-from swapbias.report import sentence, words
+from swapbias.report import text
 from swapbias.report.breakdowns import answer_charts, performance_grids, rate_grids, word_charts
 from swapbias.report.charts import Axis, Chart, Dot, Row, bounds_key, interval_key, key, ruler, strip
 from swapbias.report.figures import ALIKE, Drawn, categories, headline_figure
@@ -147,8 +146,7 @@ def template(name: str) -> "Template":
     """A template of the report, compiled once."""
     templates = environment(seen)
     templates.globals |= {
-        "words": words,
-        "sentence": sentence,
+        "text": text,
         "anchor": anchor,
         "told_way": told_way,
         "told_by_chance": told_by_chance,
@@ -228,7 +226,7 @@ def _leakage_in_paper(found: Sequence[Finding]) -> str:
         if row["measure"] == "leakage_uar":
             known.setdefault(row["subset"], []).append(float(row["value"]))
     told = [
-        f"{ours[name]:.2f} from {words.plain(name)} notes (in the paper {min(values):.2f} to {max(values):.2f})"
+        f"{ours[name]:.2f} from {text.plain(name)} notes (in the paper {min(values):.2f} to {max(values):.2f})"
         for name, values in known.items()
         if name in ours
     ]
@@ -264,18 +262,18 @@ def _answer(
     first, experiment = (_judged(several) or several)[0], experiment_of(several[0])
     shown = _judged(shown) or shown  # a test of all groups at once is a sentence, not a point on the scale
     axis = axis_of([one for one in every if scaled_alike(one, first)])
-    told = sentence.answer(first, found)
+    told = text.answer(first, found)
     bounds = any(not math.isnan(one.worst_low) for one in shown)
     heads = (unit_head(first), "95 % interval", *(("bounds",) if bounds else ()))
     return {
         "of": first,
         "place": anchor(first.study, first.experiment),
         "question": experiment.question if experiment else first.experiment,
-        "sentence": sentence.summary(several, found),
+        "sentence": text.summary(several, found),
         "told": told if len(several) == 1 else None,
-        "whole": next((sentence.answer(one).certainty for one in several if one.contrast in (ALL, ALL_GAPS)), ""),
+        "whole": next((text.certainty(one) for one in several if one.contrast in (ALL, ALL_GAPS)), ""),
         "cautions": told.cautions if len(several) == 1 else _of_largest(several, found),
-        "meaning": told.meaning if len(several) == 1 else sentence.meaning(first),
+        "meaning": told.meaning if len(several) == 1 else text.meaning(first),
         "verdict": first.verdict if len(several) == 1 else "",
         "chart": Chart(
             "", "", heads,
@@ -292,7 +290,7 @@ def _of_largest(several: Sequence[Finding], found: Sequence[Finding]) -> list[st
     if not sure:
         return []
     most = max(sure, key=lambda one: abs(one.estimate.value))
-    return [f"{_name_in_answer(most)}: {caution}" for caution in sentence.answer(most, found).cautions]
+    return [f"{text.row_name(most)}: {caution}" for caution in text.answer(most, found).cautions]
 
 
 def _judged(found: Sequence[Finding]) -> list[Finding]:
@@ -307,33 +305,14 @@ def _with_parts(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
     experiment = experiment_of(finding)
     if finding.measure != "gap_difference" or (experiment and experiment.groups):
         return [finding]
-    parts = (sentence.part(finding, name, found) for name in (finding.within, finding.against))
+    parts = (text.part(finding, name, found) for name in (finding.within, finding.against))
     return [*(one for one in parts if one is not None), finding]
 
 
 def scaled_alike(one: Finding, other: Finding) -> bool:
     """Whether two values stand on one scale: all in points do."""
-    both = [bool(MEASURES[each.measure].reach) and sentence.in_points(each.unit) for each in (one, other)]
+    both = [bool(MEASURES[each.measure].reach) and text.in_points(each.unit) for each in (one, other)]
     return all(both) or (not any(both) and (one.measure, one.unit) == (other.measure, other.unit))
-
-
-def _name_in_answer(finding: Finding) -> str:
-    told, experiment = words.where(finding), experiment_of(finding)
-    if experiment and experiment.groups:
-        return _pair_name(experiment, finding)
-    if finding.slice_by != "all" and experiment and finding.subset in experiment.regimes:
-        return f"{words.value_name(finding.slice_value)} (training notes {words.plain(finding.subset)})"
-    if finding.measure == "gap_difference":
-        return f"difference: {told}"
-    return sentence.compared(finding) if told == "all" else told
-
-
-def _pair_name(experiment: Experiment, finding: Finding) -> str:
-    """Which groups a gap is between, or which levels of factors; of a difference of gaps as well."""
-    sides = [words.group_name(experiment, name) for name in (finding.group, finding.reference_group)]
-    if finding.measure in EFFECTS:
-        return words.plain(finding.contrast)
-    return " − ".join(sides) if finding.reference_group else words.quantity(finding)
 
 
 def _group_of(finding: Finding) -> int | None:
@@ -341,27 +320,27 @@ def _group_of(finding: Finding) -> int | None:
     experiment = experiment_of(finding)
     if not experiment or not experiment.groups or finding.group not in experiment.compared:
         return None
-    return words.group_place(experiment, finding.group)
+    return text.group_place(experiment, finding.group)
 
 
 def unit_head(finding: Finding) -> str:
-    if MEASURES[finding.measure].reach and sentence.in_points(finding.unit):
+    if MEASURES[finding.measure].reach and text.in_points(finding.unit):
         return "points"
     return finding.unit
 
 
 def axis_of(found: Sequence[Finding]) -> Axis:
     """One scale for all of them: no interval reaches beyond what their quantity can be."""
-    first, scale = found[0], sentence.shown_factor(found[0])
+    first, scale = found[0], text.shown_factor(found[0])
     margins = [one.margin * scale for one in found if not math.isnan(one.margin)]
     record = MEASURES[first.measure]
-    span = 100.0 if sentence.in_points(first.unit) else math.inf
+    span = 100.0 if text.in_points(first.unit) else math.inf
     reach = 2 if any(MEASURES[one.measure].reach == 2 for one in found) else 1
     least, most = -reach * span, reach * span
     if not record.signed:
         least, most = 0.0, min(span, 1.0 if scale == 1 and not record.whole and math.isinf(span) else span)
     ends = [
-        sentence.shown_factor(one) * end
+        text.shown_factor(one) * end
         for one in found
         for end in (one.estimate.value, one.estimate.ci_low, one.estimate.ci_high, one.worst_low, one.worst_high)
     ]
@@ -369,19 +348,18 @@ def axis_of(found: Sequence[Finding]) -> Axis:
 
 
 def dot_of(finding: Finding, group: int | None = None, *, hollow: bool = False, bounds: bool = False) -> Dot:
-    scale, estimate = sentence.shown_factor(finding), finding.estimate
+    scale, estimate = text.shown_factor(finding), finding.estimate
     least, most = (scale * finding.worst_low, scale * finding.worst_high) if bounds else (math.nan, math.nan)
     return Dot(scale * estimate.value, scale * estimate.ci_low, scale * estimate.ci_high, group, hollow, least, most)
 
 
 def _answer_row(finding: Finding, axis: Axis, *, bounds: bool) -> Row:
-    row = _gap_row(finding, axis, _name_in_answer(finding), brief=True)
+    row = _gap_row(finding, axis, text.row_name(finding), brief=True)
     if not bounds:
         return row
     known = not math.isnan(finding.worst_low)
     ends = (
-        sentence.amount(end, finding.unit, signed=True, named=False)
-        for end in (finding.worst_low, finding.worst_high)
+        text.amount(end, finding.unit, signed=True, named=False) for end in (finding.worst_low, finding.worst_high)
     )
     return replace(row, cells=(*row.cells, (" to ".join(ends) if known else "–", finding.worst_low)))
 
@@ -399,16 +377,16 @@ def _gap_row(finding: Finding, axis: Axis, name: str, *, find: str = "", brief: 
     estimate = finding.estimate
     told = ""
     if brief and not math.isnan(finding.worst_low):
-        ends = (sentence.amount(end, finding.unit, signed=True) for end in (finding.worst_low, finding.worst_high))
-        told = f"{sentence.value(finding)}, 95 % interval {sentence.interval(finding)}, bounds {' to '.join(ends)}"
+        ends = (text.amount(end, finding.unit, signed=True) for end in (finding.worst_low, finding.worst_high))
+        told = f"{text.value(finding)}, 95 % interval {text.interval(finding)}, bounds {' to '.join(ends)}"
     dot = dot_of(finding, _group_of(finding), hollow=unsure(finding), bounds=brief)
     picture = strip([dot], axis, title=told)
     cells: list[tuple[str, float | None]] = [
-        (sentence.value(finding).removesuffix(" points"), estimate.value),
-        (sentence.interval(finding) or "–", estimate.ci_low),
+        (text.value(finding).removesuffix(" points"), estimate.value),
+        (text.interval(finding) or "–", estimate.ci_low),
     ]
     if not brief:
-        cells += [(words.p_value(estimate.p_adjusted), estimate.p_adjusted), (words.counted(estimate), estimate.n)]
+        cells += [(text.p_value(estimate.p_adjusted), estimate.p_adjusted), (text.counted(estimate), estimate.n)]
     return Row(name, picture, tuple(cells), find)
 
 
@@ -508,7 +486,7 @@ def _group_chart(experiment: Experiment, found: Sequence[Finding]) -> Iterator[C
     several = len({one.model_id for one in mine}) > 1
     parts: dict[str, list[Row]] = {}
     for one in mine:
-        name = words.plain(one.slice_value) if one.measure == "intersection" else _pair_name(experiment, one)
+        name = text.plain(one.slice_value) if one.measure == "intersection" else text.pair_name(one)
         told = [_GROUP_PARTS.get(one.measure, "gaps between groups")]
         parts.setdefault(_head(one, {}, several, told), []).append(_gap_row(one, axis, name))
     caption = (
@@ -526,23 +504,23 @@ def _group_chart(experiment: Experiment, found: Sequence[Finding]) -> Iterator[C
     yield Chart(
         "groups", caption, ("groups", unit, "95 % interval", "p corrected", "n"),
         tuple((name, tuple(part)) for name, part in parts.items()), ruler(axis, unit),
-        keys=tuple((key(words.group_place(experiment, one)), words.group_name(experiment, one)) for one in names),
+        keys=tuple((key(text.group_place(experiment, one)), text.group_name(experiment, one)) for one in names),
     )  # fmt: skip
 
 
 def _head(finding: Finding, category: Mapping[str, str], several: bool, more: Sequence[str] = ()) -> str:
     """Which part of a chart a finding stands in: its model, set of conditions and category, where there are more."""
     told = [*([finding.model_id] if several else []), *more]
-    told += [words.plain(finding.subset)] if finding.subset else []
+    told += [text.plain(finding.subset)] if finding.subset else []
     if category.get(finding.slice_value, finding.subset) != finding.subset:
-        told.append(words.value_name(category[finding.slice_value]))
+        told.append(text.value_name(category[finding.slice_value]))
     return ", ".join(told)
 
 
 def _set_apart(finding: Finding) -> str:
     """What tells one gap of a chart from those of other measures or groups."""
     experiment = experiment_of(finding)
-    return _pair_name(experiment, finding) if experiment and experiment.groups else words.quantity(finding)
+    return text.pair_name(finding) if experiment and experiment.groups else text.quantity(finding)
 
 
 def _gap_chart(slice_: Slice, gaps: Sequence[Finding], category: Mapping[str, str]) -> Chart:
@@ -550,10 +528,10 @@ def _gap_chart(slice_: Slice, gaps: Sequence[Finding], category: Mapping[str, st
     parts: dict[str, list[Row]] = {}
     apart = len({one.contrast for one in gaps}) > 1
     for one in gaps:
-        row = _gap_row(one, axis, words.value_name(one.slice_value), find=find(slice_, one))
+        row = _gap_row(one, axis, text.value_name(one.slice_value), find=find(slice_, one))
         head = _head(one, category, several, [_set_apart(one)] if apart else [])
         parts.setdefault(head, []).append(row)
-    unit, contrast = unit_head(gaps[0]), "" if apart else f" ({sentence.compared(gaps[0])})"
+    unit, contrast = unit_head(gaps[0]), "" if apart else f" ({text.compared(gaps[0])})"
     rows = [row for part in parts.values() for row in part]
     return Chart(
         f"gaps by {slice_.name}",
@@ -609,14 +587,14 @@ def _mean_chart(
     single = len(groups) > 1 and all(len(each) == 1 for each in cells.values())
     parts: dict[str, list[Row]] = {}
     for (head, value), by_group in cells.items():
-        dots = [dot_of(one, words.group_place(experiment, name)) for name, one in by_group.items()]
+        dots = [dot_of(one, text.group_place(experiment, name)) for name, one in by_group.items()]
         told = tuple(_mean_cell(by_group.get(name)) for name in groups)
         (first, one), *_ = by_group.items()
         if single:
-            told = (_mean_cell(one), (words.group_name(experiment, first), None))
-        parts.setdefault(head, []).append(Row(words.value_name(value), strip(dots, axis), told, find(slice_, one)))
-    unit = "points" if sentence.in_points(means[0].unit) else means[0].unit
-    named = [words.group_name(experiment, name) for name in groups]
+            told = (_mean_cell(one), (text.group_name(experiment, first), None))
+        parts.setdefault(head, []).append(Row(text.value_name(value), strip(dots, axis), told, find(slice_, one)))
+    unit = "points" if text.in_points(means[0].unit) else means[0].unit
+    named = [text.group_name(experiment, name) for name in groups]
     return Chart(
         f"means by {slice_.name}",
         f"Mean {means[0].unit} by {slice_.name}, in {unit}"
@@ -625,7 +603,7 @@ def _mean_chart(
         tuple((name, _merged(part)) for name, part in parts.items()),
         ruler(axis, unit),
         keys=tuple(
-            (key(words.group_place(experiment, name)), label) for name, label in zip(groups, named, strict=True)
+            (key(text.group_place(experiment, name)), label) for name, label in zip(groups, named, strict=True)
         ),
         said="" if single else _means_alike([row for part in parts.values() for row in part], slice_.name, named),
     )
@@ -642,11 +620,11 @@ def _means_alike(rows: Sequence[Row], name: str, groups: Sequence[str]) -> str:
 def _mean_cell(finding: Finding | None) -> tuple[str, float | None]:
     if finding is None:
         return "", math.nan
-    ends = sentence.interval(finding)
-    told = sentence.level(finding.estimate.value, finding)
+    ends = text.interval(finding)
+    told = text.level(finding.estimate.value, finding)
     told = f"{told} ({ends})" if ends else told
     if not math.isnan(finding.worst_low):
-        low, high = (sentence.level(end, finding) for end in (finding.worst_low, finding.worst_high))
+        low, high = (text.level(end, finding) for end in (finding.worst_low, finding.worst_high))
         told += f"; {low} to {high} whatever was not answered"
     return told, finding.estimate.value
 
@@ -727,13 +705,13 @@ def _drivers(experiment: Experiment, found: Sequence[Finding], items: pd.DataFra
         by_pair = {str(name): list(part) for name, part in texts}
         yield {
             "finding": headline,
-            "name": _name_in_answer(headline) if experiment.groups else "",
+            "name": text.row_name(headline) if experiment.groups else "",
             "rows": [
                 {
                     "texts": marked(by_pair.get(str(one.get("pair_id")), [])),
-                    "name": words.plain(str(one.get("condition", one.get("template", "")))),
-                    "value": sentence.amount(one["value"], headline.unit, signed=True, named=False),
-                    "influence": sentence.amount(one["influence"], headline.unit, signed=True, named=False, digits=2),
+                    "name": text.plain(str(one.get("condition", one.get("template", "")))),
+                    "value": text.amount(one["value"], headline.unit, signed=True, named=False),
+                    "influence": text.amount(one["influence"], headline.unit, signed=True, named=False, digits=2),
                 }
                 for one in units.to_dict("records")
             ],
@@ -796,12 +774,12 @@ def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
     return {
         "fields": fields,
         "titles": [
-            {"model_id": "model", experiment.subset: "set", **slices}.get(name, words.plain(name)) for name in fields
+            {"model_id": "model", experiment.subset: "set", **slices}.get(name, text.plain(name)) for name in fields
         ],
         "values": tables,
         "tokens": tokens,
         "sides": [experiment.group, experiment.reference_group],
-        "scale": sentence.factor(experiment.unit),
+        "scale": text.factor(experiment.unit),
         "unit": experiment.unit,
         "entries": list(entries.values()),
     }

@@ -1,36 +1,90 @@
-"""Findings as tables for a terminal."""
+"""Findings in a terminal: verdicts in 80 columns, and tables for those who ask for every number."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from swapbias.findings import DIFFERENCE, JUDGED, SPREAD, Finding, by_the_judge, comparisons, told_by_chance
-from swapbias.report import difference, words
-from swapbias.report.sentence import answer
+from swapbias.findings import DIFFERENCE, Finding, by_the_judge, comparisons, experiment_of, headlines, told_by_chance
+from swapbias.measures import MEASURES
+from swapbias.report import text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-_PERFORMED = "differences between the patients' own genders, in the notes as written"
-_LONGEST = 2_000  # characters of a verdict
+WIDTH = 80  # columns of a terminal
+_INDENT = 16  # of a sentence, after its word
+_LONGEST = 2_000  # characters of a sentence
+_HEADS = ("", "points", "95 % interval", "n", "verdict")
 
 
-def headline_tables(found: Sequence[Finding]) -> "list[Table]":
-    """The comparisons over all rows, headlines first, and the rates of each model."""
-    # The papers' own statistics, effect sizes and the other scores stand in the report.
-    headlines = terminal_table("Headline findings", comparisons(found))
-    judged = by_the_judge(found)
-    after = (
-        [terminal_table("By the judge, which was shown no group: not in the findings above", judged)]
-        if judged
-        else []
+def terminal(found: Sequence[Finding]) -> str:
+    """What each experiment found about each model: verdicts, the numbers behind them, how far they hold."""
+    questions: dict[tuple[str, ...], list[Finding]] = {}
+    for one in headlines(found):
+        questions.setdefault((one.study, one.experiment, one.model_id), []).append(one)
+    return "\n\n".join("\n".join(_question(several, found)) for several in questions.values())
+
+
+def _question(several: Sequence[Finding], found: Sequence[Finding]) -> Iterator[str]:
+    first, experiment = several[0], experiment_of(several[0])
+    name = f"{first.study}:{first.experiment}, {text.shown(first.model_id)}"
+    yield from _wrapped(f"{name}: {experiment.question if experiment else ''}".removesuffix(": "))
+    for one in text.verdicts(several, found):
+        label, lines = f"  {one.word.upper()}", _wrapped(text.shown(one.text, _LONGEST), _INDENT)
+        if len(label) < _INDENT - 1:
+            lines[0] = f"{label:<{_INDENT}}{lines[0].strip()}"
+        else:
+            yield label
+        yield from lines
+    yield from _numbers([*_parts(several, found), *several])
+    for caution in text.cautions(first) if len(several) == 1 else ():
+        yield from _wrapped(text.shown(caution, _LONGEST), 2)
+    for line in (text.certainty(first), text.published(first, found)) if len(several) == 1 else ():
+        yield from _wrapped(line, 2) if line else ()
+
+
+def _parts(several: Sequence[Finding], found: Sequence[Finding]) -> list[Finding]:
+    """Of a difference of gaps the two gaps."""
+    parts = (
+        text.part(one, name, found)
+        for one in several
+        if one.measure == "gap_difference"
+        for name in (one.within, one.against)
     )
-    performed = [replace(one, model_id=f"{one.model_id}: {_PERFORMED}") for one in words.performance_grids(found)]
-    return [headlines, *map(_grid_table, [*words.rate_grids(found), *performed]), *after]
+    return [one for one in parts if one is not None]
+
+
+def _numbers(found: Sequence[Finding]) -> Iterator[str]:
+    """A small table, where there are several numbers and all are gaps in points."""
+    if len(found) < 2 or not all(MEASURES[one.measure].reach and text.in_points(one.unit) for one in found):
+        return
+    rows = [
+        (text.row_name(one), text.value(one).removesuffix(" points"), text.interval(one) or "–",
+         text.counted(one.estimate), text.word(one).lower())
+        for one in found
+    ]  # fmt: skip
+    widths = [max(len(row[place]) for row in (*rows, _HEADS)) for place in range(len(_HEADS))]
+    widths[0] = min(widths[0], WIDTH - 2 - sum(widths[1:]) - 2 * (len(widths) - 1))
+    yield ""
+    for row in (_HEADS, *rows):
+        numbers = "  ".join(f"{cell:>{width}}" for cell, width in zip(row[1:-1], widths[1:-1], strict=True))
+        yield f"  {text.shown(row[0], widths[0]):<{widths[0]}}  {numbers}  {row[-1]}".rstrip()
+    yield ""
+
+
+def _wrapped(sentence: str, indent: int = 0) -> list[str]:
+    return textwrap.wrap(sentence, WIDTH, initial_indent=" " * indent, subsequent_indent=" " * indent) or [""]
+
+
+def comparison_tables(found: Sequence[Finding]) -> "list[Table]":
+    """Every comparison over all rows, headlines first, and apart from them what a judge found."""
+    judged = by_the_judge(found)
+    tables = [terminal_table("Every comparison over all rows", comparisons(found, rates=True))]
+    return [*tables, terminal_table("By the judge, which was shown no group", judged)] if judged else tables
 
 
 def terminal_table(title: str, found: Sequence[Finding]) -> "Table":
-    """Findings, one row each. Names may be strangers': they stand there without markup."""
+    """Findings, one row each. Names from outside stand there without markup."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -40,50 +94,16 @@ def terminal_table(title: str, found: Sequence[Finding]) -> "Table":
     for name in ("value, 95 % interval", "p", "n"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in found:
-        estimate, signed, known = one.estimate, words.is_signed(one), one.published
-        what = f"{words.where(one)}: {words.quantity(one)}"
+        what = f"{one.study}:{one.experiment}, {text.where(one)}: {text.quantity(one)}, {one.inference}"
+        verdict = text.difference_word(one) if one.measure == DIFFERENCE else text.word(one) if one.verdict else ""
+        if one.measure == "group_told":
+            verdict = told_by_chance(one)
+        known = one.published
         table.add_row(
-            Text(words.shown(f"{one.study} {one.experiment}, {what}, {one.inference}", 500) + _concluded(one, found)),
-            f"{words.value_of(one)} {words.interval(estimate, signed=signed)}"
+            Text(text.shown(what, 500) + (f"\n→ {verdict}" if verdict else "")),
+            f"{text.value_of(one)} ({text.interval_of(one)})"
             + (f"\n{known.source} {known.value}" if known and known.value else ""),
-            words.tested(estimate),
-            words.counted(estimate),
+            text.tested(one.estimate),
+            text.counted(one.estimate),
         )
-    return table
-
-
-def _concluded(finding: Finding, found: Sequence[Finding]) -> str:
-    """The verdict in the words of the report, and of a headline how far it holds, on lines of their own."""
-    if finding.measure == "group_told":
-        return f"\n→ {told_by_chance(finding)}"
-    of_groups = finding.headline and finding.measure == SPREAD
-    if not finding.verdict and not of_groups:
-        return ""
-    if finding.measure == DIFFERENCE:
-        return f"\n→ {difference.verdict(finding)}"
-    told = answer(finding, found)
-    by = "by the judge: " if finding.score == JUDGED else ""
-    lines = [f"→ {by}{words.shown(told.sentence, _LONGEST)}"]
-    if finding.headline:
-        lines.append(
-            words.shown(
-                "  " + " ".join([*filter(None, [told.certainty and f"{told.certainty}."]), *told.cautions]), _LONGEST
-            )
-        )
-    return "".join(f"\n{line}" for line in lines)
-
-
-def _grid_table(grid: words.Grid) -> "Table":
-    """Rates of one model: phenotypes by regimes; f and m mark the group with more positives."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(title=grid.model_id, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("phenotype", no_wrap=True)
-    table.add_column("regime", no_wrap=True)
-    for name in grid.names:
-        table.add_column(name, justify="right", no_wrap=True)
-    for phenotype, regime, cells in grid.rows:
-        shown = [f"{words.value_of(one)} {one.higher_group[:1]:1}" if one else "–" for one in cells]
-        table.add_row(words.phenotype_name(phenotype), words.plain(regime), *shown)
     return table

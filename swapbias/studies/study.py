@@ -125,7 +125,8 @@ class Experiment:
         margin: a gap below this share of the range of its unit counts as none, where a user asks for no other.
         says: what follows the model's name where it scores one group higher, with ``{more}`` and ``{less}`` for the
             groups; blank: that it scores one above the other.
-        named: groups as such a sentence names them, where their own names do not do.
+        change: what is changed between the two sets of ``contrast``, as the subject of a sentence.
+        named: groups and values of ``subset`` as sentences name them, where their own names do not do.
         rubric: of answers in free text: how a judge reads them, where one is asked for.
     """
 
@@ -170,6 +171,7 @@ class Experiment:
     headline_slice: str = "all"
     margin: float | None = None
     says: str = ""
+    change: str = ""
     named: Mapping[str, str] = field(default_factory=dict)
     rubric: Rubric | None = None
 

@@ -19,7 +19,7 @@ from swapbias.files import as_csv
 from swapbias.findings.comparison import compare
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.measures.estimate import Estimate
-from swapbias.report.words import shown
+from swapbias.report.text import shown
 from tests.hub.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED, on_disk, shared
 
 COMMIT = "c0ffee" * 6 + "0000"

@@ -16,7 +16,7 @@ from swapbias.audit.run import score_rows
 from swapbias.errors import MissingExtraError, UsageError
 from swapbias.findings import by_the_judge, comparisons, disaggregate, told_by_chance
 from swapbias.privacy import private_strings, public_manifest
-from swapbias.report import headline_tables
+from swapbias.report import comparison_tables
 from swapbias.scorers import Scored, Scorer
 from swapbias.scorers.chat import ChatOptions
 from swapbias.scorers.chat.answer_log import read_text
@@ -131,7 +131,7 @@ def test_what_a_judge_found_comes_after_the_rest_and_says_so():
     assert place == sorted(place)
     assert any(place)
     assert "judged" not in {one.score for one in comparisons(found)} | {one.score for one in found if one.headline}
-    *_, last = headline_tables(found)
+    *_, last = comparison_tables(found)
     assert last.title.startswith("By the judge")
     assert last.row_count == len(by_the_judge(found)) == 5
 

@@ -15,8 +15,7 @@ from swapbias.audit.exports import export_run
 from swapbias.audit.plan import Settings
 from swapbias.findings import compare
 from swapbias.hub.model_card import audited, part
-from swapbias.report.sentence import answer as answered
-from swapbias.report.tables import headline_tables
+from swapbias.report import answer as answered, comparison_tables, terminal
 from swapbias.scorers.chat.answer_log import read_label
 from swapbias.scorers.chat.options import ChatOptions
 from swapbias.studies import Prompt, config_rows, turns
@@ -60,8 +59,9 @@ def test_no_file_page_card_or_table_has_a_value(unread, tmp_path):
         with path.open() as file:
             assert told(csv.DictReader(file)) == []
     screen = Console(file=io.StringIO(), record=True, width=300)
-    for table in headline_tables(found):
+    for table in comparison_tables(found):
         screen.print(table)
+    screen.print(terminal(found), markup=False)
     card = "\n".join(part(one) for one in audited(found, run.manifest(), model_name="owner/tiny"))
     rows = [line for line in card.splitlines() if line.startswith("|")]
     assert len(rows) > 4
@@ -69,8 +69,8 @@ def test_no_file_page_card_or_table_has_a_value(unread, tmp_path):
         assert not re.search(r"\d\.\d", shown)
     page = re.sub(r"<(script|style|code)[\s\S]*?</\1>", "", (run.folder / "report.html").read_text())
     first = re.sub(r"<[^>]+>", " ", page).partition("The evidence")[0]
-    assert "no answer, because nothing that the question needs could be scored" in first
-    assert not re.search(r"[\d.]\d+ (?:points|to)\b|gap found|no gap larger", first)
+    assert "could not score what the question needs" in first
+    assert not re.search(r"[\d.]\d+ (?:points|to)\b|Gap:|No gap:", first)
 
 
 def test_no_difference_between_two_such_models_is_told(unread):
@@ -142,7 +142,7 @@ def test_a_verdict_that_unread_answers_could_change_is_undecided(tmp_path):
     assert many.worst_low < 0.05
     assert many.verdict == "undecided"
     sure = replace(many, estimate=replace(many.estimate, p_adjusted=0.001))
-    assert "counting the others either way" in answered(sure).sentence
+    assert "Counting the others either way" in answered(sure).sentence
     assert "are unreadable" in said
 
 

@@ -244,7 +244,7 @@ def test_an_audit_names_its_report_last(tmp_path):
     done = swapbias("audit", "vader", "--study", "occupation_sentiment", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().splitlines()[-1] == f"Report: {tmp_path}/run/report.html"
-    assert "Headline findings" in done.stdout
+    assert "occupation_sentiment:control, " in done.stdout
     assert "4840/4840" in done.stderr  # 840, and 800 in each of five wordings
 
 

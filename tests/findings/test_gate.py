@@ -13,7 +13,7 @@ from swapbias.findings import FAILS, OPEN, PASSES, SMALL, UNDECIDED, check_gaps,
 from swapbias.findings.disaggregation import judged
 from swapbias.findings.finding import FOUND, TOO_FEW, Finding
 from swapbias.measures.estimate import Estimate
-from swapbias.report.words import reason
+from swapbias.report.text import reason
 from swapbias.studies.catalogue import config_rows, load_study
 
 AUDITS = 60

@@ -12,7 +12,7 @@ from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.finding import FOUND, UNSTABLE, Context
 from swapbias.findings.robustness import headline_units, units_weights
 from swapbias.measures import answer_bias
-from swapbias.report import words
+from swapbias.report import text
 from swapbias.studies import Experiment, Study, config_rows, load_lexicon, load_study
 
 EXPERIMENT = Experiment(
@@ -66,7 +66,7 @@ def test_the_item_that_turns_the_sign_is_named():
     found = headline(audit(rows(gaps)))
     assert found.estimate.value > 0 > found.lowest
     assert found.influences == [["sign", "templates", "spinster"]]
-    assert "other sign without spinster (templates)" in words.robustness(found)
+    assert "other sign without spinster (templates)" in " ".join(text.cautions(found))
 
 
 def test_an_even_gap_hinges_on_nothing():
@@ -188,7 +188,7 @@ def test_bounds_are_the_means_with_the_missing_score_at_either_end():
     found = headline(audit(frame))
     # The pair's score of f is 0 or 1 beside .3 of m: gaps of -.3 or .7 beside .1 and .1.
     assert (found.worst_low, found.worst_high) == pytest.approx(((-0.3 + 0.2) / 3, (0.7 + 0.2) / 3))
-    assert "whatever was not answered" in words.robustness(found)
+    assert "Counting missing answers either way" in " ".join(text.cautions(found))
 
 
 def test_without_a_missing_score_there_are_no_bounds():

@@ -11,7 +11,7 @@ import pytest
 from swapbias.findings import NONE, SMALL, TOO_FEW, UNDECIDED, UNMEASURED, VERDICTS, comparisons, disaggregate
 from swapbias.findings.comparison import compare
 from swapbias.measures import Estimate
-from swapbias.report import ComparedModel, ComparisonPage, Quantity, difference, render_comparison, sentences
+from swapbias.report import ComparedModel, ComparisonPage, Quantity, render_comparison, sentences, text
 from tests.hub.shared_runs import GAP
 from tests.report.test_page import CONTRAST, HOSTILE, LONG, SEEN, manifest, scored
 
@@ -40,17 +40,17 @@ def of_two(value, verdict, *, error=0.01):
 @pytest.mark.parametrize(("verdict", "sign"), [*itertools.product(VERDICTS, (1, -1))])
 def test_few_models_are_told_by_name_in_the_order_given(measure, verdict, sign):
     found = [of_model(name, sign * size, verdict, measure=measure) for name, size in (("zeta", 0.2), ("alpha", 0.1))]
-    told = difference.own_values(found)
+    told = text.own_values(found)
     assert told.index("zeta") < told.index("alpha")
     toward = "women" if sign > 0 else "men"
     if verdict not in (NONE, UNDECIDED, UNMEASURED, TOO_FEW):
         assert "20.0 points" in told
         assert "10.0 points" in told
-        assert f"toward {toward}" in told if measure == "gap_difference" else f"expects {toward} over" in told
-    assert ("as large as 5 points" in told) == (verdict == NONE)
+        assert f"toward {toward}" in told if measure == "gap_difference" else f"prefers {toward}'s words" in told
+    assert ("within the margin of 5 points" in told) == (verdict == NONE)
     assert ("may be chance" in told) == (verdict == UNDECIDED)
-    assert ("less than the 5 points that count" in told) == (verdict == SMALL)
-    assert ("not in other wordings" in told) == (verdict == VERDICTS[2])
+    assert ("less than the margin of 5 points" in told) == (verdict == SMALL)
+    assert ("Not robust" in told) == (verdict == VERDICTS[2])
     assert told.endswith(".")
     assert "nan" not in told
 
@@ -61,54 +61,57 @@ def test_of_many_models_is_told_how_many_and_of_none_its_name(measure):
     values = [0.2, 0.1, -0.3, 0.02, 0.0, 0.01, 0.06]
     each = zip(values, verdicts, strict=True)
     found = [of_model(f"m{place}", *one, measure=measure) for place, one in enumerate(each)]
-    told = difference.own_values([*found, of_model("m9", math.nan, "")])
+    told = text.own_values([*found, of_model("m9", math.nan, "")])
     assert "toward women in 3, " in told
     assert "toward men in 1, " in told
-    assert told.startswith("Of 7 models")
-    assert "5 points in 2, undecided in 1." in told
-    assert "from −30.0 points to +20.0 points" in told
-    assert "1 could not be scored." in told
+    assert told.startswith("8 models: −30.0 points to +20.0 points.")
+    assert "no gap (within 5 points) in 2 and undecided in 1." in told
+    assert "Not measured: 1." in told
     assert not re.search(r"\bm\d", told)
 
 
 @pytest.mark.parametrize(("verdict", "sign"), [*itertools.product((VERDICTS[0], SMALL, NONE, UNDECIDED), (1, -1))])
 def test_a_difference_says_which_way_the_other_model_lies(verdict, sign):
     one = of_two(sign * 0.12, verdict)
-    told = difference.differences([one], "ref", lambda _: "other")
+    told = text.differences([("other", one)], "ref")
     toward = "men" if sign > 0 else "women"  # the reference is higher: the other lies toward men
-    lies, doubt = f"other lies 12.0 points further toward {toward} than ref", "other differs from ref is undecided"
+    sign_shown = "+" if sign < 0 else "\N{MINUS SIGN}"
+    size = f"other minus ref is {sign_shown}12.0 ({text.away_value(one).partition('(')[2]}"
+    lies = f"Difference: other lies 12.0 points further toward {toward} than ref"
     expected = {
         VERDICTS[0]: f"{lies}.",
-        SMALL: f"{lies}, less than the 5 points that count as a difference.",
-        NONE: "other lies no further than 5 points from ref.",
-        UNDECIDED: f"Whether {doubt}: 12.0 points may be chance, and 5 points is not ruled out.",
+        SMALL: f"{lies}, less than the margin of 5 points.",
+        NONE: f"No difference: {size}, within the margin of 5 points.",
+        UNDECIDED: f"Undecided: {size}. This may be chance, and may be larger than the margin of 5 points.",
     }
     assert told == expected[verdict]
-    many = difference.differences([one] * 5, "ref", lambda _: "other")
-    where = {NONE: "5 no further than 5 points away", UNDECIDED: "5 undecided"}
+    many = text.differences([("other", one)] * 5, "ref")
+    where = {NONE: "5 within 5 points", UNDECIDED: "5 undecided"}
     lie = where.get(verdict, f"5 further toward {toward}")
     assert many == f"Compared with ref, of 5 models: {lie}."
     assert (
-        difference.verdict(one)
+        text.difference_word(one)
         == {
-            VERDICTS[0]: "difference found",
-            SMALL: "difference found, smaller than the margin",
-            NONE: "no difference larger than the margin",
-            UNDECIDED: "undecided",
+            VERDICTS[0]: "Difference",
+            SMALL: "Difference",
+            NONE: "No difference",
+            UNDECIDED: "Undecided",
         }[verdict]
     )
-    assert difference.away(one) == -sign * 0.12
+    assert text.away(one) == -sign * 0.12
 
 
 def test_what_was_not_tested_is_said():
-    assert difference.differences([], "ref", lambda _: "") == "No difference of models is tested here."
-    lost = difference.differences([of_two(math.nan, "")], "ref", lambda _: "other")
-    assert lost == "other could not be compared with ref."
-    same = difference.differences([of_two(0.0, NONE, error=math.nan)], "ref", lambda _: "other")
-    assert same == "other gives exactly what ref gives."
-    little = difference.differences([of_two(-0.1, UNDECIDED, error=math.nan)], "ref", lambda _: "other")
-    assert little.endswith("on too little to say how sure that is.")
-    assert difference.own_values([of_model("a", math.nan, "")]) == "No model could be scored."
+    assert text.differences([], "ref") == "No difference of models is tested here."
+    lost = text.differences([("other", of_two(math.nan, ""))], "ref")
+    assert lost == "Not measured: other could not be compared with ref."
+    same = text.differences([("other", of_two(0.0, NONE, error=math.nan))], "ref")
+    assert same == "No difference: other and ref score exactly the same."
+    little = text.differences([("other", of_two(-0.1, UNDECIDED, error=math.nan))], "ref")
+    assert little.endswith("There is no interval, because too little varies or was scored.")
+    assert (
+        text.own_values([of_model("a", math.nan, "")]) == "Not measured: a could not score what the question needs."
+    )
 
 
 # --- the page -----------------------------------------------------------------------------------------
@@ -156,13 +159,13 @@ def report(page, tmp_path_factory):
 
 
 def test_the_sentences_stand_first_and_the_terminal_says_the_same(told, page):
-    text = html.unescape(page)
+    shown = html.unescape(page)
     (said,) = [one for _, one in sentences(told)]
-    own, away = difference.own_values(told.quantities[0].found), said
-    assert own.replace("\0", "\ufffd").replace("\u202e", "\ufffd") in text
+    own, away = text.own_values(told.quantities[0].found), said
+    assert own.replace("\0", "\ufffd").replace("\u202e", "\ufffd") in shown
     assert away.startswith(own)
-    assert text.index(own[:60]) < text.index("What this cannot tell") < text.index("<h2>gendered_stigma")
-    assert "not a ranking" in text
+    assert shown.index(own[:60]) < shown.index("What this cannot tell") < shown.index("<h2>gendered_stigma")
+    assert "not a ranking" in shown
 
 
 def test_only_what_the_page_itself_says_may_run(page):

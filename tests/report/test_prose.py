@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import swapbias
 from swapbias.cli import app
-from swapbias.report import difference, sentence, words
+from swapbias.report import text
 
 WOMEN = {"She": 0.0, "He": 0.02}
 
@@ -24,12 +24,12 @@ def constant(texts):
 
 
 def audited(place, model):
-    text = [
+    rows = [
         (f"{who} tells story {pair}.", group, pair)
         for pair in range(40)
         for who, group in (("She", "f"), ("He", "m"))
     ]
-    table = pd.DataFrame(text, columns=["text", "group", "pair"]).assign(
+    table = pd.DataFrame(rows, columns=["text", "group", "pair"]).assign(
         condition=lambda rows: [f"c{pair % 5}" for pair in rows["pair"]]
     )
     swapbias.audit(model, prompts=table, reference="m", out=place, progress=False)
@@ -41,11 +41,10 @@ def audited(place, model):
 def test_other_sentences_give_the_same_findings_verdicts_and_exit_codes(tmp_path, monkeypatch, model, code):
     before = audited(tmp_path / "before", model)
     rewritten = 0
-    for module in (sentence, difference, words):
-        for name, function in inspect.getmembers(module, inspect.isfunction):
-            if inspect.signature(function).return_annotation is str and function.__module__ == module.__name__:
-                monkeypatch.setattr(module, name, lambda *values, **options: "x")
-                rewritten += 1
+    for name, function in inspect.getmembers(text, inspect.isfunction):
+        if inspect.signature(function).return_annotation is str and function.__module__ == text.__name__:
+            monkeypatch.setattr(text, name, lambda *values, **options: "x")
+            rewritten += 1
     assert rewritten > 40
     assert audited(tmp_path / "after", model) == before
     assert before[-1] == code

@@ -1,20 +1,23 @@
 """A verdict is one plain sentence that says no more than the parts of its finding do."""
 
 import math
+import re
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from swapbias.findings import VERDICTS, Finding, disaggregate
 from swapbias.measures import Estimate
-from swapbias.report import answer, sentence, summary
+from swapbias.report import answer, summary, text
 from swapbias.studies import config_rows
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS
-SURE = (" women over men by", " men over women by")
+SURE = ("prefers women's words", "prefers men's words")
 
 
 def gap(value, verdict, *, error=0.01, width=0.02, **more):
@@ -28,6 +31,7 @@ def gap(value, verdict, *, error=0.01, width=0.02, **more):
     return Finding(**{**facts, **more}, estimate=Estimate(value, n=10, error=error, **ends))
 
 
+MOVES = "naming a mental-health condition instead of another illness moves m's gap between women and men"
 SETS = {"within": "mental_health", "against": "other_health"}
 
 
@@ -35,40 +39,84 @@ def change(value, verdict, **more):
     return gap(value, verdict, measure="gap_difference", subset=" - ".join(SETS.values()), **SETS, **more)
 
 
+WOMEN = "m's gap, women minus men, is"
+BOUNDS = " (95 % interval {} to {})"
+
+
 @pytest.mark.parametrize(
     ("finding", "said"),
     [
-        (gap(0.1, FOUND), "m expects women over men by 10.0 points."),
-        (gap(-0.1, FOUND), "m expects men over women by 10.0 points."),
+        (gap(0.1, FOUND), "Gap: m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0)."),
+        (gap(-0.1, FOUND), "Gap: m prefers men's words by 10.0 points (95 % interval 8.0 to 12.0)."),
         (
-            gap(-0.012, SMALL),
-            "m expects men over women by 1.2 points, which is less than the 5 points that count as a gap.",
+            gap(-0.012, SMALL, width=0.01),
+            "Gap: m prefers men's words by 1.2 points (95 % interval 0.2 to 2.2), less than the margin of 5 points.",
         ),
-        (gap(0.1, UNSTABLE), "m expects women over men by 10.0 points as asked here, but not in other wordings."),
-        (gap(0.01, NONE), "m shows no gap between women and men as large as 5 points."),
-        (gap(0.0, NONE, error=math.nan), "m gives women and men exactly the same scores."),
         (
-            gap(-0.06, UNDECIDED),
-            "m leaves undecided whether women and men are treated differently: a gap of 6.0 points may be chance, "
-            "and one of 5 points is not ruled out.",
+            gap(0.1, UNSTABLE, signs_kept=0.4),
+            "Gap: m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). Not robust: only 40 % of "
+            "rewordings have the same sign.",
+        ),
+        (
+            gap(0.01, NONE),
+            f"No gap: {WOMEN} +1.0 points (95 % interval −1.0 to +3.0), within the margin of 5 points.",
+        ),
+        (gap(0.0, NONE, error=math.nan), "No gap: all 10 pairs about women and men score the same."),
+        (
+            gap(-0.06, UNDECIDED, width=0.07),
+            f"Undecided: {WOMEN} −6.0 points (95 % interval −13.0 to +1.0). This may be chance, and may be larger "
+            "than the margin of 5 points.",
         ),
         (
             gap(0.06, UNDECIDED, error=math.nan),
-            "m expects women over men by 6.0 points, on too little to say how sure that is.",
+            f"Undecided: {WOMEN} +6.0 points. There is no interval, because too little varies or was scored.",
         ),
         (
             gap(0.0, UNDECIDED, error=math.nan),
-            "m leaves undecided whether women and men are treated differently: all 10 pairs score the same, but 72 "
-            "are needed to rule out a gap of 5 points.",
+            "Undecided: all 10 pairs score the same, but 72 are needed to rule out a gap of 5 points.",
         ),
         (gap(0.0, UNMEASURED, error=math.nan), "Not measured: m gives every prompt the same score."),
-        (gap(math.nan, UNDECIDED), "m: no answer, because nothing that the question needs could be scored."),
-        (gap(0.0001, SMALL), "m expects women over men by less than 0.1 points, which is less than the 5 points "
-         "that count as a gap."),
+        (gap(math.nan, UNDECIDED), "Not measured: m could not score what the question needs."),
+        (
+            gap(0.0001, SMALL, width=0.0),
+            "Gap: m prefers women's words by less than 0.1 points (95 % interval 0.0 to 0.0), less than the margin "
+            "of 5 points.",
+        ),
         (
             gap(0.3, FOUND, study="social_distance", experiment="antonyms", contrast="stigmatized - other",
-                unit="mean log-odds of the disapproving antonym"),
-            "m disapproves more of stigmatized people than of other people by 0.300 log-odds.",
+                unit="mean log-odds of the disapproving antonym", width=0.1),
+            "Gap: m disapproves more of stigmatized people than of other people with odds 1.35 times as high (95 % "
+            "interval 1.22 to 1.49).",
+        ),
+        (
+            gap(0.07, FOUND, study="social_distance", experiment="sentiment", contrast="stigmatized - other",
+                unit="share of negative labels"),
+            "Gap: m labels sentences about stigmatized people negative more often than those about other people by "
+            "7.0 points (95 % interval 5.0 to 9.0).",
+        ),
+        (
+            gap(0.03, NONE, study="social_distance", experiment="antonyms", contrast="stigmatized - other",
+                unit="mean log-odds of the disapproving antonym", margin=0.2),
+            "No gap: m's gap, stigmatized people minus other people, is an odds ratio of 1.03 (95 % interval 1.01 to "
+            "1.05), within the margin of an odds ratio of 1.22.",
+        ),
+        (
+            replace(gap(0.1, TOO_FEW), estimate=Estimate(0.1, n=3, fewest=3, fewest_of="templates")),
+            "Too few templates: 3 templates are too few for a verdict; at least 4 are needed. Among them m's gap, "
+            "women minus men, is +10.0 points.",
+        ),
+        (
+            replace(gap(-0.06, FOUND), estimate=Estimate(-0.06, n=20, p_value=0.001)),
+            "Gap: m prefers men's words by 6.0 points in each of 20 pairs.",
+        ),
+        (
+            gap(0.031, "", measure="flip_rate", unit="share of notes"),
+            "m: the share of notes whose prediction changes with the patient's gender is 3.1 % (95 % interval 1.1 % "
+            "to 5.1 %).",
+        ),
+        (
+            gap(0.41, "", measure="correlation", contrast="attitude", unit="correlation"),
+            "m: correlation, attitude is 0.410 (95 % interval 0.390 to 0.430).",
         ),
     ],
 )  # fmt: skip
@@ -94,16 +142,15 @@ def test_no_sentence_claims_more_than_its_verdict(verdict, certainty):
         claims = [words in told.sentence for words in SURE]
         if verdict in (FOUND, SMALL, UNSTABLE):
             assert claims == [sign > 0, sign < 0]
-            assert ("less than the 5 points" in told.sentence) == (verdict == SMALL)
-            assert ("not in other wordings" in told.sentence) == (verdict == UNSTABLE)
+            assert ("less than the margin of 5 points" in told.sentence) == (verdict == SMALL)
+            assert ("Not robust" in told.sentence) == (verdict == UNSTABLE)
         else:
-            assert any(claims) == (exact and verdict == UNDECIDED)
-            assert not any(claims) or "on too little" in told.sentence
+            assert not any(claims)
         assert ("no interval" in told.certainty) == exact
         cautions = " ".join(told.cautions)
-        assert ("of other wordings" in cautions) == (not math.isnan(kept))
+        assert ("of rewordings have the same sign" in cautions) == (not math.isnan(kept))
         assert ("x has the other sign" in cautions) == bool(turned)
-        assert ("Whatever the missing answers are" in cautions) == (not math.isnan(lost))
+        assert ("Counting missing answers either way" in cautions) == (not math.isnan(lost))
         assert ("could turn its sign" in cautions) == (size < lost)
         assert all(text.endswith(".") and "nan" not in text for text in (told.sentence, *told.cautions))
 
@@ -118,25 +165,22 @@ def parts(first, second, *verdicts):
     [
         (
             change(0.007, NONE), parts(-0.105, -0.112, FOUND),
-            "m expects men over women by 10.5 points with mental health and by 11.2 with other health; mental health "
-            "makes no difference to that as large as 5 points.",
+            f"No gap: {MOVES} by +0.7 points (95 % interval −1.3 to +2.7), within the margin of 5 points. Gap: m "
+            "prefers men's words by 10.5 points with mental-health conditions and by 11.2 points with other health "
+            "conditions.",
         ),
         (
             change(0.1, FOUND), parts(0.1, 0.0, FOUND, NONE),
-            "m expects women over men by 10.0 points with mental health, and shows no gap between women and men as "
-            "large as 5 points with other health; mental health moves that toward women by 10.0 points.",
+            f"Gap: {MOVES} toward women by 10.0 points (95 % interval 8.0 to 12.0). Gap: with mental-health "
+            "conditions, m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). No gap: with other "
+            f"health conditions, {WOMEN} 0.0 points (95 % interval −2.0 to +2.0), within the margin of 5 points.",
         ),
         (
-            change(-0.01, UNDECIDED), parts(0.01, 0.02, NONE),
-            "m shows no gap between women and men as large as 5 points with mental health, nor with other health; "
-            "mental health makes no detectable difference to that: 1.0 points may be chance, and 5 points are not "
-            "ruled out.",
+            change(-0.01, UNDECIDED), [],
+            f"Undecided: {MOVES} by −1.0 points (95 % interval −3.0 to +1.0). This may be chance, and may be larger "
+            "than the margin of 5 points.",
         ),
-        (
-            change(-0.1, FOUND), [],
-            "m: compared with other health, mental health moves the gap between women and men toward men by "
-            "10.0 points.",
-        ),
+        (change(-0.1, FOUND), [], f"Gap: {MOVES} toward men by 10.0 points (95 % interval 8.0 to 12.0)."),
     ],
 )  # fmt: skip
 def test_a_difference_of_gaps_is_told_with_both_gaps(difference, beside, said):
@@ -146,10 +190,10 @@ def test_a_difference_of_gaps_is_told_with_both_gaps(difference, beside, said):
 def test_a_difference_claims_no_more_than_its_verdict():
     for value, verdict, verdicts in product((0.2, -0.2), VERDICTS, product(VERDICTS, VERDICTS)):
         told = answer(change(value, verdict), parts(0.1, -0.1, *verdicts)).sentence
-        moved = f"moves that toward {'women' if value > 0 else 'men'} by 20.0 points"
+        moved = f"toward {'women' if value > 0 else 'men'} by 20.0 points"
         assert (moved in told) == (verdict in (FOUND, SMALL, UNSTABLE))
-        sure = [one in (FOUND, SMALL, UNSTABLE) and verdict != UNMEASURED for one in verdicts]
-        assert [" women over men" in told, " men over women" in told] == sure
+        sure = [one in (FOUND, SMALL, UNSTABLE) for one in verdicts]
+        assert [claim in told for claim in SURE] == sure
 
 
 def test_gaps_of_several_phenotypes_are_never_pooled():
@@ -158,22 +202,23 @@ def test_gaps_of_several_phenotypes_are_never_pooled():
 
     found = [of(0.1, FOUND, "a"), of(0.3, FOUND, "b"), of(-0.2, FOUND, "c"), of(0.01, NONE, "d")]
     assert summary(found) == (
-        "m expects women over men, by up to 30.0 points for a and b; it expects men over women, by 20.0 points for "
-        "c; it shows no gap between women and men as large as 5 points for d."
+        "Gap: m prefers women's words by up to 30.0 points for a and b. Gap: for c, m prefers men's words by 20.0 "
+        f"points (95 % interval 18.0 to 22.0). No gap: for d, {WOMEN} +1.0 points (95 % interval −1.0 to +3.0), "
+        "within the margin of 5 points."
     )
 
 
 def test_a_study_without_words_of_its_own_has_plain_ones(monkeypatch):
-    monkeypatch.setattr("swapbias.report.sentence.experiment_of", lambda finding: None)
+    monkeypatch.setattr("swapbias.report.text.experiment_of", lambda finding: None)
     one = gap(0.1, FOUND, contrast="cats - dogs", group="cats", reference_group="dogs")
-    assert answer(one).sentence == "m scores cats above dogs by 10.0 points."
+    assert answer(one).sentence == "Gap: m scores cats higher than dogs by 10.0 points (95 % interval 8.0 to 12.0)."
 
 
 def test_a_strangers_name_is_shown_as_text():
     told = answer(gap(0.1, FOUND, model_id="evil\u202e\0<b>" + "x" * 100)).sentence
     assert "\u202e" not in told
     assert "\0" not in told
-    assert len(told) < 120
+    assert len(told) < 160
 
 
 # --- several groups -----------------------------------------------------------------------------------
@@ -205,11 +250,12 @@ def test_several_groups_are_told_by_the_test_of_all_the_largest_gap_and_who_diff
         nation(-0.06, UNDECIDED, "Russian"), nation(0.07, UNDECIDED, "Mexican"), spread(0.001),
     ]  # fmt: skip
     assert summary(found) == (
-        "m treats the 10 groups differently (one test of all, p 0.001); it scores American above Egyptian by 12.0 "
-        "points, the largest; it scores American above Nigerian and Indian as well, by 6.4 and 6.0 points; it scores "
-        "British above American by 2.0 points, which is less than the 5 points that count as a gap; Chinese against "
-        "American: exactly no difference; Polish against American: none as large as 5 points; Russian and Mexican "
-        "against American: undecided."
+        "Gap: m scores the 10 groups differently (one test of all, p 0.001). Gap: m scores American higher "
+        "than Egyptian by 12.0 points (95 % interval 10.0 to 14.0). Gap: Nigerian minus American and Indian "
+        "minus American likewise, by 6.4 and 6.0 points. Gap: m scores British higher than American by 2.0 "
+        "points (95 % interval 0.0 to 4.0), less than the margin of 5 points. No gap: within the margin of 5 "
+        "points are Polish minus American and Chinese minus American. Undecided: Russian minus American and "
+        "Mexican minus American."
     )
     assert answer(found[-1], found).sentence == summary(found)  # a terminal says it in the row of the test of all
 
@@ -217,14 +263,18 @@ def test_several_groups_are_told_by_the_test_of_all_the_largest_gap_and_who_diff
 @pytest.mark.parametrize(
     ("p", "value", "said"),
     [
-        (0.049, 0.04, "treats the 10 groups differently (one test of all, p 0.049)"),
-        (0.051, 0.04, "does not show that the 10 groups are treated differently (one test of all, p 0.051)"),
-        (math.nan, 0.0, "gives the 10 groups exactly the same scores"),
-        (math.nan, 0.04, "gives the 10 groups means with an SD of 4.0 points, on too little to say how sure that is"),
+        (0.049, 0.04, "Gap: m scores the 10 groups differently (one test of all, p 0.049)."),
+        (0.051, 0.04, "Undecided: no difference among the 10 groups of m was found (one test of all, p 0.051)."),
+        (math.nan, 0.0, "No gap: m scores the 10 groups the same."),
+        (
+            math.nan,
+            0.04,
+            "Undecided: m's means of the 10 groups have an SD of 4.0 points; too little varies for a test.",
+        ),
     ],
 )
 def test_the_test_of_all_groups_says_no_more_than_its_p_value(p, value, said):
-    assert summary([nation(0.01, NONE, "Polish"), spread(p, value=value)]).startswith(f"m {said}; ")
+    assert summary([nation(0.01, NONE, "Polish"), spread(p, value=value)]).startswith(said)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -240,21 +290,28 @@ def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, si
         for one, more in ((effect, both), (both, effect), (three, effect)):
             first, second = one(sign * 0.2, verdict), more(way * 0.07, other)
             told = summary([spread(0.01, "occupation_names"), first, second])
-            assert ("20.0 points" in told) == (verdict in SURE_ONES)
-            assert ("7.0 points" in told) == (other in SURE_ONES)
-            assert ("undecided" in told) == (UNDECIDED in (verdict, other))
-            assert ("none as large as 5 points" in told) == (NONE in (verdict, other))
+            for word, names in (
+                ("Gap: ", SURE_ONES), ("No gap: ", (NONE,)), ("Undecided: ", (UNDECIDED,)),
+                ("Not measured: ", (UNMEASURED,)), ("Too few : ", (TOO_FEW,)),
+            ):  # fmt: skip
+                alike = (
+                    verdict == other and verdict not in SURE_ONES and first.reference_group == second.reference_group
+                )
+                assert told.count(word) == (word == "Gap: ") + sum(one in names for one in (verdict, other)) - (
+                    alike and verdict in names
+                )
             if verdict in SURE_ONES:
                 toward = {
-                    effect: ("black above white", "white above black"), both: ("toward woman", "toward man"),
-                    three: ("is +20.0", "is \N{MINUS SIGN}20.0"),
+                    effect: ("black higher than white", "white higher than black"),
+                    both: ("toward woman", "toward man"), three: ("interaction", "interaction"),
                 }[one]  # fmt: skip
-                assert [way in told for way in toward] == [sign > 0, sign < 0]
+                assert toward[0] in told if sign > 0 else toward[1] in told
             assert "nan" not in told
             assert answer(first).sentence.endswith(".")
 
 
 SURE_ONES = (FOUND, SMALL, UNSTABLE)
+WORDS = dict(zip(VERDICTS, ("Gap", "Gap", "Gap", "No gap", "Undecided", "Not measured", "Too few "), strict=True))
 
 
 def test_an_intersection_beyond_its_parts_is_named():
@@ -264,15 +321,18 @@ def test_an_intersection_beyond_its_parts_is_named():
     assert summary([named, of_groups("occupation_names", "main_effect", group="woman", reference_group="man")(
         -0.1, FOUND
     )]) == (
-        "m treats the 4 groups differently (one test of all, p 0.001); black woman lies 16.0 points below the mean "
-        "of all, further than its parts, which add up to \N{MINUS SIGN}10.0 points; it scores man above woman by "
-        "10.0 points, averaged over the rest."
+        "Gap: m scores the 4 groups differently (one test of all, p 0.001). black woman lies 16.0 points below the "
+        "mean of all, further than its parts, which add up to \N{MINUS SIGN}10.0 points. Gap: m scores man higher "
+        "than woman by 10.0 points (95 % interval 8.0 to 12.0), averaged over the rest."
     )  # fmt: skip
 
 
 def test_a_gap_is_told_of_its_own_two_groups():
     told = [answer(nation(0.1, FOUND, name)).sentence for name in ("Polish", "Indian")]
-    assert told == [f"m scores {name} above American by 10.0 points." for name in ("Polish", "Indian")]
+    assert told == [
+        f"Gap: m scores {name} higher than American by 10.0 points (95 % interval 8.0 to 12.0)."
+        for name in ("Polish", "Indian")
+    ]
 
 
 def test_a_test_of_rates_says_what_differs():
@@ -298,16 +358,16 @@ def test_no_difference_of_gaps_claims_more_than_its_verdict(verdict, certainty, 
         )  # fmt: skip
         told = answer(finding, both)
         toward = "women" if sign > 0 else "men"
-        moved = " moves " in told.sentence
+        first = str(text.verdict(finding))
         sure = verdict in (FOUND, SMALL, UNSTABLE)
-        assert moved == (sure or (exact and verdict == UNDECIDED))
-        assert not moved or f" toward {toward} by " in told.sentence
-        assert ("too little to say" in told.sentence) == (exact and verdict == UNDECIDED)
-        assert ("that count as a gap" in told.sentence.rpartition(";")[2]) == (verdict == SMALL)
-        assert ("not in other wordings" in told.sentence.rpartition(";")[2]) == (verdict == UNSTABLE)
-        assert ("makes no d" in told.sentence) == (verdict == NONE or (verdict == UNDECIDED and not exact))
+        assert (f" toward {toward} by " in first) == sure
+        assert ("no interval" in first) == (exact and verdict == UNDECIDED)
+        assert ("less than the margin" in first) == (verdict == SMALL)
+        assert ("Not robust" in first) == (verdict == UNSTABLE)
+        assert ("within the margin" in first) == (verdict == NONE)
+        assert told.sentence.startswith(first)
         cautions = " ".join(told.cautions)
-        assert ("of other wordings" in cautions) == (not math.isnan(kept))
+        assert ("of rewordings have the same sign" in cautions) == (not math.isnan(kept))
         assert ("x has the other sign" in cautions) == bool(turned)
         assert ("could turn its sign" in cautions) == (size < lost)
         assert all(text.endswith(".") and "nan" not in text for text in (told.sentence, *told.cautions))
@@ -320,24 +380,18 @@ def test_of_several_gaps_each_is_told_once_and_by_its_own_verdict():
             for verdict, sign, name in zip(verdicts, signs, ("first", "second"), strict=True)
         ]
         told = summary(found)
-        pieces = told.removeprefix("m ").removesuffix(".").split("; it ")
-        assert len(pieces) == (
-            1
-            if verdicts[0] == verdicts[1]
-            and (signs[0] == signs[1] or verdicts[0] in (NONE, UNDECIDED, UNMEASURED, TOO_FEW))
-            else 2
-        )
+        one = verdicts[0] == verdicts[1] and (signs[0] == signs[1] or verdicts[0] not in SURE_ONES)
+        pieces = re.findall(r"(?:Gap|No gap|Undecided|Not measured|Too few ): .*?(?= (?:[A-Z][a-z ]+: )|$)", told)
+        pieces = [piece for piece in pieces if not piece.startswith("Not robust")]
+        assert len(pieces) == (1 if one else 2)
         for verdict, sign, name in zip(verdicts, signs, ("first", "second"), strict=True):
-            (piece,) = [one for one in pieces if name in one]
-            claims = [words.strip().removesuffix(" by") in piece for words in SURE]
-            expected = [sign > 0, sign < 0] if verdict in (FOUND, SMALL, UNSTABLE) else [False, False]
+            (piece,) = [each for each in pieces if name in each]
+            claims = [claim in piece for claim in SURE]
+            expected = [sign > 0, sign < 0] if verdict in SURE_ONES else [False, False]
             assert claims == expected
-            assert ("count as a gap" in piece) == (verdict == SMALL)
-            assert ("not in other wordings" in piece) == (verdict == UNSTABLE)
-            assert ("shows no gap" in piece) == (verdict == NONE)
-            assert ("leaves undecided" in piece) == (verdict == UNDECIDED)
+            assert piece.startswith(f"{WORDS[verdict]}: ")
     lost = [gap(math.nan, "", slice_by="phenotype", slice_value="lost"), gap(0.1, FOUND, slice_by="phenotype")]
-    assert "could not be scored for lost" in summary([replace(lost[0], verdict=UNDECIDED), lost[1]])
+    assert "Not measured: for lost, " in summary([replace(lost[0], verdict=UNDECIDED), lost[1]])
 
 
 @pytest.mark.parametrize("verdict", ["", *(one for one in VERDICTS if one != UNMEASURED)])
@@ -346,7 +400,7 @@ def test_what_was_not_scored_is_no_answer_whatever_else_is_known(verdict):
         sets = SETS if measure == "gap_difference" else {}
         finding = gap(math.nan, verdict, measure=measure, **sets, signs_kept=kept, hinges_on=turned)
         told = answer(finding)
-        assert told.sentence == "m: no answer, because nothing that the question needs could be scored."
+        assert told.sentence == "Not measured: m could not score what the question needs."
         assert told.certainty == ""
         assert "nan" not in " ".join(told.cautions)
 
@@ -355,7 +409,7 @@ def test_how_many_were_not_scored_is_said_with_every_verdict():
     for verdict, lost in product(VERDICTS, (0, 3)):
         finding = gap(0.1, verdict)
         told = answer(replace(finding, estimate=replace(finding.estimate, n_unscored=lost)))
-        assert ("3 of 13 units could not be scored." in told.cautions) == bool(lost)
+        assert ("3 of 13 units (23 %) were not scored." in told.cautions) == bool(lost)
 
 
 @pytest.mark.parametrize(
@@ -371,12 +425,12 @@ def test_how_many_were_not_scored_is_said_with_every_verdict():
     ],
 )
 def test_no_interval_reaches_beyond_what_its_quantity_can_be(finding, said):
-    assert sentence.interval(finding) == said
+    assert text.interval(finding) == said
 
 
 def test_notes_of_ones_own_have_a_label_without_a_name():
     told = answer(gap(0.1, FOUND, slice_by="phenotype", slice_value="own")).sentence
-    assert told.endswith(" by 10.0 points for these notes.")  # nothing is labelled where no rate is told
+    assert told.startswith("Gap: for these notes, m prefers")  # nothing is labelled where no rate is told
 
 
 @pytest.mark.parametrize(
@@ -399,19 +453,19 @@ def test_notes_of_ones_own_have_a_label_without_a_name():
             ),
             "asian minus white",
         ),
-        (change(0.1, FOUND), "difference of gaps (female − male)"),
+        (change(0.1, FOUND), "difference of gaps, women minus men"),
     ],
 )
 def test_what_is_subtracted_from_what_is_said_in_the_names_of_groups(finding, said):
-    assert sentence.compared(finding) == said
+    assert text.compared(finding) == said
 
 
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (0.02, "With mental health the gap lies further toward women than with other health."),
-        (-0.02, "With mental health the gap lies further toward men than with other health."),
-        (0.0, "The gap is the same with mental health and with other health."),
+        (0.02, "The gap lies further toward women with mental-health conditions than with other health conditions."),
+        (-0.02, "The gap lies further toward men with mental-health conditions than with other health conditions."),
+        (0.0, "The gap is the same with mental-health conditions and with other health conditions."),
     ],
 )
 def test_the_caption_of_a_difference_of_gaps_has_the_sign_of_the_number(value, said):
@@ -427,3 +481,31 @@ def test_the_caption_of_a_difference_of_gaps_has_the_sign_of_the_number(value, s
         "toward male"
     )
     assert answer(finding).meaning.startswith(said)
+
+
+REPLACED = (
+    r"\bexpects\b", "makes no difference to", "moves that", "shows no gap between", "leaves undecided whether",
+    "exactly the same scores", "nothing varies or too little is scored", "could see", "errs more often", "are skewed",
+    "What could turn it", "Leaving out (any )?one", "sign holds in", "for independent", "gap beyond wording",
+    "not shown to be either side", "would have to, to rule", "effects spread as in", "experiments for other kinds",
+    "Whatever the missing answers", "is told again for the pairs", "Nothing to audit", "a fault of swapbias",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("phrase", REPLACED)
+def test_no_phrase_that_was_replaced_is_written_again(phrase):
+    files = [one for one in Path(text.__file__).parent.iterdir() if one.suffix in (".py", ".j2", ".js")]
+    assert len(files) > 8
+    assert [one.name for one in files if re.search(phrase, one.read_text(encoding="utf-8"))] == []
+
+
+def test_no_sentence_is_longer_than_a_reader_can_hold():
+    rows = pd.DataFrame(config_rows("gendered_stigma", "rq1")).assign(experiment="rq1", model_id="a-model")
+    drawn = np.random.default_rng(0).normal(0.3, 0.1, len(rows))
+    for shift in (0.0, 0.004, 0.2):
+        score = drawn + shift * ((rows["group"] == "female") & (rows["label"] == "mental_health"))
+        found = disaggregate(rows.assign(score=score), "gendered_stigma", robustness=False)
+        for one in found:
+            for sentence in " ".join((summary([one], found), *text.cautions(one), text.certainty(one))).split(". "):
+                words = [word for word in sentence.split() if re.search("[A-Za-z]", word)]
+                assert len(words) <= 25, sentence
