@@ -426,7 +426,7 @@ class Audit:
         return terminal(self.found)
 
     def _repr_html_(self) -> str:
-        """For notebooks: headlines with their verdicts, and their figure."""
+        """For notebooks: results with their verdicts."""
         return render_summary(self.found)
 
     def _check(self, study: str) -> None:

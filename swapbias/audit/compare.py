@@ -34,7 +34,6 @@ from swapbias.report import (
     ComparedModel,
     ComparisonPage,
     Quantity,
-    comparison_figures,
     render_comparison,
     shown,
 )
@@ -46,7 +45,6 @@ MOST_MODELS = 100  # of one run
 MOST_CELLS = 2_000_000  # of a comparison
 MOST_COMPARED = 500  # models with differences, each from one of them
 _LONGEST = 200  # characters of a model's name in a page
-MOST_DRAWN = 20  # models in the figures of a folder; the page shows all
 MOST_PAIRED = 20  # models that are compared two by two
 _HEAVY = ("text", "candidates", "top_tokens")  # columns of scored rows that one model's stand for all
 _SHA256 = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
@@ -204,18 +202,15 @@ def compare_runs(runs: Sequence[ComparedRun], *, every_pair: bool = False) -> Co
     if pairs > MOST_DETAILED:
         told = f"{pairs} pairs of models, at most {MOST_DETAILED} are compared so closely. Name fewer runs for more."
         left_out = [*left_out, f"Differences by slice, by subset and as published are left out: there are {told}"]
-    if len(comparison.columns) > MOST_DRAWN:
-        many = f"{len(comparison.columns)} models, at most {MOST_DRAWN} fit one"
-        left_out = [*left_out, f"Figures are left out: there are {many}. Name fewer runs."]
     return Compared(comparison, differences, rows, left_out, reference)
 
 
 def write_comparison(folder: Path, compared: Compared) -> None:
-    """The page, side_by_side.csv, comparison.csv and figures, each table where there is anything in it.
+    """The page, side_by_side.csv and comparison.csv, each table where there is anything in it.
 
     Of runs of credentialed notes the folder is marked, and its user's alone.
     """
-    need_audit_extra("A comparison of runs", "matplotlib", "jinja2")
+    need_audit_extra("A comparison of runs", "jinja2")
     with writing(folder, held=compared.comparison.credentialed):
         _write(Run(folder), compared)
 
@@ -225,11 +220,6 @@ def _write(result: Run, compared: Compared) -> None:
         result.write_csv("side_by_side.csv", comparison_table(compared.comparison))
     if compared.differences:
         result.write_csv("comparison.csv", findings_table(compared.differences))
-    columns = compared.comparison.columns if len(compared.comparison.columns) <= MOST_DRAWN else ()
-    found = [replace(one, model_id=column.label) for column in columns for one in column.found]
-    for figure in comparison_figures(found, compared.rows if columns else {}):
-        result.write(f"figures/{figure.name}.svg", figure.svg)
-        result.write(f"figures/{figure.name}.png", figure.png)
     result.write(REPORT, render_comparison(comparison_page(compared, result.folder)).encode())
 
 

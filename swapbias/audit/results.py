@@ -301,9 +301,9 @@ class Results:
 
 
 def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
-    """Write findings, phrases, coverage, explanations, figures and report; the scored rows stand there already.
+    """Write findings, phrases, coverage, explanations and report; the scored rows stand there already.
 
-    Without ``draw`` figures and report are left to ``rebuild_report``.
+    Without ``draw`` the report is left to ``rebuild_report``.
     """
     table = findings_table(results.found)
     run.write_csv(FINDINGS_CSV, table)
@@ -320,26 +320,17 @@ def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
 
 
 def write_report(run: Run, results: Results) -> None:
-    """Draw the figures and write the report; neither names a place on this machine."""
-    need_audit_extra("A report", "matplotlib", "jinja2")
-    from swapbias.report import (
-        Page,
-        draw_figures,
-        explanation_figures,  # drawing takes long to import
-        render,
-    )
+    """Write the report, which names no place on this machine."""
+    need_audit_extra("A report", "jinja2")
+    from swapbias.report import Page, render  # takes long to import
 
     shown = as_public(results)
-    figures = [*draw_figures(shown.found, shown.items), *explanation_figures(shown.explained)]
-    for figure in figures:
-        run.write(f"figures/{figure.name}.svg", figure.svg)
-        run.write(f"figures/{figure.name}.png", figure.png)
-    page = Page(shown.manifest, shown.found, shown.items, figures, shown.coverage, shown.explained)
+    page = Page(shown.manifest, shown.found, shown.items, shown.coverage, shown.explained)
     run.write(REPORT, render(page).encode())
 
 
 def rebuild_report(run: Run) -> Path:
-    """Draw the figures and the report of a finished run again, from what is on disk; gives the report's path.
+    """Write the report of a finished run again, from what is on disk; gives the report's path.
 
     Raises:
         UsageError, ValueError: as ``read_results``.
@@ -386,11 +377,10 @@ def write_figures(run: Run, folder: Path, *, style: str, kind: str) -> "list[tup
     Raises:
         UsageError: as ``read_results``, or the run has nothing to draw. ValueError: as ``read_results``.
     """
-    from swapbias.report import draw_figures, explanation_figures, headline_figure
+    need_audit_extra("A figure", "matplotlib")
+    from swapbias.report import draw_figures
 
-    shown = as_public(read_results(run))
-    drawn = [headline_figure(shown.found, style=style), *draw_figures(shown.found, shown.items, style=style)]
-    figures = [one for one in (*drawn, *explanation_figures(shown.explained, style=style)) if one is not None]
+    figures = draw_figures(as_public(read_results(run)).found, style=style)
     if not figures:
         raise UsageError(
             f"{run.folder} has no figures: no headline gap has a margin, and no slice has values that differ. Its "

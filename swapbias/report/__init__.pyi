@@ -7,15 +7,7 @@ from .comparison import (
     render_comparison as render_comparison,
     sentences as sentences,
 )
-from .figures import (
-    FORMATS as FORMATS,
-    STYLES as STYLES,
-    Drawn as Drawn,
-    comparison_figures as comparison_figures,
-    draw_figures as draw_figures,
-    explanation_figures as explanation_figures,
-    headline_figure as headline_figure,
-)
+from .figures import FORMATS as FORMATS, STYLES as STYLES, Drawn as Drawn, draw_figures as draw_figures
 from .page import Page as Page, render as render, render_summary as render_summary
 from .tables import (
     comparison_tables as comparison_tables,

@@ -37,7 +37,6 @@ from swapbias.privacy import public_manifest
 from swapbias.report import text
 from swapbias.report.breakdowns import answer_charts, performance_grids, rate_grids, word_charts
 from swapbias.report.charts import Axis, Chart, Dot, Row, bounds_key, interval_key, key, ruler, strip
-from swapbias.report.figures import ALIKE, Drawn, categories, headline_figure
 from swapbias.scorers.chat import told_way
 from swapbias.scorers.notes import Explained
 from swapbias.studies import PLACEBO, Experiment, Slice, load_study, of_a_part, published_rows
@@ -60,6 +59,8 @@ def environment(finalize: Any = None) -> "Environment":
     )
 
 
+ALIKE = 3  # rows that all show the same are a sentence, from so many on
+_GROUPED = 15  # values of a slice above which they stand by category
 EXAMPLES = 4  # pairs shown at each end
 _SHOWN_TEXTS = 4  # of a unit of more groups
 DRIVERS = 10  # units of largest influence
@@ -87,7 +88,6 @@ class Page:
     manifest: Mapping[str, Any]
     found: list[Finding]
     items: Mapping[str, pd.DataFrame]
-    figures: Sequence[Drawn]
     coverage: pd.DataFrame
     explained: Sequence[Explained] = ()
 
@@ -135,10 +135,9 @@ def render(page: Page) -> str:
 
 
 def render_summary(found: Sequence[Finding]) -> str:
-    """What a notebook shows of a run, as HTML without any reference: headlines with verdicts, and their figure."""
-    told = comparisons(found)
-    several = len({one.model_id for one in told}) > 1
-    return template("summary.html.j2").render(found=told, several=several, figure=headline_figure(found))
+    """What a notebook shows of a run, as HTML without any reference: results with their verdicts."""
+    shown = comparisons(found)
+    return template("summary.html.j2").render(found=shown, several=len({one.model_id for one in shown}) > 1)
 
 
 @cache
@@ -150,7 +149,6 @@ def template(name: str) -> "Template":
         "anchor": anchor,
         "told_way": told_way,
         "told_by_chance": told_by_chance,
-        "data_uri": lambda svg: "data:image/svg+xml;base64," + base64.b64encode(svg).decode(),
     }
     return templates.get_template(name)
 
@@ -400,7 +398,6 @@ def _section(page: Page, name: str, packed: Mapping[str, str] | None) -> dict[st
     return {
         "study": study,
         "several": len({one.model_id for one in mine}) > 1,
-        "figures": [figure for figure in page.figures if figure.study == name],
         "experiments": [
             _part(page, experiment, [one for one in mine if one.experiment == experiment.name], packed)
             for experiment in study.experiments
@@ -470,6 +467,21 @@ def _charts(experiment: Experiment, found: Sequence[Finding], items: pd.DataFram
             yield _gap_chart(one, gaps, category)
         if means:
             yield _mean_chart(experiment, one, means, category)
+
+
+def categories(experiment: Experiment, slice_: Slice, items: pd.DataFrame | None) -> Mapping[str, str]:
+    """Of each value of a long slice the value of another slice that it always has; blank where there is none."""
+    if items is None or slice_.column not in items:
+        return {}
+    answered = items[items["group"] != PLACEBO]
+    columns = [one.column for one in experiment.slices if one.column != slice_.column]
+    for column in [*columns, experiment.subset]:
+        if not column or column not in answered or answered[slice_.column].nunique() <= _GROUPED:
+            continue
+        pairs = answered[[slice_.column, column]].drop_duplicates()
+        if pairs[slice_.column].is_unique and 1 < pairs[column].nunique() < len(pairs):
+            return dict(zip(pairs[slice_.column].astype(str), pairs[column].astype(str), strict=True))
+    return {}
 
 
 def _group_chart(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Chart]:

@@ -4,6 +4,7 @@ Nothing here decides anything: verdicts, families and levels are fields of a ``F
 """
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -908,6 +909,15 @@ def shown(text: str, limit: int = NAME_LENGTH) -> str:
     """
     seen = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
     return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
+
+
+def file_name(name: str) -> str:
+    """A name as part of a file's: letters, digits, dots and dashes.
+
+    >>> file_name(", org/a model")
+    '-org-a-model'
+    """
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name)
 
 
 def _capital(sentence: str) -> str:

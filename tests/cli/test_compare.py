@@ -54,7 +54,6 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
     assert float(found[0]["value"]) == pytest.approx(0.2)
     with (tmp_path / "out" / "side_by_side.csv").open(newline="") as handle:
         assert next(csv.DictReader(handle))["other @ bob/audits: value"] == "0.25"
-    assert {path.suffix for path in (tmp_path / "out" / "figures").iterdir()} == {".svg", ".png"}
 
 
 def test_runs_without_scored_rows_stand_side_by_side_alone(hub, tmp_path, capsys):
@@ -65,7 +64,7 @@ def test_runs_without_scored_rows_stand_side_by_side_alone(hub, tmp_path, capsys
     assert not (tmp_path / "out" / "comparison.csv").exists()
 
 
-def test_a_strangers_name_is_text_in_the_terminal_in_spreadsheets_and_in_figures(hub, tmp_path, capsys):
+def test_a_strangers_name_is_text_in_the_terminal_and_in_spreadsheets(hub, tmp_path, capsys):
     name = "=cmd|'[red]x[/]$\\frac{$"
     on_hub(hub, on_disk(tmp_path / "x", name))
     on_disk(tmp_path / "mine", "small")
@@ -76,7 +75,6 @@ def test_a_strangers_name_is_text_in_the_terminal_in_spreadsheets_and_in_figures
             cells = [cell for row in csv.reader(handle) for cell in row if name in cell]
         assert cells
         assert not [cell for cell in cells if cell.startswith("=")]
-    assert list((tmp_path / "out" / "figures").glob("*.png"))
 
 
 def test_what_cannot_be_compared_is_one_sentence(hub, tmp_path):

@@ -89,9 +89,9 @@ def test_a_finished_run_is_checked_and_exported(folder, go, tmp_path):
     assert go("check", folder, "--max-gap", "0.9")[0] in (0, 1, 3)
     assert go("export", folder, "--to", "csv", "--out", "tables")[0] == 0
     assert (tmp_path / "tables" / "findings.csv").exists()
-    both = f"needs matplotlib and jinja2, which are not installed. {INSTALL}\n"
-    assert go("report", folder) == (2, "", f"swapbias: A report {both}")
-    told = f"swapbias: This needs matplotlib, which is not installed. {INSTALL}\n"
+    missing = f"needs jinja2, which is not installed. {INSTALL}\n"
+    assert go("report", folder) == (2, "", f"swapbias: A report {missing}")
+    told = f"swapbias: A figure needs matplotlib, which is not installed. {INSTALL}\n"
     assert go("figures", folder, "--out", "f") == (2, "", told)
 
 

@@ -6,7 +6,6 @@ import pytest
 from huggingface_hub import RepoCard
 
 from scripts import push_space as script
-from swapbias.audit import compare as comparing
 from swapbias.errors import UsageError
 from swapbias.hub.client import Hub
 from swapbias.hub.comparisons import NO_RANKING, PAGE, push_comparison
@@ -14,12 +13,6 @@ from tests.hub.shared_runs import GAP, shared
 
 SPACE = "alice/side-by-side"
 HOSTILE = "=cmd|'<script>x</script>"
-
-
-@pytest.fixture(autouse=True)
-def _no_figures(monkeypatch):
-    """Figures are drawn in the tests of compare."""
-    monkeypatch.setattr(comparing, "comparison_figures", lambda found, rows: [])
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ def test_results_go_to_a_private_repository_once(hub, run):
     name = next(path.split("/")[1] for path in held if path.startswith("runs/"))
     parts = ("manifest.json", "results.json", "findings.csv", "report.html", "items/occupation_sentiment.parquet")
     assert {f"runs/{name}/{part}" for part in parts} <= held
-    assert any(path.startswith(f"runs/{name}/figures/") for path in held)
     before = hub.commits("dataset", "alice/audits")
     assert statuses(put(run)) == ["unchanged"]
     assert hub.commits("dataset", "alice/audits") == before

@@ -193,7 +193,7 @@ def test_many_models_stand_behind_a_click_and_none_is_named_in_the_sentence():
     assert "<h1>14 models compared</h1>" in text
     assert "All 14 models" in text
     (own,) = re.findall(r'<p class="said">([^<]+)</p>', text)
-    assert own.startswith("Of 14 models")
+    assert own.startswith("14 models: ")
     assert "lab/" not in own
     assert [text.index(f"<td>{one}</td>") for one in names[:1]]
     assert text.count("starred: p < .05") > 1

@@ -1,7 +1,6 @@
 """The report answers in words first, works alone, and shows whatever strangers write as text."""
 
 import html
-import io
 import json
 import math
 import os
@@ -16,9 +15,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from swapbias.cli.terminal import print_findings
-from swapbias.findings import comparisons, disaggregate, headlines, influential
-from swapbias.report import Page, answer, render
+from swapbias.findings import disaggregate, headlines, influential
+from swapbias.report import Page, answer, render, terminal, verdicts
 from swapbias.scorers.notes import Explained
 from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
@@ -72,7 +70,7 @@ def found(rows):
 @pytest.fixture(scope="module")
 def page(rows, found):
     coverage = pd.DataFrame({"lexicon": [HOSTILE], "label": ["a"], "word": [HOSTILE], "in_vocabulary": [False]})
-    return render(Page(manifest(), found, {"gendered_stigma": rows}, [], coverage))
+    return render(Page(manifest(), found, {"gendered_stigma": rows}, coverage))
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +91,7 @@ def broken_down(tmp_path_factory):
     ]
     items = {"adjective_coreference": answered()}
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(render(Page(manifest(), found, items, [], pd.DataFrame(), [explained])), encoding="utf-8")
+    path.write_text(render(Page(manifest(), found, items, pd.DataFrame(), [explained])), encoding="utf-8")
     return path
 
 
@@ -101,21 +99,19 @@ def broken_down(tmp_path_factory):
 
 
 def test_the_answer_stands_first_and_the_terminal_says_the_same(page, found):
-    from rich.console import Console
-
     (headline,) = headlines(found)
     told = answer(headline, found)
     text = html.unescape(page)
     assert text.index(told.sentence) < text.index("<h2>gendered_stigma")
     assert told.certainty in text
-    out = io.StringIO()
-    print_findings(Console(file=out, width=5000), "Headline findings", comparisons(found))
-    for part in (told.sentence, told.certainty, *told.cautions):
-        assert part in out.getvalue()
-    strange = replace(headline, slice_by="phenotype", slice_value="\x1b[2Jgone")
-    print_findings(Console(file=out, width=5000), "", [strange])
-    assert "[2Jgone" in out.getvalue()
-    assert "\x1b" not in out.getvalue()
+    out = " ".join(terminal(found).split())
+    for verdict in verdicts([headline], found):
+        assert " ".join(f"{verdict.word.upper()} {verdict.text}".split()) in out
+    for part in (told.certainty, *told.cautions):
+        assert part in out
+    strange = terminal([replace(headline, slice_by="phenotype", slice_value="\x1b[2Jgone")])
+    assert "[2Jgone" in strange
+    assert "\x1b" not in strange
 
 
 def test_gaps_and_means_stand_in_tables_of_their_own(page):
@@ -130,7 +126,7 @@ def test_gaps_and_means_stand_in_tables_of_their_own(page):
 def test_values_that_are_all_alike_are_a_sentence(rows):
     level = rows["group"].map({"female": 0.2, "male": 0.3, "unspecified": 0.1})
     same = rows.assign(score=level)
-    made = render(Page(manifest(), disaggregate(same, "gendered_stigma", expected={}), {}, [], pd.DataFrame()))
+    made = render(Page(manifest(), disaggregate(same, "gendered_stigma", expected={}), {}, pd.DataFrame()))
     assert re.search(r"All \d+ values of diagnosis are the same: −10.0 points", made)
     assert "Gap (women minus men) by diagnosis" not in made
 
@@ -157,7 +153,7 @@ def test_every_scored_prompt_is_in_the_page(page, rows):
 
 def test_prompts_that_are_too_many_are_left_in_their_folder(rows, found, monkeypatch):
     monkeypatch.setattr("swapbias.report.page.MOST_BYTES", 100)
-    made = render(Page(manifest(), found, {"gendered_stigma": rows}, [], pd.DataFrame()))
+    made = render(Page(manifest(), found, {"gendered_stigma": rows}, pd.DataFrame()))
     assert "application/zlib" not in made
     assert "too many to stand in this page" in made
     assert "pandas.read_parquet" in made
