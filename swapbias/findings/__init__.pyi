@@ -33,6 +33,8 @@ from .finding import (
     LEVEL as LEVEL,
     LOOKS as LOOKS,
     NONE as NONE,
+    RARE as RARE,
+    RATIO_MARGIN as RATIO_MARGIN,
     SMALL as SMALL,
     SPREAD as SPREAD,
     TOO_FEW as TOO_FEW,

@@ -94,7 +94,7 @@ def _rate_grid(
         model,
         tuple((_rate_head(drawn[name][0].measure), ruler(axes[name])) for name in names),
         tuple(
-            (text.phenotype_name(one), tuple((text.plain(regime), row(one, regime)) for regime in regimes))
+            (text.value_name(one), tuple((text.plain(regime), row(one, regime)) for regime in regimes))
             for one in phenotypes
         ),
         tuple((key(text.group_place(experiment, name)), text.group_name(experiment, name)) for name in groups),
@@ -258,7 +258,7 @@ def _mean_words(experiment: Experiment, explained: Sequence[Explained], named: s
         ("word", *titles.values()),
         tuple(
             (
-                f"{text.phenotype_name(phenotype)}, training notes {text.plain(regime)} "
+                f"{text.value_name(phenotype)}, training notes {text.plain(regime)} "
                 f"({len(cells[phenotype, regime])} {'note' if len(cells[phenotype, regime]) == 1 else 'notes'})",
                 tuple(_word_row(word, weights, places, axis) for word in _heaviest(weights)[:_WORDS]),
             )
@@ -290,7 +290,7 @@ def _note_words(experiment: Experiment, one: Explained, named: str) -> Chart:
     scores = ", ".join(f"{one.scores[group]:.2f} as {titles[group]}" for group in weights if group in one.scores)
     return Chart(
         f"words of the most mismatched note{named}",
-        f"The note that {one.model_id} judges most differently ({text.phenotype_name(one.phenotype)}, training "
+        f"The note that {one.model_id} judges most differently ({text.value_name(one.phenotype)}, training "
         f"notes {text.plain(one.regime)}): {scores}. Weights by LIME, of the words that weigh most in each version: "
         "above zero a word speaks for the phenotype. A dash: not among them.",
         ("word", *(titles.values())),

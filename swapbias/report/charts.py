@@ -171,19 +171,6 @@ def _look(group: int) -> tuple[str, str]:
     return f"g{group % _COLOURS}", _SHAPES[group % len(_SHAPES)]
 
 
-def crowd(values: Sequence[float], axis: Axis, *, title: str) -> Markup:
-    """Many values on one scale as small dots in five lanes, none of them named."""
-    height = 2 * _HEIGHT
-    dots = [
-        Markup('<circle class="dot gap" cx="{}%" cy="{}" r="2.5"/>').format(axis.at(one), 8 + 8 * (place % 5))
-        for place, one in enumerate(values)
-        if not math.isnan(one)
-    ]
-    return Markup(
-        '<svg class="strip" width="100%" height="{}" role="img" aria-label="{}" focusable="false">{}</svg>'
-    ).format(height, title, _ground(axis, height) + Markup("").join(dots))
-
-
 def ruler(axis: Axis, unit: str = "") -> Markup:
     """The scale below or above the rows: ticks with their numbers."""
     digits = max(0, -math.floor(math.log10(min((abs(one) for one in axis.ticks if one), default=1)) + 1e-9))

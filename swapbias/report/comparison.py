@@ -1,9 +1,6 @@
 """Several models in one page: what each shows, how far it lies from one of them, and the evidence; no ranking."""
 
-import base64
-import json
 import math
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +13,12 @@ from swapbias.findings import Finding, experiment_of, rows_asked
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
 from swapbias.report import page, text
-from swapbias.report.charts import Axis, Chart, Dot, Row, crowd, key, ruler, strip
+from swapbias.report.charts import Axis, Chart, Dot, Row, key, ruler, strip
 from swapbias.report.page import anchor
 from swapbias.studies import Experiment, Slice, load_study
 
 MOST_OPEN = 12  # models whose rows stand open; more are behind a click
 MOST_DRAWN = 5  # models that are drawn by slice; of more there are numbers
-_WIDE = 12  # columns of a table of numbers
 NO_RANKING = (
     "This is a comparison and not a ranking: models have different vocabularies, and the studies' word lists cover "
     "them to different degrees. Runs stand in the order of their models' names. A value near zero is no proof that "
@@ -93,28 +89,6 @@ class ComparisonPage:
     differences: Sequence[Finding]
     scored: Mapping[str, Mapping[str, pd.DataFrame]]
     notes: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A model's row in the answer: its own value, and how far it lies from the reference."""
-
-    name: Markup
-    picture: Markup
-    own: str
-    verdict: str
-    away_picture: Markup
-    away: str
-    away_verdict: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Grid:
-    """Numbers without pictures: a row for each model, some columns of a slice."""
-
-    caption: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def render_comparison(told: ComparisonPage) -> str:
@@ -207,7 +181,7 @@ def _part(told: ComparisonPage, quantity: Quantity, several: bool) -> dict[str, 
         "unit": page.unit_head(first),
         "inference": first.inference,
         "ruler": ruler(axis, page.unit_head(first)),
-        "crowd": _crowd(known, axis) if len(known) > MOST_OPEN else "",
+        "closed": len(known) > MOST_OPEN,
         "rows": [
             _line(told, place, one, away.get(told.models[place].name), axis)
             for place, one in enumerate(quantity.found)
@@ -235,13 +209,8 @@ def _axis(told: ComparisonPage, first: Finding) -> Axis:
     return Axis.over([*ends, axis.low, axis.high], margin=axis.margin) if ends else axis
 
 
-def _crowd(known: Sequence[Finding], axis: Axis) -> Markup:
-    scale = text.shown_factor(known[0])
-    values = [scale * one.estimate.value for one in known]
-    return crowd(values, axis, title=f"a dot for each of {len(values)} models")
-
-
-def _line(told: ComparisonPage, place: int, one: Finding, away: Finding | None, axis: Axis) -> _Line:
+def _line(told: ComparisonPage, place: int, one: Finding, away: Finding | None, axis: Axis) -> dict[str, Any]:
+    """A model's row: its own value, and how far it lies from the reference."""
     reference = told.models[place].name == told.reference
     picture = Markup("")
     if away is not None:
@@ -249,15 +218,15 @@ def _line(told: ComparisonPage, place: int, one: Finding, away: Finding | None, 
         ends = (-scale * estimate.ci_high, -scale * estimate.ci_low)
         dot = Dot(scale * text.away(away), *ends, place, hollow=not estimate.p_adjusted < 0.05)
         picture = strip([dot], axis)
-    return _Line(
-        _name(told, place),
-        strip([page.dot_of(one, place, hollow=page.unsure(one))], axis),
-        text.own_value(one),
-        one.verdict,
-        picture,
-        text.away_value(away) if away is not None else "–",
-        text.difference_word(away) if away is not None else "" if reference else "not tested",
-    )
+    return {
+        "name": _name(told, place),
+        "picture": strip([page.dot_of(one, place, hollow=page.unsure(one))], axis),
+        "own": text.own_value(one),
+        "verdict": text.word(one) if one.verdict else "",
+        "away_picture": picture,
+        "away": text.away_value(away) if away is not None else "–",
+        "away_verdict": text.difference_word(away) if away is not None else "" if reference else "not tested",
+    }
 
 
 def sentences(told: ComparisonPage) -> Iterator[tuple[Finding, str]]:
@@ -285,37 +254,30 @@ def _section(told: ComparisonPage, name: str, packed: Mapping[str, str] | None) 
     for experiment in study.experiments:
         if experiment.name in run:
             place = anchor(name, experiment.name)
-            charts, grids = _slices(told, name, experiment)
             pairs = place if packed and place in packed else ""
             parts.append(
                 {
                     "experiment": page.in_unit_read(name, experiment, _found(told)),
                     "place": place,
-                    "charts": charts,
-                    "grids": grids,
+                    "charts": _charts(told, name, experiment),
                     "pairs": pairs,
                 }
             )
     return {"study": study, "parts": parts}
 
 
-def _slices(told: ComparisonPage, study: str, experiment: Experiment) -> tuple[list[Chart], list[list[_Grid]]]:
+def _charts(told: ComparisonPage, study: str, experiment: Experiment) -> list[Chart]:
     """Gaps by slice: drawn where the models are few, as numbers else."""
-    charts, grids = [], []
-    by_slice: dict[str, list[tuple[int, Finding]]] = {}
-    for place, model in enumerate(told.models):
-        for each in model.found:
-            if _shown(each, study, experiment):
-                by_slice.setdefault(each.slice_by, []).append((place, each))
-    for one in experiment.slices:
+    found = [(place, one) for place, model in enumerate(told.models) for one in model.found]
+    charts = []
+    for slice_ in experiment.slices:
         cells: dict[tuple[str, str], dict[int, Finding]] = {}
-        for place, each in by_slice.get(one.name, ()):
-            cells.setdefault((_head(each, experiment), each.slice_value), {})[place] = each
-        if cells and len(told.models) <= MOST_DRAWN:
-            charts.append(_chart(told, one, cells))
-        elif cells:
-            grids.append(list(_grids(told, one, cells)))
-    return charts, grids
+        for place, one in found:
+            if one.slice_by == slice_.name and _shown(one, study, experiment):
+                cells.setdefault((_head(one, experiment), one.slice_value), {})[place] = one
+        if cells:
+            charts.append(_chart(told, slice_, cells))
+    return charts
 
 
 def _shown(one: Finding, study: str, experiment: Experiment) -> bool:
@@ -332,46 +294,29 @@ def _chart(told: ComparisonPage, slice_: Slice, cells: Mapping[tuple[str, str], 
     every = [one for row in cells.values() for one in row.values()]
     axis, unit = page.axis_of(every), page.unit_head(every[0])
     parts: dict[str, list[Row]] = {}
+    few, models = len(told.models) <= MOST_DRAWN, tuple(one.name for one in told.models)
     for (head, value), row in cells.items():
-        places = range(len(told.models))
-        drawn = strip([page.dot_of(one, place, hollow=page.unsure(one)) for place, one in row.items()], axis)
-        texts = tuple((text.own_value(row[place]) if place in row else "", None) for place in places)
+        dots = [page.dot_of(one, place, hollow=page.unsure(one)) for place, one in row.items()]
+        written = text.own_value if few else _starred
+        texts = tuple((written(row[place]) if place in row else "", None) for place in range(len(models)))
         find = page.find(slice_, next(iter(row.values())))
-        parts.setdefault(head, []).append(Row(text.value_name(value), drawn, texts, find))
-    names = tuple(one.name for one in told.models)
+        picture = strip(dots, axis) if few else Markup("")
+        parts.setdefault(head, []).append(Row(text.value_name(value), picture, texts, find))
+    how = (
+        "with 95 % intervals; filled: p < .05 after correction. The band is the margin within which a gap counts as "
+        "none."
+    )
     return Chart(
         f"gaps by {slice_.name}",
-        f"Gap by {slice_.name}, in {unit}, with 95 % intervals; filled: p < .05 after correction. The band is the "
-        "margin within which a gap counts as none.",
-        (slice_.name, *names),
+        f"Gap by {slice_.name}, in {unit}{f', {how}' if few else '; starred: p < .05 after correction.'}",
+        (slice_.name, *models),
         tuple((name, tuple(part)) for name, part in parts.items()),
-        ruler(axis, unit),
-        keys=tuple((key(place), name) for place, name in enumerate(names)),
+        ruler(axis, unit) if few else Markup(""),
+        keys=tuple((key(place), name) for place, name in enumerate(models)),
     )
 
 
-def _grids(
-    told: ComparisonPage, slice_: Slice, cells: Mapping[tuple[str, str], Mapping[int, Finding]]
-) -> Iterator[_Grid]:
-    heads = list(dict.fromkeys(head for head, _ in cells))
-    for head in heads:
-        columns = [(value, row) for (other, value), row in cells.items() if other == head]
-        for start in range(0, len(columns), _WIDE):
-            part = columns[start : start + _WIDE]
-            unit = page.unit_head(next(iter(part[0][1].values())))
-            rows = [
-                (model.name, tuple(_number(row.get(place)) for _, row in part))
-                for place, model in enumerate(told.models)
-            ]
-            caption = (
-                f"Gap{f' ({head})' if head else ''} by {slice_.name}, in {unit}; starred: p < .05 after correction."
-            )
-            yield _Grid(caption, tuple(text.value_name(value) for value, _ in part), tuple(rows))
-
-
-def _number(one: Finding | None) -> str:
-    if one is None:
-        return ""
+def _starred(one: Finding) -> str:
     return text.value(one).removesuffix(" points") + ("" if page.unsure(one) else "*")
 
 
@@ -380,21 +325,17 @@ def _number(one: Finding | None) -> str:
 
 def _packed(told: ComparisonPage) -> dict[str, str] | None:
     """The scores of all models, each prompt once, compressed, by the experiment's anchor; None where too many."""
-    made, size = {}, 0
+    contents = {}
     for study, models in told.scored.items():
-        asked = {name: set(rows["experiment"].unique()) for name, rows in models.items()}
         for experiment in load_study(study).experiments:
-            mine = {name: rows for name, rows in models.items() if experiment.name in asked[name]}
+            mine = {name: rows for name, rows in models.items() if (rows["experiment"] == experiment.name).any()}
             mine = {name: rows_asked(rows, experiment.name) for name, rows in mine.items()}
             texts = next((rows for rows in mine.values() if "text" in rows and (rows["text"] != "").any()), None)
             if len(mine) < 2 or texts is None or not experiment.measure or page.of_notes(experiment):
                 continue
             named = page.in_unit_read(study, experiment, _found(told))
-            content = _entries(named, mine, texts[texts["text"] != ""])
-            packed = base64.b64encode(zlib.compress(content.encode(errors="replace"), 9)).decode()
-            made[anchor(study, experiment.name)] = f"data:application/zlib;base64,{packed}"
-            size += len(packed)
-    return made if size <= page.MOST_BYTES else None
+            contents[anchor(study, experiment.name)] = _entries(named, mine, texts[texts["text"] != ""])
+    return page.packed(contents)
 
 
 def _found(page: ComparisonPage) -> list[Finding]:
@@ -408,7 +349,7 @@ def _means(rows: pd.DataFrame, prompts: pd.Series) -> pd.Series:
     return rows.groupby("prompt_id", sort=False)["score"].mean().reindex(prompts)
 
 
-def _entries(experiment: Experiment, models: Mapping[str, pd.DataFrame], texts: pd.DataFrame) -> str:
+def _entries(experiment: Experiment, models: Mapping[str, pd.DataFrame], texts: pd.DataFrame) -> dict[str, Any]:
     """One model's rows with ``texts`` as ``page.entries`` codes them, with the scores of every model."""
     first = texts.drop_duplicates("prompt_id")
     scores = [_means(rows, first["prompt_id"]).round(5).to_list() for rows in models.values()]
@@ -418,5 +359,4 @@ def _entries(experiment: Experiment, models: Mapping[str, pd.DataFrame], texts: 
         for row in rows:
             at = round(row[2])
             row[2:] = [[None if math.isnan(column[at]) else column[at] for column in scores]]
-    content = {**coded, "models": list(models)}
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return {**coded, "models": list(models)}

@@ -18,11 +18,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from swapbias.findings import (
-    ALL,
-    ALL_GAPS,
     ANSWERS,
     AS_PUBLISHED,
     AS_WRITTEN,
+    LEVEL,
     POSITIVE,
     Finding,
     by_the_judge,
@@ -39,7 +38,16 @@ from swapbias.report.breakdowns import answer_charts, performance_grids, rate_gr
 from swapbias.report.charts import Axis, Chart, Dot, Row, bounds_key, interval_key, key, ruler, strip
 from swapbias.scorers.chat import told_way
 from swapbias.scorers.notes import Explained
-from swapbias.studies import PLACEBO, Experiment, Slice, load_study, of_a_part, published_rows
+from swapbias.studies import (
+    PLACEBO,
+    PLANTED_BIAS,
+    PLANTED_LEAK,
+    Experiment,
+    Slice,
+    load_study,
+    of_a_part,
+    published_rows,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -109,7 +117,7 @@ def render(page: Page) -> str:
     """
     manifest = public_manifest(page.manifest)
     style, script = (own_file(name) for name in ("page.css", "page.js"))
-    packed = _packed(page)
+    pairs = _packed(page)
     return template("page.html.j2").render(
         manifest=manifest,
         models=manifest["models"],
@@ -121,15 +129,15 @@ def render(page: Page) -> str:
         several=len({one.model_id for one in page.found}) > 1,
         original=all("original" in one["config"] for one in manifest["corpora"]),
         compared=_published(page.found),
-        leaks=[(one, *_leak_told(one, page.items)) for one in _planted(page.found, "planted leak")],
+        leaks=[(one, *_leak_told(one, page.items)) for one in _planted(page.found, PLANTED_LEAK)],
         not_run=[one for one in manifest["skipped"] if not of_a_part(one["experiment"])],
         remarks=dict.fromkeys(one["reason"] for one in manifest["skipped"] if of_a_part(one["experiment"])),
         told_in_paper=_leakage_in_paper(page.found),
-        planted=_planted(page.found, "planted"),
-        studies=[_section(page, name, packed) for name in dict.fromkeys(one.study for one in page.found)],
+        planted=_planted(page.found, PLANTED_BIAS),
+        studies=[_section(page, name, pairs) for name in dict.fromkeys(one.study for one in page.found)],
         with_items=bool(page.items),
-        packed=packed,
-        too_large=bool(page.items) and packed is None,
+        packed=pairs,
+        too_large=bool(page.items) and pairs is None,
         coverage=_coverage(page.coverage),
     )
 
@@ -215,7 +223,7 @@ def _leak_told(leak: Finding, items: Mapping[str, pd.DataFrame]) -> tuple[str, s
 
 def _leakage_in_paper(found: Sequence[Finding]) -> str:
     """Beside the leakage of synthetic notes what the paper found in real ones; blank without either."""
-    leak = next((one for one in found if one.published and one.published.source == "planted leak"), None)
+    leak = next((one for one in found if one.published and one.published.source == PLANTED_LEAK), None)
     ours = {one.subset: one.estimate.value for one in found if one.measure == "leakage_uar"}
     if leak is None or "original" not in ours:
         return ""
@@ -236,7 +244,7 @@ def _leakage_in_paper(found: Sequence[Finding]) -> str:
 
 def _published(found: Sequence[Finding]) -> list[Finding]:
     """What papers print a number for, by their own statistics where there are such."""
-    known = [one for one in found if one.published and not one.published.source.startswith("planted")]
+    known = [one for one in found if one.published and not one.published.planted]
     own = {(one.study, one.model_id, *one.key()) for one in known if one.view == AS_PUBLISHED}
     return [one for one in known if one.view == AS_PUBLISHED or (one.study, one.model_id, *one.key()) not in own]
 
@@ -249,7 +257,9 @@ def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
     asked: dict[tuple[str, ...], list[Finding]] = {}
     for one in headlines(found):
         asked.setdefault((one.study, one.experiment, one.model_id), []).append(one)
-    shown = {name: [one for each in several for one in _with_parts(each, found)] for name, several in asked.items()}
+    shown = {
+        name: [one for each in several for one in (*text.parts(each, found), each)] for name, several in asked.items()
+    }
     every = [one for several in shown.values() for one in several]
     return [_answer(several, shown[name], every, found) for name, several in asked.items()]
 
@@ -257,22 +267,25 @@ def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
 def _answer(
     several: list[Finding], shown: list[Finding], every: Sequence[Finding], found: Sequence[Finding]
 ) -> dict[str, Any]:
-    first, experiment = (_judged(several) or several)[0], experiment_of(several[0])
-    shown = _judged(shown) or shown  # a test of all groups at once is a sentence, not a point on the scale
+    first, experiment = (_gaps_of_groups(several) or several)[0], experiment_of(several[0])
+    shown = _gaps_of_groups(shown) or shown  # a test of all groups is a sentence, not a point on the scale
+    sure = [one for one in _gaps_of_groups(several) if one.estimate.p_adjusted < LEVEL]
+    largest = max(sure, key=lambda one: abs(one.estimate.value)) if sure else None
     axis = axis_of([one for one in every if scaled_alike(one, first)])
-    told = text.answer(first, found)
     bounds = any(not math.isnan(one.worst_low) for one in shown)
     heads = (unit_head(first), "95 % interval", *(("bounds",) if bounds else ()))
+    whole = [one for one in several if one.tests_all_groups or len(several) == 1]
     return {
         "of": first,
         "place": anchor(first.study, first.experiment),
         "question": experiment.question if experiment else first.experiment,
-        "sentence": text.summary(several, found),
-        "told": told if len(several) == 1 else None,
-        "whole": next((text.certainty(one) for one in several if one.contrast in (ALL, ALL_GAPS)), ""),
-        "cautions": told.cautions if len(several) == 1 else _of_largest(several, found),
-        "meaning": told.meaning if len(several) == 1 else text.meaning(first),
-        "verdict": first.verdict if len(several) == 1 else "",
+        "verdicts": text.verdicts(several, found),
+        "certainty": text.certainty(whole[0]) if whole else "",
+        "cautions": [*text.cautions(first)] if len(several) == 1 else [
+            f"{text.row_name(largest)}: {caution}" for caution in text.cautions(largest)
+        ] if largest else [],
+        "meaning": text.meaning(first),
+        "published": text.published(first, found) if len(several) == 1 else "",
         "chart": Chart(
             "", "", heads,
             (("", tuple(_answer_row(one, axis, bounds=bounds) for one in shown)),),
@@ -282,29 +295,10 @@ def _answer(
     }  # fmt: skip
 
 
-def _of_largest(several: Sequence[Finding], found: Sequence[Finding]) -> list[str]:
-    """How far the largest gap or effect between several groups holds."""
-    sure = [one for one in _judged(several) if one.estimate.p_adjusted < 0.05]
-    if not sure:
-        return []
-    most = max(sure, key=lambda one: abs(one.estimate.value))
-    return [f"{text.row_name(most)}: {caution}" for caution in text.answer(most, found).cautions]
-
-
-def _judged(found: Sequence[Finding]) -> list[Finding]:
+def _gaps_of_groups(found: Sequence[Finding]) -> list[Finding]:
     """The gaps and effects among headlines that hold a test of all groups; none where they hold no such test."""
-    if not any(one.contrast in (ALL, ALL_GAPS) for one in found):
-        return []
-    return [one for one in found if MEASURES[one.measure].reach]
-
-
-def _with_parts(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
-    """A headline; of a difference of gaps both gaps before it."""
-    experiment = experiment_of(finding)
-    if finding.measure != "gap_difference" or (experiment and experiment.groups):
-        return [finding]
-    parts = (text.part(finding, name, found) for name in (finding.within, finding.against))
-    return [*(one for one in parts if one is not None), finding]
+    whole = any(one.tests_all_groups for one in found)
+    return [one for one in found if MEASURES[one.measure].reach] if whole else []
 
 
 def scaled_alike(one: Finding, other: Finding) -> bool:
@@ -353,13 +347,9 @@ def dot_of(finding: Finding, group: int | None = None, *, hollow: bool = False, 
 
 def _answer_row(finding: Finding, axis: Axis, *, bounds: bool) -> Row:
     row = _gap_row(finding, axis, text.row_name(finding), brief=True)
-    if not bounds:
-        return row
     known = not math.isnan(finding.worst_low)
-    ends = (
-        text.amount(end, finding.unit, signed=True, named=False) for end in (finding.worst_low, finding.worst_high)
-    )
-    return replace(row, cells=(*row.cells, (" to ".join(ends) if known else "–", finding.worst_low)))
+    cell = (text.bounds(finding).removesuffix(" points") if known else "–", finding.worst_low)
+    return replace(row, cells=(*row.cells, cell)) if bounds else row
 
 
 def unsure(finding: Finding) -> bool:
@@ -375,8 +365,7 @@ def _gap_row(finding: Finding, axis: Axis, name: str, *, find: str = "", brief: 
     estimate = finding.estimate
     told = ""
     if brief and not math.isnan(finding.worst_low):
-        ends = (text.amount(end, finding.unit, signed=True) for end in (finding.worst_low, finding.worst_high))
-        told = f"{text.value(finding)}, 95 % interval {text.interval(finding)}, bounds {' to '.join(ends)}"
+        told = f"{text.value(finding)}, 95 % interval {text.interval(finding)}, bounds {text.bounds(finding)}"
     dot = dot_of(finding, _group_of(finding), hollow=unsure(finding), bounds=brief)
     picture = strip([dot], axis, title=told)
     cells: list[tuple[str, float | None]] = [
@@ -737,20 +726,24 @@ def of_notes(experiment: Experiment) -> bool:
 
 def _packed(page: Page) -> dict[str, str] | None:
     """The scored prompts of each experiment, compressed, by its anchor; None where they are too many for a page."""
-    made, size = {}, 0
+    contents = {}
     for study, rows in page.items.items():
         for declared in load_study(study).experiments:
             experiment = in_unit_read(study, declared, page.found)
             mine = rows[rows["experiment"] == experiment.name]
-            if not len(mine) or not experiment.measure or of_notes(experiment):
-                continue
-            content = json.dumps(
-                entries(experiment, mine), ensure_ascii=False, separators=(",", ":"), allow_nan=False
-            )
-            packed = base64.b64encode(zlib.compress(content.encode(errors="replace"), 9)).decode()
-            made[anchor(study, experiment.name)] = f"data:application/zlib;base64,{packed}"
-            size += len(packed)
-    return made if size <= MOST_BYTES else None
+            if len(mine) and experiment.measure and not of_notes(experiment):
+                contents[anchor(study, experiment.name)] = entries(experiment, mine)
+    return packed(contents)
+
+
+def packed(contents: Mapping[str, Any]) -> dict[str, str] | None:
+    """Contents as the script reads them: JSON, compressed; None where all together are too large for a page."""
+    made = {}
+    for name, content in contents.items():
+        written = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        data = base64.b64encode(zlib.compress(written.encode(errors="replace"), 9)).decode()
+        made[name] = f"data:application/zlib;base64,{data}"
+    return made if sum(map(len, made.values())) <= MOST_BYTES else None
 
 
 def in_unit_read(study: str, experiment: Experiment, found: Sequence[Finding]) -> Experiment:

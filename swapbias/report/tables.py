@@ -36,22 +36,11 @@ def _question(several: Sequence[Finding], found: Sequence[Finding]) -> Iterator[
         else:
             yield label
         yield from lines
-    yield from _numbers([*_parts(several, found), *several])
+    yield from _numbers([*(part for one in several for part in text.parts(one, found)), *several])
     for caution in text.cautions(first) if len(several) == 1 else ():
         yield from _wrapped(text.shown(caution, _LONGEST), 2)
     for line in (text.certainty(first), text.published(first, found)) if len(several) == 1 else ():
         yield from _wrapped(line, 2) if line else ()
-
-
-def _parts(several: Sequence[Finding], found: Sequence[Finding]) -> list[Finding]:
-    """Of a difference of gaps the two gaps."""
-    parts = (
-        text.part(one, name, found)
-        for one in several
-        if one.measure == "gap_difference"
-        for name in (one.within, one.against)
-    )
-    return [one for one in parts if one is not None]
 
 
 def _numbers(found: Sequence[Finding]) -> Iterator[str]:

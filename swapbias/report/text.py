@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from swapbias.findings import (
-    ALL,
     ALL_GAPS,
     AS_PUBLISHED,
     EFFECTS,
@@ -19,6 +18,8 @@ from swapbias.findings import (
     LEVEL,
     OPEN,
     PASSES,
+    RARE,
+    RATIO_MARGIN,
     SPREAD,
     VERDICTS,
     Check,
@@ -33,6 +34,7 @@ from swapbias.studies import Experiment, load_study
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS
 NAME_LENGTH = 60  # characters of a name that is not ours
+LOW = 0.25  # mean rates below it are also compared by their ratio
 FEW = 4  # models that a sentence names one by one
 MOST_NAMES = 5  # of a list in a sentence
 OWN_NOTES = "own"  # the phenotype of a user's notes whose label has no name
@@ -104,7 +106,7 @@ def summary(headlines: Sequence[Finding], found: Sequence[Finding] = ()) -> str:
 
 def verdicts(headlines: Sequence[Finding], found: Sequence[Finding] = ()) -> list[Verdict]:
     """What the headlines of an experiment and model come to; of many alike one sentence for all of them."""
-    if whole := [one for one in headlines if one.contrast in (ALL, ALL_GAPS)]:
+    if whole := [one for one in headlines if one.tests_all_groups]:
         return [*_of_groups(whole[0], headlines if len(headlines) > 1 else _beside(whole[0], found))]
     if len(headlines) == 1:
         (one,) = headlines
@@ -176,7 +178,7 @@ def _claim(finding: Finding) -> str:
 
 def _statement(finding: Finding) -> str:
     """What the value is, with its sign, where it is no claim."""
-    model, size = shown(finding.model_id), f"{amount_of(finding)}{_interval(finding)}"
+    model, size = shown(finding.model_id), f"{amount_of(finding)}{_interval(finding)}{_relative(finding)}"
     if finding.measure == "gap_difference" or finding.within:
         return f"{_change(finding)} moves {model}'s {_gap_name(finding)} by {size}"
     if not finding.group and finding.measure in EFFECTS:
@@ -199,7 +201,16 @@ def _by(finding: Finding) -> str:
     if math.isnan(low):
         return f"by {size_of(one.value, finding.unit)} in each of {one.n} pairs"
     first, last = (f"{end:.{_digits(finding.unit)}f}".replace("-", "−") for end in _scaled((low, high), finding.unit))
-    return f"by {size_of(one.value, finding.unit)} (95 % interval {first} to {last})"
+    return f"by {size_of(one.value, finding.unit)} (95 % interval {first} to {last}){_relative(finding)}"
+
+
+def _relative(finding: Finding) -> str:
+    """Of rates that are low one over the other, with an interval where that is what is judged; blank for others."""
+    if not finding.mean_level < LOW or not finding.ratio > 0:
+        return ""
+    low, high = finding.ratio_interval
+    judged = finding.mean_level < RARE and not math.isnan(low)
+    return f", a ratio of {finding.ratio:.2f}" + (f" (95 % interval {low:.2f} to {high:.2f})" if judged else "")
 
 
 def _holds(finding: Finding) -> str:
@@ -219,7 +230,7 @@ def _open(finding: Finding) -> str:
     if math.isnan(finding.estimate.error):
         return ". There is no interval, because too little varies or was scored"
     if finding.estimate.p_adjusted < LEVEL and not math.isnan(finding.worst_low):
-        return f" among the scored prompts. Counting the others either way, the gap is {_bounds(finding)}"
+        return f" among the scored prompts. Counting the others either way, the gap is {bounds(finding)}"
     if math.isnan(finding.margin):
         return ". This may be chance"
     return f". This may be chance, and may be larger than the margin of {margin(finding)}"
@@ -241,23 +252,29 @@ def _levels(finding: Finding, found: Sequence[Finding]) -> Iterator[Verdict]:
     """The gap of each set of a difference: one sentence where verdict and direction are the same."""
     if finding.measure != "gap_difference" or math.isnan(finding.estimate.value):
         return
-    parts = [one for name in (finding.within, finding.against) if (one := part(finding, name, found)) is not None]
-    named = [f"with {set_name(one, one.subset)}" for one in parts]
-    if len(parts) == 2 and {one.verdict for one in parts} == {FOUND} and len({_up(one) for one in parts}) == 1:
-        sizes = [f"{size_of(one.estimate.value, one.unit)} {name}" for one, name in zip(parts, named, strict=True)]
-        yield Verdict("Gap", f"{_claim(parts[0])} by {' and by '.join(sizes)}.")
+    both = parts(finding, found)
+    named = [f"with {set_name(one, one.subset)}" for one in both]
+    if len(both) == 2 and {one.verdict for one in both} == {FOUND} and len({_up(one) for one in both}) == 1:
+        sizes = [f"{size_of(one.estimate.value, one.unit)} {name}" for one, name in zip(both, named, strict=True)]
+        yield Verdict("Gap", f"{_claim(both[0])} by {' and by '.join(sizes)}.")
         return
-    yield from (verdict(one, name) for one, name in zip(parts, named, strict=True))
+    yield from (verdict(one, name) for one, name in zip(both, named, strict=True))
 
 
-def part(finding: Finding, subset: str, found: Sequence[Finding]) -> Finding | None:
-    """The gap of one of the two sets of conditions that a difference compares; None where it is not among them."""
-    wanted = (finding.study, finding.experiment, finding.model_id, subset, "all", "score", "", finding.contrast)
-    for one in found:
-        key = (one.study, one.experiment, one.model_id, one.subset, one.slice_by, one.score, one.view, one.contrast)
-        if key == wanted and MEASURES[one.measure].reach == 1 and one.verdict and not math.isnan(one.estimate.value):
-            return one
-    return None
+def parts(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
+    """The gaps of the two sets of conditions that a difference compares, where they are among the findings."""
+    both = (finding.within, finding.against) if finding.measure == "gap_difference" else ()
+    wanted = (finding.study, finding.experiment, finding.model_id, "all", "score", "", finding.contrast)
+    return [
+        one
+        for name in both
+        for one in found
+        if one.subset == name
+        and MEASURES[one.measure].reach == 1
+        and one.verdict
+        and not math.isnan(one.estimate.value)
+        and wanted == (one.study, one.experiment, one.model_id, one.slice_by, one.score, one.view, one.contrast)
+    ]
 
 
 # --- several findings ---------------------------------------------------------------------------------
@@ -458,7 +475,7 @@ def meaning(finding: Finding) -> str:
 def cautions(finding: Finding) -> Iterator[str]:
     """How far a headline holds: without single items, in rewordings, whatever was not answered."""
     if not math.isnan(finding.lowest):
-        ends = _ends(finding, finding.lowest, finding.highest)
+        ends = ends_of(finding, finding.lowest, finding.highest)
         yield f"Without any one template, condition or word the value is {ends}."
     if influences := influence(finding):
         yield f"Not robust: {influences}."
@@ -466,7 +483,7 @@ def cautions(finding: Finding) -> Iterator[str]:
         yield f"{100 * finding.signs_kept:.0f} % of rewordings have the same sign."
     if not math.isnan(finding.worst_low):
         turned = ": they alone could turn its sign" if finding.worst_low < 0 < finding.worst_high else ""
-        yield f"Counting missing answers either way, the value is {_bounds(finding)}{turned}."
+        yield f"Counting missing answers either way, the value is {bounds(finding)}{turned}."
     if lost := finding.estimate.n_unscored:
         every = finding.estimate.n + lost
         yield f"{lost} of {every} units ({100 * lost / every:.0f} %) were not scored."
@@ -592,25 +609,25 @@ def own_values(found: Sequence[Finding]) -> str:
     Args:
         found: a headline of each model, of one quantity.
     """
-    known = [one for one in found if word(one) != _WORDS[UNMEASURED]]
-    gaps = [one for one in known if one.verdict and MEASURES[one.measure].reach]
     if len(found) <= FEW:
         return " ".join(str(verdict(one)) for one in found)
-    parts = [f"{len(found)} models: {value_range(known)}." if known else f"{len(found)} models."]
-    if gaps:
-        first, second = sides(gaps[0])
-        sure = [one for one in gaps if one.verdict in _SURE]
-        counts = [
-            (f"a gap toward {first}", sum(_up(one) for one in sure)),
-            (f"a gap toward {second}", sum(not _up(one) for one in sure)),
-            (f"no gap (within {margin(gaps[0])})", sum(one.verdict == NONE for one in gaps)),
-            ("undecided", sum(one.verdict == UNDECIDED for one in gaps)),
-            ("too few levels", sum(one.verdict == TOO_FEW for one in gaps)),
-        ]
-        parts.append(f"{_capital(listed([f'{name} in {count}' for name, count in counts if count]))}.")
-    if lost := len(found) - len(known):
-        parts.append(f"Not measured: {lost}.")
-    return " ".join(parts)
+    known = [one for one in found if word(one) != _WORDS[UNMEASURED]]
+    start = f"{len(found)} models: {value_range(known)}." if known else f"{len(found)} models."
+    if not all(one.verdict and MEASURES[one.measure].reach for one in known):
+        return start
+    toward = tuple(f"a gap toward {side}" for side in sides(found[0]))
+    return f"{start} {_capital(listed(_counts(found, toward, 1)))}."
+
+
+def _counts(found: Sequence[Finding], toward: Sequence[str], sign: int) -> list[str]:
+    """How many values lie above zero, how many below, and how many have any other verdict."""
+    sure = [sign * one.estimate.value for one in found if one.verdict in _SURE]
+    rest = [(word(one), one) for one in found if one.verdict not in _SURE]
+    counts = [(toward[0], sum(one > 0 for one in sure)), (toward[1], sum(one < 0 for one in sure))]
+    for name in dict.fromkeys(name for name, _ in rest):
+        inside = f" (within {margin(found[0])})" if name == _WORDS[NONE] else ""
+        counts.append((f"{name.lower()}{inside}", sum(name == other for other, _ in rest)))
+    return [f"{name} in {count}" for name, count in counts if count]
 
 
 def value_range(known: Sequence[Finding]) -> str:
@@ -631,19 +648,9 @@ def differences(found: Sequence[tuple[str, Finding]], reference: str) -> str:
         return "No difference of models is tested here."
     if len(found) < FEW:
         return " ".join(_difference(one, shown(name), shown(reference)) for name, one in found)
-    above, below = _toward(found[0][1])
-    sure = [one for _, one in found if one.verdict in _SURE]
     every = [one for _, one in found]
-    counts = [
-        (above, sum(away(one) > 0 for one in sure)),
-        (below, sum(away(one) < 0 for one in sure)),
-        (f"within {margin(every[0])}", sum(one.verdict == NONE for one in every)),
-        ("undecided", sum(word(one) == "Undecided" for one in every)),
-        ("too few levels", sum(one.verdict == TOO_FEW for one in every)),
-        ("not compared", sum(word(one) == _WORDS[UNMEASURED] for one in every)),
-    ]
-    counted_ = listed([f"{count} {name}" for name, count in counts if count])
-    return f"Compared with {shown(reference)}, of {len(found)} models: {counted_}."
+    counts = listed(_counts(every, _toward(every[0]), -1)).replace(_WORDS[NONE].lower(), "no difference")
+    return f"Compared with {shown(reference)}, of {len(found)} models: {counts}."
 
 
 def _toward(finding: Finding) -> tuple[str, str]:
@@ -771,15 +778,19 @@ def _interval(finding: Finding) -> str:
 
 
 def margin(finding: Finding) -> str:
-    """The margin in the words of a sentence: ``5 points``."""
+    """The margin in the words of a sentence: ``5 points``; of rates that are rare a ratio."""
+    if finding.mean_level < RARE:
+        return "a ratio of {:g} to {:g}".format(*RATIO_MARGIN)
     return size_of(finding.margin, finding.unit).replace(".0 ", " ")
 
 
-def _bounds(finding: Finding) -> str:
-    return _ends(finding, finding.worst_low, finding.worst_high)
+def bounds(finding: Finding) -> str:
+    """The least and the largest value, whatever was not answered."""
+    return ends_of(finding, finding.worst_low, finding.worst_high)
 
 
-def _ends(finding: Finding, low: float, high: float) -> str:
+def ends_of(finding: Finding, low: float, high: float) -> str:
+    """Two ends of a range in points: ``−4.0 to +9.5 points``."""
     first = amount(low, finding.unit, signed=True, named=False)
     return f"{first} to {amount(high, finding.unit, signed=True)}"
 
@@ -792,7 +803,9 @@ def shown_factor(finding: Finding) -> float:
 
 
 def level(value: float, finding: Finding) -> str:
-    """A rate, share or mean: in percent where it is a share, with three decimals else."""
+    """A value as it is written without its unit: a gap with its sign, a rate in percent, else three decimals."""
+    if MEASURES[finding.measure].reach or finding.measure in _SIGNED:
+        return amount(value, finding.unit, signed=True, named=False)
     if math.isnan(value):
         return "–"
     if finding.measure in _PERCENT:
@@ -803,8 +816,8 @@ def level(value: float, finding: Finding) -> str:
 
 
 def value(finding: Finding) -> str:
-    """The value as it is written, in points or in percent, with its sign where that means something."""
-    if _is_gap(finding):
+    """The value as it is written, a gap with its unit."""
+    if MEASURES[finding.measure].reach or finding.measure in _SIGNED:
         return amount(finding.estimate.value, finding.unit, signed=True)
     return level(finding.estimate.value, finding)
 
@@ -812,15 +825,7 @@ def value(finding: Finding) -> str:
 def interval(finding: Finding) -> str:
     """The 95 % interval as it is written: ``−1.6 to +3.1``; blank where there is none."""
     ends = within(finding)
-    if math.isnan(ends[0]):
-        return ""
-    if _is_gap(finding):
-        return " to ".join(amount(end, finding.unit, signed=True, named=False) for end in ends)
-    return " to ".join(level(end, finding) for end in ends)
-
-
-def _is_gap(finding: Finding) -> bool:
-    return bool(MEASURES[finding.measure].reach) or finding.measure in _SIGNED
+    return "" if math.isnan(ends[0]) else " to ".join(level(end, finding) for end in ends)
 
 
 def within(finding: Finding) -> tuple[float, float]:
@@ -930,25 +935,16 @@ def plain(name: str) -> str:
 
 
 def value_name(value: str) -> str:
-    """A value of a slice as words.
+    """A value of a slice as words; a user's notes have one label, which has no name.
 
-    >>> value_name("mental_health"), value_name("none"), value_name("other")
-    ('mental health', 'no condition named', 'other')
+    >>> value_name("mental_health"), value_name("none"), value_name("own")
+    ('mental health', 'no condition named', 'own notes')
     """
-    return {"none": "no condition named", "": "(blank)"}.get(value, plain(value))
-
-
-def phenotype_name(value: str) -> str:
-    """A phenotype as words.
-
-    >>> phenotype_name("alcohol_abuse"), phenotype_name("own")
-    ('alcohol abuse', 'own notes')
-    """
-    return "own notes" if value == OWN_NOTES else value_name(value)
+    return {"none": "no condition named", "": "(blank)", OWN_NOTES: "own notes"}.get(value, plain(value))
 
 
 def set_name(finding: Finding, name: str) -> str:
-    """A set of conditions, as its study names it."""
+    """A group or a set of conditions, as its study names it."""
     experiment = experiment_of(finding)
     return (experiment.named.get(name) if experiment else None) or plain(name)
 
@@ -979,11 +975,8 @@ def sides(finding: Finding) -> tuple[str, str]:
     experiment = experiment_of(finding)
     names = finding.group, finding.reference_group
     if not finding.reference_group:
-        pair = (experiment.group, experiment.reference_group) if experiment else (finding.contrast, "the other group")
-        names = pair
-    named = experiment.named if experiment else {}
-    first, second = (named.get(name, plain(name)) for name in names)
-    return first, second
+        names = (experiment.group, experiment.reference_group) if experiment else (finding.contrast, "other")
+    return set_name(finding, names[0]), set_name(finding, names[1])
 
 
 def compared(finding: Finding) -> str:
@@ -1016,8 +1009,8 @@ def quantity_of(finding: Finding) -> str:
 def where(finding: Finding, every: str = "all") -> str:
     """Which rows a finding is about; the one regime of a model that was trained elsewhere is not named."""
     parts = [plain(finding.subset)] if finding.subset not in ("", "as trained") else []
-    if (finding.slice_by, finding.slice_value) == ("phenotype", OWN_NOTES):
-        parts.append(phenotype_name(finding.slice_value))
+    if finding.slice_value == OWN_NOTES:
+        parts.append(value_name(finding.slice_value))
     elif finding.slice_by != "all":
         parts.append(f"{finding.slice_by}: {plain(finding.slice_value)}" if finding.slice_value else finding.slice_by)
     return ", ".join(parts) or every

@@ -97,6 +97,8 @@ from .study import (
     unknown as unknown,
 )
 from .tables import (
+    PLANTED_BIAS as PLANTED_BIAS,
+    PLANTED_LEAK as PLANTED_LEAK,
     Lexicon as Lexicon,
     Published as Published,
     corpus_dir as corpus_dir,

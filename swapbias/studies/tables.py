@@ -200,6 +200,9 @@ PUBLISHED_COLUMNS = (
 )  # fmt: skip
 
 
+PLANTED_BIAS, PLANTED_LEAK = "planted", "planted leak"  # sources of numbers that a calibration model or notes hold
+
+
 @dataclass(frozen=True, slots=True)
 class Published:
     """A number to hold a finding against: a paper's, or the planted one of a model made for calibration.
@@ -214,6 +217,11 @@ class Published:
     source: str = ""
     note: str = ""
     recomputed: str = ""
+
+    @property
+    def planted(self) -> bool:
+        """Whether it is the size of a bias that was planted, and no paper's."""
+        return self.source in (PLANTED_BIAS, PLANTED_LEAK)
 
 
 def published_rows(study: str) -> list[dict[str, str]]:

@@ -124,7 +124,7 @@ def test_bounds_have_a_mark_of_their_own_which_is_said():
     chart = told["chart"]
     assert chart.heads[-1] == "bounds"
     assert chart.parts[0][1][0].cells[-1][0] == "−4.0 to +44.0"
-    assert 'aria-label="+20.0 points, 95 % interval +10.0 to +30.0, bounds −4.0 points to +44.0 points"' in (
+    assert 'aria-label="+20.0 points, 95 % interval +10.0 to +30.0, bounds −4.0 to +44.0 points"' in (
         chart.parts[0][1][0].picture
     )
     assert any("no interval" in label for _, label in chart.keys)
