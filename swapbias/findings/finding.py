@@ -142,6 +142,7 @@ class Finding(Record):
             return "within"
         return "beyond" if low > ends[1] or high < ends[0] else "across"
 
+    @property
     def tests_all_groups(self) -> bool:
         """Whether it is the test of all groups at once: of their means, or of their gaps in two sets."""
         return self.contrast in (ALL, ALL_GAPS)
