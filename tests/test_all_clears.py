@@ -190,7 +190,7 @@ def test_levels_are_shown_beside_a_difference_and_gated_where_asked(base_level):
     (gap,) = check_run(base_level).checks
     assert gap.finding.measure == "gap_difference"
     assert {one.subset for one in gap.levels} >= {"mental_health", "other_health"}
-    assert "levels not gated: " in check(base_level).output
+    assert "Levels not gated: " in check(base_level).output
     record = json.loads(check(base_level, "--json").output)["checks"][0]
     assert {one["subset"] for one in record["levels_not_gated"]} >= {"mental_health", "other_health"}
     level, every = (check_run(base_level, of=of) for of in ("level", "all"))

@@ -6,7 +6,7 @@ Nothing here decides anything: verdicts, families and levels are fields of a ``F
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from swapbias.findings import (
     ALL_GAPS,
@@ -576,14 +576,18 @@ def checked(check: Check) -> str:
             amount(end, one.unit, signed=True, named=False) for end in (check.change.ci_low, check.change.ci_high)
         )
         parts.append(f"baseline {before}, change {change} ({ends}) over {check.change.n} units")
-    limit = amount(check.margin, one.unit).replace(".0 ", " ")
-    parts.append(reason(check) or {
-        PASSES: f"within the margin of {limit}", FAILS: f"beyond the margin of {limit}",
-        OPEN: f"undecided: the interval crosses the margin of {limit}",
-    }[check.outcome])  # fmt: skip
+    limit = margin(replace(one, margin=check.margin))
+    inside, outside = f"within the margin of {limit}", f"beyond the margin of {limit}"
+    if check.change is not None:
+        inside, outside = (
+            f"not larger than the baseline by {limit}",
+            f"larger than the baseline by more than {limit}",
+        )
+    crosses = f"the interval crosses the margin of {limit}"
+    parts.append(reason(check) or {PASSES: inside, FAILS: outside, OPEN: crosses}[check.outcome])
     levels = [f"{amount_of(level)} ({where(level)})" for level in check.levels]
-    beside = f" Not checked: {listed(levels)}." if levels else ""
-    return shown(f"{check_name(check)}: {check.outcome}, {'; '.join(parts)}.{beside}", 600)
+    beside = f" Levels not gated: {listed(levels)}." if levels else ""
+    return shown(f"{check_name(check)}: {check.outcome}: {'; '.join(parts)}.{beside}", 600)
 
 
 def gated(gate: Gate) -> str:

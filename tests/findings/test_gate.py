@@ -53,7 +53,7 @@ def test_too_few_levels_of_a_random_factor_are_undecided_however_narrow_the_inte
     assert few.verdict == TOO_FEW
     (check,) = check_gaps([few]).checks
     assert check.outcome == OPEN
-    assert reason(check) == "too few templates (3) to say how others would score: at least 4 are needed"
+    assert reason(check) == "3 templates are too few for a verdict; at least 4 are needed"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_equal_scores_pass_only_where_unequal_ones_would_have_shown():
 
 def test_a_gap_that_turns_in_other_wordings_does_not_fail():
     turning = replace(headline(0.2), signs_kept=0.4)
-    assert reason(check_gaps([turning]).checks[0]) == "the gap does not keep its sign in other wordings"
+    assert reason(check_gaps([turning]).checks[0]) == "too few rewordings have the same sign"
     assert outcomes(turning) == [OPEN]
 
 

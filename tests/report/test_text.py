@@ -514,7 +514,9 @@ def test_no_sentence_is_longer_than_a_reader_can_hold():
 def test_low_rates_are_compared_by_their_ratio_as_well():
     rates = {"unit": "share of answers", "baseline": 0.02, "ratio": 3.0, "ratio_error": 0.2, "ratio_freedom": 30.0}
     told = answer(gap(0.04, FOUND, **rates)).sentence
-    assert re.search(r"by 4\.0 points \(95 % interval 2\.0 to 6\.0\), a ratio of 3\.00 \(95 % interval 1\.99 to 4", told)
+    assert re.search(
+        r"by 4\.0 points \(95 % interval 2\.0 to 6\.0\), a ratio of 3\.00 \(95 % interval 1\.99 to 4", told
+    )
     low = answer(gap(0.01, NONE, **{**rates, "baseline": 0.2, "ratio": 1.05})).sentence
     assert ", a ratio of 1.05, within the margin of 5 points." in low
     rare = answer(gap(0.001, NONE, **{**rates, "ratio": 1.05})).sentence
