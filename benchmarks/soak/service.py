@@ -17,7 +17,7 @@ KILLS, AT_ONCE, PAUSE = 100, 8, 0.01
 STUDY = "stigma_vignettes"
 CONFIGS = ("stigma_vignettes:conditions", "stigma_vignettes:beliefs")
 TRIALS = 2
-_LOADED = ["pandas", "scipy.stats", "huggingface_hub", "swapbias.audit.audit", "swapbias.scorers.chat.requests"]
+_LOADED = ["pandas", "scipy.stats", "huggingface_hub", "swapbias.audit.audit", "swapbias.scorers.chat.openai_client"]
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from swapbias.errors import UsageError
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.findings.predictions import BASELINE
-from swapbias.scorers.chat.answer_log import read_coreference
+from swapbias.scorers.chat.answer_readers import read_coreference
 from swapbias.scorers.chat.kind import asked_rows
 from swapbias.scorers.chat.options import ChatOptions
 from swapbias.studies.catalogue import config_rows

@@ -18,7 +18,7 @@ from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.findings.predictions import BASELINE, over_trials, sentence_pairs
 from swapbias.measures.contrast import linear_contrast
 from swapbias.measures.gaps import paired_gap
-from swapbias.scorers.chat.answer_log import read_coreference
+from swapbias.scorers.chat.answer_readers import read_coreference
 from swapbias.scorers.chat.kind import asked_rows
 from swapbias.scorers.chat.options import ChatOptions
 from swapbias.studies.catalogue import as_prompts, config_rows, load_study

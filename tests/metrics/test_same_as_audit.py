@@ -9,7 +9,7 @@ import pytest
 
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
-from swapbias.scorers.chat.answer_log import read_coreference
+from swapbias.scorers.chat.answer_readers import read_coreference
 from swapbias.scorers.chat.kind import asked_rows
 from swapbias.scorers.notes.word_direction import DirectionScorer, DirectionTables
 from swapbias.scorers.registry import load_scorer

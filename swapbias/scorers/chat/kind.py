@@ -10,7 +10,15 @@ from typing import Any
 
 from swapbias.errors import UsageError
 from swapbias.scorers.chat.notes import FACTS, LONG, posed
-from swapbias.scorers.chat.options import LOG_ODDS, SAMPLED, ChatOptions, api_key, check_provider, settings
+from swapbias.scorers.chat.options import (
+    LOG_ODDS,
+    SAMPLED,
+    ChatOptions,
+    api_key,
+    check_client,
+    check_provider,
+    settings,
+)
 from swapbias.scorers.kind import PAIRS, PROMPTS, Column, Fit, Kind, Reading, Request, Training, short_name
 from swapbias.scorers.notes.options import NoteOptions
 from swapbias.scorers.scorer import Bar, Say, Scorer
@@ -22,6 +30,7 @@ _FREE = (
     Column("length", "natural log of words", "longer answers", 0.0, math.inf),
     Column("judged", "share of the rubric", "what the rubric counts more"),
 )
+_CLOSED = ("options", "label")  # readings of questions whose options an answer may be bound to
 _FREE_TEXT, _FEWEST = ("text", "person"), 64  # readings, and the tokens that their answers need
 
 
@@ -180,22 +189,23 @@ class Chat(Kind):
             from swapbias.scorers.chat.log_odds import LogOddsScorer
 
             return LogOddsScorer(model, experiment.unit)
-        from swapbias.scorers.chat import answer_log
+        from swapbias.scorers.chat import answer_readers
 
         scorer: Any = copy(model)
         if experiment.reading == FACTS:
             scorer.options = _asked(request, long=True)
             scorer.identity = {**model.identity, **settings(scorer.options)}
-        right = partial(answer_log.read_coreference, aliases=experiment.aliases)
+        right = partial(answer_readers.read_coreference, aliases=experiment.aliases)
         scorer.read = {
-            "options": answer_log.read_option,
-            "completion": answer_log.read_completion,
-            "label": answer_log.read_label,
-            FACTS: answer_log.read_facts,
-            "text": answer_log.read_text,
-            "person": partial(answer_log.read_text, person=True),
+            "options": answer_readers.read_option,
+            "completion": answer_readers.read_completion,
+            "label": answer_readers.read_label,
+            FACTS: answer_readers.read_facts,
+            "text": answer_readers.read_text,
+            "person": partial(answer_readers.read_text, person=True),
         }.get(experiment.reading, right)
         scorer.unit = experiment.unit
+        scorer.closed = experiment.reading in _CLOSED
         reader: Scorer = scorer
         return reader
 
@@ -265,6 +275,7 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
         return LocalChatScorer.load(asked.model or "", request.load, asked)
     from swapbias.scorers.chat.service import ChatScorer
 
+    check_client()
     check_provider(asked)
     api_key(asked)
     return ChatScorer(asked.model or "", asked)

@@ -178,6 +178,14 @@ def names_of(prompt: Prompt) -> list[str]:
     return list(LETTERS[: len(options)]) if lettered(prompt) else [one.text for one in options]
 
 
+def closed_names(prompt: Prompt) -> list[str]:
+    """What a model may answer to a closed question; none where the prompt has no options."""
+    try:
+        return names_of(prompt)
+    except ValueError:
+        return []
+
+
 def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs:
     """The options of a prompt by the likeliest first tokens of an answer, and the probability that these leave.
 

@@ -4,6 +4,7 @@ import ipaddress
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ SERVICE_ONLY = ("base_url", "max_requests", "price_in", "price_out", "max_cost")
 NO_KEY = "none"  # sent where no key is set, so that the client does not look for a saved one and send that
 SCORINGS = SAMPLED, LOG_ODDS = "sampled", "log-odds"
 ENDPOINTS = CHATS, COMPLETIONS = "chat", "completions"
+_CHANGED = ("json_schema", "answers_per_request")  # settings that a manifest names where they are not the usual
 OF_SAMPLES = ("trials", "temperature", "max_tokens")  # settings that log-odds have no use for
 KEY = "SWAPBIAS_API_KEY"
 JUDGE_KEY = "SWAPBIAS_JUDGE_API_KEY"
@@ -50,8 +52,12 @@ class ChatOptions:
         scoring: ``sampled`` answers, or ``log-odds``: probabilities of the options of closed questions, one request
             for each order of the options.
         top_logprobs: first tokens that a service tells the probabilities of; most tell 20 at most.
+        json_schema: closed questions are asked with a JSON schema whose enum are the options, or their letters where
+            the question gives some; a service that refuses schemas is asked without.
         log: an eval log of inspect_ai whose answers are read in place of asking; all else is as it says.
         trials: how often each prompt is asked; the rows say which trial they are (``prompt_id`` ends in ``/t3``).
+        answers_per_request: trials of a prompt that one request asks for (``n``), with the seed of the first; of a
+            service that refuses it, or gives one answer, each trial is asked for by itself.
         temperature: 0 gives the likeliest answer.
         max_tokens: most tokens of an answer.
         concurrency: most requests at once.
@@ -86,8 +92,10 @@ class ChatOptions:
     endpoint: str = option(CHATS, "Of the service: chat, or completions (base models).")
     scoring: str = option(SAMPLED, "sampled answers, or log-odds of the options (no trials).")
     top_logprobs: int = option(20, "First tokens a service tells, for log-odds.", least=1)
+    json_schema: bool = option(False, "Let a JSON schema allow the options alone, where the service knows schemas.")
     log: str | None = option(None, "Eval log of inspect_ai: its answers are read and nothing is asked.", place=True)
     trials: int = option(5, "Times each prompt is asked.", least=1, most=1_000)  # beyond, the rows fill a memory
+    answers_per_request: int = option(1, "Trials that one request asks for (n), where the service allows.", least=1)
     temperature: float = option(1.0, "Of the chat model.", least=0.0)
     max_tokens: int = option(16, "Most tokens of an answer; models that think first need thousands.", least=1)
     concurrency: int = option(8, "Requests at once.", least=1, most=MOST_AT_ONCE)
@@ -258,7 +266,8 @@ def settings(options: ChatOptions) -> dict[str, Any]:
     if options.log_odds:
         names: tuple[str, ...] = ("scoring", "endpoint", "top_logprobs")[: 1 if options.local else 3]
     else:
-        names = ("temperature", "seed", "trials", "max_tokens")
+        names = ("temperature", "seed", "trials", "max_tokens", *_CHANGED)
+        names = tuple(name for name in names if name not in _CHANGED or getattr(options, name) != _usual(name))
     return {name: getattr(options, name) for name in names}
 
 
@@ -288,6 +297,19 @@ def check_provider(options: ChatOptions) -> None:
     known = ["auto", *sorted(name for name, tasks in PROVIDERS.items() if "conversational" in tasks)]
     if options.provider is not None and options.provider not in known:
         raise UsageError(f"Unknown provider {options.provider!r}: expected local, or one of {', '.join(known)}.")
+
+
+def check_client() -> None:
+    """Refuse to ask a service without the client for it.
+
+    Raises:
+        UsageError: the openai package is not installed.
+    """
+    if find_spec("openai") is None:
+        raise UsageError(
+            "Asking a chat service takes the openai package, which is not installed. Install it with "
+            "pip install 'swapbias[chat]'."
+        )
 
 
 def key_names(options: ChatOptions) -> tuple[str, ...]:

@@ -196,7 +196,7 @@ def test_a_broken_model_gives_no_score(local, monkeypatch):
 def service(server, **more):
     more = {"scoring": "log-odds", "top_logprobs": 2_000, **more}
     options = ChatOptions(model="tiny", base_url=server.base_url, **more)
-    return ChatScorer("tiny", options, backoff=0.01)
+    return ChatScorer("tiny", options)
 
 
 @pytest.mark.parametrize("endpoint", ["chat", "completions"])
