@@ -415,9 +415,9 @@ def _chat(place: Path) -> Iterator[Target]:
         read_option,
         read_text,
     )
+    from swapbias.scorers.chat.chat_options import COMPLETIONS, ChatOptions
     from swapbias.scorers.chat.logs import check_size
     from swapbias.scorers.chat.openai_client import Asking, trouble_in
-    from swapbias.scorers.chat.options import COMPLETIONS, ChatOptions
     from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
 
     def prompt(candidates: str) -> Prompt:

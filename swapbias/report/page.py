@@ -39,7 +39,7 @@ from swapbias.report import sentence, words
 from swapbias.report.breakdowns import answer_charts, performance_grids, rate_grids, word_charts
 from swapbias.report.charts import Axis, Chart, Dot, Row, bounds_key, interval_key, key, ruler, strip
 from swapbias.report.figures import ALIKE, Drawn, categories, headline_figure
-from swapbias.scorers.chat import told_way
+from swapbias.scorers.chat import scoring_in_words
 from swapbias.scorers.notes import Explained
 from swapbias.studies import PLACEBO, Experiment, Slice, load_study, of_a_part, published_rows
 
@@ -150,7 +150,7 @@ def template(name: str) -> "Template":
         "words": words,
         "sentence": sentence,
         "anchor": anchor,
-        "told_way": told_way,
+        "scoring_in_words": scoring_in_words,
         "told_by_chance": told_by_chance,
         "data_uri": lambda svg: "data:image/svg+xml;base64," + base64.b64encode(svg).decode(),
     }

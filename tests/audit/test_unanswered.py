@@ -18,7 +18,7 @@ from swapbias.hub.model_card import audited, part
 from swapbias.report.sentence import answer as answered
 from swapbias.report.tables import headline_tables
 from swapbias.scorers.chat.answer_readers import read_label
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.studies import Prompt, config_rows, turns
 from tests.scorers.chat.server import ChatServer
 

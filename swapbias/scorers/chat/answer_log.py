@@ -119,9 +119,9 @@ class AnswerLog:
                     "out, and it is asked for again."
                 )
             self.known.setdefault(answer.key, answer)
-        kept = sum(len(line) + 1 for line in lines)
-        if kept < len(whole):
-            os.truncate(path, kept)
+        whole_lines = sum(len(line) + 1 for line in lines)
+        if whole_lines < len(whole):
+            os.truncate(path, whole_lines)
 
     def add(self, answer: Answer, prompt: Prompt | None = None) -> None:
         """Keep an answer to a prompt; it is on disk when this returns."""

@@ -73,9 +73,9 @@ def read_facts(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     Reasoning between tags is left out.
     """
     facts, said = facts_read(prompt.candidates), without_reasoning(text).strip()
-    kept = len(stated(facts, said))
-    refused = not kept and is_refusal(text)
-    share = kept / len(facts) if said and not refused else math.nan
+    count = len(stated(facts, said))
+    refused = not count and is_refusal(text)
+    share = count / len(facts) if said and not refused else math.nan
     return share, {"facts": float(len(facts)), **_unread(math.isnan(share), refused)}
 
 

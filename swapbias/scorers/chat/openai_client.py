@@ -25,8 +25,8 @@ from huggingface_hub import is_offline_mode
 
 from swapbias.errors import UsageError
 from swapbias.scorers.chat.answer_log import FIRST_ANSWERS, USAGE, Answer, AnswerLog, mostly_unsaid, trial_of
+from swapbias.scorers.chat.chat_options import COMPLETIONS, NO_KEY, ChatOptions, key_names
 from swapbias.scorers.chat.log_odds import closed_names
-from swapbias.scorers.chat.options import COMPLETIONS, NO_KEY, ChatOptions, key_names
 from swapbias.scorers.scorer import Progress
 from swapbias.studies import Prompt, turns
 
@@ -132,7 +132,7 @@ class Asking:
         self.end: tuple[RequestTrouble, Prompt, int] | None = None  # what ended it, whose, after how many attempts
         self.stopped = asyncio.Event()
         self.tried: Counter[str] = Counter()  # attempts by answer key
-        self.told: Counter[str] = Counter()  # those that the service answered with trouble
+        self.replies: Counter[str] = Counter()  # those that the service answered with trouble
         self.not_before, self.answered = 0.0, 0.0  # when requests may be sent again; when the last answer came
         self.steps, self.slowed = 0, 0.0  # of the shared pause, and when it grew last
 
@@ -152,12 +152,12 @@ class Asking:
                 free.release()
 
         async with self._client() as client:
-            left = list(groups)
-            while left and not self.stopped.is_set():  # again where requests brought fewer answers than were wanted
+            remaining = list(groups)
+            while remaining and not self.stopped.is_set():  # again where requests brought fewer answers
                 claimed: set[str] = set()
                 try:
                     async with asyncio.TaskGroup() as tasks:
-                        for key in left:
+                        for key in remaining:
                             if key in claimed:
                                 continue
                             await free.acquire()
@@ -168,7 +168,7 @@ class Asking:
                             tasks.create_task(one(client, wanted))
                 except BaseExceptionGroup as group:  # a full disk
                     raise group.exceptions[0] from None
-                left = [key for key in left if key not in self.log]
+                remaining = [key for key in remaining if key not in self.log]
 
     def _client(self) -> openai.AsyncOpenAI:
         session = httpx2.AsyncClient(
@@ -230,15 +230,15 @@ class Asking:
 
     def body(self, prompt: Prompt) -> dict[str, Any]:
         """What is sent for a prompt."""
-        options, odds, told = self.options, self.options.log_odds, turns(prompt.text)
+        options, odds, messages = self.options, self.options.log_odds, turns(prompt.text)
         body: dict[str, Any] = {"model": self.model, self.length: 1 if odds else options.max_tokens}
         body["temperature"] = 1.0 if odds else options.temperature  # where it acts on log-probabilities, 1 is plain
         if not odds and not options.no_seed:
             body["seed"] = options.seed + trial_of(prompt.prompt_id)
         if options.endpoint == COMPLETIONS:  # knows no roles: the turns stand one below the other
-            body["prompt"] = "".join(f"{turn['content']}\n" for turn in told)
+            body["prompt"] = "".join(f"{turn['content']}\n" for turn in messages)
             return {**body, "logprobs": options.top_logprobs} if odds else body
-        body["messages"] = told
+        body["messages"] = messages
         if odds:
             body |= {"logprobs": True, "top_logprobs": options.top_logprobs}
         if self.schema and (names := closed_names(prompt)):
@@ -284,7 +284,7 @@ class Asking:
         if self.stopped.is_set():
             raise StoppedError
         key = request.headers["Idempotency-Key"]
-        name = hashlib.sha256(f"{self.log.salt}/{key}/{self.length}/{self.told[key]}".encode()).hexdigest()
+        name = hashlib.sha256(f"{self.log.salt}/{key}/{self.length}/{self.replies[key]}".encode()).hexdigest()
         for header in set(request.headers) - HEADERS:
             del request.headers[header]
         request.headers["Authorization"] = f"Bearer {self.key}"
@@ -307,7 +307,7 @@ class Asking:
             self.answered = now
             self.steps = 0 if sent > self.slowed else self.steps
             return
-        self.told[response.request.extensions["key"]] += 1
+        self.replies[response.request.extensions["key"]] += 1
         wait = asked_wait(response.headers)
         passes = trouble.passes and wait <= LONGEST_WAIT
         if wait > LONGEST_WAIT:
@@ -346,9 +346,9 @@ class Asking:
 
     async def _rest(self) -> None:
         """Sleep until the service wants requests again, or the pass is stopped."""
-        while not self.stopped.is_set() and (left := self.not_before - time.monotonic()) > 0:
+        while not self.stopped.is_set() and (remaining := self.not_before - time.monotonic()) > 0:
             with suppress(TimeoutError):
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(remaining):
                     await self.stopped.wait()
 
     def failure(self, trouble: RequestTrouble, prompt: Prompt, tried: int) -> ValueError:

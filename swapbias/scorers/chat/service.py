@@ -23,8 +23,8 @@ from swapbias.scorers.chat.answer_log import (
     trial_of,
     unread,
 )
+from swapbias.scorers.chat.chat_options import COMPLETIONS, LOG_ODDS, ChatOptions, api_key, check_client, settings
 from swapbias.scorers.chat.log_odds import Logs, orders, shown_logs
-from swapbias.scorers.chat.options import COMPLETIONS, LOG_ODDS, ChatOptions, api_key, check_client, settings
 from swapbias.scorers.scorer import Progress, Scored, Scorer
 from swapbias.studies import Prompt
 
@@ -48,8 +48,8 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
         return hashlib.sha256(
             json.dumps([*service, prompt.text, LOG_ODDS, options.top_logprobs]).encode()
         ).hexdigest()
-    asked = [float(options.temperature), options.seed, options.max_tokens, trial_of(prompt.prompt_id)]
-    return hashlib.sha256(json.dumps([*service, prompt.text, *asked]).encode()).hexdigest()
+    sampling = [float(options.temperature), options.seed, options.max_tokens, trial_of(prompt.prompt_id)]
+    return hashlib.sha256(json.dumps([*service, prompt.text, *sampling]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class ChatPlan:
 
     def sentence(self) -> str:
         """The plan in words."""
-        told = f"{self.requests:,} requests to send, {self.answered:,} answered already: about "
-        told += f"{self.prompt_tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN}) and at most "
-        told += f"{self.output_tokens:,} output tokens"
-        return f"{told}." if math.isnan(self.cost) else f"{told}, together at most about {self.cost:,.2f}."
+        words = f"{self.requests:,} requests to send, {self.answered:,} answered already: about "
+        words += f"{self.prompt_tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN}) and at most "
+        words += f"{self.output_tokens:,} output tokens"
+        return f"{words}." if math.isnan(self.cost) else f"{words}, together at most about {self.cost:,.2f}."
 
 
 def plan(groups: Mapping[str, Sequence[Prompt]], known: Container[str], options: ChatOptions) -> ChatPlan:
@@ -159,12 +159,12 @@ class AnsweringScorer(Scorer):
     def spent(self, left: Sequence[Prompt]) -> str:
         """Requests, tokens as they were counted and their price; what is to come as the answers so far were."""
         tokens, cost = spent(self.log.known.values(), self.options)
-        told = f"{len(self.log):,} requests so far, {_tokens(tokens, cost)}"
+        words = f"{len(self.log):,} requests so far, {_tokens(tokens, cost)}"
         needed = self.estimate(left).requests
         if not needed or not len(self.log):
-            return f"{told}."
+            return f"{words}."
         share = needed / len(self.log)
-        return f"{told}; {needed:,} to come, about {_tokens(tokens * share, cost * share)}."
+        return f"{words}; {needed:,} to come, about {_tokens(tokens * share, cost * share)}."
 
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]

@@ -8,7 +8,7 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.scorers.chat.answer_log import unread
 from swapbias.scorers.chat.answer_readers import read_option
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.scorers.chat.service import ChatScorer
 from tests.scorers.chat.server import ChatServer, Reply
 from tests.scorers.chat.test_service import SECRET, row, rows, scorer_of, upper
@@ -81,7 +81,7 @@ def test_no_log_of_any_level_has_a_key_or_of_credentialed_notes_anything(credent
 
 
 def test_without_the_openai_package_one_sentence_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("swapbias.scorers.chat.options.find_spec", lambda name: None)
+    monkeypatch.setattr("swapbias.scorers.chat.chat_options.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"openai package.*pip install 'swapbias\[chat\]'"):
         ChatScorer("tiny", ChatOptions(base_url="http://127.0.0.1:1/v1")).score(rows(1))
     assert "openai" in sys.modules  # the others are tested with it

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from swapbias.errors import UsageError
 from swapbias.scorers.chat import openai_client
 from swapbias.scorers.chat.answer_log import USAGE, Answer, AnswerLog, as_scored, unread
-from swapbias.scorers.chat.options import KEYS, ChatOptions, api_key, key_names
+from swapbias.scorers.chat.chat_options import KEYS, ChatOptions, api_key, key_names
 from swapbias.scorers.chat.service import ChatScorer
 from tests.cli.test_cli import swapbias
 from tests.scorers.chat.server import ChatServer, Raw, Reply, _completion

@@ -8,8 +8,8 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.scorers.chat import openai_client
 from swapbias.scorers.chat.answer_log import FIRST_ANSWERS, Answer, AnswerLog
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.scorers.chat.openai_client import asked_wait
-from swapbias.scorers.chat.options import ChatOptions
 from swapbias.scorers.chat.service import ChatScorer
 from swapbias.studies.prompt import Prompt
 from tests.scorers.chat.server import ChatServer, Reply, cut_off

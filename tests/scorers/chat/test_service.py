@@ -22,7 +22,7 @@ from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
 from swapbias.scorers.chat.answer_log import Answer, AnswerLog
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.scorers.chat.service import ChatScorer
 from swapbias.studies.prompt import Prompt, conversation
 from tests import tiny
@@ -37,7 +37,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 from pathlib import Path
 from swapbias.scorers.chat.answer_log import AnswerLog
 from swapbias.scorers.chat.service import ChatScorer
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.chat_options import ChatOptions
 from tests.scorers.chat.test_service import rows
 scorer = ChatScorer("tiny", ChatOptions(base_url=sys.argv[1], concurrency=4))
 scorer.log = AnswerLog(Path(sys.argv[2]))
