@@ -706,7 +706,7 @@ def served(tmp_path):
 
 
 def _healthy(url, process):
-    for _ in range(300):
+    for _ in range(900):  # three minutes: a busy machine takes long to import
         try:
             with urllib.request.urlopen(url, timeout=1) as response:
                 return response.status == 200
