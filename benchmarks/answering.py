@@ -41,8 +41,8 @@ def _prompts(scale: Scale) -> list[Prompt]:
 
 
 def _scorer(temperature: float) -> Any:
+    from swapbias.scorers.chat.chat_options import ChatOptions
     from swapbias.scorers.chat.local import LocalChatScorer
-    from swapbias.scorers.chat.options import ChatOptions
 
     words = tokenizer()
     words.model_max_length, words.chat_template = 2_048, _TEMPLATE

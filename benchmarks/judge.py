@@ -19,7 +19,7 @@ from swapbias.audit.judge import JudgedScorer
 from swapbias.audit.run import score_rows
 from swapbias.findings import by_the_judge, disaggregate
 from swapbias.scorers import Progress, Scored, Scorer
-from swapbias.scorers.chat.answer_log import read_text
+from swapbias.scorers.chat.answer_readers import read_text
 from swapbias.studies import Prompt, config_rows, load_study
 
 STUDY, AUDITS = "stigma_vignettes", 60

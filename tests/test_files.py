@@ -30,7 +30,7 @@ from swapbias.hub import Wanted, export_study
 from swapbias.hub.client import Change, Repo
 from swapbias.hub.corpora import build
 from swapbias.hub.share import _lay_out
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.scorers.sentiment.training import _FITS, TrainSettings, train_model
 from swapbias.studies import new_study
 from swapbias.swapping import Job, swap_files

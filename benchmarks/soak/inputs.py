@@ -1,6 +1,5 @@
 """What is fuzzed: the readers of everything that a stranger, a service or a disk may have written."""
 
-import asyncio
 import gzip
 import io
 import json
@@ -13,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from huggingface_hub.utils import httpx
 
 from benchmarks.soak.fuzz import Target
 from swapbias.errors import UsageError
@@ -409,17 +407,17 @@ def _eval(eval_results: Any, content: bytes) -> None:
 
 
 def _chat(place: Path) -> Iterator[Target]:
-    from swapbias.scorers.chat.answer_log import (
-        AnswerLog,
+    from swapbias.scorers.chat.answer_log import AnswerLog
+    from swapbias.scorers.chat.answer_readers import (
         read_completion,
         read_coreference,
         read_facts,
         read_option,
         read_text,
     )
+    from swapbias.scorers.chat.chat_options import COMPLETIONS, ChatOptions
     from swapbias.scorers.chat.logs import check_size
-    from swapbias.scorers.chat.options import COMPLETIONS, ChatOptions
-    from swapbias.scorers.chat.requests import _Asking, _Client, trouble_of
+    from swapbias.scorers.chat.openai_client import Asking, trouble_in
     from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
 
     def prompt(candidates: str) -> Prompt:
@@ -440,29 +438,19 @@ def _chat(place: Path) -> Iterator[Target]:
         )
         read_facts(prompt(json.dumps({"a": ["fell", "re:f[ae]ll"]}).replace("/", "")), text)
 
-    sent = {"content": b"", "status": 200}
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(
-            int(sent["status"]), content=bytes(sent["content"]), headers={"content-type": "application/json"}
-        )
-
     def reply(endpoint: str) -> Callable[[bytes], Any]:
         odds = {"endpoint": endpoint, "scoring": "log-odds"} if endpoint else {}
         options = ChatOptions(model="m", base_url="http://127.0.0.1:1/v1", **odds)
-        asking = _Asking("m", options, "sk-abc", AnswerLog(), 1.0)
-        session = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-        client = _Client(session, options, "sk-abc")
+        asking = Asking("m", options, "sk-abc", AnswerLog())
 
         def read(content: bytes) -> None:
-            sent["content"], sent["status"] = content, (200, 200, 200, 429, 500)[len(content) % 5]
-            try:
-                found = asyncio.run(asking._attempt(client, "k", prompt("0=Yes|1=No")))
-            except Exception as error:
-                told = trouble_of(error, "sk-abc")
-                if "sk-abc" in told.told:
-                    raise KeyError("the key is repeated") from error
+            trouble = trouble_in((200, 200, 200, 429, 500)[len(content) % 5], content, "sk-abc")
+            if trouble is not None:
+                if "sk-abc" in trouble.words:
+                    raise KeyError("the key is repeated")
                 return
+            whole = json.loads(content)
+            found = asking.answer_in(whole["choices"][0], "k", prompt("0=Yes|1=No"), 0.0, whole.get("usage"))
             (place / "answers.jsonl").unlink(missing_ok=True)
             log = AnswerLog(place / "answers.jsonl")
             log.add(found)

@@ -33,7 +33,7 @@ _LOADED = [
     "transformers.models.bert.modeling_bert",
     "swapbias.hub.share",
     "swapbias.hub.jobs",
-    "swapbias.scorers.chat.requests",
+    "swapbias.scorers.chat.openai_client",
     "swapbias.scorers.sentiment.training",
     "sklearn.linear_model",
     "skops.io",

@@ -17,7 +17,7 @@ KILLS, AT_ONCE, PAUSE = 100, 8, 0.01
 STUDY = "stigma_vignettes"
 CONFIGS = ("stigma_vignettes:conditions", "stigma_vignettes:beliefs")
 TRIALS = 2
-_LOADED = ["pandas", "scipy.stats", "huggingface_hub", "swapbias.audit.audit", "swapbias.scorers.chat.requests"]
+_LOADED = ["pandas", "scipy.stats", "huggingface_hub", "swapbias.audit.audit", "swapbias.scorers.chat.openai_client"]
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ def _live(processes: Any, url: str, folder: Path) -> Any:
 def _audit(url: str, folder: str) -> None:
     """Begin the audit, or go on with it, as the command does."""
     from swapbias.audit import Settings, resume, start
-    from swapbias.scorers.chat.options import ChatOptions
+    from swapbias.scorers.chat.chat_options import ChatOptions
 
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     if (Path(folder) / "manifest.json").exists():

@@ -37,7 +37,7 @@ from swapbias.report import (
     render_comparison,
     shown,
 )
-from swapbias.scorers.chat import told_way
+from swapbias.scorers.chat import scoring_in_words
 from swapbias.studies import PROMPT_COLUMNS, load_study
 
 MOST_QUANTITIES = 2_000  # of one run; a whole audit of every study has some hundred
@@ -550,7 +550,7 @@ def _asked(finding: Finding, manifest: Mapping[str, Any]) -> frozenset[str]:
     chat = manifest["settings"].get("chat")
     trials = ""
     if declared is not None and declared.kind == "chat" and isinstance(chat, dict):
-        trials = f", {told_way(chat)}"
+        trials = f", {scoring_in_words(chat)}"
     return frozenset(
         _prompts(one) + trials
         for one in manifest["corpora"]

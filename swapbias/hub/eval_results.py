@@ -15,7 +15,7 @@ from swapbias.findings import Finding, Oriented, experiment_of, headline_of_each
 from swapbias.hub import header
 from swapbias.measures import MEASURES
 from swapbias.scorers import unit_of
-from swapbias.scorers.chat import told_way
+from swapbias.scorers.chat import scoring_in_words
 from swapbias.studies import Corpus, Experiment, load_study, studies
 
 PATH = ".eval_results/swapbias.yaml"
@@ -147,7 +147,7 @@ def settings_note(manifest: Mapping[str, Any], model_id: str | None = None) -> s
     settings = manifest["settings"]
     models = [one for one in manifest.get("models", []) if model_id in (None, one["model_id"])]
     formats = sorted({str(one["dtype"]) for one in models if one.get("dtype")})
-    chats = sorted({told_way(one) for one in models if "trials" in one or "scoring" in one})
+    chats = sorted({scoring_in_words(one) for one in models if "trials" in one or "scoring" in one})
     parts = [f"seed {settings.get('seed', 0)}"]
     parts += [f"at most {settings['limit']} prompts of each config"] if settings.get("limit") else []
     parts += [f"weights in {' and '.join(formats)}"] if formats else []

@@ -24,7 +24,7 @@ from swapbias.hub.names import SHARED, is_shared_name
 from swapbias.hub.proposals import CARD, Done, seen, text_of
 from swapbias.hub.results_card import is_ours, is_run_name, results_card
 from swapbias.report import shown
-from swapbias.scorers.chat import CHAT, asked_rows
+from swapbias.scorers.chat import CHAT, trial_rows
 from swapbias.scorers.notes import NoteOptions
 from swapbias.studies import (
     PROMPT_COLUMNS,
@@ -196,7 +196,7 @@ def _installed(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterato
             if experiment.kind == CHAT.name:
                 chat = settings.get("chat") or {}
                 trials = int(chat.get("trials") or 1)
-                rows = asked_rows(rows, trials, str(chat.get("scoring"))) if len(rows) * trials <= MOST_ITEMS else ()
+                rows = trial_rows(rows, trials, str(chat.get("scoring"))) if len(rows) * trials <= MOST_ITEMS else ()
         except (UpstreamMissingError, TypeError, AttributeError, ValueError):
             continue  # a config of another version, a file that is not at hand, or settings of a stranger's
         if fingerprint(rows) == entry["sha256"]:

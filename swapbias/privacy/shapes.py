@@ -52,9 +52,11 @@ _MODEL = {
         (
             "top_k", "threshold", "beam", "steps", "prune", "most_lost", "seed", "temperature", "trials",
             "max_tokens", "top_logprobs", "dev_accuracy", "definitional_pairs", "null_words", "dimension", "words",
+            "answers_per_request",
         ),
         _number,
     ),
+    "json_schema": _truth,
     **dict.fromkeys(("sha256", "module_sha256", "log_sha256", "answers"), HASH),
     "weights": Every(HASH),
     "features": _FEATURES,
@@ -80,11 +82,11 @@ _CHAT = {
     **dict.fromkeys(
         (
             "top_logprobs", "trials", "temperature", "max_tokens", "concurrency", "max_requests", "timeout",
-            "max_cost", "judge_max_tokens",
+            "max_cost", "judge_max_tokens", "answers_per_request",
         ),
         _number,
     ),
-    **dict.fromkeys(("no_seed", "stop_early"), _truth),
+    **dict.fromkeys(("no_seed", "stop_early", "json_schema"), _truth),
     "own_address": [NAME],
 }  # fmt: skip
 _CORPUS = {

@@ -36,7 +36,7 @@ from swapbias.privacy import public_manifest
 from swapbias.report import text
 from swapbias.report.breakdowns import answer_charts, performance_grids, rate_grids, word_charts
 from swapbias.report.charts import Axis, Chart, Dot, Row, bounds_key, interval_key, key, ruler, strip
-from swapbias.scorers.chat import told_way
+from swapbias.scorers.chat import scoring_in_words
 from swapbias.scorers.notes import Explained
 from swapbias.studies import (
     PLACEBO,
@@ -155,7 +155,7 @@ def template(name: str) -> "Template":
     templates.globals |= {
         "text": text,
         "anchor": anchor,
-        "told_way": told_way,
+        "scoring_in_words": scoring_in_words,
         "told_by_chance": told_by_chance,
     }
     return templates.get_template(name)

@@ -24,7 +24,7 @@ _KINDS = (
     "models:REGRESSOR",
     "models:CAUSAL",
     "notes.kind:EMBEDDING",
-    "chat.kind:CHAT",
+    "chat.chat_kind:CHAT",
 )
 
 

@@ -14,9 +14,9 @@ from swapbias.errors import UsageError
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.findings.predictions import BASELINE
-from swapbias.scorers.chat.answer_log import read_coreference
-from swapbias.scorers.chat.kind import asked_rows
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.answer_readers import read_coreference
+from swapbias.scorers.chat.chat_kind import trial_rows
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.studies.catalogue import config_rows
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from tests import tiny
@@ -105,7 +105,7 @@ def test_a_key_goes_to_no_service_because_a_foreign_run_names_it(rows, tmp_path,
         with pytest.raises(ValueError, match="key"):
             start(Settings(studies=STUDY, limit=64, options=options), tmp_path / "run", **quiet)
         asked = len(server.requests)
-        monkeypatch.setattr("swapbias.scorers.chat.options._is_loopback", lambda url: False)
+        monkeypatch.setattr("swapbias.scorers.chat.chat_options._is_loopback", lambda url: False)
         monkeypatch.setenv("SWAPBIAS_API_KEY", "sk-mine")
         with pytest.raises(UsageError, match=r"which would get the key in SWAPBIAS_API_KEY\. Repeat with --trust"):
             resume(tmp_path / "run", **quiet, access={"plain_http": True})
@@ -171,7 +171,7 @@ def test_more_trials_of_one_answer_do_not_make_it_more_certain(rows):
     answer = biased(rows)
     found = []
     for trials in (1, 4):
-        frame = pd.DataFrame(asked_rows(list(rows.values()), trials)).assign(experiment="answers", model_id="fixed")
+        frame = pd.DataFrame(trial_rows(list(rows.values()), trials)).assign(experiment="answers", model_id="fixed")
         right = np.array(
             [row["correct"].endswith(answer(row["text"]).lower()[:-1]) for row in frame.to_dict("records")]
         )
@@ -269,7 +269,7 @@ def test_trials_are_told_apart_and_differences_use_them():
          "group": side, "condition": condition, "template": "s", "experiment": "answers", "text": "x"}
         for condition in (BASELINE, "old") for side in ("pro", "anti")
     ]  # fmt: skip
-    frame = pd.DataFrame(asked_rows(base, 2))
+    frame = pd.DataFrame(trial_rows(base, 2))
     assert frame["prompt_id"].tolist()[:2] == ["s/pro/baseline/t1", "s/anti/baseline/t1"]
     assert frame["prompt_id"].is_unique
     right = (frame["group"] == "pro") | ((frame["condition"] == BASELINE) & (frame["trial"] == "1"))

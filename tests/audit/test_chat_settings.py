@@ -9,7 +9,7 @@ import pytest
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings, plan, settings_of, told_plan
 from swapbias.errors import UsageError
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.chat_options import ChatOptions
 from tests import tiny
 from tests.cli.test_cli import swapbias
 

@@ -14,9 +14,9 @@ from swapbias.audit.plan import Settings, load_notes, note_rows, plan
 from swapbias.errors import UsageError
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.privacy import credentialed
-from swapbias.scorers.chat.answer_log import read_facts
-from swapbias.scorers.chat.kind import posed
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.answer_readers import read_facts
+from swapbias.scorers.chat.chat_kind import posed
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.scorers.notes.options import NoteOptions
 from swapbias.studies import facts as checklists
 from swapbias.studies.catalogue import config_rows, load_study

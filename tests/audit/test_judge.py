@@ -19,7 +19,7 @@ from swapbias.privacy import private_strings, public_manifest
 from swapbias.report import comparison_tables
 from swapbias.scorers import Scored, Scorer
 from swapbias.scorers.chat import ChatOptions
-from swapbias.scorers.chat.answer_log import read_text
+from swapbias.scorers.chat.answer_readers import read_text
 from swapbias.studies import config_rows, load_study, new_study, open_study, turns
 from tests.scorers.chat.server import ChatServer
 

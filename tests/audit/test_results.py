@@ -14,7 +14,7 @@ from swapbias.audit.run import Run
 from swapbias.errors import UsageError
 from swapbias.privacy.redact import OWN_ENDPOINT, private_strings, public_manifest, public_model
 from swapbias.report.page import Page, render
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.scorers.notes.options import NoteOptions
 from tests import tiny
 from tests.scorers.chat.server import ChatServer

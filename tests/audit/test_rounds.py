@@ -11,7 +11,7 @@ import pytest
 from swapbias.audit.audit import resume, start
 from swapbias.audit.plan import Settings, told_plan
 from swapbias.errors import UsageError
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.studies import config_rows, turns
 from tests.scorers.chat.server import ChatServer
 
@@ -167,10 +167,10 @@ def test_what_does_not_pay_for_one_trial_is_refused(asked, tmp_path, quiet):
 
 def test_two_runs_are_compared_over_the_trials_that_both_were_asked():
     from swapbias.findings import compare
-    from swapbias.scorers.chat.kind import asked_rows
+    from swapbias.scorers.chat.chat_kind import trial_rows
 
     made = np.random.default_rng(1)
-    rows = asked_rows([{**row, "experiment": "gender"} for row in config_rows(NAME, "gender")], 3, looks=3)
+    rows = trial_rows([{**row, "experiment": "gender"} for row in config_rows(NAME, "gender")], 3, looks=3)
     every = pd.DataFrame(rows)
     one, other = (every.assign(model_id=name, score=made.integers(0, 2, len(rows)) * 1.0) for name in "ab")
     short = other[other["trial"] != "3"]

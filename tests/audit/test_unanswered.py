@@ -16,8 +16,8 @@ from swapbias.audit.plan import Settings
 from swapbias.findings import compare
 from swapbias.hub.model_card import audited, part
 from swapbias.report import answer as answered, comparison_tables, terminal
-from swapbias.scorers.chat.answer_log import read_label
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.answer_readers import read_label
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.studies import Prompt, config_rows, turns
 from tests.scorers.chat.server import ChatServer
 

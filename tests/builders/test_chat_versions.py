@@ -9,7 +9,7 @@ import pytest
 
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.finding import UNMEASURED
-from swapbias.scorers.chat.answer_log import read_completion, read_option
+from swapbias.scorers.chat.answer_readers import read_completion, read_option
 from swapbias.scorers.registry import kind_of
 from swapbias.studies import as_prompts, config_rows, load_study
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.scorers.chat.answer_log import read_option
+from swapbias.scorers.chat.answer_readers import read_option
 from swapbias.scorers.masked import LogMassScorer, MaskedScorer
 from swapbias.scorers.scorer import LoadOptions
 from swapbias.studies import as_prompts, config_rows, upstream_file

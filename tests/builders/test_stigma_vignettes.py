@@ -14,7 +14,7 @@ from swapbias.audit.plan import Settings
 from swapbias.builders.stigma_vignettes import CONTROL, _released
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.reproduce import NotAtHand, agrees, recompute
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.studies import config_rows, load_corpus, load_study, published_for, turns, upstream_file
 from tests.scorers.chat.server import ChatServer
 

@@ -18,9 +18,9 @@ from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.findings.predictions import BASELINE, over_trials, sentence_pairs
 from swapbias.measures.contrast import linear_contrast
 from swapbias.measures.gaps import paired_gap
-from swapbias.scorers.chat.answer_log import read_coreference
-from swapbias.scorers.chat.kind import asked_rows
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.answer_readers import read_coreference
+from swapbias.scorers.chat.chat_kind import trial_rows
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.studies.catalogue import as_prompts, config_rows, load_study
 from swapbias.studies.prompt import PROMPT_COLUMNS
 from tests.scorers.chat.server import ChatServer
@@ -44,7 +44,7 @@ def wrong(row):
 
 def answered(prompts, trials, fails=lambda row: wrong(row)):
     """Scored rows of an audit; ``fails`` says who answers wrong, None: no answer."""
-    asked = asked_rows(prompts, trials)
+    asked = trial_rows(prompts, trials)
     found = []
     for row, prompt in zip(asked, as_prompts(asked), strict=True):
         failed = fails(row)

@@ -15,7 +15,7 @@ from swapbias.errors import UsageError
 from swapbias.hub.bundle import pack, run_name, shared_items
 from swapbias.hub.results_card import results_card
 from swapbias.privacy import credentialed, gate as outgoing, public_manifest
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.chat_options import ChatOptions
 from tests import tiny
 from tests.hub.own_runs import ASKED, QUIET, content, copy, edited, texts
 from tests.scorers.chat.server import ChatServer

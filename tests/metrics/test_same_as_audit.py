@@ -9,8 +9,8 @@ import pytest
 
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
-from swapbias.scorers.chat.answer_log import read_coreference
-from swapbias.scorers.chat.kind import asked_rows
+from swapbias.scorers.chat.answer_readers import read_coreference
+from swapbias.scorers.chat.chat_kind import trial_rows
 from swapbias.scorers.notes.word_direction import DirectionScorer, DirectionTables
 from swapbias.scorers.registry import load_scorer
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, metric_path, metrics
@@ -179,7 +179,7 @@ def direct_bias():
 
 def answer_bias():
     rows = [row for row in config_rows("adjective_coreference", "wino_style-stereotype") if row["condition"] == "old"]
-    asked, items = asked_rows(rows, 1), []
+    asked, items = trial_rows(rows, 1), []
     answers = [
         "I cannot tell" if zlib.crc32(row["text"].encode()) % 3 == 0 else row["correct"].removeprefix("the ")
         for row in asked

@@ -13,7 +13,7 @@ from swapbias.errors import UsageError
 from swapbias.scorers import registry
 from swapbias.scorers.attitude import AttitudeScorer, NegativeLabelScorer
 from swapbias.scorers.causal import AnswerOddsScorer, AntonymScorer, CausalScorer
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.scorers.classifier import CallableScorer
 from swapbias.scorers.kind import Column, Kind, Reading
 from swapbias.scorers.masked import MaskedScorer
@@ -69,7 +69,8 @@ def test_settings_stand_in_a_manifest_as_they_always_have_and_come_back():
     assert set(saved["chat"]) == {
         "model", "base_url", "provider", "endpoint", "scoring", "top_logprobs", "log", "trials", "temperature",
         "max_tokens", "no_seed", "concurrency", "max_requests", "timeout", "price_in", "price_out", "max_cost",
-        "stop_early", "judge", "judge_base_url", "judge_provider", "judge_max_tokens", "own_address",
+        "stop_early", "judge", "judge_base_url", "judge_provider", "judge_max_tokens", "own_address", "json_schema",
+        "answers_per_request",
     }  # fmt: skip
     back = Settings.from_manifest({**saved, "notes": {**saved["notes"], "embeddings": ["e"]}})
     assert back.saved() == saved

@@ -15,8 +15,8 @@ from swapbias.audit.plan import Settings
 from swapbias.audit.run import score_rows
 from swapbias.hub.bundle import unknown_columns
 from swapbias.measures.direction import gender_direction
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.scorers.chat.local import LocalChatScorer
-from swapbias.scorers.chat.options import ChatOptions
 from swapbias.scorers.classifier import CallableScorer, VaderScorer
 from swapbias.scorers.engine.encoder import Engine
 from swapbias.scorers.masked import PARTS

@@ -1,7 +1,7 @@
-from .kind import CHAT as CHAT, asked_rows as asked_rows, load_chat as load_chat
-from .options import (
+from .chat_kind import CHAT as CHAT, load_chat as load_chat, trial_rows as trial_rows
+from .chat_options import (
     LOG_ODDS as LOG_ODDS,
     ChatOptions as ChatOptions,
-    told_way as told_way,
+    scoring_in_words as scoring_in_words,
     unnamed_keys as unnamed_keys,
 )

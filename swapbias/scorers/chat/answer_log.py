@@ -5,7 +5,6 @@ import math
 import os
 import re
 import secrets
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -15,36 +14,16 @@ from typing import Any
 
 from swapbias.errors import UsageError
 from swapbias.files import parse_json
-from swapbias.measures import (
-    CLASSES,
-    REFUSED,
-    SAID,
-    UNREADABLE,
-    options_of,
-)
 from swapbias.scorers.scorer import Scored, not_finite
-from swapbias.studies import (
-    PARSERS,
-    Prompt,
-    answer_class,
-    facts_read,
-    is_refusal,
-    load_lexicon,
-    read_answer,
-    stated,
-    without_reasoning,
-    word_count,
-)
+from swapbias.studies import Prompt
 
 Read = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]  # prompt and raw answer -> score and its parts
 
 NON_FINITE = "non_finite"  # why an answer ended whose tokens had probabilities that are NaN or infinite
 CUT_OFF = "length"  # why an answer ended that reached the most tokens
+USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")  # what a service counts
 FIRST_ANSWERS = 10  # are enough to see that the others would be cut off as well
 
-_WORD = re.compile(r"[^\W\d_]+")
-_DENIED = re.compile(r"n['’]t\b|\b(?:not|never|neither|nor|or|either)\b", re.IGNORECASE)
-_FEW = 5  # words that a subject may have
 _TRIAL = re.compile(r"/t(\d+)$")
 _THINKING = re.compile(r"\s*<(think|thinking|reasoning)>(?!.*</\1>)", re.DOTALL)  # and not done with it
 
@@ -140,9 +119,9 @@ class AnswerLog:
                     "out, and it is asked for again."
                 )
             self.known.setdefault(answer.key, answer)
-        kept = sum(len(line) + 1 for line in lines)
-        if kept < len(whole):
-            os.truncate(path, kept)
+        whole_lines = sum(len(line) + 1 for line in lines)
+        if whole_lines < len(whole):
+            os.truncate(path, whole_lines)
 
     def add(self, answer: Answer, prompt: Prompt | None = None) -> None:
         """Keep an answer to a prompt; it is on disk when this returns."""
@@ -175,48 +154,28 @@ class AnswerLog:
 
 
 def as_line(answer: Answer) -> bytes:
-    """An answer as a log has it, and the CRC-32 of that: a disk that fails changes no answer unseen."""
+    """An answer as a log has it."""
     short = ("logprobs", "reading")  # which most answers have none of
-    kept = {name: value for name, value in asdict(answer).items() if name not in short or value}
-    text = json.dumps(kept, ensure_ascii=False).removesuffix("}").encode()
-    return text + b', "crc32": "%08x"}\n' % zlib.crc32(text)
-
-
-_SUM = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\Z')  # logs of earlier versions have none
+    known = {name: value for name, value in asdict(answer).items() if name not in short or value}
+    return json.dumps(known, ensure_ascii=False).encode() + b"\n"
 
 
 def _answer_of(line: bytes) -> Answer | None:
-    if summed := _SUM.search(line):
-        text = line[: summed.start()]
-        if zlib.crc32(text) != int(summed[1], 16):
-            return None
-        line = text + b"}"
+    """The answer of a line; None where it is none."""
     try:
         found = Answer(**parse_json(line))
-    except (ValueError, TypeError):
+        texts = (found.key, found.prompt_id, found.answer, found.finish_reason, found.time)
+        numbers = [found.seconds, *found.usage.values(), *(log for _, log in found.logprobs)]
+        numbers += [value for value in found.reading.values() if value is not None]
+        tokens = [token for token, _ in found.logprobs]
+    except (ValueError, TypeError, AttributeError):
         return None
-    texts = (found.key, found.prompt_id, found.answer, found.finish_reason, found.time)
-    sound = all(isinstance(one, str) for one in texts) and _is_number(found.seconds)
-    sound = sound and isinstance(found.usage, dict) and all(map(_is_number, found.usage.values()))
-    sound = sound and isinstance(found.logprobs, list | tuple) and all(map(_is_token, found.logprobs))
-    return found if sound and _is_reading(found.reading) else None
+    sound = all(isinstance(one, str) for one in (*texts, *tokens)) and all(map(_is_number, numbers))
+    return found if sound and (not found.reading or {"score", _UNSAID} <= found.reading.keys()) else None
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
-
-
-def _is_token(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and _is_number(value[1])
-
-
-def _is_reading(value: Any) -> bool:
-    """What was read of an answer without its text: a score, its parts, and whether it said nothing; or nothing."""
-    if not isinstance(value, dict):
-        return False
-    return not value or (
-        {"score", _UNSAID} <= value.keys() and all(one is None or _is_number(one) for one in value.values())
-    )
 
 
 def trial_of(prompt_id: str) -> int:
@@ -240,94 +199,6 @@ def by_key(prompts: Sequence[Prompt], keys: Sequence[str]) -> dict[str, list[Pro
 def unread(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     """No reading: NaN and no parts; whoever has the rows reads the answers later."""
     return math.nan, {}
-
-
-def read_coreference(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -> tuple[float, Mapping[str, float]]:
-    """Points of an answer (100: right, 0: anything else) and its class by both parsers, as 1 and 0.
-
-    ``refused``: of what is in no class of answers that which declines to give one.
-    The prompt's candidates are the right and the wrong answer; its condition names the adjectives; ``aliases`` are
-    other names of answers.
-    """
-    correct, _, incorrect = prompt.candidates.partition("|")
-    adjectives = prompt.condition.split("/")
-    parts: dict[str, float] = {}
-    for parser in PARSERS:
-        found = answer_class(
-            text, correct=correct, incorrect=incorrect, parser=parser, adjectives=adjectives, aliases=aliases
-        )
-        prefix = SAID if parser == PARSERS[0] else f"{parser}_"
-        parts |= {f"{prefix}{name}": float(name == found) for name in CLASSES}
-    return 100 * parts[f"{SAID}correct"], {**parts, "refused": float(parts[f"{SAID}other"] > 0 and is_refusal(text))}
-
-
-def read_option(prompt: Prompt, text: str, *, reading: str = "option") -> tuple[float, Mapping[str, float]]:
-    """What the option counts that an answer gives (NaN: nothing), and beside it what else it is, as 1 and 0.
-
-    ``said_unsure``: an option that counts nothing; ``said_other``: no single one; ``unanswered``: either of them;
-    ``refused``: the part of the second that declines to answer, the rest of which is unreadable. The prompt's
-    candidates are the options; they have letters where its text gives them.
-    """
-    options = {one.text: one.value for one in options_of(prompt.candidates)}
-    lettered = reading == "option" and "(A)" in prompt.text
-    said = read_answer(text, [*options], reading=reading, lettered=lettered)
-    value = options.get(said, math.nan)
-    return value, {
-        "unanswered": float(math.isnan(value)),
-        "refused": float(said == REFUSED),
-        f"{SAID}unsure": float(said in options and math.isnan(value)),
-        f"{SAID}other": float(said in (REFUSED, UNREADABLE)),
-    }
-
-
-def read_label(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """``read_option`` of yes (1) and no (0), which is the prediction as well."""
-    value, parts = read_option(prompt, text)
-    return value, {**parts, "predicted": value}
-
-
-def read_facts(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """The share of the prompt's facts that a text states; NaN where the model wrote nothing or refused.
-
-    Reasoning between tags is left out.
-    """
-    facts, said = facts_read(prompt.candidates), without_reasoning(text).strip()
-    kept = len(stated(facts, said))
-    refused = not kept and is_refusal(text)
-    share = kept / len(facts) if said and not refused else math.nan
-    return share, {"facts": float(len(facts)), **_unread(math.isnan(share), refused)}
-
-
-def read_completion(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """1 where the word that a sentence was completed with has the label of the prompt's candidates, else 0.
-
-    The words of the answer that the lexicon knows decide where they have one label and nothing denies them; without
-    one, a few words have the lexicon's rest as their label. All else is no completion, nor is a refusal
-    (``refused``): NaN, and ``unanswered`` is 1.
-    """
-    name, _, wanted = prompt.candidates.rpartition("/")
-    lexicon, words = load_lexicon(name), _WORD.findall(without_reasoning(text))
-    named = {label for label in lexicon.labels(words) if label != lexicon.rest}
-    refused = is_refusal(text)
-    rest = {lexicon.rest} if 0 < len(words) <= _FEW else set()
-    found = set() if refused or _DENIED.search(text) else named or rest
-    score = float(wanted in found) if len(found) == 1 else math.nan
-    return score, _unread(math.isnan(score), refused)
-
-
-def _unread(unanswered: bool, refused: bool) -> dict[str, float]:
-    return {"unanswered": float(unanswered), "refused": float(refused), f"{SAID}other": float(unanswered)}
-
-
-def read_text(prompt: Prompt, text: str, *, person: bool = False) -> tuple[float, Mapping[str, float]]:
-    """What the decision of free text counts (NaN: there is none, or one that counts nothing), and what else it is.
-
-    As ``read_option``, and ``length``: log of its words, NaN of none. The prompt's candidates are the decisions; of a
-    ``person`` the people of whom one is to be named.
-    """
-    value, parts = read_option(prompt, text, reading="person" if person else "decision")
-    length = word_count(text)
-    return value, {**parts, "length": math.log(length) if length else math.nan}
 
 
 def mostly_unsaid(log: AnswerLog) -> bool:

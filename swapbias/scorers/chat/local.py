@@ -15,8 +15,8 @@ from swapbias.scorers.chat.answer_log import (
     refuse_cut_off,
     unread,
 )
+from swapbias.scorers.chat.chat_options import ChatOptions, settings
 from swapbias.scorers.chat.log_odds import Forms, Logs, logs_of
-from swapbias.scorers.chat.options import ChatOptions, settings
 from swapbias.scorers.chat.service import AnsweringScorer, answer_key
 from swapbias.scorers.checkpoint import length_batches, length_limit, load_model, model_name
 from swapbias.scorers.engine.beginnings import ends
@@ -122,21 +122,21 @@ class LocalChatScorer(AnsweringScorer):
                 on_progress(len(places) * len(fits) / len(texts))
         if on_progress and len(fits) < len(prompts):
             on_progress(len(prompts) - len(fits))
-        told, fitting = iter(values), set(fits)
-        return [(logs_of(own, told), 0.0) if place in fitting else None for place, own in enumerate(forms)]
+        known_logs, fitting = iter(values), set(fits)
+        return [(logs_of(own, known_logs), 0.0) if place in fitting else None for place, own in enumerate(forms)]
 
     def _encode(self, text: str) -> list[int]:
         """The turns of the prompt; a model without a chat template reads them one below the other."""
         from jinja2 import TemplateError  # transformers needs it for chat templates alone
 
-        told = turns(text)
+        messages = turns(text)
         if self.tokenizer.chat_template is None:
-            return open_ids(self.tokenizer, "".join(f"{turn['content']}\n" for turn in told))
+            return open_ids(self.tokenizer, "".join(f"{turn['content']}\n" for turn in messages))
         try:
-            encoded = self.tokenizer.apply_chat_template(told, add_generation_prompt=True, return_dict=True)
+            encoded = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
         except TemplateError:  # some know no system turn: the user's first says it then, as their makers advise
             encoded = self.tokenizer.apply_chat_template(
-                without_system(told), add_generation_prompt=True, return_dict=True
+                without_system(messages), add_generation_prompt=True, return_dict=True
             )
         ids: list[int] = encoded["input_ids"]
         return ids
@@ -191,13 +191,13 @@ class LocalChatScorer(AnsweringScorer):
         found = self.tokenizer.eos_token_id if found is None else found
         return [] if found is None else [found] if isinstance(found, int) else list(found)
 
-    def _decoded(self, tokens: Sequence[int] | None, asked: Sequence[int]) -> tuple[str, str]:
+    def _decoded(self, tokens: Sequence[int] | None, prompt_ids: Sequence[int]) -> tuple[str, str]:
         """The text of an answer and why it ended; a reasoning that the chat template has begun is marked as one."""
         if tokens is None:
             return "", NON_FINITE
         ended = bool(tokens) and tokens[-1] in self._ends()
         text = self.tokenizer.decode(tokens[:-1] if ended else tokens, skip_special_tokens=True)
-        begun = self.tokenizer.decode(asked[-_TAG_TOKENS:]).rstrip().endswith(_TAG)
+        begun = self.tokenizer.decode(prompt_ids[-_TAG_TOKENS:]).rstrip().endswith(_TAG)
         whole = f"{_TAG}{text}" if begun else text
         return whole.encode(errors="replace").decode(), "stop" if ended else CUT_OFF
 
@@ -207,10 +207,10 @@ def _until(tokens: list[int], ends: Sequence[int]) -> list[int]:
     return tokens[: next((place for place, token in enumerate(tokens, start=1) if token in ends), len(tokens))]
 
 
-def without_system(told: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+def without_system(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """The turns with what the system says at the head of the first turn of the user."""
-    system = [turn["content"] for turn in told if turn["role"] == "system"]
-    first, *rest = (dict(turn) for turn in told if turn["role"] != "system")
+    system = [turn["content"] for turn in messages if turn["role"] == "system"]
+    first, *rest = (dict(turn) for turn in messages if turn["role"] != "system")
     return [{**first, "content": "\n\n".join([*system, first["content"]])}, *rest]
 
 

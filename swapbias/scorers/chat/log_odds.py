@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,28 +19,11 @@ PARTS = ("log_odds", "unanswered", "outside", "hidden")
 Logs = tuple[list[float], float]  # log-probability of each option as it stands in a prompt, and what was not shown
 
 
-class Teller(Protocol):
-    """A chat model that tells probabilities of options; what a ``LogOddsScorer`` asks."""
-
-    model_id: str
-    identity: Mapping[str, Any]
-    chunk_rows: int
-    sends_text: bool
+class LogprobModel(Scorer, Protocol):
+    """A chat model that gives probabilities of options."""
 
     def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
         """Of each prompt, by the options as they stand in it; None where it is too long for the model."""
-        ...
-
-    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
-        """From now on in a run's folder."""
-        ...
-
-    def spent(self, left: Sequence[Prompt]) -> str:
-        """What asking took so far, and what these prompts will take yet."""
-        ...
-
-    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        """Why these prompts may not be asked as well."""
         ...
 
 
@@ -57,7 +40,7 @@ class LogOddsScorer(Scorer):
 
     kind = "chat"
 
-    def __init__(self, model: Teller, unit: str) -> None:
+    def __init__(self, model: LogprobModel, unit: str) -> None:
         """Ask a chat model for an experiment whose scores have this unit."""
         self.model, self.unit = model, unit
         self.model_id, self.identity = model.model_id, model.identity
@@ -83,12 +66,14 @@ class LogOddsScorer(Scorer):
                 model asks.
             ValueError: candidates that are not two options at least that count different numbers.
         """
-        asked = [orders(prompt) for prompt in prompts]
-        every = [one.prompt for own in asked for one in own]
+        ordered = [orders(prompt) for prompt in prompts]
+        every = [one.prompt for own in ordered for one in own]
         share = len(prompts) / len(every) if every else 1.0
         report = (lambda done: on_progress(done * share)) if on_progress else None
-        told = iter(self.model.option_logs(every, report))
-        return [_scored(prompt, own, [next(told) for _ in own]) for prompt, own in zip(prompts, asked, strict=True)]
+        answers = iter(self.model.option_logs(every, report))
+        return [
+            _scored(prompt, own, [next(answers) for _ in own]) for prompt, own in zip(prompts, ordered, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,19 +129,19 @@ def _reordered(text: str, options: Sequence[Option], places: Sequence[int]) -> s
         spans.insert(0, found[-1].span(1))
         end = found[-1].start()
     cuts = [0, *(edge for span in spans for edge in span), len(text)]
-    kept = [text[start:stop] for start, stop in zip(cuts[::2], cuts[1::2], strict=True)]
-    return kept[0] + "".join(options[one].text + rest for one, rest in zip(places, kept[1:], strict=True))
+    pieces = [text[start:stop] for start, stop in zip(cuts[::2], cuts[1::2], strict=True)]
+    return pieces[0] + "".join(options[one].text + rest for one, rest in zip(places, pieces[1:], strict=True))
 
 
-def _scored(prompt: Prompt, asked: Sequence[Ordered], told: Sequence[Logs | None]) -> Scored:
+def _scored(prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[Logs | None]) -> Scored:
     """What all orders of one prompt say."""
-    known = [one for one in told if one is not None]
+    known = [one for one in answers if one is not None]
     finite = not any(math.isnan(log) for logs, _ in known for log in logs)
-    if len(known) < len(told) or not finite:
+    if len(known) < len(answers) or not finite:
         return Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan) | {LOST: 1.0}, finite=finite)
     options = options_of(prompt.candidates)
     logs = [[0.0] * len(options) for _ in known]
-    for row, one, (found, _) in zip(logs, asked, known, strict=True):
+    for row, one, (found, _) in zip(logs, ordered, known, strict=True):
         for place, log in zip(one.places, found, strict=True):
             row[place] = log  # whatever letter it had
     odds = option_odds(logs, [one.value for one in options], [hidden for _, hidden in known])
@@ -176,6 +161,14 @@ def names_of(prompt: Prompt) -> list[str]:
     """What a model answers for each option of a prompt: its letter, or its text."""
     options = options_of(prompt.candidates)
     return list(LETTERS[: len(options)]) if lettered(prompt) else [one.text for one in options]
+
+
+def closed_names(prompt: Prompt) -> list[str]:
+    """What a model may answer to a closed question; none where the prompt has no options."""
+    try:
+        return names_of(prompt)
+    except ValueError:
+        return []
 
 
 def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs:

@@ -6,13 +6,14 @@ import math
 import sys
 from abc import abstractmethod
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
 from swapbias.scorers.chat.answer_log import (
     ANSWERS,
+    USAGE,
     Answer,
     AnswerLog,
     Read,
@@ -22,8 +23,8 @@ from swapbias.scorers.chat.answer_log import (
     trial_of,
     unread,
 )
+from swapbias.scorers.chat.chat_options import COMPLETIONS, LOG_ODDS, ChatOptions, api_key, check_client, settings
 from swapbias.scorers.chat.log_odds import Logs, orders, shown_logs
-from swapbias.scorers.chat.options import COMPLETIONS, LOG_ODDS, ChatOptions, api_key, settings
 from swapbias.scorers.scorer import Progress, Scored, Scorer
 from swapbias.studies import Prompt
 
@@ -40,25 +41,23 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
         options.host,
         options.provider or "",
         *([COMPLETIONS] if options.endpoint == COMPLETIONS else ()),
+        *(["json_schema"] if options.json_schema else ()),
+        *([options.answers_per_request] if options.answers_per_request > 1 else ()),
     ]
     if options.log_odds:  # no sampling
         return hashlib.sha256(
             json.dumps([*service, prompt.text, LOG_ODDS, options.top_logprobs]).encode()
         ).hexdigest()
-    asked = [float(options.temperature), options.seed, options.max_tokens, trial_of(prompt.prompt_id)]
-    return hashlib.sha256(json.dumps([*service, prompt.text, *asked]).encode()).hexdigest()
+    sampling = [float(options.temperature), options.seed, options.max_tokens, trial_of(prompt.prompt_id)]
+    return hashlib.sha256(json.dumps([*service, prompt.text, *sampling]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class ChatPlan:
-    """What asking takes.
+    """What asking takes: requests to send, those answered already, prompt and output tokens.
 
-    Attributes:
-        requests: to be sent.
-        answered: requests whose answers are known.
-        prompt_tokens: estimated: a token for every four characters.
-        output_tokens: at most.
-        cost: at most, in currency units; NaN without prices.
+    Prompt tokens are estimated by characters, output tokens are the most. ``cost`` is in currency units, NaN without
+    prices.
     """
 
     requests: int
@@ -69,10 +68,10 @@ class ChatPlan:
 
     def sentence(self) -> str:
         """The plan in words."""
-        told = f"{self.requests:,} requests to send, {self.answered:,} answered already: about "
-        told += f"{self.prompt_tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN}) and at most "
-        told += f"{self.output_tokens:,} output tokens"
-        return f"{told}." if math.isnan(self.cost) else f"{told}, together at most about {self.cost:,.2f}."
+        words = f"{self.requests:,} requests to send, {self.answered:,} answered already: about "
+        words += f"{self.prompt_tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN}) and at most "
+        words += f"{self.output_tokens:,} output tokens"
+        return f"{words}." if math.isnan(self.cost) else f"{words}, together at most about {self.cost:,.2f}."
 
 
 def plan(groups: Mapping[str, Sequence[Prompt]], known: Container[str], options: ChatOptions) -> ChatPlan:
@@ -80,36 +79,28 @@ def plan(groups: Mapping[str, Sequence[Prompt]], known: Container[str], options:
     texts = [rows[0].text for key, rows in groups.items() if key not in known]
     tokens_in = sum(math.ceil(len(text) / CHARACTERS_PER_TOKEN) for text in texts)
     tokens_out = (1 if options.log_odds else options.max_tokens) * len(texts)
-    cost = math.nan
-    if options.price_in is not None and options.price_out is not None:
-        cost = (tokens_in * options.price_in + tokens_out * options.price_out) / 1e6
+    cost = _cost(tokens_in, tokens_out, options)
     return ChatPlan(len(texts), len(groups) - len(texts), tokens_in, tokens_out, cost)
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What answers took: tokens as they were counted (NaN: they were not), currency units (NaN without prices)."""
-
-    tokens: float
-    cost: float
-
-
-def spent(answers: Iterable[Answer], options: ChatOptions) -> Spent:
-    """What these answers took; prompts and answers are priced apart."""
-    taken = [answer.usage for answer in answers]
-    read, written = (
-        float(sum(usage.get(name, 0) for usage in taken)) for name in ("prompt_tokens", "completion_tokens")
-    )
-    counted = float(sum(usage.get("total_tokens", 0) for usage in taken))
-    cost = math.nan
-    if options.price_in is not None and options.price_out is not None and any(taken):
-        cost = (read * options.price_in + written * options.price_out) / 1e6
-    return Spent(counted if any(taken) else math.nan, cost)
+def spent(answers: Iterable[Answer], options: ChatOptions) -> tuple[float, float]:
+    """Tokens that answers took as the service counted them, and currency units; NaN where they are not known."""
+    taken = [answer.usage for answer in answers if answer.usage]
+    if not taken:
+        return math.nan, math.nan
+    total = {name: sum(usage.get(name, 0) for usage in taken) for name in USAGE}
+    return float(total["total_tokens"]), _cost(total["prompt_tokens"], total["completion_tokens"], options)
 
 
-def _tokens(taken: Spent) -> str:
-    tokens = "tokens not counted" if math.isnan(taken.tokens) else f"{taken.tokens:,.0f} tokens"
-    return tokens if math.isnan(taken.cost) else f"{tokens}, {taken.cost:,.2f}"
+def _cost(prompt_tokens: float, output_tokens: float, options: ChatOptions) -> float:
+    if options.price_in is None or options.price_out is None:
+        return math.nan
+    return (prompt_tokens * options.price_in + output_tokens * options.price_out) / 1e6
+
+
+def _tokens(tokens: float, cost: float) -> str:
+    counted = "tokens not counted" if math.isnan(tokens) else f"{tokens:,.0f} tokens"
+    return counted if math.isnan(cost) else f"{counted}, {cost:,.2f}"
 
 
 class AnsweringScorer(Scorer):
@@ -125,12 +116,12 @@ class AnsweringScorer(Scorer):
     def __init__(self, model_id: str, options: ChatOptions | None, read: Read) -> None:
         """With a log in memory."""
         self.model_id, self.options, self.read = model_id, options or ChatOptions(), read
-        self.log, self.held = AnswerLog(), False
+        self.log, self.is_credentialed = AnswerLog(), False
         self.logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments, so that none asks twice
 
     def keep_answers(self, folder: Path, *, text: bool = True) -> None:
         """From now on in a run's folder; without their ``text`` what was read of them is kept in its place."""
-        self.held = not text
+        self.is_credentialed = not text
         path = folder / ANSWERS
         if path not in self.logs:
             self.logs[path] = AnswerLog(path)
@@ -153,7 +144,7 @@ class AnsweringScorer(Scorer):
         groups = by_key(prompts, keys)
         left = {key: rows for key, rows in groups.items() if key not in self.log}
         report = on_progress or (lambda done: None)
-        self.log.read = self.read if self.held else None
+        self.log.read = self.read if self.is_credentialed else None
         if len(left) < len(groups):
             report(len(prompts) - sum(map(len, left.values())))
         self._ask(left, report, len(groups))
@@ -161,17 +152,19 @@ class AnsweringScorer(Scorer):
 
     def estimate(self, prompts: Sequence[Prompt], known: Container[str] | None = None) -> ChatPlan:
         """What asking takes; ``known`` are keys with answers, those of the log where None."""
+        if self.options.log_odds:
+            prompts = [one.prompt for prompt in prompts for one in orders(prompt)]
         return plan(by_key(prompts, self._keys(prompts)), self.log if known is None else known, self.options)
 
     def spent(self, left: Sequence[Prompt]) -> str:
         """Requests, tokens as they were counted and their price; what is to come as the answers so far were."""
-        so_far = spent(self.log.known.values(), self.options)
-        told = f"{len(self.log):,} requests so far, {_tokens(so_far)}"
+        tokens, cost = spent(self.log.known.values(), self.options)
+        words = f"{len(self.log):,} requests so far, {_tokens(tokens, cost)}"
         needed = self.estimate(left).requests
         if not needed or not len(self.log):
-            return f"{told}."
+            return f"{words}."
         share = needed / len(self.log)
-        return f"{told}; {needed:,} to come, about {_tokens(Spent(so_far.tokens * share, so_far.cost * share))}."
+        return f"{words}; {needed:,} to come, about {_tokens(tokens * share, cost * share)}."
 
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
@@ -204,28 +197,19 @@ class ChatScorer(AnsweringScorer):
 
     chunk_rows = sys.maxsize
 
-    def __init__(
-        self, model: str, options: ChatOptions | None = None, *, read: Read = unread, backoff: float = 1.0
-    ) -> None:
+    def __init__(self, model: str, options: ChatOptions | None = None, *, read: Read = unread) -> None:
         """Ask a model by the name that its service knows.
 
         Args:
             model: name of the model.
             options: service, sampling, limits.
             read: prompt and raw answer -> score and further score columns.
-            backoff: seconds before the second attempt; they double from attempt to attempt.
         """
         super().__init__(model, options, read)
-        self.backoff, self.sent = backoff, 0
+        self.closed, self.sent = False, 0  # closed: prompts have options, which a JSON schema may name
         self.sends_text = not self.options.declared
         service = {"host": self.options.host, "provider": self.options.provider or ""}
         self.identity: Mapping[str, Any] = {"kind": self.kind, **service, **settings(self.options)}
-
-    def estimate(self, prompts: Sequence[Prompt], known: Container[str] | None = None) -> ChatPlan:
-        """What asking takes; ``known`` are keys with answers, those of the log where None."""
-        if self.options.log_odds:
-            prompts = [one.prompt for prompt in prompts for one in orders(prompt)]
-        return plan(by_key(prompts, self._keys(prompts)), self.log if known is None else known, self.options)
 
     def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
         """By ``max_requests`` and ``max_cost``, with what is answered already."""
@@ -234,7 +218,7 @@ class ChatScorer(AnsweringScorer):
             return ""
         if options.max_requests is not None and answered + needed.requests > options.max_requests:
             return f"-M max-requests allows {options.max_requests:,}"
-        so_far = spent(self.log.known.values(), options).cost if answered else 0.0
+        _, so_far = spent(self.log.known.values(), options)
         each = so_far / answered if so_far > 0 else needed.cost / needed.requests  # measured, or at most
         if options.max_cost is not None and each * (answered + needed.requests) > options.max_cost:
             return f"--max-cost allows {options.max_cost:,.2f}"
@@ -254,9 +238,10 @@ class ChatScorer(AnsweringScorer):
     def _ask(self, left: Mapping[str, Sequence[Prompt]], report: Progress, expected: int) -> None:
         if self.options.log_odds:
             self._refuse_many(len(left))
-            for part in (slice(1), slice(1, None)):  # one alone, for a service may give none
+            first = dict(list(left.items())[:1])  # alone, for a service may give none
+            for part in (first, {key: rows for key, rows in left.items() if key not in first}):
                 self._refuse_silent()
-                self._send(dict(list(left.items())[part]), report)
+                self._send(part, report)
             return self._refuse_silent()
         refuse_cut_off(self.log, expected, self.options.max_tokens)  # known answers: of a run that goes on
         self._send(left, report)
@@ -274,17 +259,26 @@ class ChatScorer(AnsweringScorer):
     def _send(self, left: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
         if not left:
             return
-        from swapbias.scorers.chat.requests import ask  # the HTTP client loads when it is needed
+        check_client()
+        from swapbias.scorers.chat.openai_client import ask  # loads when it is needed
 
         self._refuse_many(len(left))
         key, before = api_key(self.options), len(self.log)
         try:
             ask(
-                left, model=self.model_id, options=self.options, key=key, log=self.log, backoff=self.backoff,
-                report=report,
+                left, model=self.model_id, options=self.options, key=key, log=self.log, closed=self.closed,
+                report=report, later=self._later,
             )  # fmt: skip
         finally:
             self.sent += len(self.log) - before
+
+    def _later(self, prompt: Prompt) -> dict[str, Prompt]:
+        """The keys of trials after that of a prompt which one request may answer as well."""
+        trial, several = trial_of(prompt.prompt_id), self.options.answers_per_request
+        name = prompt.prompt_id.removesuffix(f"/t{trial}")
+        last = min(trial + several - 1 - (trial - 1) % several, self.options.trials)
+        found = [replace(prompt, prompt_id=f"{name}/t{later}") for later in range(trial + 1, last + 1)]
+        return {key: one for key, one in zip(self._keys(found), found, strict=True) if key not in self.log}
 
     def _refuse_many(self, needed: int) -> None:
         most = self.options.max_requests

@@ -15,9 +15,9 @@ from inspect_ai.solver import TaskState
 
 from swapbias import __version__
 from swapbias.scorers.chat.answer_log import Read
-from swapbias.scorers.chat.kind import CHAT
+from swapbias.scorers.chat.chat_kind import CHAT
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.scorers.chat.logs import LoggedScorer, asked_prompts
-from swapbias.scorers.chat.options import ChatOptions
 from swapbias.scorers.kind import Request
 from swapbias.studies import PROMPT_COLUMNS, Experiment, Prompt, load_corpus, load_study, studies, turns
 
@@ -40,8 +40,8 @@ def study_task(study: str, config: str = "") -> Task:
     Raises:
         UsageError: an unknown study, or config of its chat experiments.
     """
-    usual, asked = ChatOptions(), asked_prompts(study, config)
-    first = {prompt.text: prompt for prompt in reversed(asked)}
+    usual, found = ChatOptions(), asked_prompts(study, config)
+    first = {prompt.text: prompt for prompt in reversed(found)}
     samples = [_sample(prompt) for prompt in reversed(first.values())]
     return Task(
         dataset=MemoryDataset(samples, name=study),
@@ -64,9 +64,9 @@ def _sample(prompt: Prompt) -> Sample:
 @scorer(name="swapbias", metrics={"*": [grouped(mean(), "experiment", all=False)]})  # type: ignore[untyped-decorator]
 def answer_read(study: str) -> Scorer:
     """What audits read in an answer: the score columns of its experiment, NaN where nothing was read."""
-    asked = {one.name: one for one in load_study(study).experiments if one.kind == CHAT.name}
-    readers = {name: _reader(study, one) for name, one in asked.items()}
-    names = {column.name for one in asked.values() for column in CHAT.readings[one.reading].columns}
+    found = {one.name: one for one in load_study(study).experiments if one.kind == CHAT.name}
+    readers = {name: _reader(study, one) for name, one in found.items()}
+    names = {column.name for one in found.values() for column in CHAT.readings[one.reading].columns}
     blank = dict.fromkeys(sorted(names), math.nan)  # inspect wants the same columns of every sample
 
     async def score(state: TaskState, target: Target) -> Score:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from swapbias.scorers.chat.options import ChatOptions
+from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.scorers.kind import PAIRS, PROMPTS, VERSIONS, Column, Fit, Kind, Reading, Request, Training, short_name
 from swapbias.scorers.notes.options import CLASSIFIERS, TFIDF, NoteOptions
 from swapbias.scorers.scorer import Bar, Say, Scorer

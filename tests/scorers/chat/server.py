@@ -44,17 +44,21 @@ class ChatServer:
     "cut" (the connection ends within the answer), "half" (malformed JSON), "empty" (no choices), "other" (a JSON
     list), "null" (no content); or a Reply.
     ``meet`` requests must be under way at once before any is answered. ``tokens(prompt)`` gives the first tokens of
-    an answer with their log-probabilities; as many of them are told as are asked for, by either endpoint.
+    an answer with their log-probabilities; as many of them are told as are asked for, by either endpoint. A service
+    that knows ``several`` gives n answers to a request.
     """
 
-    def __init__(self, answer, *, fault=None, key=None, model="tiny", meet=1, pause=0.0, port=0, tokens=None):
+    def __init__(
+        self, answer, *, fault=None, key=None, model="tiny", meet=1, pause=0.0, port=0, tokens=None, several=False
+    ):
         self.answer, self.fault, self.key, self.model = answer, fault or (lambda prompt, n: None), key, model
         self.requests = []  # bodies, in the order of arrival
         self.authorizations = set()
+        self.headers = []  # of each request
         self.names = []  # prompt and Idempotency-Key of each request
         self.now = self.most_at_once = 0
         self.closing = threading.Event()
-        self.pause, self.port, self.tokens = pause, port, tokens
+        self.pause, self.port, self.tokens, self.several = pause, port, tokens, several
         self.lock = threading.Lock()
         self.meeting = threading.Barrier(meet, timeout=10)
 
@@ -110,6 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         authorization = self.headers["Authorization"]
         with self.chat.under_way(body) as n:
             self.chat.authorizations.add(authorization)
+            self.chat.headers.append(dict(self.headers))
             self.chat.names.append((_prompt(body), self.headers["Idempotency-Key"]))
             self.chat.meeting.wait()
             self.chat.closing.wait(self.chat.pause)
@@ -122,6 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault:
             return self.fail(fault, prompt)
         whole = _completion(self.chat.answer(prompt))
+        if self.chat.several:
+            whole["choices"] *= body.get("n", 1)
         asked = body.get("logprobs") and (body["logprobs"] if "prompt" in body else body["top_logprobs"])
         if self.chat.tokens and asked:
             _add_tokens(whole, sorted(self.chat.tokens(prompt), key=lambda one: -one[1])[:asked], "prompt" in body)

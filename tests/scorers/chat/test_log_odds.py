@@ -15,10 +15,10 @@ from swapbias.audit.plan import Settings, plan, told_plan
 from swapbias.audit.run import score_rows
 from swapbias.errors import UsageError
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.scorers.chat.kind import asked_rows
+from swapbias.scorers.chat.chat_kind import trial_rows
+from swapbias.scorers.chat.chat_options import ChatOptions, scoring_in_words
 from swapbias.scorers.chat.local import LocalChatScorer
 from swapbias.scorers.chat.log_odds import LogOddsScorer, orders, shown_logs
-from swapbias.scorers.chat.options import ChatOptions, told_way
 from swapbias.scorers.chat.service import ChatScorer
 from swapbias.studies import as_prompts, config_rows, load_study
 from swapbias.studies.prompt import Prompt
@@ -196,7 +196,7 @@ def test_a_broken_model_gives_no_score(local, monkeypatch):
 def service(server, **more):
     more = {"scoring": "log-odds", "top_logprobs": 2_000, **more}
     options = ChatOptions(model="tiny", base_url=server.base_url, **more)
-    return ChatScorer("tiny", options, backoff=0.01)
+    return ChatScorer("tiny", options)
 
 
 @pytest.mark.parametrize("endpoint", ["chat", "completions"])
@@ -304,9 +304,9 @@ def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(t
     assert items["not_answered"].between(0.01, 0.99).any()
     assert {one.score for one in found} == {"score", "log_odds", "unanswered", "outside"}
     (model,) = run.manifest()["models"]
-    assert told_way(model) == told_way(run.manifest()["settings"]["chat"])
+    assert scoring_in_words(model) == scoring_in_words(run.manifest()["settings"]["chat"])
     page = (run.folder / "report.html").read_text()
-    assert page.count(told_way(model)) == 1
+    assert page.count(scoring_in_words(model)) == 1
     (headline,) = [one for one in found if one.headline]
     assert headline.worst_low < 0 < headline.worst_high
 
@@ -322,10 +322,10 @@ def test_what_has_no_options_or_compares_their_orders_is_left_out_and_says_why()
 
 def test_pairs_that_differ_in_the_order_of_options_alone_are_read_once():
     rows = config_rows("gendered_stigma", "choices")
-    kept = asked_rows(rows, 5, "log-odds")
+    kept = trial_rows(rows, 5, "log-odds")
     assert len(kept) == len(rows) / 2 == len({(one["group"], one["template"], one["condition"]) for one in kept})
     vignettes = config_rows("stigma_vignettes", "conditions")
-    assert asked_rows(vignettes, 5, "log-odds") == vignettes
+    assert trial_rows(vignettes, 5, "log-odds") == vignettes
 
 
 @pytest.mark.parametrize(

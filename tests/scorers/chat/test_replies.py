@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
-from swapbias.scorers.chat import replies
-from swapbias.scorers.chat.answer_log import Answer, AnswerLog, as_scored, unread
-from swapbias.scorers.chat.options import KEYS, ChatOptions, api_key, key_names
+from swapbias.scorers.chat import openai_client
+from swapbias.scorers.chat.answer_log import USAGE, Answer, AnswerLog, as_scored, unread
+from swapbias.scorers.chat.chat_options import KEYS, ChatOptions, api_key, key_names
 from swapbias.scorers.chat.service import ChatScorer
 from tests.cli.test_cli import swapbias
 from tests.scorers.chat.server import ChatServer, Raw, Reply, _completion
-from tests.scorers.chat.test_service import SECRET, first, no_keys, rows, scorer_of, upper  # noqa: F401
+from tests.scorers.chat.test_service import SECRET, first, rows, scorer_of, upper
 
 HOSTS = {name: f"https://{host}/v1" for host, name in KEYS.items()}
 
@@ -40,10 +40,9 @@ LARGE = b" " * 300_000 + json.dumps(_completion("TEXT 3")).encode()
 HOSTILE = {
     "large": (Raw(LARGE), "reply of more than 100,000 bytes"),
     "endless": (Raw(LARGE, endless=True), "reply of more than 100,000 bytes"),
-    "a bomb": (Raw(gzip.compress(LARGE), {"Content-Encoding": "gzip"}), "reply of more than 100,000 bytes"),
+    "a bomb": (Raw(gzip.compress(LARGE), {"Content-Encoding": "gzip"}), "packed in another way"),
     "a stream": (Raw(b"data: {}\n\n" * 50_000, {"Content-Type": "text/event-stream"}), "more than 100,000 bytes"),
     "another packing": (Raw(b"x", {"Content-Encoding": "br"}), "packed in another way"),
-    "a broken packing": (Raw(b"x", {"Content-Encoding": "gzip"}), "something else than an answer"),
     "deep": (Raw(nested(40_000)), "nested too deeply"),
     "half deep": (Raw(nested(800)), "something else than an answer"),
     "many digits": (Raw(b'{"choices": ' + b"9" * 5_000 + b"}"), "something else than an answer"),
@@ -52,7 +51,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize(("sent", "told"), HOSTILE.values(), ids=HOSTILE)
 def test_a_reply_beyond_all_bounds_is_one_sentence_and_loses_nothing(sent, told, monkeypatch, tmp_path):
-    monkeypatch.setattr(replies, "MOST_REPLY", 100_000)
+    monkeypatch.setattr(openai_client, "MOST_REPLY", 100_000)
     monkeypatch.setattr("swapbias.scorers.chat.answer_log.os.fsync", lambda number: None)
     with ChatServer(upper, fault=first(sent, times=99)) as server:
         scorer = scorer_of(server, attempts=2, concurrency=1)
@@ -63,20 +62,13 @@ def test_a_reply_beyond_all_bounds_is_one_sentence_and_loses_nothing(sent, told,
     assert len(AnswerLog(tmp_path / "answers.jsonl")) == 3
 
 
-def test_a_packed_reply_is_read():
-    whole = json.dumps(_completion("TEXT 3")).encode()
-    with ChatServer(upper, fault=first(Raw(gzip.compress(whole), {"Content-Encoding": "gzip"}))) as server:
-        found = scorer_of(server).score(rows(5))
-    assert [one.answer for one in found] == [f"TEXT {number}" for number in range(5)]
-
-
 COUNTS = [math.nan, math.inf, 10**400, -1, True, "7", 2.5, [7], {}, None, 2**62]
 
 
 @pytest.mark.parametrize("count", COUNTS, ids=[str(one)[:8] for one in COUNTS])
 def test_a_count_that_is_none_is_left_out_and_the_answer_is_kept(count, tmp_path):
     whole = _completion("TEXT 0")
-    whole["usage"] = dict.fromkeys(replies.USAGE, count)
+    whole["usage"] = dict.fromkeys(USAGE, count)
     with ChatServer(upper, fault=lambda prompt, n: Reply(whole)) as server:
         scorer = scorer_of(server, price_in=1.0, price_out=1.0)
         scorer.log = AnswerLog(tmp_path / "answers.jsonl")
@@ -92,7 +84,7 @@ def test_a_reason_of_any_kind_is_short(reason):
     with ChatServer(upper, fault=lambda prompt, n: Reply(reply(finish_reason=reason))) as server:
         scorer = scorer_of(server)
         scorer.score(rows(1))
-    assert len(next(iter(scorer.log.known.values())).finish_reason) <= replies.LONGEST_REASON
+    assert len(next(iter(scorer.log.known.values())).finish_reason) <= openai_client.LONGEST_REASON
 
 
 # Keys

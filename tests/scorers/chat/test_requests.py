@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.scorers.chat import requests as asking
+from swapbias.scorers.chat import openai_client
 from swapbias.scorers.chat.answer_log import FIRST_ANSWERS, Answer, AnswerLog
-from swapbias.scorers.chat.options import ChatOptions
-from swapbias.scorers.chat.requests import asked_wait
+from swapbias.scorers.chat.chat_options import ChatOptions
+from swapbias.scorers.chat.openai_client import asked_wait
 from swapbias.scorers.chat.service import ChatScorer
 from swapbias.studies.prompt import Prompt
 from tests.scorers.chat.server import ChatServer, Reply, cut_off
@@ -17,26 +17,19 @@ from tests.scorers.chat.server import ChatServer, Reply, cut_off
 LIMITED = 429
 
 
-@pytest.fixture(autouse=True)
-def no_keys(monkeypatch):
-    for name in ("SWAPBIAS_API_KEY", "OPENAI_API_KEY", "HF_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-
 @pytest.fixture
 def clock(monkeypatch):
     """Time that passes only where a request rests."""
     now = SimpleNamespace(seconds=1_000.0)
 
-    async def rest(self, until):
-        if max(until, self.not_before) > now.seconds:
+    async def rest(self):
+        if self.not_before > now.seconds:
             await asyncio.sleep(0.05)  # others of the wave learn of their limit at the same time
-        now.seconds = max(now.seconds, until, self.not_before) + 0.001
-        return self.stopped.is_set()
+        now.seconds = max(now.seconds, self.not_before) + 0.001
 
-    monkeypatch.setattr(asking, "time", SimpleNamespace(monotonic=lambda: now.seconds))
-    monkeypatch.setattr(asking._Asking, "_rest", rest)
+    monkeypatch.setattr(openai_client, "FIRST_PAUSE", 1.0)
+    monkeypatch.setattr(openai_client, "time", SimpleNamespace(monotonic=lambda: now.seconds))
+    monkeypatch.setattr(openai_client.Asking, "_rest", rest)
     return now
 
 
@@ -48,9 +41,8 @@ def upper(prompt):
     return prompt.upper()
 
 
-def scorer_of(server, *, backoff=0.01, **changes):
-    options = ChatOptions(**{"base_url": server.base_url, "concurrency": 4, **changes})
-    return ChatScorer("tiny", options, backoff=backoff)
+def scorer_of(server, **changes):
+    return ChatScorer("tiny", ChatOptions(**{"base_url": server.base_url, "concurrency": 4, **changes}))
 
 
 def broken(finish="error", **choice):
@@ -127,7 +119,7 @@ def test_a_model_that_wants_another_name_for_the_most_tokens_is_asked_by_it():
     with ChatServer(upper) as server:
         server.fault = refusing(server, "max_tokens", message)
         found = scorer_of(server, max_tokens=9, concurrency=1).score(rows(5))
-        sent = [{name: body[name] for name in asking.LENGTHS if name in body} for body in server.requests]
+        sent = [{name: body[name] for name in openai_client.LENGTHS if name in body} for body in server.requests]
     assert [one.answer for one in found] == [f"TEXT {number}" for number in range(5)]
     assert sent == [{"max_tokens": 9}, *[{"max_completion_tokens": 9}] * 5]
 
@@ -166,14 +158,14 @@ def test_a_rate_limited_by_the_minute_is_outlasted(clock, inside):
     # Six attempts with waits of 1, 2, 4, 8 and 16 seconds would end after 31 seconds at most.
     reply = Reply({"error": {"message": "slow down", "code": LIMITED}}, 200 if inside else LIMITED)
     with ChatServer(upper, fault=lambda prompt, n: reply if clock.seconds < 1_115 else None) as server:
-        found = scorer_of(server, backoff=1.0, concurrency=1).score(rows(8))
+        found = scorer_of(server, concurrency=1).score(rows(8))
     assert [one.answer for one in found] == [f"TEXT {number}" for number in range(8)]
 
 
 def test_the_backoff_from_a_limited_rate_is_one_for_all_requests(clock):
     # All of a wave are under way at once, as they are where time passes for all of them alike.
     with ChatServer(upper, fault=lambda prompt, n: "429" if clock.seconds < 1_060 else None, meet=8) as server:
-        scorer_of(server, backoff=1.0, concurrency=8).score(rows(8))
+        scorer_of(server, concurrency=8).score(rows(8))
     # Waits of 1, 2, 4, 8, 16 and 32 seconds: six waves that fail, of eight requests at most, and one that does not.
     assert len(server.requests) <= 7 * 8
     assert clock.seconds < 1_130
@@ -182,7 +174,7 @@ def test_the_backoff_from_a_limited_rate_is_one_for_all_requests(clock):
 def test_a_rate_that_stays_limited_ends_the_run_after_two_minutes(clock):
     expected = pytest.raises(ValueError, match=r"did not answer s0/t0 in 8 attempts .429: planned 429")
     with ChatServer(upper, fault=lambda prompt, n: "429") as server, expected:
-        scorer_of(server, backoff=1.0, concurrency=1).score(rows(8))
+        scorer_of(server, concurrency=1).score(rows(8))
     # 1 + 2 + 4 + 8 + 16 + 32 are 63 seconds, and 60 more reach two minutes: eight attempts.
     assert len(server.requests) == 8
     assert 1_120 <= clock.seconds < 1_125
@@ -191,14 +183,14 @@ def test_a_rate_that_stays_limited_ends_the_run_after_two_minutes(clock):
 def test_other_trouble_is_not_given_two_minutes(clock):
     with ChatServer(upper, fault=lambda prompt, n: "500") as server:
         with pytest.raises(ValueError, match="in 6 attempts"):
-            scorer_of(server, backoff=1.0, concurrency=1).score(rows(1))
+            scorer_of(server, concurrency=1).score(rows(1))
         assert len(server.requests) == 6
 
 
 def test_an_answer_takes_the_backoff_back(clock):
     # Every prompt is limited once: each waits one second, where steps that stayed would wait 1, 2, 4, 8.
     with ChatServer(upper, fault=lambda prompt, n: "429" if n == 1 else None) as server:
-        scorer_of(server, backoff=1.0, concurrency=1).score(rows(8))
+        scorer_of(server, concurrency=1).score(rows(8))
     assert 1_008 <= clock.seconds < 1_009
 
 
@@ -214,36 +206,18 @@ def test_an_answer_takes_the_backoff_back(clock):
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
         ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
         ({"retry-after-ms": "x", "retry-after": "9"}, 9),
-        ({"x-ratelimit-reset-requests": "6m0s"}, 360),
-        ({"x-ratelimit-reset-tokens": "20ms"}, 0.02),
-        ({"x-ratelimit-reset-tokens": "1h2m3.5s"}, 3723.5),
-        ({"x-ratelimit-reset-tokens": "7"}, 7),
-        ({"x-ratelimit-reset-tokens": "later"}, 0),
-        ({"retry-after": "2", "x-ratelimit-reset-requests": "6m0s"}, 2),
-        ({"x-ratelimit-reset-requests": "6m0s", "x-ratelimit-reset-tokens": "1s"}, 1),
-        (
-            {"x-ratelimit-reset-requests": "6m0s", "x-ratelimit-remaining-requests": "0",
-             "x-ratelimit-reset-tokens": "1s", "x-ratelimit-remaining-tokens": "0"},
-            360,
-        ),
-        (
-            {"x-ratelimit-reset-requests": "6m0s", "x-ratelimit-remaining-requests": "5",
-             "x-ratelimit-reset-tokens": "9s", "x-ratelimit-remaining-tokens": "0"},
-            9,
-        ),
     ],
 )  # fmt: skip
 def test_the_wait_that_a_service_asks_for_is_read_from_its_headers(headers, seconds):
-    assert asked_wait(headers, LIMITED) == pytest.approx(seconds)
+    assert asked_wait(headers) == pytest.approx(seconds)
 
 
-def test_a_coming_date_is_waited_for_and_a_limit_counts_for_limited_rates_alone():
-    assert asked_wait({"retry-after": "Wed, 21 Oct 2415 07:28:00 GMT"}, 503) > 1e9
-    assert asked_wait({"x-ratelimit-reset-requests": "6m0s"}, 503) == 0
+def test_a_coming_date_is_waited_for():
+    assert asked_wait({"retry-after": "Wed, 21 Oct 2415 07:28:00 GMT"}) > 1e9
 
 
 def test_the_wait_of_a_header_is_kept(clock):
-    reply = Reply({"error": "slow"}, LIMITED, {"x-ratelimit-reset-requests": "1m30s"})
+    reply = Reply({"error": "slow"}, LIMITED, {"retry-after": "90"})
     with ChatServer(upper, fault=lambda prompt, n: reply if n == 1 else None) as server:
         scorer_of(server, concurrency=1).score(rows(1))
     assert 1_090 <= clock.seconds < 1_091

@@ -4,6 +4,7 @@ import ipaddress
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ SERVICE_ONLY = ("base_url", "max_requests", "price_in", "price_out", "max_cost")
 NO_KEY = "none"  # sent where no key is set, so that the client does not look for a saved one and send that
 SCORINGS = SAMPLED, LOG_ODDS = "sampled", "log-odds"
 ENDPOINTS = CHATS, COMPLETIONS = "chat", "completions"
+_CHANGED = ("json_schema", "answers_per_request")  # settings that a manifest names where they are not the usual
 OF_SAMPLES = ("trials", "temperature", "max_tokens")  # settings that log-odds have no use for
 KEY = "SWAPBIAS_API_KEY"
 JUDGE_KEY = "SWAPBIAS_JUDGE_API_KEY"
@@ -38,34 +40,19 @@ MOST_AT_ONCE = 100  # connections that the HTTP client keeps open
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions:
-    """How a chat model is asked; keys come from the environment alone.
+    """How a chat model is asked; keys come from the environment alone. Each field says what it sets (``help``).
 
     Attributes:
-        model: its name at the endpoint, a Hub id or a local folder; None: no chat model is audited.
-        base_url: any OpenAI-compatible endpoint (``http://host:port/v1``); None: Hugging Face Inference Providers, or
-            this machine.
-        own_address: addresses of services that are the user's own: credentialed notes are sent to no other.
-        provider: which inference provider, or ``local``; None leaves the choice to the service.
-        endpoint: ``chat``, or ``completions``, which has no roles: the turns stand one below the other (base models).
-        scoring: ``sampled`` answers, or ``log-odds``: probabilities of the options of closed questions, one request
-            for each order of the options.
-        top_logprobs: first tokens that a service tells the probabilities of; most tell 20 at most.
-        log: an eval log of inspect_ai whose answers are read in place of asking; all else is as it says.
-        trials: how often each prompt is asked; the rows say which trial they are (``prompt_id`` ends in ``/t3``).
-        temperature: 0 gives the likeliest answer.
-        max_tokens: most tokens of an answer.
-        concurrency: most requests at once.
-        max_requests: most requests that may be needed; None: any number. Retries are not counted.
-        timeout: seconds that one attempt may take.
-        price_in, price_out: currency units per million tokens, for what it costs.
-        max_cost: most currency units that asking may cost; None: any number.
-        stop_early: results are looked at while they come, and experiments that are decided are asked no more.
-        no_seed: send none, to a service that refuses it.
-        judge: the chat model that judges free text; None: none does. ``judge_base_url``, ``judge_provider``: where it
-            is asked, as for the model; ``judge_max_tokens``: most tokens of a judgement.
-        seed: trial t is asked with seed + t.
-        key_name: the variable of the environment that holds the key. No manifest says it: it could name any secret.
-        plain_http: the service may be asked without encryption, though it is not on this machine.
+        endpoint: ``completions`` has no roles: the turns stand one below the other (base models).
+        scoring: ``log-odds``: probabilities of the options of closed questions, one request for each of two orders.
+        json_schema: the enum of the schema are the options, or their letters where the question gives some; a service
+            that refuses schemas is asked without.
+        trials: the rows say which trial they are (``prompt_id`` ends in ``/t3``); trial t is asked with seed + t.
+        answers_per_request: ``n``, with the seed of the first trial; of a service that refuses it, or gives one
+            answer, each trial is asked for by itself.
+        max_requests: retries are not counted.
+        judge: asked as the model is, but for ``judge_base_url``, ``judge_provider`` and ``judge_max_tokens``.
+        key_name: no manifest says it: it could name any secret.
         attempts: how often a request is tried before the run stops; where the service limits the rate, more often,
             for two minutes at least.
 
@@ -86,8 +73,10 @@ class ChatOptions:
     endpoint: str = option(CHATS, "Of the service: chat, or completions (base models).")
     scoring: str = option(SAMPLED, "sampled answers, or log-odds of the options (no trials).")
     top_logprobs: int = option(20, "First tokens a service tells, for log-odds.", least=1)
+    json_schema: bool = option(False, "Let a JSON schema allow the options alone, where the service knows schemas.")
     log: str | None = option(None, "Eval log of inspect_ai: its answers are read and nothing is asked.", place=True)
     trials: int = option(5, "Times each prompt is asked.", least=1, most=1_000)  # beyond, the rows fill a memory
+    answers_per_request: int = option(1, "Trials that one request asks for (n), where the service allows.", least=1)
     temperature: float = option(1.0, "Of the chat model.", least=0.0)
     max_tokens: int = option(16, "Most tokens of an answer; models that think first need thousands.", least=1)
     concurrency: int = option(8, "Requests at once.", least=1, most=MOST_AT_ONCE)
@@ -165,8 +154,8 @@ class ChatOptions:
             UsageError: naming what is given too much.
         """
         if self.log_odds and (unused := [name for name in OF_SAMPLES if getattr(self, name) != _usual(name)]):
-            told = " and ".join(map(written, unused))
-            raise UsageError(f"-M scoring=log-odds samples nothing, and {told} is for sampled answers. Drop it.")
+            names = " and ".join(map(written, unused))
+            raise UsageError(f"-M scoring=log-odds samples nothing, and {names} is for sampled answers. Drop it.")
         if not self.log_odds and self.top_logprobs != _usual("top_logprobs"):
             raise UsageError("-M top-logprobs is for -M scoring=log-odds, and answers are sampled. Drop it.")
         if self.endpoint == COMPLETIONS and self.base_url is None:
@@ -180,10 +169,9 @@ class ChatOptions:
                 f"{self.model} is a folder, which runs on this machine, and provider {self.provider!r} is given. "
                 "Drop -M provider, or give the name of the model there."
             )
-        given = [written(name) for name in SERVICE_ONLY if getattr(self, name) is not None]
-        if given:
-            told = " and ".join(given)
-            raise UsageError(f"{self.model} runs on this machine, and {told} is for models of a service. Drop it.")
+        if unused := [written(name) for name in SERVICE_ONLY if getattr(self, name) is not None]:
+            names = " and ".join(unused)
+            raise UsageError(f"{self.model} runs on this machine, and {names} is for models of a service. Drop it.")
 
     def check_open(self) -> None:
         """Refuse to send texts and a key where anybody on the way could read them.
@@ -191,8 +179,8 @@ class ChatOptions:
         Raises:
             UsageError: a service is asked over http that is neither on this machine nor declared nor allowed.
         """
-        asked = (self.base_url, self.judge_base_url)
-        for url in (one for one in asked if one and _is_address(one)):
+        urls = (self.base_url, self.judge_base_url)
+        for url in (one for one in urls if one and _is_address(one)):
             own = any(_origin(url) == _origin(one) for one in self.own_address)
             if urlsplit(url).scheme == "http" and not (_is_loopback(url) or own or self.plain_http):
                 raise UsageError(
@@ -258,14 +246,15 @@ def settings(options: ChatOptions) -> dict[str, Any]:
     if options.log_odds:
         names: tuple[str, ...] = ("scoring", "endpoint", "top_logprobs")[: 1 if options.local else 3]
     else:
-        names = ("temperature", "seed", "trials", "max_tokens")
+        names = ("temperature", "seed", "trials", "max_tokens", *_CHANGED)
+        names = tuple(name for name in names if name not in _CHANGED or getattr(options, name) != _usual(name))
     return {name: getattr(options, name) for name in names}
 
 
-def told_way(chat: Mapping[str, Any]) -> str:
+def scoring_in_words(chat: Mapping[str, Any]) -> str:
     """How a chat model was asked, in words, by its settings in a manifest: the one place that says it.
 
-    >>> told_way({"trials": 5, "temperature": 1.0}), told_way({"scoring": "log-odds"})
+    >>> scoring_in_words({"trials": 5, "temperature": 1.0}), scoring_in_words({"scoring": "log-odds"})
     ('5 trials at temperature 1', 'option log-odds over two orders of the options')
     """
     if chat.get("scoring") == LOG_ODDS:
@@ -288,6 +277,19 @@ def check_provider(options: ChatOptions) -> None:
     known = ["auto", *sorted(name for name, tasks in PROVIDERS.items() if "conversational" in tasks)]
     if options.provider is not None and options.provider not in known:
         raise UsageError(f"Unknown provider {options.provider!r}: expected local, or one of {', '.join(known)}.")
+
+
+def check_client() -> None:
+    """Refuse to ask a service without the client for it.
+
+    Raises:
+        UsageError: the openai package is not installed.
+    """
+    if find_spec("openai") is None:
+        raise UsageError(
+            "Asking a chat service takes the openai package, which is not installed. Install it with "
+            "pip install 'swapbias[chat]'."
+        )
 
 
 def key_names(options: ChatOptions) -> tuple[str, ...]:

@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.scorers.chat.notes import FACTS, LONG, posed
-from swapbias.scorers.chat.options import LOG_ODDS, SAMPLED, ChatOptions, api_key, check_provider, settings
+from swapbias.scorers.chat.chat_options import (
+    LOG_ODDS,
+    SAMPLED,
+    ChatOptions,
+    api_key,
+    check_client,
+    check_provider,
+    settings,
+)
+from swapbias.scorers.chat.note_questions import FACTS, LONG, posed
 from swapbias.scorers.kind import PAIRS, PROMPTS, Column, Fit, Kind, Reading, Request, Training, short_name
 from swapbias.scorers.notes.options import NoteOptions
 from swapbias.scorers.scorer import Bar, Say, Scorer
@@ -22,6 +30,7 @@ _FREE = (
     Column("length", "natural log of words", "longer answers", 0.0, math.inf),
     Column("judged", "share of the rubric", "what the rubric counts more"),
 )
+_CLOSED = ("options", "label")  # readings of questions whose options an answer may be bound to
 _FREE_TEXT, _FEWEST = ("text", "person"), 64  # readings, and the tokens that their answers need
 
 
@@ -64,14 +73,14 @@ class Chat(Kind):
 
     def check(self, request: Request) -> None:
         """Refuse settings that name no model, or that the way it is asked would leave unheard."""
-        asked = request.of(ChatOptions)
-        if asked.log and request.model:
+        chat = request.of(ChatOptions)
+        if chat.log and request.model:
             raise UsageError(
                 f"-M log names the model that answered, and {short_name(request.model)} is named too. Drop it."
             )
-        if asked.model is None and self.given(request):
+        if chat.model is None and self.given(request):
             raise UsageError("Settings of a chat model are given and no model is. Name it with --chat.")
-        asked.check()
+        chat.check()
 
     def spelled(self, options: Any) -> tuple[Any, tuple[str, ...]]:
         """With a log, as the model was asked there, and the studies that it was asked."""
@@ -83,16 +92,16 @@ class Chat(Kind):
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         """The model that is named, where the way to score it suits the experiment."""
-        asked = request.of(ChatOptions)
-        why = "" if asked.model else "it asks a chat model; name one with --chat"
-        if asked.log_odds and experiment.reading != "options":
+        chat = request.of(ChatOptions)
+        why = "" if chat.model else "it asks a chat model; name one with --chat"
+        if chat.log_odds and experiment.reading != "options":
             why = why or "it has no options to score by log-odds; ask it with -M scoring=sampled"
-        elif asked.log_odds and experiment.compares_orders:
+        elif chat.log_odds and experiment.compares_orders:
             why = why or "log-odds are averaged over the orders that it compares; ask it with -M scoring=sampled"
-        short = experiment.reading in _FREE_TEXT and asked.max_tokens < _FEWEST
+        short = experiment.reading in _FREE_TEXT and chat.max_tokens < _FEWEST
         if short:
-            why = why or f"its answers are free text that {asked.max_tokens} tokens would cut; give -M max-tokens=200"
-        yield "" if short else asked.model or "", why
+            why = why or f"its answers are free text that {chat.max_tokens} tokens would cut; give -M max-tokens=200"
+        yield "" if short else chat.model or "", why
 
     def rows(self, experiment: Experiment) -> str:
         """Notes, where the experiment names a corpus of them."""
@@ -104,14 +113,14 @@ class Chat(Kind):
         Raises:
             UsageError: no question for a phenotype. ValueError: a broken checklist.
         """
-        asked, looks = request.of(ChatOptions), 1
+        chat, looks = request.of(ChatOptions), 1
         if experiment.corpus:
             rows = posed(rows, experiment.name, request.of(NoteOptions), facts=experiment.reading == FACTS)
-        if asked.stop_early:
+        if chat.stop_early:
             from swapbias.measures import interim_rounds  # numpy, which listing the studies does not need
 
-            looks = len(interim_rounds(asked.trials))
-        return asked_rows(rows, asked.trials, asked.scoring, looks=looks)
+            looks = len(interim_rounds(chat.trials))
+        return trial_rows(rows, chat.trials, chat.scoring, looks=looks)
 
     def sent(self, row: Mapping[str, str], request: Request) -> tuple[tuple[str, str], ...]:
         """Its text, or with log-odds those of all orders of its options."""
@@ -133,15 +142,15 @@ class Chat(Kind):
         """
         from swapbias.scorers.chat.service import ChatScorer
 
-        options = _asked(request, long=bool(rows) and str(rows[0]["candidates"]).startswith("{"))
+        options = _options_of(request, long=bool(rows) and str(rows[0]["candidates"]).startswith("{"))
         if options.log:
             return f"answers are read from {short_name(options.log)}, and nothing is asked."
         options.check_open()
         check_provider(options)
         needed = ChatScorer(options.model or "", options).estimate(as_prompts(rows), ())
         more = options.max_requests is not None and needed.requests > options.max_requests
-        told = f" That is more than -M max-requests allows: {options.max_requests:,}." if more else ""
-        return f"{needed.sentence()}{_each_trial(rows, options)}{told}"
+        suffix = f" That is more than -M max-requests allows: {options.max_requests:,}." if more else ""
+        return f"{needed.sentence()}{_each_trial(rows, options)}{suffix}"
 
     def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
         """Requests are announced."""
@@ -154,7 +163,7 @@ class Chat(Kind):
             UsageError: no key, an unknown provider, more requests than allowed.
             ValueError: a local model that cannot be loaded.
         """
-        options = _asked(request)
+        options = _options_of(request)
         if options.log:
             from swapbias.scorers.chat.logs import LoggedScorer
 
@@ -180,22 +189,23 @@ class Chat(Kind):
             from swapbias.scorers.chat.log_odds import LogOddsScorer
 
             return LogOddsScorer(model, experiment.unit)
-        from swapbias.scorers.chat import answer_log
+        from swapbias.scorers.chat import answer_readers
 
         scorer: Any = copy(model)
         if experiment.reading == FACTS:
-            scorer.options = _asked(request, long=True)
+            scorer.options = _options_of(request, long=True)
             scorer.identity = {**model.identity, **settings(scorer.options)}
-        right = partial(answer_log.read_coreference, aliases=experiment.aliases)
+        right = partial(answer_readers.read_coreference, aliases=experiment.aliases)
         scorer.read = {
-            "options": answer_log.read_option,
-            "completion": answer_log.read_completion,
-            "label": answer_log.read_label,
-            FACTS: answer_log.read_facts,
-            "text": answer_log.read_text,
-            "person": partial(answer_log.read_text, person=True),
+            "options": answer_readers.read_option,
+            "completion": answer_readers.read_completion,
+            "label": answer_readers.read_label,
+            FACTS: answer_readers.read_facts,
+            "text": answer_readers.read_text,
+            "person": partial(answer_readers.read_text, person=True),
         }.get(experiment.reading, right)
         scorer.unit = experiment.unit
+        scorer.closed = experiment.reading in _CLOSED
         reader: Scorer = scorer
         return reader
 
@@ -209,11 +219,11 @@ def _each_trial(rows: Sequence[Mapping[str, Any]], options: ChatOptions) -> str:
     first = as_prompts([row for row in rows if row["trial"] == "1"])
     one = ChatScorer(options.model or "", options).estimate(first, ())
     cost = "" if math.isnan(one.cost) else f", at most about {one.cost:,.2f}"
-    told = ", ended early where results are decided" if options.stop_early else ""
-    return f" Each of {options.trials} trials: {one.requests:,} requests{cost}{told}."
+    suffix = ", ended early where results are decided" if options.stop_early else ""
+    return f" Each of {options.trials} trials: {one.requests:,} requests{cost}{suffix}."
 
 
-def asked_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED, *, looks: int = 1) -> list[Row]:
+def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED, *, looks: int = 1) -> list[Row]:
     """Every prompt once a trial; ``prompt_id`` and ``pair_id`` end in the trial, which is a column as well.
 
     Where asking may end after any of several ``looks`` at the results, how many were planned is one more. Scored by
@@ -225,8 +235,8 @@ def asked_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED, *, look
         for row in rows:
             pairs.setdefault(row["pair_id"], set()).add(_whatever_order(row))
         first: dict[Any, str] = {}
-        kept = {pair for pair, held in pairs.items() if first.setdefault(frozenset(held), pair) == pair}
-        return [row for row in rows if row["pair_id"] in kept]
+        chosen = {pair for pair, members in pairs.items() if first.setdefault(frozenset(members), pair) == pair}
+        return [row for row in rows if row["pair_id"] in chosen]
     return [
         {
             **row,
@@ -258,19 +268,20 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
     Raises:
         UsageError: no key, or an unknown provider. ValueError: a local model that cannot be loaded.
     """
-    asked = _asked(request, options)
+    chat = _options_of(request, options)
     if options.local:
         from swapbias.scorers.chat.local import LocalChatScorer
 
-        return LocalChatScorer.load(asked.model or "", request.load, asked)
+        return LocalChatScorer.load(chat.model or "", request.load, chat)
     from swapbias.scorers.chat.service import ChatScorer
 
-    check_provider(asked)
-    api_key(asked)
-    return ChatScorer(asked.model or "", asked)
+    check_client()
+    check_provider(chat)
+    api_key(chat)
+    return ChatScorer(chat.model or "", chat)
 
 
-def _asked(request: Request, options: ChatOptions | None = None, *, long: bool = False) -> ChatOptions:
+def _options_of(request: Request, options: ChatOptions | None = None, *, long: bool = False) -> ChatOptions:
     options = options or request.of(ChatOptions)
     if long and options.max_tokens == ChatOptions().max_tokens:  # of an answer that is a letter
         options = replace(options, max_tokens=LONG)

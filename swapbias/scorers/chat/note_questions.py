@@ -55,12 +55,12 @@ def posed(
 
 
 def _question(phenotype: str, options: NoteOptions, known: Mapping[str, str]) -> str:
-    told = options.question or known.get(phenotype)
-    if told is None:
+    question = options.question or known.get(phenotype)
+    if question is None:
         raise UsageError(
             f"No question is known for the label {phenotype!r}. Ask one with -M question='Does the note ...?'"
         )
-    return told
+    return question
 
 
 def _checklist(options: NoteOptions) -> tuple[Fact, ...]:
