@@ -83,7 +83,7 @@ def _show_check(check: "Check", *, verbose: bool) -> None:
     from swapbias.report import check_name, checked, text
 
     if verbose or check.why or check.baseline:
-        out.print(Padding(checked(check), (0, 0, 0, 2)))
+        out.print(Padding(checked(check), (0, 0, 0, 2), expand=False))
         return
     name, value = check_name(check), text.value(check.finding)
     ends = text.interval(check.finding)
