@@ -19,6 +19,7 @@ from swapbias.cli.terminal import (
     say,
     show,
     show_json,
+    show_text,
     split_commas,
     stoppable,
     working_folder,
@@ -328,7 +329,7 @@ def _show(run: "Run", found: "Sequence[Finding]", as_json: bool, verbose: bool) 
     show(f"\n{terminal(found, brief=not verbose)}")
     for table in comparison_tables(found) if verbose else ():
         out.print(table)
-    out.print(f"\n{not_run}".rstrip())
+    show_text(f"\n{not_run}".rstrip())
     show(f"Report  {run.place}/report.html")
     demo = manifest["settings"].get("model") is None
     show(f"Next    swapbias {'audit YOUR_MODEL' if demo else f'check {run.place} --max-gap 0.05'}")
@@ -362,7 +363,7 @@ def _show_plan(settings: "Settings") -> None:
     from swapbias.audit import told_plan
 
     for sentence in told_plan(settings):
-        out.print(sentence)
+        show_text(sentence)
     show("Nothing was loaded or sent.")
 
 

@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 from xml.etree import ElementTree
 
 import typer
-from rich.padding import Padding
 
-from swapbias.cli.terminal import AsJson, RunFolder, Verbose, out, plain_table, say, show, show_json, split_commas
+from swapbias.cli.terminal import (
+    AsJson,
+    RunFolder,
+    Verbose,
+    out,
+    plain_table,
+    say,
+    show,
+    show_json,
+    show_text,
+    split_commas,
+)
 from swapbias.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,8 +92,8 @@ def _show_check(check: "Check", *, verbose: bool) -> None:
     """A line: outcome, gap, value, interval; the whole sentence with ``verbose``, or where it has another reason."""
     from swapbias.report import check_name, checked, text
 
-    if verbose or check.why or check.baseline:
-        out.print(Padding(checked(check), (0, 0, 0, 2), expand=False))
+    if verbose or check.why or check.baseline or check.levels:
+        show_text(checked(check))
         return
     name, value = check_name(check), text.value(check.finding)
     ends = text.interval(check.finding)

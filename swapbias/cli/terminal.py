@@ -56,6 +56,11 @@ def show(sentence: object) -> None:
     out.print(sentence, soft_wrap=True)
 
 
+def show_text(sentence: str) -> None:
+    """Sentences of results, wrapped between words on a terminal."""
+    out.print(sentence, soft_wrap=not out.is_terminal)
+
+
 def say(sentence: str) -> None:
     """A sentence for the user, beside the results."""
     err.print(sentence, soft_wrap=True)
