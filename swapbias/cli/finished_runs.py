@@ -215,7 +215,7 @@ def show_comparison(compared: "Compared", *, verbose: bool) -> None:
                     what = (
                         f"{first.experiment}, {text.where(first)}: {text.quantity(first)} ({first.unit}) {row.note}"
                     )
-                    value = f"{text.value_of(found)} {text.interval_of(found)}"
+                    value = f"{text.value_of(found)} ({text.interval_of(found)})"
                     cells = (shown(column.title, 120), value, text.counted(found.estimate))
                     table.add_row("" if name else shown(what, 400), *cells)
                     name = what

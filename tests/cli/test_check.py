@@ -50,7 +50,7 @@ def test_the_command_says_what_python_says(runs, name, code, outcome):
     word = {"passes": "pass", "fails": "fail"}[outcome]
     lines = done.output.splitlines()
     assert f"The gate {outcome}" in lines[0]
-    assert re.match(rf"  {word} +occupation_sentiment:sentences, .* \+?[\d.]+ points \(.* to .*\)$", lines[1])
+    assert re.match(rf"  {word} +occupation_sentiment:sentences, .* [+−]?[\d.]+ points \(.* to .*\)$", lines[1])
     assert len(lines[1]) <= 80
     assert lines[-1] == f"Exit code {code} (0 pass, 1 fail, 3 undecided). Details: --verbose"
     assert "the margin of 5 points" in " ".join(check(runs / name, "--verbose").output.split())
