@@ -77,7 +77,8 @@ def _parse_error(error: Any) -> str:
     if type(error).__name__ == "NoArgsIsHelpError":
         return f"{path} needs a command: {', '.join(error.ctx.command.list_commands(error.ctx))}."
     if not hasattr(error, "possibilities"):
-        return f"{error.format_message().rstrip('.')}. See {path} --help."
+        sentence = error.format_message()
+        return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See {path} --help."
     near = sorted(error.possibilities or ())[:1]
     return f"No option {error.option_name}. {f'Did you mean {near[0]}?' if near else f'See {path} --help.'}"
 
