@@ -89,7 +89,7 @@ def test_a_model_in_memory_is_not_sent_to_workers(monkeypatch):
 
 def test_processes_and_workers_are_not_mixed(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "find_spec", lambda name: True)
-    with pytest.raises(UsageError, match=r"processes is 2, and workers of ray swap\. Give --workers instead\."):
+    with pytest.raises(UsageError, match=r"processes is 2, and workers of ray swap\. Set workers instead\."):
         swap_files(Job("x.csv"), tmp_path / "out", processes=2, engine=RAY)
 
 
@@ -359,9 +359,7 @@ def test_credentialed_notes_are_swapped_by_a_cluster_and_ray_keeps_none(cluster,
 
 def command(folder, cluster, *arguments):
     """A command whose workers are those of the cluster."""
-    engine = ["--engine", "ray", "--address", cluster.address]
-    if arguments[0] == "audit":
-        engine = ["-M", "engine=ray", "-M", f"address={cluster.address}"]
+    engine = ["-M", "engine=ray", "-M", f"address={cluster.address}"]
     told = [sys.executable, "-m", "swapbias", *arguments, *engine]
     known = {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
     return subprocess.run(told, cwd=folder, env=os.environ | known, capture_output=True, text=True, check=False)

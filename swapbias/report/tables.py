@@ -17,15 +17,19 @@ _LONGEST = 2_000  # characters of a sentence
 _HEADS = ("", "points", "95 % interval", "n", "verdict")
 
 
-def terminal(found: Sequence[Finding]) -> str:
-    """What each experiment found about each model: verdicts, the numbers behind them, how far they hold."""
+def terminal(found: Sequence[Finding], *, brief: bool = False) -> str:
+    """What each experiment found about each model: verdicts, the numbers behind them, how far they hold.
+
+    With ``brief`` the verdicts alone, where there are several questions.
+    """
     questions: dict[tuple[str, ...], list[Finding]] = {}
     for one in headlines(found):
         questions.setdefault((one.study, one.experiment, one.model_id), []).append(one)
-    return "\n\n".join("\n".join(_question(several, found)) for several in questions.values())
+    alone = brief and len(questions) > 1
+    return "\n\n".join("\n".join(_question(several, found, alone)) for several in questions.values())
 
 
-def _question(several: Sequence[Finding], found: Sequence[Finding]) -> Iterator[str]:
+def _question(several: Sequence[Finding], found: Sequence[Finding], alone: bool) -> Iterator[str]:
     first, experiment = several[0], experiment_of(several[0])
     name = f"{first.study}:{first.experiment}, {text.shown(first.model_id)}"
     yield from _wrapped(f"{name}: {experiment.question if experiment else ''}".removesuffix(": "))
@@ -36,6 +40,8 @@ def _question(several: Sequence[Finding], found: Sequence[Finding]) -> Iterator[
         else:
             yield label
         yield from lines
+    if alone:
+        return
     yield from _numbers([*(part for one in several for part in text.parts(one, found)), *several])
     for caution in text.cautions(first) if len(several) == 1 else ():
         yield from _wrapped(text.shown(caution, _LONGEST), 2)

@@ -446,7 +446,7 @@ def swap_files(
         raise UsageError(f"processes {processes} and batch rows {batch_rows}: expected 1 or more. Give larger ones.")
     engine.check()
     if processes > 1 and not engine.local:
-        raise UsageError(f"processes is {processes}, and workers of {engine.name} swap. Give --workers instead.")
+        raise UsageError(f"processes is {processes}, and workers of {engine.name} swap. Set workers instead.")
     source = open_source(job.source, job.column, split=job.split)
     whose = job.whose or ("patient" if is_mimic(source) else "everyone")
     swapper = Swapper(job.table, resolver=job.resolver, whose=whose, spouses=job.spouses, names=job.names)

@@ -15,7 +15,7 @@ from swapbias.audit import plan
 from swapbias.audit.audit import resume, start
 from swapbias.audit.plan import Settings, default_folder
 from swapbias.audit.run import Run
-from swapbias.cli.share import figures
+from swapbias.cli.finished_runs import figures
 from swapbias.errors import UsageError
 from swapbias.files import cache_dir
 from swapbias.report.page import Page, render

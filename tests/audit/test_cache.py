@@ -15,7 +15,7 @@ from swapbias.audit.audit import resume, start
 from swapbias.audit.cache import ScoreCache, is_pinned
 from swapbias.audit.plan import Settings
 from swapbias.audit.run import Run, score_rows
-from swapbias.cli.cache import cache as cache_command
+from swapbias.cli.listing import cache as cache_command
 from swapbias.errors import UsageError
 from swapbias.files import write_whole
 from swapbias.scorers import masked
@@ -359,7 +359,7 @@ def filled(place):
 def test_the_command_shows_what_is_kept_by_kind(run, filled):
     shown = run().output
     scores = files(filled)[0].stat().st_size
-    rows = [[cell.strip() for cell in line.split("│")[1:4]] for line in shown.splitlines() if "│" in line]
+    rows = [line.split(maxsplit=2) for line in shown.splitlines()]
     assert ["upstream", "1", "2.0 kB"] in rows
     assert ["models", "1", "3.0 kB"] in rows
     assert ["scores", "1", f"{scores / 1000:.1f} kB"] in rows

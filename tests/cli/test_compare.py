@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from swapbias.audit import Run
-from swapbias.cli.compare import compare
+from swapbias.cli.finished_runs import compare
 from swapbias.errors import UsageError
 from swapbias.hub.bundle import shared_items
 from swapbias.report import NO_RANKING
@@ -38,7 +38,7 @@ def printed(capsys):
 def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys):
     on_hub(hub, on_disk(tmp_path / "x", "other", 0.1), **shared("bad", status="running"))
     on_disk(tmp_path / "mine", "small", 0.3)
-    compare(["mine", "bob/audits", "eve/gone"], tmp_path / "out")
+    compare(["mine", "bob/audits", "eve/gone"], tmp_path / "out", verbose=True)
     told = printed(capsys)
     assert "small @ mine" in told
     assert "other @ bob/audits" in told
@@ -58,7 +58,7 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
 
 def test_runs_without_scored_rows_stand_side_by_side_alone(hub, tmp_path, capsys):
     hub.add_repo("dataset", "bob/audits", files=shared("theirs", [replace(GAP, model_id="other")]))
-    compare([str(on_disk(tmp_path / "mine")), "bob/audits/theirs@main"], tmp_path / "out")
+    compare([str(on_disk(tmp_path / "mine")), "bob/audits/theirs@main"], tmp_path / "out", verbose=True)
     assert "other @ bob/audits" in (told := printed(capsys))
     assert "Models compared" not in told
     assert not (tmp_path / "out" / "comparison.csv").exists()
@@ -68,7 +68,7 @@ def test_a_strangers_name_is_text_in_the_terminal_and_in_spreadsheets(hub, tmp_p
     name = "=cmd|'[red]x[/]$\\frac{$"
     on_hub(hub, on_disk(tmp_path / "x", name))
     on_disk(tmp_path / "mine", "small")
-    compare(["mine", "bob/audits"], tmp_path / "out")
+    compare(["mine", "bob/audits"], tmp_path / "out", verbose=True)
     assert "[red]x[/]$\\frac{$" in printed(capsys).replace(" ", "")
     for table in ("comparison", "side_by_side"):
         with (tmp_path / "out" / f"{table}.csv").open(newline="") as handle:

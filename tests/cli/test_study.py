@@ -49,13 +49,11 @@ def test_the_readmes_second_example_runs(typed, tmp_path):
     assert len(said) == 4
     assert "study.toml" in said[0]
     assert "It can be audited." in said[1]
-    assert "my_study classifier, all: gap, female" in said[2]
-    assert "Report: " in said[2]
-    assert "my classifier, all: gap, female" in said[3]
-    shown = next(one for one in blocks if "→" in one)
-    number = re.search(r"[+−]0\.\d{3} \[\S+ \S+\]", shown)
-    assert number is not None
-    assert number[0] in said[2]
+    assert "my_study:classifier, vader: " in said[2]
+    assert "Report  " in said[2]
+    assert "my:classifier, vader: " in said[3]
+    (ends,) = set(re.findall(r"95 % interval (\S+ to [^\s,):]+)", " ".join(" ".join(blocks).split())))
+    assert ends in " ".join(said[2].split())
 
 
 def test_prompts_of_a_csv_file_are_audited_and_the_run_is_whole_without_it(typed, tmp_path):
@@ -63,13 +61,15 @@ def test_prompts_of_a_csv_file_are_audited_and_the_run_is_whole_without_it(typed
         f"{who} is late on day {day}.,{group},{day}" for day in "123" for who, group in (("He", "m"), ("She", "f"))
     ]
     (tmp_path / "my.csv").write_text("text,group,pair\n" + "\n".join(rows) + "\n")
-    code, said = typed("audit", "own_scorer:score", "--prompts", "my.csv", "--reference", "m", "--out", "run")
+    code, said = typed(
+        "audit", "own_scorer:score", "--prompts", "my.csv", "--reference", "m", "--out", "run", "--verbose"
+    )
     assert code == 0
     assert "+0.200" in said
     (tmp_path / "my.csv").unlink()
     code, said = typed("report", "run")
     assert (tmp_path / "run" / "studies" / "my" / "prompts.csv").is_file()
-    _, told = typed("audit", "--resume", "run", "--trust")
+    _, told = typed("audit", "--resume", "run", "--trust", "--verbose")
     assert "+0.200" in told
 
 

@@ -506,7 +506,7 @@ def command(*arguments):
     import typer
     from typer.testing import CliRunner
 
-    from swapbias.cli.train import train as function
+    from swapbias.cli.building import train as function
 
     app = typer.Typer()
     app.command("train")(function)
@@ -517,7 +517,7 @@ def test_the_command_shows_the_audit_and_the_accuracy(tmp_path, data, monkeypatc
     needs_sklearn()
     written = io.StringIO()
     # The package names the command itself "train", which hides the module of that name.
-    monkeypatch.setattr(import_module("swapbias.cli.train"), "out", Console(file=written, width=100))
+    monkeypatch.setattr(import_module("swapbias.cli.building"), "out", Console(file=written, width=100))
     done = command("bow", "--data", data, "--out", tmp_path / "m")
     assert done.exit_code == 0, done.exception
     for part in ("with a female noun", "1,182", "0.535", "Female - male: –", "Accuracy on 16 dev sentences: 1.000"):

@@ -1,0 +1,211 @@
+"""swapbias build, swap and train: corpora, swapped texts and sentiment models."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swapbias.cli.settings import CLUSTER, ModelSettings, engine_of, read_settings
+from swapbias.cli.terminal import (
+    AsJson,
+    out,
+    plain_table,
+    progress,
+    say,
+    show,
+    show_json,
+    stoppable,
+    working_folder,
+)
+
+if TYPE_CHECKING:
+    from swapbias.scorers.sentiment import GenderAudit
+    from swapbias.swapping import Done, Step
+
+_MOST_TERMS = 10  # in the closing table; report.csv has them all
+
+
+def build(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[CORPUS]...")] = None,
+    folder: Annotated[Path, typer.Option("--out", help="Folder to write to.")] = Path("swapbias-corpora"),
+    data: Annotated[Path | None, typer.Option(help="Your notes (MIMIC-III, MIMIC-IV-Note, own CSV).")] = None,
+) -> None:
+    """Write corpora for datasets.load_dataset."""
+    from swapbias.studies import corpora, load_corpus
+
+    names = names or [name for name in corpora() if data is None or load_corpus(name).local]
+    for name in names:
+        load_corpus(name)  # an unknown name is refused before anything is written
+    with stoppable(lambda: f"Stopped. Corpora that are whole stay in {folder}: the same command builds all."):
+        _build(names, folder, data)
+    show(f"Built in {folder}")
+
+
+def _build(names: Sequence[str], folder: Path, data: Path | None) -> None:
+    from swapbias.hub import corpora as writing
+
+    for name in names:
+        left_out: dict[str, list[str]] = {}
+        for built in writing.build(name, folder, data=data):
+            if built.left_out:
+                left_out.setdefault(built.left_out, []).append(built.config)
+            else:
+                show(f"{name} {built.config}: {built.rows} rows")
+        for reason, configs in left_out.items():
+            show(f"{name} {', '.join(configs)}: left out: {reason}")
+
+
+def swap(
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="CSV, TSV, JSON lines, Parquet, folder or Hub id.")],
+    folder: Annotated[
+        str, typer.Option("--out", metavar="PATH", help="Folder, new or begun, or s3://BUCKET/FOLDER.")
+    ],
+    column: Annotated[str, typer.Option(help="Column of texts.")] = "text",
+    mode: Annotated[str, typer.Option(help="swap, neutralise, augment or pairs.")] = "swap",
+    table: Annotated[
+        str, typer.Option(help="resolved, paper, race, age, two pronouns (she-they) or a CSV file.")
+    ] = "resolved",
+    resolver: Annotated[str | None, typer.Option(help="Model for his or him; none: built in.")] = None,
+    whose: Annotated[
+        str | None, typer.Option(help="everyone, or patient: relatives and staff stay. MIMIC: patient.")
+    ] = None,
+    spouses: Annotated[str, typer.Option(help="With --whose patient: swap or keep husbands and wives.")] = "swap",
+    gender: Annotated[str | None, typer.Option(help="Column of the patient's gender; none: gender, or text.")] = None,
+    processes: Annotated[int, typer.Option(help="Processes that swap.")] = 1,
+    split: Annotated[str | None, typer.Option(help="Split of a Hub dataset that has several.")] = None,
+    credentialed: Annotated[bool, typer.Option("--credentialed", help="Mark rows as not to be shared.")] = False,
+    plausible: Annotated[
+        bool, typer.Option("--plausible", help="Leave out rows with gender-specific clinical terms (pregnant).")
+    ] = False,
+    names: Annotated[bool, typer.Option("--names", help="Swap given names too, by how common they are.")] = False,
+    batch_rows: Annotated[int, typer.Option(help="Most rows swapped at once.")] = 2000,
+    model_settings: ModelSettings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Swap gendered words in texts.
+
+    It writes Parquet; the same command goes on after a stop.
+
+    More than one machine: -M engine=ray -M workers=N (swapbias help settings cluster).
+    """
+    from swapbias.swapping import Job, swap_files
+
+    job = Job(
+        source, column, mode, table, resolver, split, credentialed, whose=whose, spouses=spouses, gender=gender,
+        plausible=plausible, names=names,
+    )  # fmt: skip
+    cluster = read_settings(model_settings, CLUSTER)
+    engine = engine_of(cluster, folder)
+    sentence = f"Stopped. Whole parts are kept in {folder}: the same command goes on."
+    with (
+        stoppable(lambda: sentence),
+        progress() as bar,
+        working_folder(folder, own=cluster.get("own_store", False)) as (here, store),
+    ):
+        advance, position = None, 0
+
+        def on_progress(step: "Step") -> None:
+            nonlocal advance, position
+            if step.size:  # bytes of the input
+                advance = advance or bar("Swapping (bytes)", step.size)
+                advance(step.position - position)
+                position = step.position
+
+        done = swap_files(
+            job, here, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=engine, say=say,
+            store=store,
+        )  # fmt: skip
+    if as_json:
+        show_json({"folder": folder, "credentialed": done.credentialed, **asdict(done.totals)})
+    else:
+        _show_swapped(done, folder)
+
+
+def _show_swapped(done: "Done", place: str) -> None:
+    """One table: rows, terms, doubts, and where it all is."""
+    totals, last = done.totals, done.last
+    table = plain_table("Swapped", "what", numbers=("count",))
+    for what, count in (
+        ("rows read", totals.rows_read),
+        ("rows written", totals.rows_written),
+        ("rows with a replacement", totals.rows_replaced),
+        ("rows left out: nothing to replace", totals.rows_left_out),
+        ("rows left out: implausible in the other gender", totals.rows_implausible),
+        ("rows with a doubtful decision", totals.rows_ambiguous),
+        ("rows with a gender-specific term", totals.rows_specific),
+    ):
+        table.add_row(what, f"{count:,}")
+    for kind, counts in totals.by_kind():
+        table.add_section()
+        first = counts.most_common(_MOST_TERMS)
+        for term, count in first:
+            table.add_row(f"{kind}: {term}", f"{count:,}")
+        if rest := len(counts) - len(first):
+            others = sum(counts.values()) - sum(count for _, count in first)
+            table.add_row(f"{kind}: {rest} more, see report.csv", f"{others:,}")
+    out.print(table)
+    speed = f", {last.text_bytes / 1e6 / max(last.seconds, 1e-9):.1f} MB/s" if last.text_bytes else ""
+    say(f"{totals.text_bytes / 1e6:,.1f} MB of text{speed}.")
+    if done.credentialed:
+        say(f"Every row is marked credentialed ({done.credentialed}): do not publish, upload or send them to an API.")
+    show(f"Swapped: {place}")
+
+
+def train(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="bow, bilstm or encoder.")],
+    data: Annotated[
+        str, typer.Option(help="sst2 (from the Hub), or a folder with train and dev (.tsv, .csv, stsa).")
+    ],
+    folder: Annotated[Path, typer.Option("--out", help="New folder for the model.")],
+    vectors: Annotated[Path | None, typer.Option(help="Of a bilstm: .kv, .bin, .txt or .vec word vectors.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Hub id or folder; none: bert-base-uncased.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Of an encoder (3), or most of a bilstm (30).")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of weights, dropout and order.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    batch_size: Annotated[int, typer.Option(min=1, help="Sentences per step.")] = 32,
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Read .kv vectors: runs what their maker put in them.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a sentiment model that swapbias audit takes."""
+    from swapbias.scorers.sentiment import TrainSettings, train_model
+
+    settings = TrainSettings(
+        kind=kind, data=data, vectors=vectors, encoder=encoder, epochs=epochs, seed=seed, device=device,
+        batch_size=batch_size, allow_pickle=allow_pickle,
+    )  # fmt: skip
+    with stoppable(lambda: f"Stopped. Nothing is kept in {folder}: the same command begins anew."), progress() as bar:
+        trained = train_model(settings, folder, say=say, bar=bar)
+    if as_json:
+        show_json(asdict(trained) | {"folder": str(trained.folder)})
+        return
+    _show_training_data(trained.audit)
+    show(f"Accuracy on {trained.n_dev} dev sentences: {trained.dev_accuracy:.3f}")
+    show(f"Trained: {trained.folder}")
+
+
+def _show_training_data(audit: "GenderAudit") -> None:
+    """Labels of the training sentences with male and with female nouns, beside the published numbers."""
+    from swapbias.report import p_value
+    from swapbias.scorers.sentiment import PUBLISHED_AUDIT
+
+    numbers = ("sentences", "mean label", "published", "published mean")
+    table = plain_table("Training data by gender", "training sentences", numbers=numbers)
+    for group, count, mean in (
+        ("male", audit.n_male, audit.mean_male),
+        ("female", audit.n_female, audit.mean_female),
+    ):
+        known, share = PUBLISHED_AUDIT[group]
+        table.add_row(f"with a {group} noun", f"{count:,}", _number(mean), f"{known:,}", f"{share:.3f}")
+    out.print(table)
+    value, low, high = (_number(one, "+.3f") for one in (audit.gap.value, audit.gap.ci_low, audit.gap.ci_high))
+    gap = f"Female - male: {value} [{low}, {high}], p {p_value(audit.gap.p_value)} (Welch)"
+    show(f"{gap}; {audit.n_both:,} sentences count in both.")
+
+
+def _number(value: float, form: str = ".3f") -> str:
+    return "–" if math.isnan(value) else format(value, form)
