@@ -27,7 +27,7 @@ from swapbias.cli.study import study
 from swapbias.cli.swap import swap
 from swapbias.cli.terminal import AsJson, err, out, print_json, print_reproduced, stoppable
 from swapbias.cli.train import train
-from swapbias.errors import UsageError, extras_named
+from swapbias.errors import StudyError, UsageError, extras_named
 from swapbias.privacy import TRACEBACKS, forget_notes, log_traceback, told
 
 if TYPE_CHECKING:
@@ -106,7 +106,9 @@ def _show_tracebacks(shown: bool) -> None:
 
 def _fail(sentence: str, code: int, error: Exception) -> NoReturn:
     log_traceback(error)
-    err.print(f"swapbias: {' '.join(sentence.split())}", soft_wrap=True, markup=False)
+    lines = sentence.splitlines() if isinstance(error, StudyError) else [sentence]
+    told_lines = "\n".join(" ".join(line.split()) for line in lines)
+    err.print(f"swapbias: {told_lines}", soft_wrap=True, markup=False)
     sys.exit(code)
 
 
