@@ -200,6 +200,12 @@ class Rows(Sequence[Row]):
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the rows are the same, however they are held."""
+        return list(self) == list(other) if isinstance(other, Rows | list) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
     def __iter__(self) -> Iterator[Row]:
         for batch in self.table.to_batches(max_chunksize=_BATCH):
             for row in batch.to_pylist():
