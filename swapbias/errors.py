@@ -10,6 +10,10 @@ class UsageError(ValueError):
     """The command or call cannot be meant as given (unknown name, model that does not fit): exit code 2."""
 
 
+class StudyError(ValueError):
+    """What is wrong with a study of the user's own: every fault on a line of its own."""
+
+
 class UpstreamMissingError(ValueError):
     """A file that the package reads from a study's own repository is not reachable."""
 

@@ -20,7 +20,7 @@ ROOMS = {
     "network": set(),
     "store": {"pyarrow"},
     "measures": {"numpy", "scipy"},
-    "studies": set(),
+    "studies": {"pandas", "pydantic"},
     "privacy": set(),
     "workers": set(),
     "scorers": {

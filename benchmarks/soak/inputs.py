@@ -228,7 +228,7 @@ def _studies(place: Path) -> Iterator[Target]:
     from importlib.resources import files
 
     from swapbias.audit import read_request
-    from swapbias.studies import faults, lines, own_corpus, read_draft
+    from swapbias.studies import faults, own_corpus, parse_study
 
     example = Path(str(files("swapbias.studies") / "example"))
     whole = {one.name: one.read_bytes().replace(b"STUDY_NAME", b"mine") for one in example.iterdir()}
@@ -245,8 +245,7 @@ def _studies(place: Path) -> Iterator[Target]:
             corpus = own_corpus(files)
             for config in corpus.configs:
                 list(config.rows() if callable(config.rows) else config.rows)
-            draft = read_draft(files)
-            list(faults(draft, lines(draft)))
+            faults(parse_study(files))
 
         return read
 

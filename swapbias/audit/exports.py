@@ -22,7 +22,7 @@ from swapbias.privacy import gate, is_credentialed, private_strings, texts_stay,
 from swapbias.report import text
 from swapbias.scorers import Say
 from swapbias.scorers.chat import LOG_ODDS
-from swapbias.studies import PROMPT_COLUMNS, load_corpus, meant
+from swapbias.studies import PROMPT_COLUMNS, load_corpus, unknown
 
 _UNSAFE_LM = re.compile(r'[<>:"/\\|?*\x00-\x1f\[\]]+')  # in names of files
 
@@ -324,7 +324,7 @@ def export_run(run: Run, to: str, out: Path, *, by: str = "", say: Say = lambda 
             place of this machine or a key. ValueError: a broken run.
     """
     if to not in EXPORTS:
-        raise UsageError(f"Unknown form {to!r}: expected one of {', '.join(EXPORTS)}.{meant(to, list(EXPORTS))}")
+        raise unknown("form", to, list(EXPORTS))
     Run.check_new(out)
     read = read_results(run)
     held = [rows for rows in read.items.values() if _is_held(rows)]

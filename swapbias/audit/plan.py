@@ -41,12 +41,12 @@ from swapbias.studies import (
     Study,
     column,
     config_rows,
+    did_you_mean,
     fingerprint,
     having,
     joined,
     load_lexicon,
     load_study,
-    meant,
     of_a_part,
     only,
     own_studies,
@@ -605,7 +605,7 @@ def _study_and_config(name: str) -> tuple[Study, str]:
     study = load_study(study_name)
     known = dict.fromkeys([*_configs_of(study), *(one.name for one in study.experiments)])
     if config and config not in known:
-        told, near = quoted(config), meant(config, list(known))
+        told, near = quoted(config), did_you_mean(config, list(known))
         raise UsageError(f"Unknown config {told} of {study_name}: expected one of {', '.join(known)}.{near}")
     return study, config
 

@@ -12,16 +12,14 @@ from swapbias.scorers import Scorer
 from swapbias.studies import (
     MASK,
     Corpus,
-    Draft,
-    Lines,
+    Parsed,
     Row,
     as_named,
     checked_rows,
     faults,
     having,
-    lines,
     own_corpus,
-    read_draft,
+    parse_study,
     spellings,
     study_files,
     unlike_pairs,
@@ -65,23 +63,21 @@ def check_study(source: Any, *, scorer: Scorer | None = None, **of_table: Any) -
 
 
 def _checked(files: Mapping[str, bytes], scorer: Scorer | None) -> Soundness:
+    parsed = parse_study(files)
+    if found := faults(parsed):
+        return Soundness(tuple(found), tuple(_of_texts(parsed)))
     try:
-        draft = read_draft(files)
-        made = lines(draft)
-        found = tuple(faults(draft, made))
-        corpus = None if found else own_corpus(files)
+        corpus = own_corpus(files)
     except ValueError as error:
         return Soundness((str(error),))
-    if corpus is None:
-        return Soundness(found, tuple(_of_texts(made)))
     advice = chain(
-        filter(None, [unlike_pairs(made)]),
-        spellings(draft, made),
-        _of_texts(made),
-        _of_groups(draft, made),
-        _of_masks(draft, made),
-        _of_wordings(draft),
-        _of_words(draft, corpus, scorer),
+        unlike_pairs(parsed),
+        spellings(parsed),
+        _of_texts(parsed),
+        _of_groups(parsed),
+        _of_masks(parsed),
+        _of_wordings(parsed),
+        _of_words(parsed, corpus, scorer),
     )
     return Soundness((), tuple(advice), tuple(_told(corpus)))
 
@@ -98,78 +94,68 @@ def article_is_wrong(article: str, word: str) -> bool:
     return wants_an != (article.lower() == "an")
 
 
-def _of_texts(made: Lines) -> Iterator[str]:
+def _of_texts(parsed: Parsed) -> Iterator[str]:
     """Articles that do not go with what follows, once a template; texts that stand twice."""
-    seen: dict[int, int] = {}  # place of the first line by a hash of what it asks
-    told: set[tuple[str, str]] = set()
-    for place, line in enumerate(made):
-        text = line.cells["text"]
-        for article, word in _ARTICLE.findall(text):
-            if article_is_wrong(article, word) and (line.where, word) not in told:
-                told.add((line.where, word))
+    prompts = parsed.prompts
+    for where, texts in prompts.groupby("where", sort=False)["text"]:
+        words = dict.fromkeys(found for text in texts for found in _ARTICLE.findall(text))
+        for article, word in words:
+            if article_is_wrong(article, word):
                 better = "a" if article.lower() == "an" else "an"
-                yield f"{line.where}: '{article} {word}', expected '{better} {word}'. Write it into the value."
-        first = seen.setdefault(hash((text, line.cells["group"], line.counted)), place)
-        if first != place and (line.where, "") not in told:
-            told.add((line.where, ""))
-            before = made[first].where
-            same = "the same line" if before == line.where else before
-            yield f"{line.where}: {text!r} stands in {same} already: pairs of the same texts count once. Remove one."
+                yield f"{where}: '{article} {word}', expected '{better} {word}'. Write it into the value."
+    first = prompts.groupby(["text", "group", "counted"], sort=False)["where"].transform("first")
+    again = prompts.assign(before=first)[prompts.duplicated(["text", "group", "counted"])].drop_duplicates("where")
+    for row in again.itertuples():
+        before = "the same line" if row.before == row.where else row.before
+        yield f"{row.where}: the text stands in {before} already: pairs of the same texts count once. Remove one."
 
 
-def _of_groups(draft: Draft, made: Lines) -> Iterator[str]:
+def _of_groups(parsed: Parsed) -> Iterator[str]:
     """Groups that are in fewer pairs than the reference: of two groups that is a fault, of more it is not."""
-    pairs: dict[str, set[int]] = {one: set() for one in draft.groups}
-    for group, place in made.groups.items():
-        if group in pairs:
-            pairs[group] = {pair for pair, one in zip(made.pair, made.group, strict=True) if one == place}
-    most = len(pairs[draft.declared.reference])
-    for group, held in pairs.items():
-        if len(held) < most:
-            yield f"Group {group!r} is in {len(held)} of {most} pairs, so that groups are compared on other texts."
+    pairs = parsed.prompts.groupby("group")["pair_id"].nunique()
+    most = pairs[parsed.declared.reference]
+    for group in parsed.groups:
+        if pairs[group] < most:
+            yield f"Group {group!r} is in {pairs[group]} of {most} pairs, so that groups are compared on other texts."
 
 
-def _of_masks(draft: Draft, made: Lines) -> Iterator[str]:
+def _of_masks(parsed: Parsed) -> Iterator[str]:
     """Articles before a mask favour words by their first letter; words that no token can be."""
-    words = [(line, row["word"]) for line, row in draft.sheet("lexicon.csv").rows]
-    for where in dict.fromkeys(one.where for one in made if re.search(rf"\b[Aa]n? {MASK}", one.cells["text"])):
-        vowels = {article_is_wrong("a", word) for _, word in words}
-        if len(vowels) > 1:
+    prompts, words = parsed.prompts, parsed.table("lexicon.csv").get("word", {})
+    if len({article_is_wrong("a", word) for _, word in words.items()}) > 1:
+        for where in prompts["where"][prompts["text"].str.contains(rf"\b[Aa]n? {MASK}").astype(bool)].unique():
             yield f"{where}: the article before {MASK} favours words by their first letter. Put it elsewhere."
-    for line, word in words:
+    for line, word in words.items():
         if not re.fullmatch(r"[^\W_]+(['’][^\W_]+)?", word):
             yield f"lexicon.csv:{line}: {word!r} is no single word and can never be counted. Replace it."
 
 
-def _of_wordings(draft: Draft) -> Iterator[str]:
-    if "templates.csv" not in draft.sheets:
+def _of_wordings(parsed: Parsed) -> Iterator[str]:
+    if "templates.csv" not in parsed.tables:
         yield "prompts.csv: there are no other wordings of the texts, and nothing tells whether a gap hangs on them."
         return
-    counted: dict[str, int] = {}
-    for _, row in draft.sheet("wordings.csv").rows:
-        counted[row["template_id"]] = counted.get(row["template_id"], 0) + 1
-    for number, (line, row) in enumerate(draft.sheet("templates.csv").rows, start=1):
-        name = row.get("template_id", f"t{number}")
-        if not counted.get(name):
+    reworded = set(parsed.table("wordings.csv").get("template_id", ()))
+    for line, name in parsed.templates["template_id"].items():
+        if name not in reworded:
             yield (
                 f"templates.csv:{line}: template {name} has no other wording in wordings.csv: nothing tells whether "
                 f"a gap hangs on its words. Add some; the studies of the package have {WORDINGS_WANTED}."
             )
 
 
-def _of_words(draft: Draft, corpus: Corpus, scorer: Scorer | None) -> Iterator[str]:
+def _of_words(parsed: Parsed, corpus: Corpus, scorer: Scorer | None) -> Iterator[str]:
     """Words of the lists that a model cannot fill in."""
     if scorer is None:
         return
-    line_of = {row["word"]: f"lexicon.csv:{line}" for line, row in draft.sheet("lexicon.csv").rows}
-    left: dict[tuple[str, str], int] = {}
+    line_of = {word: f"lexicon.csv:{line}" for line, word in parsed.table("lexicon.csv").get("word", {}).items()}
+    known: dict[tuple[str, str], int] = {}
     for name in corpus.lexicons:
         for one in scorer.coverage(corpus.lexicons[name]()):
-            left[name, one.label] = left.get((name, one.label), 0) + one.in_vocabulary
+            known[name, one.label] = known.get((name, one.label), 0) + one.in_vocabulary
             if not one.in_vocabulary:
                 where = line_of.get(one.word, "prompts.csv, column candidates")
                 yield f"{where}: {one.word!r} is not one token of {scorer.model_id} and is never counted there."
-    for (_, label), count in left.items():
+    for (_, label), count in known.items():
         if not count:
             yield f"No word of {label!r} is one token of {scorer.model_id}: its mass is always 0. Add other words."
 

@@ -17,7 +17,7 @@ from swapbias.cli.listing import cache, list_, reproduce
 from swapbias.cli.publishing import pull, push, share
 from swapbias.cli.settings import WithSettings, help_on
 from swapbias.cli.terminal import Sectioned, say, show
-from swapbias.errors import UsageError, extras_named
+from swapbias.errors import StudyError, UsageError, extras_named
 from swapbias.privacy import TRACEBACKS, forget_notes, log_traceback, told
 
 # Torch and transformers bring a million objects that stay: by Python's own threshold (700) a fifth of an audit's
@@ -93,7 +93,8 @@ def _show_tracebacks(shown: bool) -> None:
 
 def _fail(sentence: str, code: int, error: Exception) -> NoReturn:
     log_traceback(error)
-    say(f"swapbias: {' '.join(sentence.split())}")
+    lines = sentence.splitlines() if isinstance(error, StudyError) else [sentence]
+    say("swapbias: " + "\n".join(" ".join(line.split()) for line in lines))
     sys.exit(code)
 
 

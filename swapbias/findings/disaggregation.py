@@ -387,13 +387,7 @@ def planned_units(
 
 
 def _planned(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows as a table, those held by column without making dicts of them."""
-    if not isinstance(rows, Rows):
-        return pd.DataFrame(list(rows))
-    names = dict.fromkeys(name for shape in sorted(rows.shapes) for name in shape)
-    # A hash of each text is enough to find those that are the same.
-    columns = {name: map(hash, rows.column(name)) if name == "text" else rows.column(name) for name in names}
-    return pd.DataFrame({name: pd.Series(list(values), dtype=object) for name, values in columns.items()})
+    return rows.table.to_pandas() if isinstance(rows, Rows) else pd.DataFrame(list(rows))
 
 
 def repeated_pairs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from swapbias.findings.finding import LEVEL as ALPHA, TOO_FEW, UNMEASURED, Findi
 from swapbias.findings.predictions import ANSWERS
 from swapbias.findings.robustness import HOLDS, Units, headline_units
 from swapbias.measures import MEASURES, Estimate, margin_in, sign_test_p
-from swapbias.studies import PLACEBO, Study, load_study, meant
+from swapbias.studies import PLACEBO, Study, did_you_mean, load_study
 
 GAP, LEVEL, ALL_OF_THEM = OF = ("gap", "level", "all")  # what is gated where a headline is a difference of gaps
 PASSES, FAILS, OPEN = OUTCOMES = ("passes", "fails", "undecided")
@@ -136,7 +136,7 @@ def check_gaps(
             f"max_gap is {max_gap}, expected above 0 and at most 1: a share of a unit's range. Change it."
         )
     if of not in OF:
-        raise UsageError(f"of is {of!r}, expected {', '.join(OF)}.{meant(of, OF)} Choose one.")
+        raise UsageError(f"of is {of!r}, expected {', '.join(OF)}.{did_you_mean(of, OF)} Choose one.")
     chosen = _chosen(headlines(found), studies)
     gaps = [one for one in chosen if MEASURES[one.measure].reach and not math.isnan(margin_in(one.unit, max_gap))]
     if not gaps:
@@ -169,7 +169,7 @@ def _chosen(found: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
     for name in studies:
         if name not in known:
             has = ", ".join(sorted(known)) or "none"
-            near = meant(name, sorted(known)) or " Name one of these."
+            near = did_you_mean(name, sorted(known)) or " Name one of these."
             raise UsageError(f"The run holds no headline of {name}: it has {has}.{near}")
     return [one for one in found if not studies or {one.study, f"{one.study}:{one.experiment}"} & set(studies)]
 

@@ -1,5 +1,6 @@
 """Findings of more than two groups: a test of all at once, and crossed group factors with their intersections."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -58,17 +59,30 @@ def _omnibus(context: Context, rows: pd.DataFrame) -> Omnibus:
     experiment = context.experiment
     if ANSWERS in experiment.rates:
         return every_side(context, rows)
-    pairs = rows["pair_id"].tolist() if experiment.measure == "paired_gap" else None
-    return measures.omnibus(
-        rows[context.score].to_numpy(), rows["group"].tolist(), pair_ids=pairs, cluster_ids=context.random(rows)[0],
-        reference_group=compared_with(experiment, rows),
+    paired, reference = experiment.measure == "paired_gap", compared_with(experiment, rows)
+    found = measures.omnibus(
+        rows[context.score].to_numpy(), rows["group"].tolist(), pair_ids=rows["pair_id"].tolist() if paired else None,
+        cluster_ids=context.random(rows)[0], reference_group=reference,
     )  # fmt: skip
+    if not paired or reference is None:
+        return found
+    return found.of_contrasts([_p_value(one, rows) for one in context.gaps()])
+
+
+def _p_value(context: Context, rows: pd.DataFrame) -> float:
+    """That of a gap between two groups, by the inference of the design."""
+    two = rows[rows["group"].isin([context.experiment.group, context.experiment.reference_group])]
+    if two["group"].nunique() < 2:
+        return math.nan
+    return measures.paired_gap(
+        two[context.score].to_numpy(), two["group"].tolist(), two["pair_id"].tolist(),
+        reference_group=context.experiment.reference_group, cluster_ids=context.random(two)[0],
+    ).p_value  # fmt: skip
 
 
 def compared_with(experiment: Experiment, rows: pd.DataFrame) -> str | None:
-    """The group that each other is compared with; None where every two are, or it is not among the rows."""
-    reference = experiment.reference_group
-    return None if experiment.every_pair or reference not in set(rows["group"]) else reference
+    """The group that each other is compared with; None (every two are) where it is not among the rows."""
+    return experiment.reference_group if experiment.reference_group in set(rows["group"]) else None
 
 
 def _spread(

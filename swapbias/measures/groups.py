@@ -59,6 +59,12 @@ class Omnibus:
             "n_unscored": float(found.n_unscored),
         }  # fmt: skip
 
+    def of_contrasts(self, p_values: Sequence[float]) -> "Omnibus":
+        """The same with the p-value that those of the contrasts make; NaN where all are."""
+        known = [p for p in p_values if not math.isnan(p)]
+        p_value = min(1.0, self.contrasts * min(known)) if known else math.nan
+        return replace(self, estimate=replace(self.estimate, p_value=p_value))
+
 
 @dataclass(frozen=True, slots=True)
 class Contrasts(Generic[T]):
@@ -142,7 +148,8 @@ def contrasts(
 
     Returns:
         Of each contrast what the measure gives for the rows of these two groups alone, so that a further group
-        changes nothing but the correction; and the omnibus test, of pairs that are scored in all groups.
+        changes nothing but the correction; and the omnibus test of these contrasts, with the means of pairs scored
+        in all groups.
 
     Raises:
         ValueError: fewer than two groups, a reference group that is not there, what the measure refuses.
@@ -161,7 +168,10 @@ def contrasts(
         chosen = (groups == other) | (groups == reference)
         part = {name: _some(name, value, chosen) for name, value in given.items()}
         found[other, reference] = measure(**{**part, "reference_group": reference})
-    return Contrasts(_corrected(found), _omnibus_of(measure, given, groups))
+    test = _omnibus_of(measure, given, groups)
+    if measure is paired_gap:
+        test = test.of_contrasts([cast("Estimate", one).p_value for one in found.values()])
+    return Contrasts(_corrected(found), test)
 
 
 def compared(groups: Sequence[str], reference_group: str | None) -> list[Contrast]:
@@ -420,14 +430,14 @@ class Cells:
             each = np.eye(len(self.names))
             weights = np.array([each[places[a]] - each[places[b]] for a, b in compared(self.names, reference_group)])
         p_values = [self.contrast(one).p_value for one in weights] if len(self.values) else []
-        known, count, means = [p for p in p_values if not math.isnan(p)], len(weights), self.means
+        count, means = len(weights), self.means
         centred = np.linalg.pinv(weights) @ weights @ means
         estimate = Estimate(
-            float(np.sqrt((centred**2).mean())), p_value=min(1.0, count * min(known)) if known else math.nan,
-            n=len(self.values), n_unscored=self.n_unscored, interval="none",
+            float(np.sqrt((centred**2).mean())), n=len(self.values), n_unscored=self.n_unscored, interval="none",
             test=f"any of {count} contrasts at .05 / {count}",
         )  # fmt: skip
-        return Omnibus(estimate, count, dict(zip(self.names, means.tolist(), strict=True)))
+        found = Omnibus(estimate, count, dict(zip(self.names, means.tolist(), strict=True)))
+        return found.of_contrasts(p_values)
 
 
 def cells(

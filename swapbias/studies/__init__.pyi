@@ -25,30 +25,19 @@ from .catalogue import (
     row_count as row_count,
     studies as studies,
 )
-from .draft import (
-    MOST_BYTES as MOST_BYTES,
-    STUDY_FILES as STUDY_FILES,
-    Draft as Draft,
-    Line as Line,
-    Lines as Lines,
-    lines as lines,
-    read_draft as read_draft,
-)
-from .facts import (
-    Fact as Fact,
-    facts_of as facts_of,
-    facts_read as facts_read,
-    facts_written as facts_written,
-    read_checklist as read_checklist,
-    stated as stated,
-)
-from .own import (
+from .custom import (
     as_named as as_named,
     new_study as new_study,
     open_study as open_study,
     own_corpus as own_corpus,
     reopen_study as reopen_study,
     study_files as study_files,
+)
+from .parsed import (
+    MOST_BYTES as MOST_BYTES,
+    STUDY_FILES as STUDY_FILES,
+    Parsed as Parsed,
+    parse_study as parse_study,
 )
 from .prompt import (
     MASK as MASK,
@@ -57,9 +46,15 @@ from .prompt import (
     PROMPT_COLUMNS as PROMPT_COLUMNS,
     PROMPT_MEANINGS as PROMPT_MEANINGS,
     Prompt as Prompt,
+    Row as Row,
+    Rows as Rows,
     check_templates as check_templates,
+    column as column,
     conversation as conversation,
     fill as fill,
+    having as having,
+    joined as joined,
+    only as only,
     placebo as placebo,
     slots as slots,
     turns as turns,
@@ -70,15 +65,6 @@ from .ratings import (
     rated as rated,
     read_labels as read_labels,
     unrated_words as unrated_words,
-)
-from .refusals import faults as faults, spellings as spellings, unlike_pairs as unlike_pairs
-from .rows import (
-    Row as Row,
-    Rows as Rows,
-    column as column,
-    having as having,
-    joined as joined,
-    only as only,
 )
 from .study import (
     Agreement as Agreement,
@@ -91,7 +77,7 @@ from .study import (
     Rubric as Rubric,
     Slice as Slice,
     Study as Study,
-    meant as meant,
+    did_you_mean as did_you_mean,
     of_a_part as of_a_part,
     part_of as part_of,
     unknown as unknown,
@@ -99,17 +85,24 @@ from .study import (
 from .tables import (
     PLANTED_BIAS as PLANTED_BIAS,
     PLANTED_LEAK as PLANTED_LEAK,
+    Fact as Fact,
     Lexicon as Lexicon,
     Published as Published,
     corpus_dir as corpus_dir,
+    facts_of as facts_of,
+    facts_read as facts_read,
+    facts_written as facts_written,
     fingerprint as fingerprint,
     pinned_files as pinned_files,
     published_for as published_for,
     published_rows as published_rows,
+    read_checklist as read_checklist,
     read_table as read_table,
     shown_names as shown_names,
+    stated as stated,
     strict_rows as strict_rows,
     upstream_file as upstream_file,
     with_imported as with_imported,
     wordings as wordings,
 )
+from .validation import faults as faults, spellings as spellings, unlike_pairs as unlike_pairs

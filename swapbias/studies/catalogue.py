@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UpstreamMissingError, UsageError
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, check_prompts
-from swapbias.studies.rows import Row, Rows
+from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, Row, Rows, check_prompts
 from swapbias.studies.study import Config, Corpus, Experiment, Study, unknown
 from swapbias.studies.tables import Lexicon, upstream_file
 
@@ -147,7 +146,7 @@ def checked_rows(leaf: Corpus, config: str, *, download: bool = True) -> Sequenc
         kinds = {experiment.name: experiment.kind for experiment in leaf.study.experiments} if leaf.study else {}
         masked = bool(rows) and kinds.get(rows[0]["experiment"]) == "masked"
         check_prompts(lambda: map(_by_side, rows), masked=masked)
-    for columns in rows.shapes if isinstance(rows, Rows) else map(tuple, rows):
+    for columns in [rows.names] if isinstance(rows, Rows) else map(tuple, rows):
         if columns != wanted.columns:
             raise ValueError(f"{corpus}/{config}: columns {list(columns)}, expected {list(wanted.columns)}.")
     return rows

@@ -1,10 +1,9 @@
 """The words that fill the swapped slot of a user's own prompts: names are a sample of many, as templates are."""
 
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from swapbias.studies.draft import Line
+import pandas as pd
 
 GROUP_FILL, REFERENCE_FILL, FILL_PAIR = FILLS = ("group_fill", "reference_fill", "fill_pair")
 NAME = "name"  # the column that says what fills the slot, where texts are not compared
@@ -19,70 +18,103 @@ _SAMPLE = 4  # fills that recur, each in texts of its own: fewer are forms of a 
 
 @dataclass(frozen=True)
 class Fills:
-    """What fills the slot of each pair of two groups, and the text around it.
+    """What fills the slot of each pair, and the text around it.
 
     Attributes:
-        words: every fill of the group, and every fill of the reference.
-        random: the columns of fills that are a sample: of two or more that the prompts name or that stand in the same
-            text, or of four or more that recur. Where each fill of the group goes with one of the reference it is the
-            pair of both.
-        templates: texts recur with other fills, so that they are templates, and no column tells such apart.
+        words: by group every fill of it.
+        random: columns of fills that are a sample, by what they are called: of two or more that the prompts name or
+            that stand in the same text, or of four or more that recur. Of two groups whose fills go together in the
+            same pairs it is the pair of both.
+        of_groups: of each column of a comparison of several groups the group whose fills it holds.
         named: a column of the prompts says the fills.
-        of_pairs: by id of a pair the group's fill, the reference's and the text around them.
+        templates: texts recur with other fills, so that they are templates, and no column tells such apart.
+        of_pairs: a row a pair, by its id, with the columns.
     """
 
-    words: tuple[list[str], list[str]] = ([], [])
-    random: tuple[str, ...] = ()
-    templates: bool = False
+    words: Mapping[str, list[str]] = field(default_factory=dict)
+    random: Mapping[str, str] = field(default_factory=dict)
+    of_groups: Mapping[str, str] = field(default_factory=dict)
     named: bool = False
-    of_pairs: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    templates: bool = False
+    of_pairs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
-    def cells(self, pair_id: str, template: str) -> dict[str, str]:
-        """The columns of both rows of a pair, its template among them."""
-        group, reference, text = self.of_pairs.get(pair_id, ("", "", ""))
-        cells = {GROUP_FILL: group, REFERENCE_FILL: reference, FILL_PAIR: f"{group} / {reference}"}
-        return {"template": text if self.templates else template, **{name: cells[name] for name in self.random}}
+    def columns(self, pair_ids: pd.Series) -> dict[str, pd.Series]:
+        """The columns of rows of these pairs: the random ones, and the template where texts are one."""
+        names = [*(["template"] if self.templates else []), *self.random]
+        return {name: pair_ids.map(self.of_pairs[name]) for name in names}
 
 
-def fills_of(lines: Iterable[Line], reference: str) -> Fills:
-    """What fills the slots of these pairs: their column ``name``, else the words in which the texts of a pair differ.
+def fills_of(prompts: pd.DataFrame, groups: Sequence[str], reference: str) -> Fills:
+    """What fills the slots of prompts: their column ``name``, else the words in which the texts of a pair differ.
 
     A column ``name`` with the same in both rows of every pair names something else.
 
     Args:
-        lines: of two groups.
+        prompts: rows with ``pair_id``, ``group``, ``text``, ``template`` and ``wording``, of which the first is read.
+        groups: compared with the reference.
         reference: the group that is subtracted.
     """
-    waiting: dict[str, Line] = {}
-    of_pairs: dict[str, tuple[str, str, str]] = {}
-    names: dict[str, tuple[str, str]] = {}
-    given: set[str] = set()
-    for line in lines:
-        pair = line.cells["pair_id"]
-        if line.wording or pair in of_pairs:
-            continue
-        if pair not in waiting:
-            waiting[pair] = line
-            continue
-        both = (waiting.pop(pair), line)
-        second, first = both if both[0].cells["group"] == reference else both[::-1]
-        group, other, text = swapped(first.cells["text"], second.cells["text"])
-        of_pairs[pair] = sys.intern(group), sys.intern(other), sys.intern(text)
-        names[pair] = first.cells.get(NAME, ""), second.cells.get(NAME, "")
-        given.add(line.cells["template"])
-    named = any(one != other for one, other in names.values())
+    rows = prompts[prompts["wording"] == ""] if len(prompts) else prompts
+    if not len(rows):
+        return Fills()
+    found = [_of_two(rows[rows["group"].isin([one, reference])], one, reference) for one in groups]
+    if len(groups) == 1:
+        return found[0]
+    # Of several groups each has a column of its own, for a gap of two is not about the others.
+    columns = pd.DataFrame(index=rows["pair_id"].unique())
+    random: dict[str, str] = {}
+    of_groups: dict[str, str] = {}
+    for number, (group, fills) in enumerate(zip(groups, found, strict=True), start=1):
+        sampled = {GROUP_FILL, REFERENCE_FILL} if FILL_PAIR in fills.random else {*fills.random}
+        what = _called(fills.named)
+        for side, name in ((GROUP_FILL, group), (REFERENCE_FILL, reference)):
+            column = f"{side}_{number}" if side == GROUP_FILL else side
+            if side in sampled and column not in random:
+                columns[column], random[column], of_groups[column] = fills.of_pairs[side], f"{what} for {name}", name
+    templates = [fills for fills in found if fills.templates]
+    if templates:
+        columns["template"] = templates[0].of_pairs["template"]
+    words = {name: listed for fills in found for name, listed in fills.words.items()}
+    return Fills(words, random, of_groups, templates=bool(templates), of_pairs=columns)
+
+
+def _of_two(rows: pd.DataFrame, group: str, reference: str) -> Fills:
+    rows = rows.assign(**{NAME: rows.get(NAME, "")})
+    rows = rows.drop_duplicates(["pair_id", "group"]).set_index("pair_id")[["group", "text", NAME, "template"]]
+    is_reference = rows["group"] == reference
+    both = rows[~is_reference].merge(
+        rows[is_reference], left_index=True, right_index=True, suffixes=("", "_reference")
+    )
+    pairs = pd.DataFrame(
+        [swapped(one, other) for one, other in zip(both["text"], both["text_reference"], strict=True)],
+        columns=[GROUP_FILL, REFERENCE_FILL, "template"], index=both.index, dtype=object,
+    )  # fmt: skip
+    named = bool((both[NAME] != both[f"{NAME}_reference"]).any())
     if named:
-        of_pairs = {pair: (*names[pair], one[2]) for pair, one in of_pairs.items()}
-    words = [list(dict.fromkeys(one[side] for one in of_pairs.values())) for side in (0, 1)]
-    texts = len({one[2] for one in of_pairs.values()})
-    recur = any(len({(one[side], one[2]) for one in of_pairs.values()}) > texts for side in (0, 1))
-    sampled = [len(mine) > 1 and (named or recur or _SAMPLE <= len(mine) < len(of_pairs)) for mine in words]
-    chosen = [name for name, one in zip(FILLS, sampled, strict=False) if one]
-    if len(chosen) > 1 and len({one[:2] for one in of_pairs.values()}) == len(words[0]) == len(words[1]):
-        chosen = [FILL_PAIR]
-    templates = recur and texts > 1 and len(given) < 2
-    kept = of_pairs if chosen or templates else {}
-    return Fills((words[0], words[1]), tuple(chosen), templates, named, kept)
+        pairs[GROUP_FILL], pairs[REFERENCE_FILL] = both[NAME], both[f"{NAME}_reference"]
+    sides = (GROUP_FILL, REFERENCE_FILL)
+    words = [list(pairs[side].unique()) for side in sides]
+    texts = pairs["template"].nunique()
+    recur = any(len(pairs.drop_duplicates([side, "template"])) > texts for side in sides)
+    sampled = [
+        side
+        for side, mine in zip(sides, words, strict=True)
+        if len(mine) > 1 and (named or recur or _SAMPLE <= len(mine) < len(pairs))
+    ]
+    if len(sampled) > 1 and len(pairs.drop_duplicates(list(sides))) == len(words[0]) == len(words[1]):
+        sampled = [FILL_PAIR]
+    pairs[FILL_PAIR] = pairs[GROUP_FILL] + " / " + pairs[REFERENCE_FILL]
+    what = _called(named)
+    called = dict(zip(FILLS, (f"{what} for {group}", f"{what} for {reference}", f"pairs of {what}"), strict=True))
+    templates = recur and texts > 1 and both["template"].nunique() < 2
+    return Fills(
+        {group: words[0], reference: words[1]}, {one: called[one] for one in sampled}, named=named,
+        templates=templates, of_pairs=pairs,
+    )  # fmt: skip
+
+
+def _called(named: bool) -> str:
+    return "names" if named else "words"
 
 
 def swapped(text: str, other: str) -> tuple[str, str, str]:

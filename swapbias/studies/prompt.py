@@ -2,9 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 MASK = "<mask>"
 PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
@@ -170,3 +174,109 @@ def _id_key(prompt: Prompt) -> str:
 
 def _group_key(prompt: Prompt) -> str:
     return f"group {prompt.group!r} of pair {prompt.pair_id!r}"
+
+
+# --- rows of prompts ----------------------------------------------------------------------------------
+
+Row = dict[str, str]
+_BATCH = 4_096  # rows that are made into dicts at once
+
+
+class Rows(Sequence[Row]):
+    """Rows of texts held as an Arrow table, for a million prompts; whoever reads one gets a dict of its own.
+
+    A column that is null in a row is none of that row's.
+    """
+
+    def __init__(self, table: "pa.Table") -> None:
+        """The rows of a table whose columns are texts."""
+        self.table = table
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every column."""
+        return tuple(self.table.column_names)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the rows are the same, however they are held."""
+        return list(self) == list(other) if isinstance(other, Rows | list) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self.table.to_batches(max_chunksize=_BATCH):
+            for row in batch.to_pylist():
+                yield {name: value for name, value in row.items() if value is not None}
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "Rows": ...
+
+    def __getitem__(self, place: "int | slice") -> "Row | Rows":
+        """A row, or some of them, which share what they hold with these."""
+        if isinstance(place, slice):
+            start, stop, step = place.indices(len(self))
+            if step == 1:
+                return Rows(self.table.slice(start, max(0, stop - start)))
+            import pyarrow as pa
+
+            return Rows(self.table.take(pa.array(range(start, stop, step), pa.int64())))
+        at = range(len(self))[place]  # IndexError where there is none
+        return next(iter(Rows(self.table.slice(at, 1))))
+
+
+def arrow_table(frame: "pd.DataFrame") -> "pa.Table":
+    """A table whose columns are all texts."""
+    import pyarrow as pa
+
+    schema = pa.schema([(name, pa.string()) for name in frame])
+    return pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+
+
+def column(rows: Sequence[Mapping[str, str]], name: str, missing: str = "") -> Iterator[str]:
+    """The values of a column, in the order of the rows; ``missing`` of rows that have none."""
+    if not isinstance(rows, Rows):
+        return (row.get(name, missing) for row in rows)
+    if name not in rows.names:
+        return (missing for _ in range(len(rows)))
+    values = (batch.column(name) for batch in rows.table.to_batches(max_chunksize=_BATCH))
+    return (missing if one is None else one for batch in values for one in batch.to_pylist())
+
+
+def having(rows: Sequence[Row], **values: str) -> Sequence[Row]:
+    """The same rows with one value of these columns for all."""
+    if not isinstance(rows, Rows):
+        return [{**row, **values} for row in rows]
+    import pyarrow as pa
+
+    table = rows.table
+    for name, value in values.items():
+        place = rows.names.index(name) if name in rows.names else table.num_columns
+        table = table.drop_columns([name]) if name in rows.names else table
+        table = table.add_column(place, name, pa.repeat(value, len(rows)))
+    return Rows(table)
+
+
+def only(rows: Sequence[Row], chosen: Iterable[bool]) -> Sequence[Row]:
+    """Those rows that are chosen."""
+    if not isinstance(rows, Rows):
+        return [row for row, one in zip(rows, chosen, strict=True) if one]
+    import pyarrow as pa
+
+    return Rows(rows.table.filter(pa.array(list(chosen), pa.bool_())))
+
+
+def joined(parts: Iterable[Sequence[Row]]) -> Sequence[Row]:
+    """The rows of all parts in order."""
+    some = [part for part in parts if len(part)]
+    tables = [part.table for part in some if isinstance(part, Rows)]
+    if not tables or len(tables) < len(some):
+        return [row for part in some for row in part]
+    import pyarrow as pa
+
+    return Rows(pa.concat_tables(tables, promote_options="default"))

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,15 @@ from swapbias.studies.tables import Lexicon
 
 def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
     """The error for a name that is none of those there are."""
-    return UsageError(f"Unknown {thing} {quoted(name)}: expected one of {', '.join(known)}.{meant(name, known)}")
+    return UsageError(
+        f"Unknown {thing} {quoted(name)}: expected one of {', '.join(known)}.{did_you_mean(name, known)}"
+    )
 
 
-def meant(name: str, known: Sequence[str]) -> str:
+def did_you_mean(name: str, known: Sequence[str]) -> str:
     """Which of the names there are was probably meant, as a sentence after a blank; blank where none is near.
 
-    >>> meant("ocupation_sentiment", ["gendered_stigma", "occupation_sentiment"])
+    >>> did_you_mean("ocupation_sentiment", ["gendered_stigma", "occupation_sentiment"])
     ' Did you mean occupation_sentiment?'
     """
     near = get_close_matches(name, known, n=1)
@@ -93,7 +94,6 @@ class Experiment:
         measure: the function of ``measures`` that compares the two groups.
         group, reference_group: the value is group minus reference_group.
         groups: further groups, each compared with the reference as ``group`` is; all are tested at once as well.
-        every_pair: every two of the groups are compared, not each with the reference alone.
         factors: columns of the rows whose levels cross to the groups (gender, race): main effects, interactions and
             intersections answer the question then, and their references are the levels of ``reference_group``.
         unit: unit of the score and so of the value.
@@ -105,6 +105,7 @@ class Experiment:
         contrast: two values of ``subset`` whose gaps are compared: the headline, for it answers the question.
         random: the columns whose values are a sample of many (templates, conditions), and what they are called. Rows
             that share one are not independent: every interval but the paper's own allows for it.
+        random_of: of random columns that are about one of several groups alone (its names) that group.
         spreads: SD of the effects that the values of each random column have on a pair's gap (on a condition's score,
             where groups are no pairs), as released outputs show it; blank: of the rest. None: not known before a run.
         test: the paper's test, an option of the measure.
@@ -137,7 +138,6 @@ class Experiment:
     group: str
     reference_group: str
     groups: tuple[str, ...] = ()
-    every_pair: bool = False
     factors: tuple[str, ...] = ()
     unit: str
     direction: str
@@ -154,6 +154,7 @@ class Experiment:
     subset: str = ""
     contrast: tuple[str, str] | None = None
     random: Mapping[str, str] = field(default_factory=lambda: dict(_CROSSED))
+    random_of: Mapping[str, str] = field(default_factory=dict)
     spreads: Mapping[str, float] = field(default_factory=dict)
     test: str = "t"
     aggregate: tuple[str, ...] = ()
@@ -190,9 +191,12 @@ class Experiment:
         """The experiment as one of two groups, once for each contrast."""
         if not self.groups:
             return (self,)
-        pairs = list(combinations(self.compared, 2))
-        chosen = [pair for pair in pairs if self.every_pair or pair[1] == self.reference_group]
-        return tuple(replace(self, group=one, reference_group=other, groups=()) for one, other in chosen)
+        return tuple(map(self._gap, self.compared[:-1]))
+
+    def _gap(self, group: str) -> "Experiment":
+        mine = (group, self.reference_group, None)
+        random = {name: word for name, word in self.random.items() if self.random_of.get(name) in mine}
+        return replace(self, group=group, groups=(), random=random, random_of={})
 
     @property
     def headline(self) -> tuple[str, str, str]:

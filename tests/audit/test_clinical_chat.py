@@ -18,7 +18,7 @@ from swapbias.scorers.chat.answer_readers import read_facts
 from swapbias.scorers.chat.chat_kind import posed
 from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.scorers.notes.options import NoteOptions
-from swapbias.studies import facts as checklists
+from swapbias.studies import tables as checklists
 from swapbias.studies.catalogue import config_rows, load_study
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from tests.scorers.chat.server import ChatServer, Reply

@@ -1,20 +1,22 @@
 """A study of one's own: made of files as those of the package are of builders, and refused with file and line."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import TypeAdapter
 
 import swapbias
 from swapbias.audit import check_study
 from swapbias.audit.soundness import article_is_wrong
-from swapbias.errors import UsageError
+from swapbias.errors import StudyError, UsageError
 from swapbias.studies import config_rows, load_lexicon, new_study, open_study, own_studies
-from swapbias.studies.catalogue import load_corpus
-from swapbias.studies.declaration import Declared
+from swapbias.studies.catalogue import load_corpus, load_study, studies
+from swapbias.studies.parsed import Declaration
+from swapbias.studies.study import Experiment
 
-KEYS = [one.name for one in fields(Declared)]
+KEYS = list(Declaration.model_fields)
 ROWS = [
     ("He is late.", "male", "late", "time"),
     ("She is late.", "female", "late", "time"),
@@ -94,13 +96,55 @@ def test_a_template_and_a_condition_are_random_where_a_table_names_them():
     assert study.experiments[0].random == {"template": "templates", "condition": "conditions"}
 
 
+THREE = [*ROWS, ("They are late.", "nonbinary", "late", "time"), ("They left.", "nonbinary", "left", "place")]
+
+
 def test_each_of_several_groups_is_compared_with_the_reference():
-    rows = [*ROWS, ("They are late.", "nonbinary", "late", "time"), ("They left.", "nonbinary", "left", "place")]
-    study = open_study(table(rows), reference="male", name="three")
-    assert [one.group for one in study.experiments if one.kind == "classifier"] == ["female", "nonbinary"]
-    assert {row["group"] for row in config_rows("three", "texts_nonbinary")} == {"male", "nonbinary"}
-    chosen = open_study(table(rows), reference="male", group="female", name="three")
-    assert [one.name for one in chosen.experiments] == ["classifier", "causal"]
+    study = open_study(table(THREE), reference="male", name="three")
+    assert [(one.name, one.compared) for one in study.experiments] == [
+        (name, ("female", "nonbinary", "male")) for name in ("classifier", "causal")
+    ]
+    assert {row["group"] for row in config_rows("three", "texts")} == {"male", "female", "nonbinary"}
+    chosen = open_study(table(THREE), reference="male", group="female", name="three")
+    assert [(one.name, one.groups) for one in chosen.experiments] == [("classifier", ()), ("causal", ())]
+
+
+def test_groups_that_are_not_in_every_pair_are_each_compared_in_the_pairs_that_have_them():
+    study = open_study(table(THREE[:-1]), reference="male", name="three")
+    assert [one.name for one in study.experiments if one.kind == "classifier"] == [
+        "classifier_female", "classifier_nonbinary",
+    ]  # fmt: skip
+    assert {row["pair_id"] for row in config_rows("three", "texts_nonbinary")} == {"late"}
+
+
+@pytest.mark.parametrize("unscored", [False, True])
+def test_the_test_of_all_groups_finds_what_any_contrast_finds(unscored):
+    """Over .05 by their number, whichever pairs are scored, with names of each group in turns."""
+    names = {
+        "female": ["Emily", "Anne", "Jill", "Sarah"],
+        "male": ["Greg", "Todd", "Neil", "Jay"],
+        "nb": ["Sky", "Ash"],
+    }
+    rows = [
+        (f"{words[(number + prompt * (group == 'female')) % len(words)]} waited {prompt} hours.", group,
+         f"{prompt}-{number}", "x")
+        for prompt in range(6) for number in range(4) for group, words in names.items()
+    ]  # fmt: skip
+    study = open_study(table(rows), reference="male", name="waited")
+    first = study.experiments[0]
+    assert first.random_of == {"group_fill_1": "female", "reference_fill": "male", "group_fill_2": "nb"}
+    assert [[*one.random] for one in first.gaps] == [
+        ["template", "group_fill_1", "reference_fill"], ["template", "reference_fill", "group_fill_2"],
+    ]  # fmt: skip
+    scored, rng = pd.DataFrame(config_rows("waited", "texts")).assign(model_id="m"), np.random.default_rng(2)
+    scored["score"] = 0.5 + rng.normal(0, 0.1, len(scored)) + 0.05 * (scored["group"] == "female")
+    if unscored:
+        scored.loc[(scored["group"] == "nb") & (rng.random(len(scored)) < 0.5), "score"] = np.nan
+    found = [one for one in swapbias.disaggregate(scored, study, robustness=False) if one.slice_by == "all"]
+    (spread,) = [one for one in found if one.measure == "group_spread"]
+    gaps = [one for one in found if one.measure == "paired_gap" and one.headline]
+    assert len(gaps) == 2
+    assert spread.estimate.p_value == pytest.approx(min(1, 2 * min(one.estimate.p_value for one in gaps)))
 
 
 def test_words_at_a_mask_come_from_a_lexicon_or_from_a_column(tmp_path):
@@ -132,11 +176,21 @@ def test_a_study_that_is_opened_again_takes_the_place_of_the_first():
 @pytest.mark.parametrize(
     ("name", "before", "after", "sentence"),
     [
-        ("study.toml", 'title = "', "title = ", "study.toml: no TOML"),
+        ("study.toml", 'title = "', "title = ", "study.toml:3: 'title' is no TOML (Invalid value)"),
         ("study.toml", "margin = 0.05", "margin = 5", "study.toml:10: margin is 5, expected a number from 0 to 1"),
         ("study.toml", "margin =", "margins =", "study.toml:10: 'margins' is none of name, title"),
-        ("study.toml", 'name = "at_work"', 'name = "social_distance"', "is a study of the package"),
-        ("study.toml", 'name = "at_work"', 'name = "../up"', "study.toml:2: '../up' is no name"),
+        (
+            "study.toml",
+            'name = "at_work"',
+            'name = "social_distance"',
+            "study.toml:2: name is 'social_distance', a study of the package",
+        ),
+        (
+            "study.toml",
+            'name = "at_work"',
+            'name = "../up"',
+            "study.toml:2: name is '../up', expected a-z, 0-9 and _",
+        ),
         ("study.toml", '"field"', '"feild"', "study.toml:12: slices names the column 'feild'"),
         ("study.toml", 'reference = "male"', 'reference = "man"', "The reference 'man' is none of female, male"),
         ("templates.csv", "[name] works", "[nam] works", "templates.csv:2: no column of slots.csv"),
@@ -212,7 +266,7 @@ def test_a_check_advises_on_articles_copies_words_and_wordings(folder):
     assert found.faults == ()
     for sentence in (
         "templates.csv:2: 'a engineer', expected 'an engineer'",
-        "'Emily works as a nurse.' stands in the same line already",
+        "templates.csv:2: the text stands in the same line already",
         "templates.csv:2: template works has no other wording",
         "lexicon.csv:5: 'young girl' is no single word",
         "templates.csv:8: the article before <mask> favours words by their first letter",
@@ -310,7 +364,7 @@ def test_a_question_to_chat_models_is_asked_where_it_is_named(folder):
         ('kind = ["chat"]', r"answers cannot be read .*Write answers = \[\"0=Yes\""),
         ('answers = ["0=Yes", "1=No"]', r"answers are given, and nothing asks for them"),
         ('kind = ["chat"]\nanswers = ["0=Yes/No", "1=No"]', "answers cannot be read"),
-        ('kind = ["chat"]\nanswers = ["0=Yes", "1=No"]\nreading = "rating"', "'rating' is no reading, expected text"),
+        ('kind = ["chat"]\nanswers = ["0=Yes", "1=No"]\nreading = "rating"', "reading is 'rating', expected text"),
         ('rubric = "How kind?"', "rubric_options cannot be read"),
     ],
 )
@@ -332,7 +386,7 @@ def test_a_check_lists_every_fault_of_the_declaration_and_the_tables(folder):
     edited(folder, "wordings.csv", "bank,1,", "banks,1,")
     found = check_study(folder).faults
     for part in (
-        "study.toml:6: 'one' is no version",
+        "study.toml:6: version is 'one', expected three numbers",
         "study.toml:7: 'mood' is none of",
         "study.toml:11: margin is 'small'",
         "templates.csv:2: no column of slots.csv or conditions.csv fills the slot [job]",
@@ -352,7 +406,7 @@ def test_a_check_lists_every_wrong_row_and_nothing_that_follows_from_it(folder):
     edited(folder, "study.toml", "title =", "heading =")
     assert [one.partition(". ")[0] for one in check_study(folder).faults] == [
         f"study.toml:3: 'heading' is none of {', '.join(KEYS)}",
-        "study.toml: title is missing",
+        "study.toml:15: title is missing",
         "slots.csv:3: column 'name' is blank, expected a value",
         "slots.csv:5: 4 cells, expected 5",
         "lexicon.csv:2: column 'group' is blank, expected a value",
@@ -363,7 +417,7 @@ def test_tables_are_read_where_the_declaration_is_no_toml(folder):
     edited(folder, "study.toml", "margin = 0.05", "margin = ")
     edited(folder, "conditions.csv", "nurse,a nurse,care", "nurse,,care")
     first, second = check_study(folder).faults
-    assert first.startswith("study.toml: no TOML")
+    assert first.startswith("study.toml:10: 'margin' is no TOML")
     assert second.startswith("conditions.csv:2: column 'occupation' is blank")
 
 
@@ -439,3 +493,40 @@ def test_many_texts_that_share_almost_nothing_are_counted():
     )]  # fmt: skip
     told = check_study(table(rows), reference="male").advice
     assert ["; 16 or more others. " in one for one in told if "share almost nothing" in one] == [True]
+
+
+def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines(folder):
+    """A broken line, a key that is none, two values, a reference and a column, beside rows that cannot be read."""
+    edited(folder, "study.toml", 'question = "', "question = ")
+    edited(folder, "study.toml", "licence =", "license =")
+    edited(folder, "study.toml", 'version = "1.0.0"', 'version = "one"')
+    edited(folder, "study.toml", 'reference = "male"', 'reference = "mail"')
+    edited(folder, "study.toml", '["theme", "field", "condition"]', '["theme",\n  "feild"]')
+    edited(folder, "slots.csv", "1,male,Jacob", "1,male,")
+    with pytest.raises(StudyError) as told:
+        open_study(folder)
+    assert [line.partition(",")[0].partition(" is ")[0] for line in str(told.value).splitlines()] == [
+        "study.toml:4: 'question'",
+        "study.toml:5: 'license'",
+        "study.toml:6: version",
+        "slots.csv:3: column 'name'",
+        "study.toml:9: The reference 'mail'",
+        "study.toml:13: slices names the column 'feild'",
+    ]
+
+
+def test_a_fault_repeats_no_text(tmp_path):
+    note = "Mrs Doe came with chest pain and was seen by Dr Roe in the evening"
+    rows = [(note, "male", "late", "x"), ("She left.", note, note, "x"), (note, "male", "late", "x")]
+    with pytest.raises(StudyError) as told:
+        open_study(table(rows), reference="female")
+    assert "Doe" not in str(told.value)
+    assert "chest" not in " ".join(check_study(table(rows), reference="female").advice)
+
+
+@pytest.mark.parametrize("name", studies())
+def test_pydantic_carries_every_experiment_of_the_package(name):
+    """So that a study.toml can hold what a builder declares."""
+    for one in load_study(name).experiments:
+        adapter = TypeAdapter(Experiment)
+        assert adapter.validate_python(adapter.dump_python(one, mode="json")) == one

@@ -7,45 +7,46 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from swapbias.errors import UsageError
-from swapbias.studies import Rows, column, draft, having, joined, only, open_study, rows as made_rows
+from swapbias.studies import Rows, column, having, joined, only, open_study, parsed
+from swapbias.studies.prompt import arrow_table
 from tests.studies.test_own import table
 
-NAMES = st.sampled_from(["text", "group", "pair", "é"])
+NAMES = ["text", "group", "pair", "é"]
 TEXTS = st.one_of(st.sampled_from(["", "a", "She is late."]), st.text(st.characters(exclude_categories=["Cs"])))
-DICTS = st.lists(st.dictionaries(NAMES, TEXTS, min_size=1), max_size=12)
+DICTS = st.lists(st.fixed_dictionaries(dict.fromkeys(NAMES, TEXTS)), max_size=12)
+
+
+def made(dicts):
+    return Rows(arrow_table(pd.DataFrame(dicts, columns=NAMES, dtype=object)))
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a machine that others use too
-@given(DICTS, st.integers(1, 5), st.data())
-def test_rows_are_the_dicts_that_they_were_made_of(dicts, size, data):
-    """Keys in their order too; in blocks of a few rows, so that slices cross them."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("swapbias.studies.rows._BLOCK", size)
-        rows = Rows(iter(dicts))
-    assert [list(row.items()) for row in rows] == [list(row.items()) for row in dicts]
+@given(DICTS, st.data())
+def test_rows_are_the_dicts_that_they_were_made_of(dicts, data):
+    rows = made(dicts)
+    assert [*rows] == dicts
     assert [rows[place] for place in range(-len(dicts), len(dicts))] == [*dicts, *dicts]
     cut = data.draw(st.slices(len(dicts)))
     assert list(rows[cut]) == dicts[cut]
     assert list(rows[cut][cut]) == dicts[cut][cut]
-    assert list(rows.column("text", "-")) == list(column(dicts, "text", "-"))
-    kept = data.draw(st.lists(st.booleans(), min_size=len(dicts), max_size=len(dicts)))
+    chosen = data.draw(st.lists(st.booleans(), min_size=len(dicts), max_size=len(dicts)))
+    more = having(dicts, side="s")
     for mine, theirs in (
-        (only(rows, kept), only(dicts, kept)),
+        (only(rows, chosen), only(dicts, chosen)),
         (having(rows, pair="p", new="n"), having(dicts, pair="p", new="n")),
         (having(rows[cut], pair="p"), having(dicts[cut], pair="p")),
         (joined([rows, dicts, rows[cut]]), joined([dicts, dicts, dicts[cut]])),
+        (joined([rows, having(rows, side="s")]), joined([dicts, more])),
     ):
-        assert [list(row.items()) for row in mine] == [list(row.items()) for row in theirs]
-        assert list(column(mine, "pair")) == list(column(theirs, "pair"))
-    assert rows == dicts
-    assert rows[cut] == Rows(dicts)[cut]
-    assert rows != [*dicts, {"text": "more"}]
+        assert [*mine] == [*theirs]
+        for name in ("pair", "side"):
+            assert list(column(mine, name, "-")) == list(column(theirs, name, "-"))
     with pytest.raises(IndexError):
         rows[len(dicts)]
 
 
 def test_a_row_that_is_changed_changes_no_other():
-    rows = Rows([{"text": "a"}, {"text": "b"}])
+    rows = made([dict.fromkeys(NAMES, one) for one in "ab"])
     rows[0]["text"] = "z"
     next(iter(rows))["text"] = "z"
     assert [row["text"] for row in rows] == ["a", "b"]
@@ -77,17 +78,16 @@ def test_an_own_study_takes_little_more_memory_than_its_texts():
     small, large = held(3_000), held(6_000)
     for place, most in ((1, 330), (2, 1_000)):
         assert (large[place] - small[place]) / 6_000 < most
-    assert made_rows._BLOCK < 6_000  # several of them
 
 
 def test_more_prompts_or_bytes_than_a_study_may_have_are_refused(monkeypatch, tmp_path):
-    assert draft.MOST_PROMPTS >= 1_000_000
-    assert draft.MOST_BYTES >= 256 * 2**20
-    monkeypatch.setattr(draft, "MOST_PROMPTS", 7)
+    assert parsed.MOST_PROMPTS >= 1_000_000
+    assert parsed.MOST_BYTES >= 256 * 2**20
+    monkeypatch.setattr(parsed, "MOST_PROMPTS", 7)
     with pytest.raises(ValueError, match=r"more than 7 prompts, wordings included\. Shorten them\."):
         open_study(pairs(4), reference="male")
     assert len(open_study(pairs(3), reference="male").experiments) == 2
-    monkeypatch.setattr("swapbias.studies.own.MOST_BYTES", 40)
+    monkeypatch.setattr("swapbias.studies.custom.MOST_BYTES", 40)
     pairs(1).to_csv(tmp_path / "mine.csv", index=False)
     with pytest.raises(ValueError, match=r"mine\.csv has \d+ bytes, expected at most 40\. Cut it\."):
         open_study(tmp_path / "mine.csv", reference="male")
