@@ -5,7 +5,6 @@ import sys
 from http.client import HTTPException
 
 from swapbias.errors import UpstreamMissingError, UsageError
-from swapbias.hub import complain, prepare_output, say
 from swapbias.studies import corpora, load_corpus, pinned_files, upstream_file
 
 
@@ -15,28 +14,27 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("corpus", nargs="*", help="corpora; all by default")
     parser.add_argument("--check", action="store_true", help="look at what is at hand, fetch nothing")
     chosen = parser.parse_args(arguments)
-    prepare_output()
     try:
         names = [load_corpus(name).name for name in chosen.corpus or corpora()]
     except UsageError as error:
-        complain("pull_sources", error)
+        print(f"pull_sources: {error}", file=sys.stderr)
         return 2
     missing = 0
     for name in names:
         for path in pinned_files(name):
             try:
                 upstream_file(name, path, download=not chosen.check)
-                told = "ok"
+                state = "ok"
             except (UpstreamMissingError, ValueError) as error:
                 missing += 1
-                told = str(error)
+                state = str(error)
             except (HTTPException, OSError) as error:  # a download that broke off, a disk that is full
                 missing += 1
-                told = f"{error}. Nothing of it was kept; run the command again."
+                state = f"{error}. Nothing of it was kept; run the command again."
             except KeyboardInterrupt:
-                complain("pull_sources", "stopped; what was complete is kept.")
+                print("pull_sources: stopped. What is complete stays.", file=sys.stderr)
                 return 130
-            say(f"{name}: {path}: {told}")
+            print(f"{name}: {path}: {state}")
     return 1 if missing else 0
 
 

@@ -26,9 +26,9 @@ from swapbias.audit.audit import resume, start
 from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
 from swapbias.files import LOCK, as_csv, as_meant, inert, locked, locked_place
-from swapbias.hub import Wanted, export_study
+from swapbias.hub import ShareOptions, export_study
 from swapbias.hub.client import Change, Repo
-from swapbias.hub.corpora import build
+from swapbias.hub.datasets import build
 from swapbias.hub.share import _lay_out
 from swapbias.scorers.chat.chat_options import ChatOptions
 from swapbias.scorers.sentiment.training import _FITS, TrainSettings, train_model
@@ -169,7 +169,7 @@ FOLDERS = {
     "export of a study": lambda folder, _: export_study("coreference_schemas", folder),
     "study new": lambda folder, _: new_study(folder),
     "dry run of share": lambda folder, _: _lay_out(
-        Repo("dataset", "a/b"), Change({"README.md": b"a"}), Wanted(results="a/b", out=folder)
+        Repo("dataset", "a/b"), Change({"README.md": b"a"}), ShareOptions(results="a/b", out=folder)
     ),
 }
 OF_RUNS = {

@@ -291,7 +291,7 @@ def _runs(place: Path) -> Iterator[Target]:
         start,
     )
     from swapbias.audit.several import MODELS, resume_several
-    from swapbias.hub.results_repo import _rows
+    from swapbias.hub.shared_runs import _rows
     from swapbias.swapping.parts import MANIFEST as SWAP, SwapFolder
 
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
@@ -369,14 +369,14 @@ def _planned(folder: Path, go_on: Callable[..., Any], quiet: Any) -> None:
 
 
 def _cards() -> Iterator[Target]:
-    from swapbias.hub import eval_results, header
-    from swapbias.hub.markdown import markdown, replaced, visible
+    from swapbias.hub import eval_results
+    from swapbias.hub.cards import decode, load, markdown, replaced, split, visible, with_keys
 
     def card(content: bytes) -> None:
-        text = header.decode(content, "README.md")
-        parts = header.split(text)
-        header.load(parts.header, "README.md", first_line=parts.first_line)
-        header.with_keys(text, {"tags": ["a", "swapbias"], "swapbias": {"run": 1}}, where="README.md")
+        text = decode(content, "README.md")
+        parts = split(text)
+        load(parts.header, "README.md")
+        with_keys(text, {"tags": ["a", "swapbias"], "swapbias": {"run": 1}}, where="README.md")
         made = replaced(text, "new", begin="<!-- swapbias:begin -->", end="<!-- swapbias:end -->")
         markdown(visible(made[:2_000]))
 

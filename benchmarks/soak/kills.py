@@ -32,7 +32,7 @@ _LOADED = [
     "swapbias.scorers.masked",
     "transformers.models.bert.modeling_bert",
     "swapbias.hub.share",
-    "swapbias.hub.jobs",
+    "swapbias.hub.commands",
     "swapbias.scorers.chat.openai_client",
     "swapbias.scorers.sentiment.training",
     "sklearn.linear_model",

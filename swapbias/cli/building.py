@@ -45,7 +45,7 @@ def build(
 
 
 def _build(names: Sequence[str], folder: Path, data: Path | None) -> None:
-    from swapbias.hub import corpora as writing
+    from swapbias.hub import datasets as writing
 
     for name in names:
         left_out: dict[str, list[str]] = {}

@@ -50,7 +50,7 @@ def share(
 ) -> None:
     """Share a run on the Hub, and on a model's page."""
     from swapbias.audit import Run
-    from swapbias.hub import COMMIT, PULL_REQUEST, Hub, Wanted, share_run
+    from swapbias.hub import COMMIT, PULL_REQUEST, Hub, ShareOptions, share_run
 
     for missing, sentence in (
         (commit and create_pr, "--commit and --create-pr are both given, expected one. Drop the other."),
@@ -64,7 +64,7 @@ def share(
     ):
         if missing:
             raise UsageError(sentence)
-    wanted = Wanted(
+    wanted = ShareOptions(
         results=results, model=model, how=COMMIT if commit else PULL_REQUEST if create_pr else "", audited=audited,
         public=public, findings_only=findings_only, name=name, phenotypes=tuple(phenotype or ()), card=card,
         again=again, namespace=namespace, dry_run=dry_run, out=folder,
@@ -81,12 +81,11 @@ def push_datasets(
     namespace: Namespace,
     corpora: Corpora = None,
     private: Private = False,
-    benchmark: Annotated[bool, typer.Option("--benchmark", help="Add the Hub's tasks of benchmarks.")] = False,
     collection: Annotated[str, typer.Option(metavar="TITLE", help="Put them into this collection.")] = "",
     dry_run: DryRun = False,
 ) -> None:
     """Publish corpora as datasets, each tagged with its version."""
-    more = {"private": private, "benchmark": benchmark, "collection": collection, "dry_run": dry_run}
+    more = {"private": private, "collection": collection, "dry_run": dry_run}
     _end_with("push_datasets", corpora or (), namespace=namespace, **more)
 
 
@@ -112,9 +111,9 @@ def push_results(
     dry_run: DryRun = False,
 ) -> None:
     """Share several runs in one repository; of a model's page see swapbias share."""
-    from swapbias.hub import Wanted
+    from swapbias.hub import ShareOptions
 
-    wanted = Wanted(results=results, public=public, findings_only=findings_only, dry_run=dry_run)
+    wanted = ShareOptions(results=results, public=public, findings_only=findings_only, dry_run=dry_run)
     _end_with("push_results", runs, wanted)
 
 
@@ -161,5 +160,5 @@ def _end_with(function: str, *arguments: Any, **options: Any) -> None:
     """Call a function of the Hub's room, and end with the exit code that it returns."""
     from swapbias import hub
 
-    if code := getattr(hub, function)(*arguments, **options, caller="swapbias"):
+    if code := getattr(hub, function)(*arguments, **options):
         raise typer.Exit(code)

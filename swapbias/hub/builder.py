@@ -39,7 +39,7 @@ class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
 
     def __init__(self, corpus: Corpus, config: Config, *, data_dir: Path | None, cache_dir: Path | None) -> None:
         self.corpus, self.corpus_config, self.data_dir = corpus, config, data_dir
-        self._held = data_dir is not None and is_credentialed(data_dir)
+        self._credentialed = data_dir is not None and is_credentialed(data_dir)
         super().__init__(
             cache_dir=str(cache_dir) if cache_dir else None,
             dataset_name=corpus.name,
@@ -63,7 +63,7 @@ class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
         by_split: dict[str, list[dict[str, str]]] = {}
         for row in checked_rows(self.corpus, config.name):
             by_split.setdefault(row[config.split_column] if config.split_column else config.split, []).append(row)
-            self._held |= row.get("credentialed") == "True"
+            self._credentialed |= row.get("credentialed") == "True"
         # As a tuple: datasets would take the members of a list for shards.
         return [SplitGenerator(split, gen_kwargs={"rows": tuple(rows)}) for split, rows in by_split.items()]
 
@@ -77,13 +77,13 @@ class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
             UpstreamMissingError: an upstream file it needs is not reachable. ValueError: a broken table.
         """
         try:
-            with for_owner_alone(self._held):
+            with for_owner_alone(self._credentialed):
                 super().download_and_prepare(*arguments, **options)
         except DatasetGenerationError as error:
             if isinstance(error.__cause__, ValueError):
                 raise error.__cause__ from None
             raise
-        if self._held and Path(self._output_dir).is_dir():
+        if self._credentialed and Path(self._output_dir).is_dir():
             mark(Path(self._output_dir))
 
     def as_dataset(self, *arguments: Any, **options: Any) -> Any:
@@ -96,58 +96,11 @@ class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
 
     def _kept(self, found: Any) -> Any:
         place = Path(self._output_dir)
-        return _keep(found, place) if self._held or is_credentialed(place) else found
-
-
-class _Kept:
-    """Refuses to be published."""
-
-    place: Path
-
-    def push_to_hub(self, *arguments: Any, **options: Any) -> None:
-        """Refuse.
-
-        Raises:
-            UsageError: always.
-        """
-        refuse(self.place, "published", known=True)
-
-
-class _KeptDataset(_Kept, Dataset):  # type: ignore[misc]
-    pass
-
-
-class _KeptDatasetDict(_Kept, DatasetDict):  # type: ignore[misc]
-    pass
-
-
-class _KeptIterableDataset(_Kept, IterableDataset):  # type: ignore[misc]
-    pass
-
-
-class _KeptIterableDatasetDict(_Kept, IterableDatasetDict):  # type: ignore[misc]
-    pass
-
-
-_KEPT = {
-    Dataset: _KeptDataset,
-    DatasetDict: _KeptDatasetDict,
-    IterableDataset: _KeptIterableDataset,
-    IterableDatasetDict: _KeptIterableDatasetDict,
-}
-
-
-def _keep(found: Any, place: Path) -> Any:
-    """A dataset of credentialed rows, or several by split, as one whose ``push_to_hub`` refuses."""
-    for one in (found, *(found.values() if isinstance(found, dict) else ())):
-        if type(one) in _KEPT:
-            one.__class__ = _KEPT[type(one)]
-            one.place = place
-    return found
+        return _keep(found, place) if self._credentialed or is_credentialed(place) else found
 
 
 def _keeping(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a dataset, as ``map`` and ``filter``, that gives another one of such rows."""
+    """A method of a dataset, as ``map`` and ``filter``, that gives another one of credentialed rows."""
 
     @wraps(method)
     def kept(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -156,10 +109,31 @@ def _keeping(method: Callable[..., Any]) -> Callable[..., Any]:
     return kept
 
 
-for _plain, _class in _KEPT.items():
-    for _name, _method in vars(_plain).items():
-        if isinstance(_method, FunctionType) and not _name.startswith("_") and _name != "push_to_hub":
-            setattr(_class, _name, _keeping(_method))
+def _refusing(plain: type[Any]) -> type[Any]:
+    """The class of datasets whose ``push_to_hub``, and that of what their methods make of them, is refused."""
+    methods: dict[str, Any] = {
+        name: _keeping(method)
+        for name, method in vars(plain).items()
+        if isinstance(method, FunctionType) and not name.startswith("_")
+    }
+
+    def push_to_hub(self: Any, *arguments: Any, **options: Any) -> None:
+        """Refuse."""
+        refuse(self.place, "published", known=True)
+
+    return type(f"Credentialed{plain.__name__}", (plain,), {**methods, "push_to_hub": push_to_hub})
+
+
+_REFUSING = {one: _refusing(one) for one in (Dataset, DatasetDict, IterableDataset, IterableDatasetDict)}
+
+
+def _keep(found: Any, place: Path) -> Any:
+    """A dataset of credentialed rows, or several by split, as one whose ``push_to_hub`` refuses."""
+    for one in (found, *(found.values() if isinstance(found, dict) else ())):
+        if type(one) in _REFUSING:
+            one.__class__ = _REFUSING[type(one)]
+            one.place = place
+    return found
 
 
 def dataset_builder(

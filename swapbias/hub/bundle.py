@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from swapbias.audit import Results, Run, as_public, prompts_asked, read_results, write_results
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, experiment_of, findings_table
-from swapbias.hub.markdown import slug
-from swapbias.hub.model_card import MACHINE
+from swapbias.hub.audit_cards import MACHINE
+from swapbias.hub.cards import slug
 from swapbias.measures import Estimate
 from swapbias.notes import OWN, PHENOTYPES, kind_of_folder
 from swapbias.privacy import credentialed, left_out, own_data, private_strings, public_manifest, shaped
@@ -39,20 +39,23 @@ def run_name(manifest: Mapping[str, Any]) -> str:
     """
     public = public_manifest(manifest)
     models = [str(one["model_id"]) for one in public.get("models", [])]
-    asked = {
+    digests = ("sha256", "training") if own_data(manifest) is not None else ()
+    identity = {
         "models": models,
         "pins": sorted(_pins(manifest.get("models", []))),
-        "corpora": [_read(one, own=own_data(manifest) is not None) for one in public["corpora"]],
-        "settings": {key: _settings(key, value) for key, value in public["settings"].items()},
+        "corpora": [
+            [str(one["corpus"]), str(one["config"]), *(str(one.get(name, "")) for name in digests)]
+            for one in public["corpora"]
+        ],
+        "settings": {
+            key: {name: one for name, one in value.items() if name not in MACHINE.get(key, ())}
+            if isinstance(value, Mapping)
+            else value
+            for key, value in public["settings"].items()
+        },
     }
-    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     return f"{slug('-'.join(models), 60)}-{digest[:8]}"
-
-
-def _settings(key: str, value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    return {name: one for name, one in value.items() if name not in MACHINE.get(key, ())}
 
 
 def _pins(value: Any) -> Iterator[str]:
@@ -66,11 +69,6 @@ def _pins(value: Any) -> Iterator[str]:
                 yield one
             else:
                 yield from _pins(one)
-
-
-def _read(corpus: Mapping[str, Any], *, own: bool) -> list[str]:
-    digests = [str(corpus.get(name, "")) for name in ("sha256", "training")] if own else []
-    return [str(corpus["corpus"]), str(corpus["config"]), *digests]
 
 
 _TEXTS = ("trial", "looks", "model_id", "answer")  # what an audit writes beside the columns of its prompts
@@ -96,7 +94,7 @@ def shared_items(run: Run, items: Mapping[str, pd.DataFrame]) -> dict[str, bytes
     Raises:
         ValueError: a column of numbers or texts holds something else.
     """
-    return {f"items/{study}.parquet": _made_anew(run, study, rows) for study, rows in items.items()}
+    return {f"items/{study}.parquet": _shared_rows(run, study, rows) for study, rows in items.items()}
 
 
 def unknown_columns(path: Path) -> list[str]:
@@ -111,7 +109,7 @@ def parquet(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-def _made_anew(run: Run, study: str, rows: pd.DataFrame) -> bytes:
+def _shared_rows(run: Run, study: str, rows: pd.DataFrame) -> bytes:
     path = run.folder / "items" / f"{study}.parquet"
     table = pq.read_table(path)
     types = {name: item_type(study, name) for name in table.column_names}
@@ -189,7 +187,7 @@ class Bundle:
         return tuple(sorted(Path(path).stem for path in self.files if path.startswith(start)))
 
 
-def pack(
+def bundle_run(
     run: Run, *, findings_only: bool = False, name: str | None = None, phenotypes: Collection[str] = ()
 ) -> Bundle:
     """A finished run as it may be shared; packing it twice gives the same bytes.
@@ -216,7 +214,7 @@ def pack(
     if data:
         _refuse_mimic(data)
     results = read_results(run)
-    _refuse_held_items(results)
+    _refuse_credentialed_items(results)
     if data and not findings_only:
         raise UsageError(
             f"{run.folder} holds texts of your own ({Path(data).name}), which are private. Share findings, tables "
@@ -226,8 +224,12 @@ def pack(
         _refuse_names(results, phenotypes)
     if not findings_only:
         _refuse_changed(run, results)
-    public = as_public(_without_texts(results) if findings_only else results)
-    public = replace(public, manifest=shaped(public.manifest), coverage=_known_columns(public.coverage))
+    public = as_public(Results(results.manifest, results.found, {}, results.coverage) if findings_only else results)
+    public = replace(
+        public,
+        manifest=shaped(public.manifest),
+        coverage=public.coverage[[name for name in public.coverage if name in _COVERAGE]],
+    )
     chosen = run_name(manifest) if name is None else name
     if not _NAME.fullmatch(chosen):
         raise UsageError(f"{chosen!r} is no name of a run, expected a-z, 0-9 and dashes, at most 80. Choose another.")
@@ -238,7 +240,7 @@ def pack(
         public.found,
         dict(public.manifest),
         tuple(_never(run, manifest)),
-        tuple(sorted([*_withheld(run, made), *_strange(results.manifest)])),
+        tuple(sorted(_withheld(run, made, results.manifest))),
     )
 
 
@@ -258,7 +260,7 @@ def _refuse_mimic(data: str) -> None:
         )
 
 
-def _refuse_held_items(results: Results) -> None:
+def _refuse_credentialed_items(results: Results) -> None:
     for study, rows in results.items.items():
         if "credentialed" in rows and (rows["credentialed"].astype(str).str.lower() == "true").any():
             raise UsageError(
@@ -274,9 +276,13 @@ def _refuse_names(results: Results, allowed: Collection[str]) -> None:
             "A name given with --phenotype is blank or holds line breaks or what cannot be seen. Rename it in your "
             "file and audit again."
         )
-    held = {one.slice_value for one in results.found if _reads_notes(one) and one.slice_by != "all"}
-    held |= {str(one["experiment"]).partition(", ")[2] for one in results.manifest["skipped"]}
-    unnamed = held - {"", _UNNAMED, *PHENOTYPES, *allowed}
+    named = {
+        one.slice_value
+        for one in results.found
+        if one.slice_by != "all" and ((experiment := experiment_of(one)) is None or experiment.corpus)
+    }
+    named |= {str(one["experiment"]).partition(", ")[2] for one in results.manifest["skipped"]}
+    unnamed = named - {"", _UNNAMED, *PHENOTYPES, *allowed}
     if unnamed:
         raise UsageError(
             f"{len(unnamed)} phenotype{'s' * (len(unnamed) > 1)} of your own notes would be named in what is shared, "
@@ -284,28 +290,22 @@ def _refuse_names(results: Results, allowed: Collection[str]) -> None:
         )
 
 
-def _reads_notes(finding: Finding) -> bool:
-    experiment = experiment_of(finding)
-    return experiment is None or bool(experiment.corpus)
-
-
 def _refuse_changed(run: Run, results: Results) -> None:
-    """Scored prompts leave as their corpora have them, whoever wrote the file; so do words of explained notes.
-
-    Raises:
-        UsageError: some are others, or nothing tells whether they are.
-    """
+    """Scored prompts leave as their corpora have them, whoever wrote the file; so do words of explained notes."""
     if not results.items:
         return
     try:
-        asked = prompts_asked(results.manifest)
+        prompts = prompts_asked(results.manifest)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"Nothing tells whether the scored prompts of {run.folder} are those of its corpora ({error}) Share "
             "findings alone with --findings-only."
         ) from error
     for study, rows in results.items.items():
-        others = sum(_differs(row, asked.get((study, row["experiment"], row["prompt_id"]))) for row in _native(rows))
+        others = sum(
+            _differs(row, prompts.get((study, row["experiment"], row["prompt_id"])))
+            for row in rows[[name for name in PROMPT_COLUMNS if name in rows]].to_dict("records")
+        )
         if others:
             raise UsageError(
                 f"{run.folder / 'items'}: {others:,} scored prompts of {study} are not those of its corpus. Audit "
@@ -324,24 +324,11 @@ def _refuse_changed(run: Run, results: Results) -> None:
             )
 
 
-def _native(rows: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
-    names = [name for name in PROMPT_COLUMNS if name in rows]
-    yield from rows[names].to_dict("records")
-
-
 def _differs(row: Mapping[str, Any], wanted: Mapping[str, str] | None) -> bool:
     return wanted is None or any(row[name] != wanted[name] for name in row if name in wanted and name != "experiment")
 
 
 _COVERAGE = (*(one.name for one in fields(Coverage)), "model_id", "lexicon")
-
-
-def _known_columns(coverage: pd.DataFrame) -> pd.DataFrame:
-    return coverage[[name for name in coverage if name in _COVERAGE]]
-
-
-def _without_texts(results: Results) -> Results:
-    return Results(results.manifest, results.found, {}, results.coverage)
 
 
 def _never(run: Run, manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -351,19 +338,15 @@ def _never(run: Run, manifest: Mapping[str, Any]) -> Iterator[str]:
         yield str(folder)
 
 
-def _withheld(run: Run, made: Mapping[str, Any]) -> Iterator[str]:
-    """What is in the folder and is not shared: logs of answers, hidden and unknown files, unknown columns."""
+def _withheld(run: Run, made: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[str]:
+    """What is not shared: logs of answers, hidden and unknown files, unknown columns and entries of the manifest."""
+    yield from (f"manifest.json, {place}" for place in dict.fromkeys(left_out(public_manifest(manifest))))
     for path in run.folder.rglob("*"):
         within = path.relative_to(run.folder).as_posix()
         if (path.is_file() or path.is_symlink()) and within not in made:
             yield within
         elif within.startswith("items/") and within in made:
             yield from (f"{within}, column {name!r}" for name in unknown_columns(path))
-
-
-def _strange(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Where the manifest holds what swapbias never wrote, which is not repeated."""
-    yield from (f"manifest.json, {place}" for place in dict.fromkeys(left_out(public_manifest(manifest))))
 
 
 # --- what leaves -----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import glob
 import hashlib
 import json
 import logging
+import re
 import shutil
 import tempfile
 import warnings
@@ -12,15 +13,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import HubError, UsageError, quoted
 from swapbias.files import file_sha256
-from swapbias.network import bound
+from swapbias.network import configure_http
 from swapbias.privacy import Files, gate as outgoing
 
-SHOWN = 160  # characters of the Hub's own words
-AGAIN = "Run the command again."
+if TYPE_CHECKING:
+    from huggingface_hub import CommitInfo, Discussion
+
 NOT_TWICE = "Run the command again: what has arrived is not sent twice."
 LOGIN = "Log in with hf auth login, or set HF_TOKEN."
 
@@ -36,19 +38,26 @@ def sentence(error: Exception, doing: str, *, writes: bool = False) -> str | Non
     Neither addresses (they may be signed) nor headers (they hold the token) are repeated.
     """
     from huggingface_hub import errors
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
-    for one in _chain(error):
+    again = NOT_TWICE if writes else "Run the command again."
+    causes = _chain(error)
+    for one in causes:
         if isinstance(one, errors.LocalTokenNotFoundError):
             return f"There is no token, and it takes one to {doing}. {LOGIN}"
         if isinstance(one, errors.OfflineModeIsEnabled):
             return f"HF_HUB_OFFLINE is set, so that nothing could be sent to {doing}. Unset it."
         if isinstance(one, errors.HfHubHTTPError):
-            return _answered(one, doing, writes=writes)
-    for one in _chain(error):
-        if _is_network(one):
-            return (
-                f"The Hub could not be reached to {doing} ({type(one).__name__}). Check the network. {_again(writes)}"
-            )
+            said = _plain(one.server_message or "")
+            status = one.response.status_code
+            words = f" ({status}: {said})" if said else f" ({status})"
+            found = next((step for name, step in _BY_TYPE.items() if isinstance(one, getattr(errors, name))), "")
+            found = found or _BY_STATUS.get(status, "") or (_TROUBLE if status >= 500 else _OTHER)
+            access = "write" if writes else "read"
+            return found.format(doing=doing, words=words, again=again, access=access, login=LOGIN)
+    for one in causes:
+        if isinstance(one, httpx.TransportError | ConnectionError | TimeoutError):
+            return f"The Hub could not be reached to {doing} ({type(one).__name__}). Check the network. {again}"
     if isinstance(error, errors.HFValidationError | errors.LocalEntryNotFoundError):
         return f"Could not {doing}: {_plain(str(error))}. Correct what it names."
     if isinstance(error, RuntimeError) and "pload" in str(error):  # of a large file, whatever the reason
@@ -60,57 +69,31 @@ def sentence(error: Exception, doing: str, *, writes: bool = False) -> str | Non
     return None
 
 
+_BY_TYPE = {  # exceptions of huggingface_hub
+    "GatedRepoError": "Could not {doing}: it is gated{words}. Ask for access on its page.",
+    "RepositoryNotFoundError": (
+        "Could not {doing}: it is not there, or the token may not see it{words}. Check the name and the token."
+    ),
+    "RevisionNotFoundError": "Could not {doing}: it has no such revision{words}. Look at its tags.",
+    "EntryNotFoundError": "Could not {doing}: a file is not there{words}. Look at its files.",
+    "DisabledRepoError": "Could not {doing}: the Hub has disabled it{words}. Look at its page.",
+}
+_BY_STATUS = {
+    401: "The Hub does not take the token{words}, so that nothing was done ({doing}). {login}",
+    403: "The token may not {doing}{words}. Use one with {access} access to it, or another name.",
+    404: "Could not {doing}: it is not there{words}. Check the name, and HF_ENDPOINT if it is set.",
+    409: "Could not {doing}: it clashes with what is there{words}. {again}",
+    412: "Somebody else wrote in between, so that nothing was written ({doing}). Run the command again.",
+    413: "Could not {doing}: a file is too large{words}. Leave it out, or make it smaller.",
+    429: "The Hub takes no more requests now{words}, so that it was not done ({doing}). Wait. {again}",
+}
+_TROUBLE = "The Hub has trouble of its own{words}, so that it was not done ({doing}). {again}"
+_OTHER = "Could not {doing}{words}. Correct what it names, or run the command again."
+
+
 def not_a_hub(doing: str) -> str:
     """The sentence for an answer that the client cannot make sense of: a login page of a network, another server."""
     return f"Could not {doing}: the answer is not that of a Hub. Check HF_ENDPOINT and the network."
-
-
-def _again(writes: bool) -> str:
-    return NOT_TWICE if writes else AGAIN
-
-
-def _answered(error: Exception, doing: str, *, writes: bool) -> str:
-    from huggingface_hub import errors
-
-    response = getattr(error, "response", None)
-    status = getattr(response, "status_code", 0)
-    said = _plain(getattr(error, "server_message", None) or "")
-    words = f" ({status}: {said})" if said else f" ({status})"
-    if isinstance(error, errors.GatedRepoError):
-        return f"Could not {doing}: it is gated{words}. Ask for access on its page."
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return (
-            f"Could not {doing}: it is not there, or the token may not see it{words}. Check the name and the token."
-        )
-    if isinstance(error, errors.RevisionNotFoundError):
-        return f"Could not {doing}: it has no such revision{words}. Look at its tags."
-    if isinstance(error, errors.EntryNotFoundError):
-        return f"Could not {doing}: a file is not there{words}. Look at its files."
-    if isinstance(error, errors.DisabledRepoError):
-        return f"Could not {doing}: the Hub has disabled it{words}. Look at its page."
-    return _by_status(status, doing, words, writes=writes)
-
-
-def _by_status(status: int, doing: str, words: str, *, writes: bool) -> str:
-    again = _again(writes)
-    if status == 401:
-        return f"The Hub does not take the token{words}, so that nothing was done ({doing}). {LOGIN}"
-    if status == 403:
-        access = "write" if writes else "read"
-        return f"The token may not {doing}{words}. Use one with {access} access to it, or another name."
-    if status == 404:
-        return f"Could not {doing}: it is not there{words}. Check the name, and HF_ENDPOINT if it is set."
-    if status == 409:
-        return f"Could not {doing}: it clashes with what is there{words}. {again}"
-    if status == 412:
-        return f"Somebody else wrote in between, so that nothing was written ({doing}). Run the command again."
-    if status == 413:
-        return f"Could not {doing}: a file is too large{words}. Leave it out, or make it smaller."
-    if status == 429:
-        return f"The Hub takes no more requests now{words}, so that it was not done ({doing}). Wait. {again}"
-    if status >= 500:
-        return f"The Hub has trouble of its own{words}, so that it was not done ({doing}). {again}"
-    return f"Could not {doing}{words}. Correct what it names, or run the command again."
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
@@ -122,17 +105,10 @@ def _chain(error: BaseException | None) -> list[BaseException]:
     return found
 
 
-def _is_network(error: BaseException) -> bool:
-    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
-
-    return isinstance(error, httpx.TransportError | ConnectionError | TimeoutError)
-
-
 def _plain(text: str) -> str:
     """A stranger's words on one line, printable, short, without addresses."""
-    words = [word for word in text.split() if "://" not in word]
-    line = "".join(letter for letter in " ".join(words) if letter.isprintable())
-    return line[:SHOWN].rstrip(" .")
+    line = " ".join(word for word in text.split() if "://" not in word)
+    return "".join(letter for letter in line if letter.isprintable())[:160].rstrip(" .")
 
 
 READ_LIMIT = 64 * 2**20  # bytes of a file that is read into memory
@@ -189,26 +165,6 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
-    """What a push made: the commit, its page, and the pull request's page if it is one."""
-
-    commit: str
-    url: str
-    pull_request: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PullRequest:
-    """A pull request; ``ref`` is the revision that holds it, ``status`` open, draft, merged or closed."""
-
-    number: int
-    title: str
-    status: str
-    author: str
-    ref: str
-
-
-@dataclass(frozen=True, slots=True)
 class Change:
     """Files to write, and paths to delete; false where nothing changes."""
 
@@ -257,32 +213,20 @@ def check_names(where: str, names: Collection[str]) -> None:
     seen: dict[str, str] = {}
     folders = {str(folder) for name in names for folder in PurePosixPath(name.casefold()).parents}
     for name in names:
-        trouble = next(_troubles(name), "")
-        other = seen.setdefault(name.casefold(), name)
-        if not trouble and other != name:
-            trouble = f"differs from {other!r} by case alone"
-        if not trouble and name.casefold() in folders:
-            trouble = "is the folder of another file as well"
-        if trouble:
+        parts, other = name.split("/"), seen.setdefault(name.casefold(), name)
+        troubles = {
+            "does not stay in its folder": name.startswith("~") or not {"", ".", ".."}.isdisjoint(parts),
+            "has characters that no file name should have": not name.isprintable() or not {*"\\:"}.isdisjoint(name),
+            f"is longer than {LONGEST_NAME} bytes": len(name.encode()) > LONGEST_NAME,
+            "not every system can keep": any(
+                one.partition(".")[0].casefold() in _RESERVED or one.endswith((" ", ".")) for one in parts
+            ),
+            "belongs to git": ".git" in parts,
+            f"differs from {other!r} by case alone": other != name,
+            "is the folder of another file as well": name.casefold() in folders,
+        }
+        if trouble := next((one for one, found in troubles.items() if found), ""):
             raise HubError(f"{where} holds the file {quoted(name)}, which {trouble}. Nothing was fetched.")
-
-
-def _troubles(name: str) -> Iterator[str]:
-    parts = name.split("/")
-    if (
-        name.startswith(("/", "~"))
-        or PurePosixPath(name).is_absolute()
-        or any(one in ("", ".", "..") for one in parts)
-    ):
-        yield "does not stay in its folder"
-    if "\\" in name or ":" in name or not name.isprintable():
-        yield "has characters that no file name should have"
-    if len(name.encode()) > LONGEST_NAME:
-        yield f"is longer than {LONGEST_NAME} bytes"
-    if any(one.partition(".")[0].casefold() in _RESERVED or one.endswith((" ", ".")) for one in parts):
-        yield "not every system can keep"
-    if any(one == ".git" for one in parts):
-        yield "belongs to git"
 
 
 class Hub:
@@ -301,7 +245,7 @@ class Hub:
 
         from swapbias import __version__
 
-        bound()
+        configure_http()
         self._api: Any = HfApi(endpoint=endpoint, token=token, library_name="swapbias", library_version=__version__)
 
     @cached_property
@@ -379,10 +323,8 @@ class Hub:
         """
         check_names(repo.name, paths)
         with self._one_sentence(f"read {repo.name}"):
-            sizes: dict[str, int] = {}
-            for place in sorted({path.rpartition("/")[0] for path in paths}):
-                there = self._api.list_repo_tree(repo.name, place or None, revision=revision, repo_type=repo.kind)
-                sizes |= {one.path: one.size for one in there if hasattr(one, "blob_id")}
+            there = self._api.get_paths_info(repo.name, list(paths), revision=revision, repo_type=repo.kind)
+            sizes = {one.path: one.size for one in there if hasattr(one, "blob_id")}
             for path in paths:
                 if path not in sizes:
                     raise HubError(f"{repo.name} holds no {path} at {revision}. Look at its files.")
@@ -428,7 +370,7 @@ class Hub:
         description: str = "",
         create_pr: bool = False,
         never: Iterable[str] = (),
-    ) -> Commit:
+    ) -> "CommitInfo":
         """Write a change as one commit, or not at all.
 
         Args:
@@ -447,7 +389,7 @@ class Hub:
             *(CommitOperationDelete(path, is_folder=False) for path in change.delete),
         ]
         with self._one_sentence(f"write to {repo.name}", writes=True):
-            done = self._api.create_commit(
+            done: CommitInfo = self._api.create_commit(
                 repo.name,
                 operations,
                 commit_message=message,
@@ -457,7 +399,7 @@ class Hub:
                 parent_commit=parent,
                 create_pr=create_pr,
             )
-        return Commit(str(done.oid), str(done.commit_url), str(done.pr_url or ""))
+        return done
 
     def tag(self, repo: Repo, name: str, *, commit: str) -> None:
         """Name a commit."""
@@ -486,18 +428,14 @@ class Hub:
                 self._api.add_collection_item(found.slug, repo.name, repo.kind, exists_ok=True)
             return str(found.url)
 
-    def pull_requests(self, repo: Repo, *, title: str | None = None) -> list[PullRequest]:
-        """This user's pull requests, newest first; of one title, if it is given."""
+    def pull_requests(self, repo: Repo, *, title: str) -> "list[Discussion]":
+        """This user's pull requests of a title, newest first."""
         with self._one_sentence(f"read the pull requests of {repo.name}"):
             found = self._api.get_repo_discussions(
                 repo.name, author=self.user, discussion_type="pull_request", repo_type=repo.kind
             )
-            mine = [
-                PullRequest(one.num, one.title, one.status, one.author, one.git_reference or f"refs/pr/{one.num}")
-                for one in found
-                if one.is_pull_request and one.author == self.user and title in (None, one.title)
-            ]
-        return sorted(mine, key=lambda one: -one.number)
+            mine = [one for one in found if (one.is_pull_request, one.author, one.title) == (True, self.user, title)]
+        return sorted(mine, key=lambda one: -one.num)
 
     def tokens(self) -> Iterator[str]:
         """Tokens that no file may hold: the one in use and the stored one."""
@@ -524,3 +462,11 @@ class Hub:
             raise HubError(said) from error
         finally:
             chatter.setLevel(level)
+
+
+SHARED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/([^/@]+))?(?:@(.+))?")
+
+
+def is_shared_name(name: str) -> bool:
+    """Whether a name can be one of shared runs: OWNER/NAME, OWNER/NAME/RUN, either with @REVISION."""
+    return SHARED.fullmatch(name) is not None

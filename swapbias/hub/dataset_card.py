@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
-from swapbias.hub import header
-from swapbias.hub.markdown import markdown
+from swapbias.hub.cards import CARD, dump, markdown, md_table
 from swapbias.privacy import NOTE as CREDENTIALED_NOTE
 from swapbias.studies import (
     PROMPT_COLUMNS,
@@ -25,7 +25,7 @@ _ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
 
 
 @dataclass(slots=True)
-class Part:
+class SplitInfo:
     """One split: its rows, their bytes in memory and in files."""
 
     rows: int = 0
@@ -34,31 +34,17 @@ class Part:
 
 
 @dataclass(slots=True)
-class Written:
+class ConfigInfo:
     """A config on disk."""
 
     config: Config
-    splits: dict[str, Part] = field(default_factory=dict)
+    splits: dict[str, SplitInfo] = field(default_factory=dict)
     credentialed: bool = False
 
     @property
     def rows(self) -> int:
         """Of all splits."""
         return sum(part.rows for part in self.splits.values())
-
-
-@dataclass(frozen=True, slots=True)
-class _Documented:
-    """A row of a README's table; ``configs`` is blank where it is meant for all that have the column."""
-
-    column: str
-    configs: tuple[str, ...]
-    meaning: str
-
-    def fits(self, config: str) -> bool:
-        """Whether it speaks of that config; a name ending in ``*`` speaks of all that begin so."""
-        named = [config.startswith(one[:-1]) if one.endswith("*") else config == one for one in self.configs]
-        return any(named) or not self.configs
 
 
 def section(text: str, title: str) -> str:
@@ -73,30 +59,17 @@ def features_section(corpus: Corpus, configs: Iterable[str]) -> str:
     Raises:
         ValueError: a column that nobody says the meaning of.
     """
-    documented = _documented(corpus.name)
     grouped: dict[tuple[tuple[str, str, str], ...], list[str]] = {}
     for name in configs:
         config = corpus.config(name)
-        meanings = _meanings(corpus.name, config, documented)
-        told = tuple((column, _type(config, column), meaning) for column, meaning in meanings.items())
-        grouped.setdefault(told, []).append(name)
-    lines = ["## Features"]
-    for table, names in grouped.items():
-        lines += ["", ", ".join(f"`{name}`" for name in names), "", "| column | type | what it holds |"]
-        lines += [
-            "| --- | --- | --- |",
-            *(f"| `{column}` | {type_} | {meaning} |" for column, type_, meaning in table),
-        ]
-    return "\n".join(lines)
-
-
-def _documented(corpus: str) -> list[_Documented]:
-    """The rows of a README's table of columns."""
-    text = section((corpus_dir(corpus) / "README.md").read_text(encoding="utf-8-sig"), SECTION)
-    return [
-        _Documented(column, tuple(re.findall(r"`([^`]+)`", names)), meaning)
-        for column, names, meaning in _ROW.findall(text)
+        meanings = _meanings(corpus.name, config)
+        rows = tuple((f"`{column}`", _type(config, column), meaning) for column, meaning in meanings.items())
+        grouped.setdefault(rows, []).append(name)
+    tables = [
+        f"{', '.join(f'`{name}`' for name in names)}\n\n{md_table(('column', 'type', 'what it holds'), rows)}"
+        for rows, names in grouped.items()
     ]
+    return "\n\n".join(["## Features", *tables])
 
 
 def _type(config: Config, column: str) -> str:
@@ -107,9 +80,18 @@ def _type(config: Config, column: str) -> str:
     return "class: " + ", ".join(f"{number} `{name}`" for number, name in enumerate(found))
 
 
-def _meanings(corpus: str, config: Config, documented: Iterable[_Documented]) -> Mapping[str, str]:
+def _meanings(corpus: str, config: Config) -> Mapping[str, str]:
+    """The meaning of each column of a config: its README's table, or what all prompts say of it.
+
+    A row of that table is meant for the configs that it names (``*`` at the end: all that begin so), or for all.
+    """
+    text = section((corpus_dir(corpus) / CARD).read_text(encoding="utf-8-sig"), SECTION)
+    mine = {
+        column: meaning
+        for column, names, meaning in _ROW.findall(text)
+        if not (patterns := _KEY.findall(names)) or any(fnmatchcase(config.name, one) for one in patterns)
+    }
     prompts = PROMPT_MEANINGS if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
-    mine = {one.column: one.meaning for one in documented if one.fits(config.name)}
     for column in config.columns:
         if not (prompts.get(column) or mine.get(column)):
             raise ValueError(
@@ -197,7 +179,9 @@ def licences_file(corpus: Corpus) -> bytes | None:
                 configs.append(config.name)
     if not grouped:
         return None
-    notices = _notices(corpus.name)
+    table = corpus_dir(corpus.name) / "notices.csv"
+    rows = read_table(table, ("repository", "notice")) if table.exists() else []
+    notices = {row["repository"]: row["notice"] for row in rows}
     lines = [f"# Licences of what others wrote in {corpus.name}"]
     lines += ["", f"What this project wrote is under {corpus.licence}: see the card."]
     for (repository, commit, licence), configs in grouped.items():
@@ -210,13 +194,6 @@ def licences_file(corpus: Corpus) -> bytes | None:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _notices(corpus_name: str) -> dict[str, str]:
-    """Repository -> the copyright line of its LICENSE."""
-    table = corpus_dir(corpus_name) / "notices.csv"
-    rows = read_table(table, ("repository", "notice")) if table.exists() else []
-    return {row["repository"]: row["notice"] for row in rows}
-
-
 def sources_section(corpus: Corpus) -> str:
     """A table of the pinned repositories with licence, number of files and use; a sentence where there are none."""
     pins = pinned_files(corpus.name)
@@ -226,11 +203,12 @@ def sources_section(corpus: Corpus) -> str:
     grouped: dict[tuple[str, str, str], list[str]] = {}
     for path, pin in pins.items():
         grouped.setdefault((pin["repository"], pin["commit"], pin["licence"]), []).append(path)
-    lines = [own, "", "| repository at the pinned commit | licence | files | used for |", "| --- | --- | --- | --- |"]
+    rows = []
     for (repository, commit, licence), paths in grouped.items():
         link = f"[{repository}](https://github.com/{repository}/tree/{commit})"
         uses = "; ".join(dict.fromkeys(pins[path]["used_for"] for path in paths))
-        lines.append(f"| {link} | {licence} | {len(paths)} | {uses} |")
+        rows.append((link, licence, str(len(paths)), uses))
+    table = md_table(("repository at the pinned commit", "licence", "files", "used for"), rows)
     holding = [f"`{config.name}`" for config in corpus.configs if _made_from(config, pins)]
     included = (
         f"Rows made from these files are in {', '.join(holding)}, and stay under the licence of their source: "
@@ -238,7 +216,7 @@ def sources_section(corpus: Corpus) -> str:
         if holding
         else "No row here is made from these files: they are read to check and to reproduce."
     )
-    return "\n".join([*lines, "", included])
+    return f"{own}\n\n{table}\n\n{included}"
 
 
 def references_section(corpus_name: str) -> str:
@@ -282,7 +260,7 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000
 
 def dataset_card(
     corpus: Corpus,
-    written: Mapping[str, Written],
+    written: Mapping[str, ConfigInfo],
     *,
     namespace: str = NAMESPACE,
     withheld: Mapping[str, Sequence[str]] | None = None,
@@ -318,30 +296,35 @@ def dataset_card(
     return f"{_header(corpus, written)}\n" + "\n\n".join(part for part in parts if part) + "\n"
 
 
-def local_card(corpus: Corpus, written: Mapping[str, Written], *, credentialed: bool) -> str:
+def local_card(corpus: Corpus, written: Mapping[str, ConfigInfo], *, credentialed: bool) -> str:
     """The card of a corpus made from a folder of one's own: without the README, which tells of other rows."""
     rows = "\n".join(f"- `{name}`: {made.rows} rows" for name, made in written.items())
     note = f"{CREDENTIALED_NOTE}\n\n" if credentialed else ""
     return f"{_header(corpus, written, own=True)}\n{note}# {corpus.name}\n\n{corpus.title.capitalize()}.\n\n{rows}\n"
 
 
-def _header(corpus: Corpus, written: Mapping[str, Written], *, own: bool = False) -> str:
+def _header(corpus: Corpus, written: Mapping[str, ConfigInfo], *, own: bool = False) -> str:
     names = licences(corpus)
-    tasks = _tasks(corpus, written)
+    tasks, rows = _tasks(corpus, written), sum(made.rows for made in written.values())
     metadata = {
         "pretty_name": corpus.title,
         "license": names[0] if len(names) == 1 else names,
         "language": [_language(corpus.name)],
         **({"task_categories": tasks} if tasks else {}),
-        "size_categories": [_size(sum(made.rows for made in written.values()))],
+        "size_categories": [next((name for limit, name in _SIZES if rows < limit), "n>1M")],
         **({} if own else {"source_datasets": _origins(corpus, written)}),
         "tags": ["bias", "fairness", "swapbias", *corpus.tags],
         "configs": [
-            _data_files(name, made, default=index == 0) for index, (name, made) in enumerate(written.items())
+            {
+                "config_name": name,
+                "data_files": [{"split": split, "path": f"{name}/{split}-*.parquet"} for split in made.splits],
+                **({"default": True} if index == 0 else {}),
+            }
+            for index, (name, made) in enumerate(written.items())
         ],
         "dataset_info": [_info(corpus, made, own=own) for made in written.values()],
     }
-    return f"---\n{header.dump(metadata)}---\n"
+    return f"---\n{dump(metadata)}---\n"
 
 
 def _language(corpus: str) -> str:
@@ -351,7 +334,7 @@ def _language(corpus: str) -> str:
     return found[1] if found else "en"
 
 
-def _tasks(corpus: Corpus, written: Mapping[str, Written]) -> list[str]:
+def _tasks(corpus: Corpus, written: Mapping[str, ConfigInfo]) -> list[str]:
     """What the study asks models to do; texts with labels are there to be classified."""
     experiments = corpus.study.experiments if corpus.study else ()
     tasks = {_TASKS[one.kind] for one in experiments if one.kind in _TASKS and set(one.configs) & set(written)}
@@ -360,24 +343,14 @@ def _tasks(corpus: Corpus, written: Mapping[str, Written]) -> list[str]:
     return sorted(tasks)
 
 
-def _size(rows: int) -> str:
-    return next((name for limit, name in _SIZES if rows < limit), "n>1M")
-
-
-def _data_files(config: str, made: Written, *, default: bool) -> dict[str, Any]:
-    files = [{"split": split, "path": f"{config}/{split}-*.parquet"} for split in made.splits]
-    entry: dict[str, Any] = {"config_name": config, "data_files": files}
-    return {**entry, "default": True} if default else entry
-
-
-def _origins(corpus: Corpus, written: Mapping[str, Written]) -> list[str]:
+def _origins(corpus: Corpus, written: Mapping[str, ConfigInfo]) -> list[str]:
     """Whether rows are this project's own, or made from what others published."""
     pins = pinned_files(corpus.name)
     made = {bool(_made_from(one.config, pins)) for one in written.values()}
     return [name for name, there in (("original", False), ("extended|other", True)) if there in made]
 
 
-def _info(corpus: Corpus, made: Written, *, own: bool) -> dict[str, Any]:
+def _info(corpus: Corpus, made: ConfigInfo, *, own: bool) -> dict[str, Any]:
     """What ``load_dataset_builder(...).info`` tells of a config; a README tells nothing of a user's ``own`` rows."""
     return {
         "config_name": made.config.name,
@@ -393,7 +366,8 @@ def _info(corpus: Corpus, made: Written, *, own: bool) -> dict[str, Any]:
 
 def about(corpus: Corpus, config: Config, *, own: bool) -> dict[str, str]:
     """What a config says of itself wherever ``datasets`` reads it, as of ``_info``."""
-    columns = "" if own else _told_columns(corpus, config)
+    meanings = {} if own else _meanings(corpus.name, config)
+    columns = "".join(f"\n{name}: {text.replace('`', '').replace(chr(92), '')}" for name, text in meanings.items())
     return {
         "description": f"{corpus.title}. {config.description}.{columns}",
         **({} if own else {"citation": citation(corpus.name), "homepage": SOURCE}),
@@ -401,70 +375,53 @@ def about(corpus: Corpus, config: Config, *, own: bool) -> dict[str, str]:
     }
 
 
-def _told_columns(corpus: Corpus, config: Config) -> str:
-    """A line for each column with its meaning, without the marks of a table."""
-    meanings = _meanings(corpus.name, config, _documented(corpus.name))
-    return "".join(f"\n{name}: {text.replace('`', '').replace(chr(92), '')}" for name, text in meanings.items())
-
-
-def _loading_section(corpus: Corpus, written: Mapping[str, Written], namespace: str) -> str:
+def _loading_section(corpus: Corpus, written: Mapping[str, ConfigInfo], namespace: str) -> str:
     if not written:
         return ""
     name, made = next(iter(written.items()))
     where = f'"{namespace}/{corpus.name}", "{name}", split="{next(iter(made.splits))}", revision="v{corpus.version}"'
-    return "\n".join(
-        [
-            "## How to load",
-            "",
-            "```python",
-            "from datasets import load_dataset",
-            "",
-            f"rows = load_dataset({where})",
-            "print(rows[0])",
-            "```",
-        ]
-    )
+    return f"""## How to load
+
+```python
+from datasets import load_dataset
+
+rows = load_dataset({where})
+print(rows[0])
+```"""
 
 
 def _building_section(corpus: Corpus) -> str:
     """How to make the rows oneself. It names no release of the package: the card would change with every one."""
-    return "\n".join(
-        [
-            "## How to build",
-            "",
-            "```bash",
-            f'pip install "swapbias @ git+{SOURCE}"',
-            f"swapbias build {corpus.name}",
-            "```",
-            "",
-            f"This makes the rows in a folder that `load_dataset` reads, with [swapbias]({SOURCE}). The files "
-            f"that this card names and that do not lie beside it are in "
-            f"[datasets_src/{corpus.name}]({SOURCE}/tree/main/datasets_src/{corpus.name}).",
-        ]
-    )
+    return f"""## How to build
+
+```bash
+pip install "swapbias @ git+{SOURCE}"
+swapbias build {corpus.name}
+```
+
+This makes the rows in a folder that `load_dataset` reads, with [swapbias]({SOURCE}). The files that this card \
+names and that do not lie beside it are in \
+[datasets_src/{corpus.name}]({SOURCE}/tree/main/datasets_src/{corpus.name})."""
 
 
-def _rows_section(corpus: Corpus, written: Mapping[str, Written]) -> str:
-    lines = ["## Rows", "", "| config | split | rows | what it holds |", "| --- | --- | ---: | --- |"]
-    lines += [
-        f"| `{name}` | `{split}` | {part.rows:,} | {markdown(corpus.config(name).description)} |"
+def _rows_section(corpus: Corpus, written: Mapping[str, ConfigInfo]) -> str:
+    rows = [
+        (f"`{name}`", f"`{split}`", f"{part.rows:,}", markdown(corpus.config(name).description))
         for name, made in written.items()
         for split, part in made.splits.items()
     ]
-    return "\n".join(lines)
+    return f"## Rows\n\n{md_table(('config', 'split', 'rows', 'what it holds'), rows)}"
 
 
 def _withheld_section(corpus: str, withheld: Mapping[str, Sequence[str]]) -> str:
     if not withheld:
         return ""
-    lines = ["## Not published", ""]
-    lines += [
+    lines = [
         f"- `{name}`: the licence of its upstream files ({', '.join(found)}) does not let others pass them on."
         for name, found in withheld.items()
     ]
-    return "\n".join(
-        [*lines, "", f"`swapbias build {corpus}` makes them on your machine from the authors' own files."]
-    )
+    lines += ["", f"`swapbias build {corpus}` makes them on your machine from the authors' own files."]
+    return "\n".join(["## Not published", "", *lines])
 
 
 def _version_section(corpus: Corpus) -> str:

@@ -1,10 +1,7 @@
 """Evaluation results: the file in a model's repo, one number for each task where higher is fairer; the tasks' own."""
 
 import math
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
-from textwrap import indent
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -12,14 +9,10 @@ import yaml
 from swapbias import __version__
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, Oriented, experiment_of, headline_of_each, oriented
-from swapbias.hub import header
-from swapbias.measures import MEASURES
-from swapbias.scorers import unit_of
+from swapbias.hub.cards import BYTE_ORDER_MARK, decode, read_yaml
 from swapbias.scorers.chat import scoring_in_words
-from swapbias.studies import Corpus, Experiment, load_study, studies
 
 PATH = ".eval_results/swapbias.yaml"
-BENCHMARK = "eval.yaml"  # of a dataset: the tasks that the numbers are of
 SOURCE = "swapbias"  # the source name that tells this package's entries from those of others
 DECIMALS = 4
 LIMITS = "One measure of one study: 1 is no measured difference, not proof of fairness; this is not a leaderboard."
@@ -27,13 +20,6 @@ UNSEEN = (
     "The Hub shows such numbers on a model's page only where their dataset is on its list of benchmarks, and none of "
     "swapbias is yet: today a reader of the page sees the section of the card, and no number beside it."
 )
-UNLISTED = (
-    "eval.yaml counts once the Hub has 'swapbias' on its list of evaluation frameworks and the dataset on that of "
-    "benchmarks; neither is so yet, and until then the dataset's page may call the file invalid and shows no results."
-)
-_NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_LARGEST = 256 * 1024  # characters of a file that is read
 
 Entry = dict[str, Any]
 
@@ -64,12 +50,10 @@ def entries(
         ``notes``. Empty where nothing can be oriented.
 
     Raises:
-        UsageError: findings of several models, or a namespace that no repo can have.
-        ValueError: an address or revision that names no commit, a date that is none, values out of their range.
+        UsageError: findings of several models.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
-    _check(namespace, revisions, source_url, date)
     chosen = headline_of_each(found)
     models = list(dict.fromkeys(one.model_id for one in chosen))
     if len(models) > 1:
@@ -96,41 +80,39 @@ def entries(
     return written
 
 
-def merged(existing: bytes | None, new: Sequence[Entry], where: str) -> bytes:
+def merged(existing: bytes, new: Sequence[Entry], where: str) -> bytes:
     """The file with new entries in it: each replaces ours of the same dataset and task, or goes to the end.
 
-    Ours are those with this package's source name and the same source user. All others stay as they are, and so do
-    ours of tasks that are not among the new ones: byte for byte, with their comments, where the file is a list of a
-    dash and lines for each entry (what the Hub's own client writes), else in what they mean. A file that holds the
-    new entries already is returned as it is.
+    Ours are those with this package's source name and the same source user. All others stay byte for byte where
+    entries are added, and keep what they say where ours are replaced. A file that holds the new entries already is
+    returned as it is.
 
     Args:
-        existing: what is there, or None.
-        new: of ``entries``.
+        existing: what is there; blank for nothing.
+        new: of ``entries``, one for each dataset and task.
         where: names the file in errors.
 
     Raises:
-        ValueError: what is there is not a list of entries (nothing is written over it), or two new entries are of
-            one task.
+        ValueError: what is there is not a list of entries (nothing is written over it).
     """
     waiting = {_key(one): one for one in new}
-    if len(waiting) < len(new) or () in waiting:
-        raise ValueError("New entries must be ours, one for each dataset and task. Make them with entries().")
-    text = header.decode(existing or b"", where).lstrip(header.MARK)
-    before = _read(text, where)
-    instead: list[Entry | None] = []  # of each entry that is there: the new one, itself, or nothing
-    replaced: set[tuple[str, ...]] = set()
-    for one in before:
-        key = _key(one)
-        instead.append(None if key in replaced else waiting.get(key, one))  # None: ours a second time
-        if key in waiting:
-            replaced.add(key)
-    added = [one for key, one in waiting.items() if key not in replaced]
-    after = [*(one for one in instead if one is not None), *added]
-    if existing is not None and after == before:
+    ours, before = set(waiting), _read(existing, where)
+    found = [waiting.pop(key, None) if (key := _key(one)) in ours else one for one in before]
+    after = [*(one for one in found if one is not None), *waiting.values()]  # None: ours a second time
+    if existing and after == before:
         return existing
-    edited = _edited(text, before, instead, added)
-    return (edited if _means(edited, after, where) else _dump(after)).encode()
+    added = _dump(list(waiting.values()))
+    text = decode(existing, where).lstrip(BYTE_ORDER_MARK)
+    longer = (f"{text}\n" if text and not text.endswith("\n") else text).encode() + added
+    try:
+        return longer if _read(longer, where) == after else _dump(after)
+    except ValueError:  # a list in brackets, say, cannot be added to
+        return _dump(after)
+
+
+def _dump(entries: Sequence[Entry]) -> bytes:
+    text: str = yaml.safe_dump(list(entries), sort_keys=False, allow_unicode=True, width=118)
+    return text.encode()
 
 
 def settings_note(manifest: Mapping[str, Any], model_id: str | None = None) -> str:
@@ -159,50 +141,6 @@ def settings_note(manifest: Mapping[str, Any], model_id: str | None = None) -> s
 
 def _reads_notes(corpus: Mapping[str, Any]) -> bool:
     return "training" in corpus
-
-
-def _edited(text: str, before: Sequence[Entry], instead: Sequence[Entry | None], added: Sequence[Entry]) -> str:
-    """The file with the lines of changed entries replaced and new ones after the last, unchecked (``_means``)."""
-    end, pad, edits = len(text), 0, []
-    for place, old, new in zip(header.places(text), before, instead, strict=False):
-        start = text.rfind("\n", 0, place.start) + 1
-        end, pad = place.after, len(text[start : place.start].partition("-")[0])
-        if new is not old:
-            edits.append((start, end, "" if new is None else _dump([new], pad)))
-    if added:
-        edits.append((end, end, _dump(added, pad)))
-    gap = header.newline(text)
-    for start, after, lines in sorted(edits, reverse=True):
-        begun = "" if start == 0 or text[start - 1] == "\n" else gap  # the last line may have no end
-        text = text[:start] + begun + lines.replace("\n", gap) + text[after:]
-    return text
-
-
-def _means(text: str, wanted: Sequence[Entry], where: str) -> bool:
-    """Whether a file says just that: an alias of what was replaced, say, has lost its meaning."""
-    try:
-        return _dump(_read(text, where)) == _dump(wanted)  # as text: .nan is not equal to itself
-    except ValueError:
-        return False
-
-
-def _dump(entries: Sequence[Entry], pad: int = 0) -> str:
-    written = yaml.safe_dump(list(entries), sort_keys=False, allow_unicode=True, width=118)
-    return indent(written, " " * pad)
-
-
-def _check(namespace: str, revisions: Mapping[str, str], source_url: str, date: str) -> None:
-    if not _NAMESPACE.fullmatch(namespace):
-        raise UsageError(f"Namespace {namespace!r}: expected a user or organisation of the Hub. Name another.")
-    if not re.fullmatch(r"https?://\S+", source_url) or not any(map(_COMMIT.fullmatch, source_url.split("/"))):
-        raise ValueError(f"source {source_url!r} names no commit, expected an address with one. Commit first.")
-    for corpus, revision in revisions.items():
-        if not _COMMIT.fullmatch(revision):
-            raise ValueError(f"{corpus}: revision {revision!r}, expected a commit of 40 hex digits. Resolve it.")
-    try:
-        datetime.fromisoformat(date)
-    except ValueError:
-        raise ValueError(f"date {date!r}, expected ISO 8601 (2025-01-15 or 2025-01-15T10:30:00Z).") from None
 
 
 def _corpus(finding: Finding) -> str:
@@ -242,15 +180,9 @@ def _key(entry: Entry) -> tuple[str, ...]:
     return (*(str(entry["dataset"].get(name)) for name in ("id", "task_id")), str(source.get("user")))
 
 
-def _read(text: str, where: str) -> list[Entry]:
-    """The entries of a file that anybody may have written.
-
-    Raises:
-        ValueError: too large, not YAML, with doubled keys or objects in it, or not a list of entries.
-    """
-    if len(text) > _LARGEST:
-        raise ValueError(f"{where} has {len(text)} characters, expected {_LARGEST} at most. Shorten the file.")
-    read = header.read(text, where)
+def _read(content: bytes, where: str) -> list[Entry]:
+    """The entries of a file that anybody may have written."""
+    read = read_yaml(decode(content, where).lstrip(BYTE_ORDER_MARK), where)
     found = [] if read is None else read
     if not isinstance(found, list) or not all(map(_is_entry, found)):
         raise ValueError(f"{where} is no list of entries with dataset and value. Correct or remove the file.")
@@ -268,40 +200,5 @@ def numbers(content: bytes, where: str, user: str) -> frozenset[tuple[str, ...]]
     Raises:
         ValueError: a file that is no list of entries; it may be anybody's.
     """
-    mine = [(key, str(one["value"])) for one in _read(header.decode(content, where), where) if (key := _key(one))]
+    mine = [(key, str(one["value"])) for one in _read(content, where) if (key := _key(one))]
     return frozenset((*task, value) for (*task, made_by), value in mine if made_by == user)
-
-
-def benchmark(corpus: Corpus, published: Collection[str]) -> bytes:
-    """The file by which the Hub knows a dataset as a benchmark: a task for each experiment that ``entries`` tells.
-
-    A task is of one config, which the specification of the file asks for: experiments that read several, or a config
-    that is not published, have none, and neither have quantities without an orientation.
-
-    Args:
-        corpus: of the package.
-        published: its configs that are in the dataset.
-
-    Returns:
-        YAML; nothing where no experiment qualifies.
-    """
-    tasks = [
-        {"id": one.name, "config": one.configs[0], "split": corpus.config(one.configs[0]).split}
-        for study in map(load_study, studies())
-        for one in study.experiments
-        if (one.corpus or study.name) == corpus.name and set(one.configs) <= set(published) and _is_task(one)
-    ]
-    content = {
-        "name": corpus.title,
-        "description": "Prompts that differ in one slot. " + LIMITS,
-        "evaluation_framework": SOURCE,
-        "tasks": tasks,
-    }
-    return header.dump(content).encode() if tasks else b""
-
-
-def _is_task(experiment: Experiment) -> bool:
-    record = MEASURES.get(experiment.headline[0])  # some experiments have no headline
-    if record is None:
-        return False
-    return len(experiment.configs) == 1 and record.scale_in(record.unit or unit_of(experiment, "score")) is not None

@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, is_there
-from swapbias.network import bound
+from swapbias.network import configure_http
 from swapbias.scorers.revision import at_commit, hub_away, no_revision, split_revision, weight_files
 
 _MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm")
@@ -137,7 +137,7 @@ def _check_tokenizer(model: str, tokenizer: Any, loaded: Any) -> None:
 
 def _found(place: str) -> tuple[str, dict[str, Any]]:
     """A model's name or folder, and how transformers is to find it: no file of another commit, and no code."""
-    bound()
+    configure_http()
     name, commit = split_revision(place)
     away = bool(commit and hub_away())  # its client would try for a minute to list files that are not kept
     return name, {"revision": commit or None, "local_files_only": away, "trust_remote_code": False}

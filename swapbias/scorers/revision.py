@@ -11,7 +11,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from swapbias.errors import UsageError
 from swapbias.files import is_there
-from swapbias.network import bound
+from swapbias.network import configure_http
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _PATIENCE = 5  # seconds for the Hub to answer
@@ -74,7 +74,7 @@ def at_commit(model: str) -> str:
         return model
     if model.endswith("@"):
         raise ValueError(f"Model {model!r} names no revision behind its @. Give a branch, tag or commit.")
-    bound()
+    configure_http()
     name, asked = split_revision(model)
     away = hub_away()
     if away and not _is_kept(name, asked):

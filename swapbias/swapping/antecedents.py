@@ -2,7 +2,7 @@
 
 A logistic model over words tells it: what stands beside the pronoun, what its subject does, who was named last and
 what that person did, and whom the pronouns before it meant. Its weights (``antecedent_weights.csv``) are fitted by
-``scripts/fit_antecedents.py`` to the development notes of ``clinical_swaps``. All text is bytes, as it stands in the
+``scripts/fit_weights.py`` to the development notes of ``clinical_swaps``. All text is bytes, as it stands in the
 buffer, so that offsets need no translation.
 """
 

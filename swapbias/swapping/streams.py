@@ -21,7 +21,7 @@ import pyarrow.types as kinds
 
 from swapbias.errors import UsageError
 from swapbias.files import check_regular, parse_json
-from swapbias.network import bound
+from swapbias.network import configure_http
 from swapbias.privacy import is_mimic_columns, is_mimic_name, notes_read
 from swapbias.studies import shown_names
 from swapbias.swapping.parts import MANIFEST, SwapFolder
@@ -539,7 +539,7 @@ def _hub_source(name: str, column: str, split: str | None) -> Source:
     """A Hub dataset at the commit it has now, streamed; its own code is never run."""
     from huggingface_hub import HfApi
 
-    bound()
+    configure_http()
     dataset, _, config = name.partition(":")
     where = f"{name} (split {split})" if split else name
     try:

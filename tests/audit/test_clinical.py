@@ -19,7 +19,7 @@ from swapbias.builders._clinical_notes_text import note_tables, written_for
 from swapbias.errors import UsageError
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.predictions import RANDOM_DIRECT
-from swapbias.hub import corpora as building
+from swapbias.hub import datasets as building
 from swapbias.measures.measure import MEASURES
 from swapbias.notes.folder import stream_notes
 from swapbias.notes.regimes import Notes, counterfactual_pairs, in_regime, with_genders
@@ -543,8 +543,8 @@ def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatc
     folder = tmp_path / "mimic3"
     folder.mkdir()
     mimic.write_mimic3(folder, megabytes=1)  # without annotations
-    monkeypatch.setattr("swapbias.hub.corpora.SHARD_BYTES", 200_000)
-    monkeypatch.setattr("swapbias.hub.corpora.BATCH_ROWS", 37)
+    monkeypatch.setattr("swapbias.hub.datasets.SHARD_BYTES", 200_000)
+    monkeypatch.setattr("swapbias.hub.datasets.BATCH_ROWS", 37)
     built = {one.config: one for one in building.build("clinical_notes", tmp_path / "built", data=folder)}
     written = sorted((tmp_path / "built" / "clinical_notes" / "mimic3").glob("*.parquet"))
     expected = [note["note_id"] for note in stream_notes(folder)]

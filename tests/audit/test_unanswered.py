@@ -14,7 +14,7 @@ from swapbias.audit.audit import start
 from swapbias.audit.exports import export_run
 from swapbias.audit.plan import Settings
 from swapbias.findings import compare
-from swapbias.hub.model_card import audited, part
+from swapbias.hub.audit_cards import study_parts
 from swapbias.report import answer as answered, comparison_tables, terminal
 from swapbias.scorers.chat.answer_readers import read_label
 from swapbias.scorers.chat.chat_options import ChatOptions
@@ -62,7 +62,7 @@ def test_no_file_page_card_or_table_has_a_value(unread, tmp_path):
     for table in comparison_tables(found):
         screen.print(table)
     screen.print(terminal(found), markup=False)
-    card = "\n".join(part(one) for one in audited(found, run.manifest(), model_name="owner/tiny"))
+    card = "\n".join(study_parts(found, run.manifest(), model_name="owner/tiny").values())
     rows = [line for line in card.splitlines() if line.startswith("|")]
     assert len(rows) > 4
     for shown in (screen.export_text(), "\n".join(rows)):

@@ -194,8 +194,8 @@ def broken(*arguments, **options):
         (("audit", "--study", "nope"), None, ""),  # a sentence
         (("check", "nowhere"), None, ""),
         (("push", "results", "nowhere", "--results", "me/r"), None, ""),
-        (("push", "comparison", "me/space", "me/a"), "swapbias.hub.jobs", "Hub"),  # a bug
-        (("pull", "results", "me/a", "--out", "a"), "swapbias.hub.jobs", "pull_repo"),
+        (("push", "comparison", "me/space", "me/a"), "swapbias.hub.commands", "Hub"),  # a bug
+        (("pull", "results", "me/a", "--out", "a"), "swapbias.hub.commands", "pull_repo"),
         (("compare", "a", "b"), "swapbias.audit", "compare_runs"),
         (("list",), "swapbias.studies", "studies"),
     ],

@@ -126,7 +126,7 @@ def test_a_swap_keeps_whole_parts_and_goes_on(name, code, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize(("name", "code"), SIGNALS)
 def test_a_build_leaves_nothing_half(name, code, tmp_path, monkeypatch):
-    corpora = import_module("swapbias.hub.corpora")
+    corpora = import_module("swapbias.hub.datasets")
     monkeypatch.setattr(corpora, "write_config", raising(name, corpora.write_config))
     told(swapbias("build", "occupation_sentiment", "--out", tmp_path / "out"), code, str(tmp_path / "out"))
     assert list((tmp_path / "out").iterdir()) == []
@@ -137,7 +137,7 @@ def test_a_build_leaves_nothing_half(name, code, tmp_path, monkeypatch):
     ("module", "place", "arguments", "part"),
     [
         ("swapbias.hub", "share_run", ("share", "RUN", "--results", "me/r"), "What is on the Hub stays"),
-        ("swapbias.hub.jobs", "share_run", ("push", "results", "RUN", "--results", "me/r"), ""),
+        ("swapbias.hub.commands", "share_run", ("push", "results", "RUN", "--results", "me/r"), ""),
         ("swapbias.audit", "write_figures", ("figures", "RUN"), "The same command"),
         ("swapbias.audit", "read_run", ("compare", "RUN", "RUN"), "The same command"),
     ],

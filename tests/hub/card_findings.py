@@ -1,9 +1,8 @@
 """Findings of one model and the manifest of their run, as cards are made of them; cards without their section."""
 
 from swapbias.findings.finding import AS_PUBLISHED, Finding
-from swapbias.hub.header import newline
-from swapbias.hub.markdown import find
-from swapbias.hub.model_card import BEGIN, END
+from swapbias.hub.audit_cards import BEGIN, END
+from swapbias.hub.cards import find, newline
 from swapbias.measures.estimate import Estimate
 
 MANIFEST = {

@@ -2,15 +2,31 @@
 
 import os
 import re
-import time
+import sys
 import warnings
 from contextlib import contextmanager
 from types import SimpleNamespace
+from unittest import mock
+
+import pytest
 
 from swapbias import network
+from swapbias.cli import main
 
 # The client's own way of sending large files is deprecated in its HTTP library.
 OLD_UPLOAD = "Use 'content=<...>' to upload raw bytes/text content."
+
+
+def command(*arguments):
+    """The exit code of a command of swapbias, run in this process."""
+    with mock.patch.object(sys, "argv", ["swapbias", *map(str, arguments)]), pytest.raises(SystemExit) as done:
+        main()
+    return done.value.code or 0
+
+
+def writes(hub):
+    """Method, path and user of each request that is no question; the Hub is asked for sizes of files by POST."""
+    return [one for one in hub.log if one[0] not in ("GET", "HEAD") and "/paths-info/" not in one[1]]
 
 
 @contextmanager
@@ -33,8 +49,7 @@ def online(monkeypatch, hub, *, home, token=""):
         patch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))
         for module in (http, file_download):
             patch.setattr(module, "time", SimpleNamespace(sleep=lambda seconds: None))
-        patch.setattr(network, "time", SimpleNamespace(sleep=lambda seconds: None, monotonic=time.monotonic))
-        patch.setattr(network, "_FAILING", network._Failing())
+        patch.setattr(network, "time", SimpleNamespace(sleep=lambda seconds: None))
         set_client_factory(http.default_client_factory)  # which ends open sessions
         try:
             yield

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from swapbias.audit import start
-from swapbias.hub.bundle import pack
+from swapbias.hub.bundle import bundle_run
 from tests.hub.clients import OLD_UPLOAD, online
 from tests.hub.own_runs import OWN, QUIET, audit_own
 from tests.hub.server import LocalHub
@@ -33,7 +33,7 @@ def own_run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def own_bundle(own_run):
-    return pack(own_run, findings_only=True, phenotypes=("falls",))
+    return bundle_run(own_run, findings_only=True, phenotypes=("falls",))
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def later_run(tmp_path_factory):
 @pytest.fixture
 def packed_once(monkeypatch):
     """Packing draws every figure: runs that nobody edits are packed once (``test_bundle`` tests packing itself)."""
-    monkeypatch.setattr("swapbias.hub.share.pack", packed)
+    monkeypatch.setattr("swapbias.hub.share.bundle_run", packed)
 
 
 @pytest.fixture

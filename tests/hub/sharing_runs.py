@@ -5,10 +5,9 @@ import zlib
 from functools import cache
 
 from swapbias.audit.plan import Settings
-from swapbias.hub.bundle import pack
+from swapbias.hub.bundle import bundle_run
 from swapbias.hub.client import Hub
-from swapbias.hub.proposals import COMMIT, PULL_REQUEST
-from swapbias.hub.share import Wanted, share_run as share
+from swapbias.hub.share import COMMIT, PULL_REQUEST, ShareOptions, share_run as share
 from swapbias.studies.catalogue import config_rows
 
 MODEL = "tests.hub.sharing_runs:scored"
@@ -20,7 +19,7 @@ WEIGHTS = {"model.safetensors": b"w"}  # on the Hub, of what `scored` stands for
 COMMITS = r"/api/models/.*/commit/"
 
 
-packed = cache(pack)
+packed = cache(bundle_run)
 
 
 def of_weights(run, weights=WEIGHTS):
@@ -53,7 +52,7 @@ def scored(texts):
 
 
 def put(run, results="alice/audits", **more):
-    return share(run, Wanted(results=results, **more), Hub(), say=lambda sentence: None)
+    return share(run, ShareOptions(results=results, **more), Hub(), say=lambda sentence: None)
 
 
 def own(run, **more):

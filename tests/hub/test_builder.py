@@ -10,7 +10,7 @@ from datasets import Value, concatenate_datasets
 import swapbias
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.hub import builder as builders, dataset_builder
-from swapbias.hub.corpora import build
+from swapbias.hub.datasets import build
 from swapbias.privacy import is_credentialed
 from swapbias.studies import catalogue, corpora, load_corpus, load_prompts, new_study
 from swapbias.studies.tables import corpus_dir

@@ -12,8 +12,8 @@ from swapbias.audit import Run, read_results, rebuild_report
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
-from swapbias.hub.bundle import pack, run_name, shared_items
-from swapbias.hub.results_card import results_card
+from swapbias.hub.audit_cards import results_card
+from swapbias.hub.bundle import bundle_run, run_name, shared_items
 from swapbias.privacy import credentialed, gate as outgoing, public_manifest
 from swapbias.scorers.chat.chat_options import ChatOptions
 from tests import tiny
@@ -35,12 +35,12 @@ def masked_run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def classifier_bundle(classifier_run):
-    return pack(classifier_run)
+    return bundle_run(classifier_run)
 
 
 @pytest.fixture(scope="module")
 def masked_bundle(masked_run):
-    return pack(masked_run)
+    return bundle_run(masked_run)
 
 
 def test_a_public_run_leaves_whole(masked_run, masked_bundle):
@@ -69,7 +69,7 @@ def test_a_public_run_leaves_whole(masked_run, masked_bundle):
 
 
 def test_packing_twice_gives_the_same_bytes(masked_run, masked_bundle):
-    assert pack(masked_run) == masked_bundle
+    assert bundle_run(masked_run) == masked_bundle
 
 
 def test_auditing_the_same_again_is_the_same_run_and_other_settings_are_another(classifier_bundle, tmp_path):
@@ -108,15 +108,15 @@ def test_a_run_has_one_name_before_and_after_it_was_shared(classifier_bundle, ma
 
 
 def test_a_name_of_ones_own_is_checked(classifier_run):
-    assert pack(classifier_run, name="spring-audit").name == "spring-audit"
+    assert bundle_run(classifier_run, name="spring-audit").name == "spring-audit"
     for bad in ("../up", "Spring", "a/b", "", "-x"):
         with pytest.raises(UsageError, match="is no name of a run"):
-            pack(classifier_run, name=bad)
+            bundle_run(classifier_run, name=bad)
 
 
 def test_a_run_that_is_not_complete_stays(classifier_run, tmp_path):
     with pytest.raises(UsageError, match=r"not complete.*--resume"):
-        pack(edited(classifier_run, tmp_path / "run", status="running"))
+        bundle_run(edited(classifier_run, tmp_path / "run", status="running"))
 
 
 def test_credentialed_runs_stay_however_they_are_known(own_run, classifier_run, tmp_path):
@@ -135,11 +135,11 @@ def test_credentialed_runs_stay_however_they_are_known(own_run, classifier_run, 
     for run in runs:
         for findings_only in (False, True):
             with pytest.raises(UsageError, match=r"credentialed clinical data, which must not be shared"):
-                pack(run, findings_only=findings_only)
+                bundle_run(run, findings_only=findings_only)
 
 
 def test_without_the_scored_prompts_a_public_run_has_no_text_either(masked_run, masked_bundle):
-    bundle = pack(masked_run, findings_only=True)
+    bundle = bundle_run(masked_run, findings_only=True)
     prompt = pq.read_table(masked_run.folder / "items" / "gendered_stigma.parquet")["text"][0].as_py()
     assert [text for text in texts(masked_bundle) if prompt in text]
     assert not [text for text in texts(bundle) if prompt in text]
@@ -160,7 +160,7 @@ def test_what_no_audit_writes_stays(classifier_run, classifier_bundle, tmp_path)
     for name in strangers:
         run.write(name, b"private")
     (run.folder / "link.csv").symlink_to("/etc/hostname")
-    bundle = pack(run)
+    bundle = bundle_run(run)
     assert set(bundle.withheld) == {*strangers, "link.csv"}
     assert set(bundle.files) == set(classifier_bundle.files)
 
@@ -170,7 +170,7 @@ def test_columns_that_no_audit_writes_stay(classifier_run, classifier_bundle, tm
     path = run.folder / "items" / "occupation_sentiment.parquet"
     rows = pq.read_table(path).to_pandas()
     rows.assign(patient="Smith", age=81.0).to_parquet(path)  # as pandas writes it: other types, notes of its own
-    bundle = pack(run)
+    bundle = bundle_run(run)
     items = "items/occupation_sentiment.parquet"
     assert content(bundle, items) == content(classifier_bundle, items)
     assert {f"{items}, column 'patient'", f"{items}, column 'age'"} <= set(bundle.withheld)
@@ -183,7 +183,7 @@ def test_a_number_that_is_none_stays(classifier_run, tmp_path):
     table = pq.read_table(path)
     pq.write_table(table.append_column("truncated", pa.array(["Smith"] * len(table))), path)
     with pytest.raises(ValueError, match=r"another kind than an audit writes"):
-        pack(run)
+        bundle_run(run)
 
 
 def test_a_manifest_is_made_anew_from_what_swapbias_writes(classifier_run, classifier_bundle, tmp_path):
@@ -198,7 +198,7 @@ def test_a_manifest_is_made_anew_from_what_swapbias_writes(classifier_run, class
     manifest["models"][0]["sha256"] = planted
     manifest["corpora"][0]["lexicons"] = {"a\n" + planted: planted}
     run.write_manifest(manifest)
-    bundle = pack(run, name=classifier_bundle.name, findings_only=True)
+    bundle = bundle_run(run, name=classifier_bundle.name, findings_only=True)
     assert not [text for text in texts(bundle) if "Smith" in text]
     assert "Smith" not in repr(bundle.withheld)
     assert {one for one in bundle.withheld if one.startswith("manifest.json, ")} == {
@@ -224,8 +224,8 @@ def test_prompts_that_are_not_those_of_the_corpus_stay(classifier_run, tmp_path,
     rows.loc[3, column] = "patient Smith, 81"
     rows.to_parquet(path)
     with pytest.raises(UsageError, match=r"1 scored prompts of occupation_sentiment are not those of its corpus"):
-        pack(run)
-    assert not [text for text in texts(pack(run, findings_only=True)) if "Smith" in text]
+        bundle_run(run)
+    assert not [text for text in texts(bundle_run(run, findings_only=True)) if "Smith" in text]
 
 
 def test_settings_that_cannot_be_read_keep_the_prompts_here(classifier_run, tmp_path):
@@ -234,13 +234,13 @@ def test_settings_that_cannot_be_read_keep_the_prompts_here(classifier_run, tmp_
     manifest["settings"]["unheard"] = 1
     run.write_manifest(manifest)
     with pytest.raises(UsageError, match=r"Nothing tells whether the scored prompts .*--findings-only"):
-        pack(run)
+        bundle_run(run)
 
 
 def test_what_was_edited_by_hand_is_made_anew(classifier_run, classifier_bundle, tmp_path):
     run = copy(classifier_run, tmp_path / "run")
     run.write("report.html", b"/home/alice/private")
-    bundle = pack(run)
+    bundle = bundle_run(run)
     assert content(bundle, "report.html") == content(classifier_bundle, "report.html")
 
 
@@ -262,7 +262,7 @@ def test_a_chat_model_served_by_its_path_leaves_by_its_name(tmp_path):
         run, _ = start(
             Settings(studies=("adjective_coreference",), limit=32, options=(chat,)), tmp_path / "run", **QUIET
         )
-    bundle = pack(run)
+    bundle = bundle_run(run)
     assert bundle.name.startswith("llama-")
     items = pq.read_table(pa.BufferReader(content(bundle, "items/adjective_coreference.parquet")))
     before = pq.read_table(run.folder / "items" / "adjective_coreference.parquet")

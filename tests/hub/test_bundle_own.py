@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.hub.bundle import pack
+from swapbias.hub.bundle import bundle_run
 from tests.hub.own_runs import OWN, audit_own, content, edited, texts
 
 SECRETS = ("Zebulon", "Quillfeather")  # words of the user's own notes
@@ -12,7 +12,7 @@ SECRETS = ("Zebulon", "Quillfeather")  # words of the user's own notes
 
 def test_own_texts_stay_and_the_error_says_what_can_be_shared(own_run):
     with pytest.raises(UsageError, match=r"ward\.csv.*private.*--findings-only"):
-        pack(own_run)
+        bundle_run(own_run)
 
 
 def test_findings_of_own_notes_leave_without_a_word_of_them(own_run, own_bundle):
@@ -39,11 +39,11 @@ def read(run):
 
 def test_phenotypes_of_ones_own_leave_only_where_they_are_named(own_run):
     with pytest.raises(UsageError, match=r"^1 phenotype of your own notes would.*--phenotype NAME") as error:
-        pack(own_run, findings_only=True)
+        bundle_run(own_run, findings_only=True)
     assert "falls" not in str(error.value)
     with pytest.raises(UsageError, match=r"^1 phenotype "):
-        pack(own_run, findings_only=True, phenotypes=("fall", "fallsx"))
-    assert pack(own_run, findings_only=True, phenotypes=("other", "falls")).found != []
+        bundle_run(own_run, findings_only=True, phenotypes=("fall", "fallsx"))
+    assert bundle_run(own_run, findings_only=True, phenotypes=("other", "falls")).found != []
 
 
 @pytest.mark.filterwarnings("ignore:constrained_layout", "ignore:Glyph")  # of so odd a name
@@ -52,21 +52,21 @@ def test_a_cell_that_holds_anything_stays_and_is_not_told(tmp_path, cell):
     (tmp_path / "ward.csv").write_text(OWN.replace(",falls\n", f',"{cell}"\n') + "She sleeps.,0,F,delirium\n")
     run = audit_own(tmp_path / "ward.csv", tmp_path / "run")
     with pytest.raises(UsageError, match=r"^2 phenotypes of your own notes") as error:
-        pack(run, findings_only=True)
+        bundle_run(run, findings_only=True)
     assert "Smith" not in str(error.value)
     with pytest.raises(UsageError, match=r"^1 phenotype of"):
-        pack(run, findings_only=True, phenotypes=("delirium",))
+        bundle_run(run, findings_only=True, phenotypes=("delirium",))
     if "\n" in cell:
         with pytest.raises(UsageError, match="holds line breaks"):
-            pack(run, findings_only=True, phenotypes=("delirium", cell))
+            bundle_run(run, findings_only=True, phenotypes=("delirium", cell))
 
 
 def test_a_phenotype_that_no_classifier_could_be_trained_for_is_one_too(own_run, tmp_path):
     skipped = [{"study": "phenotype_fairness", "experiment": "phenotyping, Smith", "reason": "0 training notes"}]
     with pytest.raises(UsageError, match=r"^1 phenotype of"):
-        pack(edited(own_run, tmp_path / "run", skipped=skipped), findings_only=True, phenotypes=("falls",))
+        bundle_run(edited(own_run, tmp_path / "run", skipped=skipped), findings_only=True, phenotypes=("falls",))
 
 
 def test_the_studies_own_phenotypes_and_none_need_no_leave(tmp_path):
     (tmp_path / "ward.csv").write_text(OWN.replace(",falls\n", ",depression\n", 2).replace(",falls\n", ",\n"))
-    assert pack(audit_own(tmp_path / "ward.csv", tmp_path / "run"), findings_only=True).found != []
+    assert bundle_run(audit_own(tmp_path / "ward.csv", tmp_path / "run"), findings_only=True).found != []

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from huggingface_hub import RepoCard
 
-from scripts import push_space as script
 from swapbias.errors import UsageError
 from swapbias.hub.client import Hub
-from swapbias.hub.comparisons import NO_RANKING, PAGE, push_comparison
+from swapbias.hub.shared_runs import NO_RANKING, PAGE, push_comparison
+from tests.hub.clients import command
 from tests.hub.shared_runs import GAP, shared
 
 SPACE = "alice/side-by-side"
@@ -42,7 +42,7 @@ def test_the_space_is_static_and_says_what_was_read_at_which_commit(results):
         assert f"/datasets/{name}/tree/{commit})" in card
     assert NO_RANKING in card
     for value in ("+0.250", "−0.100"):
-        assert value in card
+        assert value in held[PAGE].decode()
 
 
 def test_a_strangers_name_is_text_on_the_card_and_the_page(results):
@@ -60,7 +60,7 @@ def test_the_same_results_change_nothing_and_new_ones_make_a_commit_and_a_tag(re
     second, _ = push()
     assert second.status == "updated"
     assert results.tags("space", SPACE) == {first.tag: first.commit, second.tag: second.commit}
-    assert "third" in results.files("space", SPACE)["README.md"].decode()
+    assert "third" in results.files("space", SPACE)[PAGE].decode()
 
 
 def test_private_results_are_shown_to_nobody_who_could_not_read_them(results):
@@ -85,9 +85,9 @@ def test_what_cannot_be_read_is_named_and_too_little_is_refused(results):
 
 
 def test_the_script_pushes_and_refuses_in_a_sentence(results, capsys):
-    assert script.main([SPACE, "alice/audits", "bob/audits", "--dry-run"]) == 0
+    assert command("push", "comparison", SPACE, "alice/audits", "bob/audits", "--dry-run") == 0
     assert f"A {PAGE} (" in capsys.readouterr().out
-    assert script.main(["bob/side", "alice/audits", "bob/audits"]) == 2
-    assert capsys.readouterr().err.startswith("push_space: The token may not write to 'bob'")
-    assert script.main([SPACE, "alice/audits"]) == 1
+    assert command("push", "comparison", "bob/side", "alice/audits", "bob/audits") == 2
+    assert capsys.readouterr().err.startswith("swapbias: The token may not write to 'bob'")
+    assert command("push", "comparison", SPACE, "alice/audits") == 1
     assert "expected two or more" in capsys.readouterr().err

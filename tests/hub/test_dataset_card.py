@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 import yaml
 
-from swapbias.hub import corpora as building, dataset_card, dataset_card as columns, dataset_card as provenance
-from swapbias.hub.dataset_card import Part, Written
+from swapbias.hub import dataset_card, dataset_card as columns, dataset_card as provenance, datasets as building
+from swapbias.hub.dataset_card import ConfigInfo, SplitInfo
 from swapbias.studies import catalogue as studies
 from swapbias.studies.prompt import PROMPT_COLUMNS, PROMPT_MEANINGS, Prompt
 from swapbias.studies.tables import corpus_dir, pinned_files
@@ -88,7 +88,7 @@ def native(value):
 
 def of_one_split(*configs):
     """Configs of prompts that are taken to be written, with 7 rows each."""
-    return {name: Written(PROMPTS, {"test": Part(7, 70, 7)}) for name in configs}
+    return {name: ConfigInfo(PROMPTS, {"test": SplitInfo(7, 70, 7)}) for name in configs}
 
 
 @pytest.mark.parametrize("corpus", studies.corpora())
@@ -354,8 +354,8 @@ def test_tasks_follow_from_the_kinds_of_models_that_the_study_asks(built):
 def test_the_size_category_counts_all_configs(rows, size):
     corpus = studies.load_corpus("occupation_sentiment")
     written = {
-        "sentences": Written(PROMPTS, {"test": Part(rows - 7, 1, 1)}),
-        "control": Written(PROMPTS, {"test": Part(7, 1, 1)}),
+        "sentences": ConfigInfo(PROMPTS, {"test": SplitInfo(rows - 7, 1, 1)}),
+        "control": ConfigInfo(PROMPTS, {"test": SplitInfo(7, 1, 1)}),
     }
     card = dataset_card.dataset_card(corpus, written)
     assert yaml.safe_load(card.split("---\n")[1])["size_categories"] == [size]

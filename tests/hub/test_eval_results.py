@@ -10,9 +10,8 @@ from huggingface_hub import parse_eval_result_entries
 
 from swapbias.errors import UsageError
 from swapbias.findings.finding import Finding
-from swapbias.hub.eval_results import PATH, benchmark, entries, merged, settings_note
+from swapbias.hub.eval_results import PATH, entries, merged, settings_note
 from swapbias.measures.estimate import Estimate
-from swapbias.studies import corpora, load_corpus
 
 COMMIT, OTHER = "a" * 40, "b" * 40
 SOURCE = f"https://huggingface.co/datasets/me/results/tree/{COMMIT}/runs/one"
@@ -53,64 +52,18 @@ def keys(content):
     return [(one["dataset"]["id"], one["dataset"].get("task_id"), one["value"]) for one in yaml.safe_load(content)]
 
 
-# --- tasks of the datasets ------------------------------------------------------------------------------
-
-# What the Hub's documentation asks of eval.yaml. Its list of frameworks, which is the Hub's own, has no swapbias yet.
-NAMED = {"type": "string", "minLength": 1}
-TASK = {
-    "type": "object",
-    "required": ["id"],
-    "properties": {"id": NAMED, "config": NAMED, "split": NAMED},
-    "additionalProperties": False,
-}
-SPECIFIED = {
-    "type": "object",
-    "required": ["name", "description", "evaluation_framework", "tasks"],
-    "properties": {
-        "name": NAMED,
-        "description": NAMED,
-        "evaluation_framework": {"const": "swapbias"},
-        "tasks": {"type": "array", "minItems": 1, "items": TASK},
-    },
-    "additionalProperties": False,
-}
-
-
-def test_each_task_names_a_config_and_a_split_that_are_there():
-    told = {}
-    for name in corpora():
-        corpus = load_corpus(name)
-        content = benchmark(corpus, [one.name for one in corpus.configs])
-        if not content:
-            continue
-        jsonschema.validate(read := yaml.safe_load(content), SPECIFIED)
-        told[name] = [one["id"] for one in read["tasks"]]
-        assert len(set(told[name])) == len(told[name])
-        assert all(corpus.config(one["config"]).split == one["split"] for one in read["tasks"])
-    assert "gender_lexicon" not in told  # word lists, which no study asks about
-    assert told["gendered_stigma"] == ["rq1", "rq2", "choices", "completions"]
-    assert told["clinical_notes"] == ["labels", "extraction", "summary", "phenotyping", "leakage"]  # of other studies
-    assert told["social_distance"] == ["sentiment", "agreement"]  # the others read several configs
-
-
-def test_an_entry_is_of_a_task_and_a_config_that_is_held_back_has_none():
-    corpus = load_corpus("gendered_stigma")
-    tasks = {one["id"] for one in yaml.safe_load(benchmark(corpus, ["rq1"]))["tasks"]}
-    assert tasks == {one["dataset"]["task_id"] for one in made()} == {"rq1"}
-    assert benchmark(corpus, ["words"]) == b""
-
-
 # --- entries --------------------------------------------------------------------------------------------
 
 
 def test_the_hubs_client_reads_what_was_meant():
-    (one,) = parse_eval_result_entries(yaml.safe_load(merged(None, made(), PATH)))
+    (one,) = parse_eval_result_entries(yaml.safe_load(merged(b"", made(), PATH)))
     assert (one.dataset_id, one.task_id, one.dataset_revision) == ("me/gendered_stigma", "rq1", OTHER)
     assert one.value == 0.6986  # 1 - .30138, rounded to four decimals
     assert (one.source_url, one.source_name, one.source_user) == (SOURCE, "swapbias", "me")
     assert one.date == "2025-01-15T10:30:00Z"  # a string, not a time of the YAML reader's
 
 
+NAMED = {"type": "string", "minLength": 1}
 ENTRY = {  # as the Hub's documentation specifies it
     "type": "object",
     "required": ["dataset", "value"],
@@ -141,7 +94,7 @@ ENTRY = {  # as the Hub's documentation specifies it
 
 
 def test_entries_hold_to_what_the_hub_specifies():
-    written = yaml.safe_load(merged(None, made(finding(), finding(FLIPS, 0.1, 0.0, 0.2)), PATH))
+    written = yaml.safe_load(merged(b"", made(finding(), finding(FLIPS, 0.1, 0.0, 0.2)), PATH))
     assert len(written) == 2
     jsonschema.validate(written, {"type": "array", "items": ENTRY})
 
@@ -164,7 +117,7 @@ def test_a_finding_without_an_interval_says_so():
 
 def test_numpy_numbers_become_plain_ones():
     found = finding(value=np.float64(0.25), low=np.float32(0.125), high=np.float64(0.5), n=np.int64(7))
-    content = merged(None, made(found), PATH)
+    content = merged(b"", made(found), PATH)
     assert b"!!" not in content
     assert type(made(found)[0]["value"]) is float
     assert keys(content) == [("me/gendered_stigma", "rq1", 0.75)]
@@ -179,7 +132,7 @@ def test_notes_that_another_study_reads_belong_to_their_corpus_and_an_unknown_re
 def test_an_object_is_never_written():
     (one,) = made()
     with pytest.raises(yaml.YAMLError, match="cannot represent an object"):
-        merged(None, [{**one, "value": np.float64(0.5)}], PATH)
+        merged(b"", [{**one, "value": np.float64(0.5)}], PATH)
 
 
 def test_what_cannot_be_oriented_has_no_entry():
@@ -190,25 +143,9 @@ def test_what_cannot_be_oriented_has_no_entry():
 def test_hostile_names_stay_data():
     text = '"]\n- !!python/object/apply:os.system [x]\n<script>{{ 7*7 }} &a *a'
     new = made(settings=text, source_user="<b>")
-    (back,) = yaml.safe_load(merged(None, new, PATH))
+    (back,) = yaml.safe_load(merged(b"", new, PATH))
     assert back == new[0]
     assert "\n" not in back["notes"]
-
-
-@pytest.mark.parametrize(
-    ("changed", "kind", "words"),
-    [
-        ({"namespace": "me/evil"}, UsageError, "user or organisation"),
-        ({"namespace": ""}, UsageError, "user or organisation"),
-        ({"source_url": "https://huggingface.co/datasets/me/results/tree/main"}, ValueError, "names no commit"),
-        ({"source_url": f"javascript:alert(1)/{COMMIT}"}, ValueError, "names no commit"),
-        ({"revisions": {"gendered_stigma": "main"}}, ValueError, "40 hex digits"),
-        ({"date": "yesterday"}, ValueError, "ISO 8601"),
-    ],
-)
-def test_what_the_format_does_not_allow_is_refused(changed, kind, words):
-    with pytest.raises(kind, match=words):
-        made(**changed)
 
 
 def test_two_models_are_not_mixed():
@@ -243,18 +180,17 @@ def test_the_settings_tell_what_a_number_depends_on():
 def test_merging_twice_changes_nothing():
     once = merged(THEIRS, made(), PATH)
     assert merged(once, made(), PATH) == once
-    assert merged(None, made(), PATH) == merged(b"", made(), PATH)
-    assert merged(b"# nothing yet", made(), PATH) == b"# nothing yet\n" + merged(None, made(), PATH)
+    assert merged(b"# nothing yet", made(), PATH) == b"# nothing yet\n" + merged(b"", made(), PATH)
 
 
 def test_what_holds_the_entries_already_is_kept_with_its_comments():
-    once = b"# mine\n" + merged(None, made(), PATH)
+    once = b"# mine\n" + merged(b"", made(), PATH)
     assert merged(once, made(), PATH) == once
     assert merged(THEIRS, [], PATH) == THEIRS
 
 
 def test_a_byte_order_mark_hides_no_entry():
-    ours = merged(None, made(), PATH)
+    ours = merged(b"", made(), PATH)
     assert merged(b"\xef\xbb\xbf" + ours, made(), PATH) == b"\xef\xbb\xbf" + ours  # holds them already
     both = merged(b"\xef\xbb\xbf" + THEIRS, made(), PATH)
     assert keys(both) == [*keys(THEIRS), *keys(ours)]
@@ -262,7 +198,7 @@ def test_a_byte_order_mark_hides_no_entry():
 
 
 def test_entries_of_others_are_kept_as_they_are():
-    assert merged(THEIRS, made(), PATH) == THEIRS + merged(None, made(), PATH)
+    assert merged(THEIRS, made(), PATH) == THEIRS + merged(b"", made(), PATH)
     after = yaml.safe_load(merged(THEIRS, made(), PATH))
     assert after[:2] == yaml.safe_load(THEIRS)
     assert after[0]["date"] == date(2025, 1, 15)
@@ -270,54 +206,9 @@ def test_entries_of_others_are_kept_as_they_are():
 
 
 def test_ours_is_replaced_in_place_and_the_order_kept():
-    before = merged(merged(None, made(), PATH), made(finding(FLIPS, 0.2, 0.1, 0.3)), PATH)
+    before = merged(merged(b"", made(), PATH), made(finding(FLIPS, 0.2, 0.1, 0.3)), PATH)
     after = merged(before, made(finding(value=0.5, low=0.4, high=0.6)), PATH)
     assert keys(after) == [("me/gendered_stigma", "rq1", 0.5), ("me/clinical_notes", "phenotyping", 0.8)]
-
-
-def indented(entries, by):
-    return "".join(f"{by}{line}\n" for line in yaml.safe_dump(entries, sort_keys=False, width=118).splitlines())
-
-
-@pytest.mark.parametrize("gap", ["\n", "\r\n"])
-@pytest.mark.parametrize("by", ["", "  "])
-def test_an_update_replaces_our_lines_alone(gap, by):
-    old, new = made(finding(value=0.5, low=0.4, high=0.6)), made()
-    theirs = f"# head\n{by}- dataset: {{id: a/b}}  # theirs\n{by}  value: .nan\n# between\n"
-    last = f"# after ours\n{by}- dataset: {{id: c/d}} # and\n{by}  value: 'x'\n# foot\n"
-    before, after = (f"{theirs}{indented(one, by)}{last}".replace("\n", gap).encode() for one in (old, new))
-    assert merged(before, new, PATH) == after
-    second = made(finding(FLIPS, 0.2, 0.1, 0.3))
-    foot = f"# foot{gap}".encode()
-    wanted = after.removesuffix(foot) + indented(second, by).replace("\n", gap).encode() + foot
-    assert merged(before, new + second, PATH) == wanted
-
-
-def test_a_last_line_without_an_end_and_ours_twice_keep_the_others_too():
-    old, new = made(finding(value=0.5, low=0.4, high=0.6)), made()
-    theirs = b"- {dataset: {id: a/b}, value: 1} # theirs"
-    assert merged(theirs, new, PATH) == theirs + b"\n" + merged(None, new, PATH)
-    ours = indented(old, "").encode()
-    assert merged(ours + theirs + b"\n" + ours, new, PATH) == merged(None, new, PATH) + theirs + b"\n"
-
-
-@pytest.mark.parametrize(
-    "theirs",
-    [
-        "[{dataset: {id: a/b}, value: 1}, OURS]",  # within brackets
-        "-\n  dataset: {id: a/b}\n  value: 1\n- OURS\n",  # the dash on a line of its own
-        "- dataset: {id: a/b}\n  value: 1\n  again: *ours\n",  # what an alias stands for is replaced
-    ],
-)
-def test_a_file_that_cannot_be_edited_by_lines_means_the_same_after(theirs):
-    old, new = made(finding(value=0.5, low=0.4, high=0.6)), made()
-    written = yaml.safe_dump(old[0], default_flow_style=True, width=9_999, sort_keys=False).strip()
-    text = theirs.replace("OURS", written)
-    if "*ours" in text:
-        text = f"- {written.replace('{id', '&ours {id', 1)}\n{text}"
-    before, after = yaml.safe_load(text), yaml.safe_load(merged(text.encode(), new, PATH))
-    assert len(before) == len(after) == 2
-    assert [new[0] if "source" in one else one for one in before] == after
 
 
 @pytest.mark.parametrize("change", [{"source": {"user": "you"}}, {"source": {"name": "other"}}, {"source": None}])
@@ -342,22 +233,9 @@ def test_what_others_wrote_with_aliases_and_odd_values_means_the_same_after():
     assert merged(after, made(), PATH) == after
 
 
-def test_new_entries_are_one_for_each_task():
-    with pytest.raises(ValueError, match="one for each dataset and task"):
-        merged(None, made() + made(), PATH)
-
-
-# A list of nine, then eight times nine of the one before, in what else is a plain entry: 9 ** 9 values.
-BOMB = "- dataset: {id: a/b}\n  value: 1\n  a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"  {name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
-    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
-)
-
-
 @pytest.mark.parametrize(
     "content",
     [
-        BOMB.encode(),
         b"- dataset: {id: !!python/object/apply:os.system ['true']}\n  value: 1\n",
         b"- dataset: {id: a/b}\n  value: !!python/name:os.system\n",
         b"dataset: {id: a/b}\nvalue: 1\n",
@@ -366,16 +244,13 @@ BOMB = "- dataset: {id: a/b}\n  value: 1\n  a: &a [x, x, x, x, x, x, x, x, x]\n"
         b"- dataset: a/b\n  value: 1\n",
         b"- dataset: {id: a/b}\n",
         b"- dataset: {id: 3}\n  value: 1\n",
-        b"- dataset: {id: a/b}\n  value: 1\n  value: 2\n",
         b"- dataset: {id: a/b}\n  value: 2025-99-99\n",
-        b"- dataset: {id: a/b}\n  value: " + b"9" * 9_000 + b"\n",
         b"- dataset: {id: a/b}\n  value: 1\n---\n- dataset: {id: a/b}\n  value: 1\n",
         b"- &a [*a]\n",
         b"[" * 100_000,
         b"- {",
         b"\xff\xfe",
         b"- a\x00b",
-        b"# " + b"x" * 300_000,
     ],
     ids=lambda content: content[:30].decode("latin-1"),
 )

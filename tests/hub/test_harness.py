@@ -14,8 +14,8 @@ from swapbias.audit.run import score_rows
 from swapbias.cli import app
 from swapbias.errors import UsageError
 from swapbias.findings.disaggregation import disaggregate
-from swapbias.hub.harness import export_study
-from swapbias.hub.swapbias_tasks import gap_of_groups, gap_of_pairs, mean
+from swapbias.hub.lm_eval import export_study
+from swapbias.hub.lm_eval_tasks import gap_of_groups, gap_of_pairs, mean
 from swapbias.scorers.registry import load_scorer, read_as
 from swapbias.studies import config_rows, load_study
 from tests import tiny

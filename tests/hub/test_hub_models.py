@@ -13,8 +13,7 @@ from swapbias.audit.plan import read_request, settings_of
 from swapbias.cli import main
 from swapbias.errors import UsageError
 from swapbias.hub.client import Hub
-from swapbias.hub.proposals import COMMIT
-from swapbias.hub.share import Wanted, share_run
+from swapbias.hub.share import COMMIT, ShareOptions, share_run
 from swapbias.outcome import audit
 from swapbias.privacy import public_manifest
 from swapbias.scorers import load_scorer
@@ -89,7 +88,7 @@ def test_a_model_of_the_hub_is_pinned_kept_and_known_to_a_share(pushed, tmp_path
     assert again.manifest()["from_cache"] == 12
     assert again.items("gendered_stigma").equals(run.items("gendered_stigma"))
 
-    wanted = Wanted(results="alice/audits", model=NAME, how=COMMIT, dry_run=True)
+    wanted = ShareOptions(results="alice/audits", model=NAME, how=COMMIT, dry_run=True)
     done = share_run(run, wanted, Hub(), say=said.append)  # it need not be told that this is the model of the Hub
     assert [one.status for one in done] == ["would be created", "would be updated"]
     assert commit_of(pushed) == first
@@ -101,7 +100,7 @@ def test_a_folder_is_the_model_of_the_hub_that_has_its_weights(pushed, versions,
     for name, content in versions[0].items():
         (folder / name).write_bytes(content)
     run = audited(str(folder), tmp_path / "run")
-    wanted = Wanted(results="alice/audits", model=NAME, how=COMMIT, audited="mine", dry_run=True)
+    wanted = ShareOptions(results="alice/audits", model=NAME, how=COMMIT, audited="mine", dry_run=True)
     share_run(run, wanted, Hub(), say=said.append)
     assert (
         f"swapbias audit {NAME}@{commit_of(pushed)} --study gendered_stigma:rq1 --limit 12 --no-wordings"

@@ -5,7 +5,7 @@ import pytest
 from swapbias.audit import Run, Settings, start
 from swapbias.errors import UsageError
 from swapbias.hub import Hub, pull_study, push_study, study_name
-from swapbias.hub.bundle import pack
+from swapbias.hub.bundle import bundle_run
 from swapbias.studies import config_rows, new_study, open_study
 
 KEY = ("dataset", "alice/at_work")
@@ -48,7 +48,7 @@ def test_a_run_says_which_commit_of_a_study_it_read_and_goes_on_without_the_hub(
     Run.open(run.folder)
     assert config_rows("at_work", "texts")[0]["text"] == "Emily works as a nurse."
     with pytest.raises(UsageError, match="swapbias study push"):
-        pack(run)
+        bundle_run(run)
 
 
 def test_what_must_not_leave_stops_the_push(hub, folder):

@@ -6,8 +6,8 @@ import pytest
 
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Change, Hub, Repo
-from swapbias.hub.proposals import COMMIT, PULL_REQUEST, TITLE
-from swapbias.hub.share import Wanted, share_run as share
+from swapbias.hub.share import COMMIT, PULL_REQUEST, TITLE, ShareOptions, share_run as share
+from tests.hub.clients import writes
 from tests.hub.own_runs import edited, limited
 from tests.hub.sharing_runs import EVAL, MODEL, WEIGHTS, propose, statuses
 
@@ -57,7 +57,7 @@ def test_the_section_is_proposed_beside_numbers_that_were_merged_and_not_after_a
 def test_a_dry_run_says_what_the_page_will_show_today(models, run):
     for card, more in ((False, "--card proposes that section as well"), (True, "no number beside it.")):
         said = []
-        wanted = Wanted(
+        wanted = ShareOptions(
             results="alice/open", public=True, model="bob/m", how=PULL_REQUEST, audited=MODEL, card=card, dry_run=True
         )
         share(run, wanted, Hub(), say=said.append)
@@ -74,7 +74,7 @@ def test_nothing_is_proposed_unasked(models, run):
     with pytest.raises(UsageError, match="could not open private results"):
         propose(run, results="alice/audits", public=False)
     assert models.pull_requests("model", "bob/m") == []
-    assert not [path for method, path, _ in models.log if method == "POST"]
+    assert writes(models) == []
 
 
 def test_an_open_pull_request_is_brought_up_to_date_not_doubled(models, run, later_run):
@@ -111,28 +111,7 @@ def test_a_part_of_the_prompts_is_not_proposed_beside_whole_audits(models, run, 
     part = limited(run, tmp_path / "part", 40)
     with pytest.raises(UsageError, match="only a part of the prompts"):
         propose(part)
-    assert not [path for method, path, _ in models.log if method == "POST"]
-
-
-def renamed(hub, number=1):
-    hub.repositories["model", "bob/m"].pulls[number - 1].title = "Bias audit, please review"
-
-
-def test_a_pull_request_with_another_title_is_known_by_what_it_brings(models, run):
-    propose(run)
-    renamed(models)
-    assert statuses(propose(run)) == ["unchanged", "pull request 1 unchanged"]
-    models.close_pull_request("model", "bob/m", 1)
-    assert "not proposed again" in statuses(propose(run))[1]
-    assert len(models.pull_requests("model", "bob/m")) == 1
-
-
-def test_a_pull_request_of_that_title_about_something_else_is_not_written_to(models, run):
-    other = Repo("model", "bob/m")
-    state = Hub().state(other)
-    Hub().commit(other, Change({"x.txt": b"x"}), TITLE, parent=state.commit, create_pr=True)
-    assert statuses(propose(run)) == ["created", "pull request opened"]
-    assert set(models.files("model", "bob/m", revision="refs/pr/1")) == {"README.md", *WEIGHTS, "x.txt"}
+    assert writes(models) == []
 
 
 def test_the_same_numbers_of_another_day_are_not_proposed_again(models, run, tmp_path):
@@ -170,14 +149,25 @@ def test_an_open_pull_request_keeps_up_with_the_main_branch(models, run):
     assert statuses(propose(run))[1] == "pull request 1 unchanged"
 
 
-def test_a_branch_that_cannot_be_read_is_named_and_stops_nothing(models, run):
+def test_a_branch_that_cannot_be_read_is_repaired(models, run):
     propose(run)
     state = Hub().state(Repo("model", "bob/m"), revision="refs/pr/1")
     odd = Change({EVAL: b"nonsense: ["})
     Hub().commit(state.repo, odd, "odd", parent=state.commit, revision="refs/pr/1")
-    told = statuses(propose(run))[1]
-    assert told == "pull request opened; pull request 1 holds a file that cannot be read"
-    assert models.files("model", "bob/m", revision="refs/pr/1")[EVAL] == b"nonsense: ["
+    assert statuses(propose(run))[1] == "pull request 1 updated"
+    assert "value: 0.9\n" in models.files("model", "bob/m", revision="refs/pr/1")[EVAL].decode()
+
+
+def test_other_numbers_are_not_proposed_after_a_no_either(models, run, later_run):
+    propose(run)
+    models.close_pull_request("model", "bob/m", 1)
+    assert statuses(propose(later_run))[1] == "not proposed again: its owners closed pull request 1"
+
+
+def test_later_numbers_are_proposed_after_the_first_were_merged(models, run, later_run):
+    propose(run)
+    models.merge_pull_request("model", "bob/m", 1)
+    assert statuses(propose(later_run)) == ["updated", "pull request opened"]
 
 
 def test_a_model_without_pull_requests_is_refused_before_anything_is_published(hub, run):
@@ -190,7 +180,7 @@ def test_a_model_without_pull_requests_is_refused_before_anything_is_published(h
 def test_notes_of_ones_own_are_not_proposed(models, own_run):
     with pytest.raises(UsageError, match="notes of your own"):
         propose(own_run, audited="tests.hub.own_runs:faller", findings_only=True, phenotypes=("falls",))
-    assert not [path for method, path, _ in models.log if method == "POST"]
+    assert writes(models) == []
 
 
 def test_a_rehearsal_tells_what_would_happen_to_the_pull_request(models, run, later_run):
@@ -198,7 +188,7 @@ def test_a_rehearsal_tells_what_would_happen_to_the_pull_request(models, run, la
 
     def rehearsed(one):
         said.clear()
-        wanted = Wanted(
+        wanted = ShareOptions(
             results="alice/open", model="bob/m", how=PULL_REQUEST, audited=MODEL, public=True, dry_run=True
         )
         return statuses(share(one, wanted, Hub(), say=said.append))

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from scripts import pull as script
 from swapbias.errors import HubError, UsageError
-from swapbias.hub import corpora as building, pull as pulling
+from swapbias.hub import commands as pulling, datasets as building
 from swapbias.hub.client import Hub
-from swapbias.hub.pull import DATASET, METRIC, RESULTS, SOURCE, pull_repo as pull, wanted_repos
-from swapbias.hub.spaces import space_files
+from swapbias.hub.commands import DATASET, METRIC, RESULTS, SOURCE, pull_repo as pull, wanted_repos
+from swapbias.hub.metric_spaces import space_files
 from swapbias.studies.catalogue import load_prompts, metric_path
 from tests.conftest import ROOT
-from tests.hub.clients import environment
+from tests.hub.clients import command, environment
 from tests.hub.shared_runs import shared
 
 CORPUS = "gendered_stigma"
@@ -225,17 +224,11 @@ def test_a_folder_whose_replacement_was_killed_is_back_even_without_the_hub(hub,
     assert contents(tmp_path) == before
 
 
-def test_an_unfinished_folder_of_a_process_that_is_gone_is_swept(hub, tmp_path):
+def test_an_unfinished_folder_of_a_killed_process_goes_with_the_next_pull(hub, tmp_path):
     hub.add_repo("dataset", "bob/results", files=shared("r"))
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    here = building._here()
-    left = [here.replace(str(os.getpid()), str(gone.pid)), here, f"{gone.pid}@elsewhere"]
-    for name in left:
-        (tmp_path / "bob" / f".results.{name}.abc").mkdir(parents=True)
+    (tmp_path / "bob" / ".results.new" / "runs").mkdir(parents=True)
     pull(Hub(), RESULTS, "bob/results", tmp_path)
-    # Of processes that run, and of other machines, nothing is touched.
-    assert sorted(os.listdir(tmp_path / "bob")) == sorted([*(f".results.{name}.abc" for name in left[1:]), "results"])
+    assert os.listdir(tmp_path / "bob") == ["results"]
 
 
 def test_a_folder_of_the_users_is_not_replaced(hub, tmp_path):
@@ -318,12 +311,11 @@ def test_the_command_says_a_line_for_each_and_goes_on_after_trouble(hub, tmp_pat
     hub.fail("GET", r"alice/group_gap/resolve", status=403, times=-1)
     hub.fail("HEAD", r"alice/group_gap/resolve", status=403, times=-1)
     out = str(tmp_path / "out")
-    assert script.main(["metrics", "alice", "group_gap", "paired_gap", "--out", out]) == 1
+    assert command("pull", "metrics", "alice", "group_gap", "paired_gap", "--out", out) == 1
     said = capsys.readouterr()
     assert said.out.startswith("alice/paired_gap ")
     assert said.out.splitlines()[1] == "A metric is code of its owner: read it before you load it."
-    assert said.err.splitlines()[0].startswith("pull: The token may not read alice/group_gap")
-    assert said.err.splitlines()[1] == "pull: 1 of 2 could not be pulled"
+    assert said.err.splitlines()[0].startswith("swapbias: alice/group_gap: The token may not read alice/group_gap")
     assert os.listdir(out) == ["paired_gap"]
 
 
@@ -338,13 +330,13 @@ def test_the_command_says_a_line_for_each_and_goes_on_after_trouble(hub, tmp_pat
     ],
 )
 def test_a_command_that_cannot_be_meant_is_one_sentence_and_code_2(hub, tmp_path, capsys, arguments, told):
-    assert script.main([*arguments, "--out", str(tmp_path)]) == 2
+    assert command("pull", *arguments, "--out", str(tmp_path)) == 2
     assert told in capsys.readouterr().err.splitlines()[0]
 
 
 def test_a_hub_in_trouble_is_one_sentence_and_code_1(hub, tmp_path, capsys):
     hub.fail("GET", r".*", status=500, times=50)
-    assert script.main(["results", "alice/results", "--out", str(tmp_path)]) == 1
+    assert command("pull", "results", "alice/results", "--out", str(tmp_path)) == 1
     assert "trouble of its own" in capsys.readouterr().err
 
 
@@ -354,7 +346,7 @@ def test_what_is_stopped_says_so(hub, tmp_path, capsys, monkeypatch):
 
     hub.add_repo("dataset", "bob/results", files=shared("r"))
     monkeypatch.setattr(Hub, "snapshot", stop)
-    assert script.main(["results", "bob/results", "--out", str(tmp_path)]) == 130
+    assert command("pull", "results", "bob/results", "--out", str(tmp_path)) == 130
     assert "stopped" in capsys.readouterr().err
     assert contents(tmp_path) == {}
 
@@ -365,8 +357,8 @@ def test_a_place_that_cannot_be_written_is_one_sentence(hub, tmp_path, capsys, m
 
     hub.add_repo("dataset", "bob/results", files=shared("r"))
     monkeypatch.setattr(Hub, "snapshot", full)
-    assert script.main(["results", "bob/results", "--out", str(tmp_path)]) == 1
-    told = "pull: bob/results: /x/y: No space left on device. Check the place and its free space."
+    assert command("pull", "results", "bob/results", "--out", str(tmp_path)) == 1
+    told = "swapbias: bob/results: /x/y: No space left on device. Check the place and its free space."
     assert capsys.readouterr().err.splitlines()[0] == told
 
 
@@ -381,18 +373,18 @@ def test_what_nobody_thought_of_in_one_repository_does_not_stop_the_others(hub, 
     monkeypatch.setattr(Hub, "snapshot", odd)
     for name in ("odd", "results"):
         hub.add_repo("dataset", f"bob/{name}", files=shared("r"))
-    assert script.main(["results", "bob/odd", "bob/results", "--out", str(tmp_path)]) == 1
+    assert command("pull", "results", "bob/odd", "bob/results", "--out", str(tmp_path)) == 1
     said = capsys.readouterr()
     assert said.out.startswith("bob/results ")
-    assert said.err.startswith("pull: bob/odd: RuntimeError. Nothing of it was kept.")
+    assert said.err.startswith("swapbias: bob/odd: RuntimeError. This is a fault of swapbias")
     assert os.listdir(tmp_path / "bob") == ["results"]
 
 
 def test_a_reader_that_stops_reading_does_not_stop_the_pull(hub, tmp_path):
     hub.add_repo("dataset", "bob/results", files=shared("r"))
-    command = f"'{sys.executable}' scripts/pull.py results bob/results --out '{tmp_path}/out' | head -0"
+    piped = f"'{sys.executable}' scripts/pull.py results bob/results --out '{tmp_path}/out' | head -0"
     done = subprocess.run(
-        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"],
+        ["bash", "-c", f"{piped}; exit ${{PIPESTATUS[0]}}"],
         env=environment(hub, home=tmp_path / "hf"), cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

@@ -10,13 +10,12 @@ from dataclasses import replace
 import pytest
 
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
-from swapbias.hub import corpora as building, corpora as dataset_repos
+from swapbias.hub import datasets as building, datasets as dataset_repos
 from swapbias.hub.client import Hub
-from swapbias.hub.corpora import dataset_files, packed, push_dataset
-from swapbias.hub.push import signed
+from swapbias.hub.datasets import dataset_files, packed, push_dataset, signed
 from swapbias.studies import catalogue as studies
 from tests.conftest import ROOT
-from tests.hub.clients import environment
+from tests.hub.clients import environment, writes
 
 SMALL = "occupation_sentiment"  # two configs
 NAME = f"alice/{SMALL}"
@@ -28,16 +27,12 @@ def push(name=SMALL, **options):
     return done, lines
 
 
-def writes(hub):
-    return [(method, path) for method, path, _ in hub.log if method != "GET" and method != "HEAD"]
-
-
 def run_script(monkeypatch, capsys, *arguments):
     monkeypatch.setattr(sys, "argv", ["push_datasets.py", *arguments])
     with pytest.raises(SystemExit) as stopped:
         runpy.run_path(str(ROOT / "scripts" / "push_datasets.py"), run_name="__main__")
     said = capsys.readouterr()
-    return stopped.value.code, said.out, said.err
+    return stopped.value.code or 0, said.out, said.err
 
 
 # What is published ------------------------------------------------------------------------------------------
@@ -74,7 +69,7 @@ def test_a_second_push_sends_nothing(hub):
 
 def test_a_push_from_another_process_has_the_same_bytes(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from swapbias.hub.corpora import build\n"
+        "import sys; from pathlib import Path; from swapbias.hub.datasets import build\n"
         f"list(build({SMALL!r}, Path(sys.argv[1])))"
     )
     for seed in ("1", "2"):
@@ -221,11 +216,10 @@ def test_the_script_tells_each_corpus_and_goes_on_after_trouble(hub, monkeypatch
     hub.fail("POST", COMMIT, status=500, times=9)
     code, out, err = run_script(monkeypatch, capsys, SMALL, "phenotype_fairness", "--namespace", "alice")
     assert code == 1
-    assert [line for line in err.splitlines() if line.startswith(f"push_datasets: {SMALL}: ")]
+    assert [line for line in err.splitlines() if line.startswith(f"swapbias: {SMALL}: ")]
     assert "Traceback" not in err
     assert "alice/phenotype_fairness: created, v2.0.0 at " in out
     assert out.splitlines()[-1] == "1 done, 1 of them changed; 1 failed."
-    assert err.splitlines()[-1] == f"push_datasets: failed: {SMALL}"
 
 
 def test_the_script_says_zero_when_nothing_is_left_to_do(hub, monkeypatch, capsys):
@@ -240,13 +234,13 @@ def test_a_namespace_of_somebody_else_is_refused_before_anything_is_built(hub, m
     monkeypatch.setattr(building, "write_corpus", lambda *args, **more: pytest.fail("built"))
     code, out, err = run_script(monkeypatch, capsys, SMALL, "--namespace", "bob")
     assert (code, out) == (2, "")
-    assert err == "push_datasets: The token may not write to 'bob', expected one of alice, lab.\n"
+    assert err == "swapbias: The token may not write to 'bob', expected one of alice, lab.\n"
 
 
 def test_an_unknown_corpus_is_refused_before_anything_is_sent(hub, monkeypatch, capsys):
     code, _, err = run_script(monkeypatch, capsys, "occupations", "--namespace", "alice")
     assert code == 2
-    assert err.startswith("push_datasets: Unknown corpus 'occupations': expected one of adjective_coreference, ")
+    assert err.startswith("swapbias: Unknown corpus 'occupations': expected one of adjective_coreference, ")
     assert hub.log == []
 
 
@@ -259,16 +253,6 @@ def test_a_dry_run_of_the_script_lists_paths_sizes_and_the_card_and_creates_noth
     assert "  +# phenotype_fairness" in out
     assert "alice/phenotype_fairness: would be created, v2.0.0" in out
     assert writes(hub) == []
-
-
-def test_the_tasks_of_a_benchmark_are_pushed_only_when_asked_for_and_what_they_do_today_is_said(
-    hub, monkeypatch, capsys
-):
-    asked = ("phenotype_fairness", "--namespace", "alice")
-    assert "eval.yaml" not in run_script(monkeypatch, capsys, *asked, "--dry-run")[1]
-    code, out, _ = run_script(monkeypatch, capsys, *asked, "--benchmark")
-    assert (code, "neither is so yet" in out) == (0, True)
-    assert b"- id: direct_bias\n" in hub.files("dataset", "alice/phenotype_fairness")["eval.yaml"]
 
 
 def test_what_is_pushed_is_put_into_a_collection_once(hub, monkeypatch, capsys):
@@ -291,15 +275,15 @@ def test_a_hub_without_collections_is_told_and_one_that_refuses_fails(hub, monke
     asked = ("phenotype_fairness", "--namespace", "alice", "--collection", "Social bias")
     hub.fail("POST", "/api/collections", status=404)
     code, out, err = run_script(monkeypatch, capsys, *asked)
-    assert (code, "push_datasets:" in err) == (0, False)
+    assert (code, "swapbias:" in err) == (0, False)
     assert out.splitlines()[-1] == "This Hub has no collections: 'Social bias' was not made."
     assert hub.tags("dataset", "alice/phenotype_fairness")
     hub.fail("POST", "/api/collections", status=403)
     code, _, err = run_script(monkeypatch, capsys, *asked)
     assert code == 1
-    told = [line for line in err.splitlines() if line.startswith("push_datasets:")]
+    told = [line for line in err.splitlines() if line.startswith("swapbias:")]
     assert len(told) == 1
-    assert told[0].startswith("push_datasets: The token may not put them into the collection 'Social bias' (403")
+    assert told[0].startswith("swapbias: The token may not put them into the collection 'Social bias' (403")
 
 
 def test_a_reader_that_stops_reading_does_not_stop_the_push(hub, tmp_path):
@@ -320,10 +304,10 @@ def test_stopping_is_told_in_a_sentence(hub, monkeypatch, capsys):
     monkeypatch.setattr(building, "write_corpus", stop)
     code, _, err = run_script(monkeypatch, capsys, SMALL, "--namespace", "alice")
     assert code == 130
-    assert err == f"push_datasets: stopped at {SMALL}. What was pushed stays: run it again to go on.\n"
+    assert err == f"swapbias: stopped at {SMALL}. What is complete stays: run the command again to go on.\n"
 
 
 def test_a_local_folder_cannot_be_named(hub, monkeypatch, capsys, tmp_path):
     code, _, err = run_script(monkeypatch, capsys, "--data", str(tmp_path), "--namespace", "alice")
     assert code == 2
-    assert "unrecognized arguments: --data" in err
+    assert "No such option: --data" in err

@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from scripts import push_metrics
 from swapbias import __version__
 from swapbias.errors import UsageError
-from swapbias.hub import spaces
+from swapbias.hub import metric_spaces as spaces
 from swapbias.hub.client import Hub, Repo
-from swapbias.hub.push import signed
-from swapbias.hub.spaces import check_release
+from swapbias.hub.datasets import signed
+from swapbias.hub.metric_spaces import check_release
 from swapbias.studies.catalogue import metrics
+from tests.hub.clients import command, writes
 
 NAME = "leakage_uar"
 REPO = f"lab/{NAME}"
@@ -30,10 +30,6 @@ def push(name=NAME, **options):
 def published():
     """The files as a push writes them."""
     return signed(spaces.space_files(NAME, namespace="lab", version=__version__), Repo("space", REPO), TAG)
-
-
-def writes(hub):
-    return [entry for entry in hub.log if entry[0] not in ("GET", "HEAD")]
 
 
 def test_a_push_makes_a_static_space_with_one_commit_under_the_tag_of_the_release(hub):
@@ -102,12 +98,11 @@ def test_a_space_of_somebody_else_of_the_same_name_is_left_alone(hub):
 
 
 @pytest.fixture
-def script(hub, monkeypatch, capsys):
-    """The script in this process: exit code, what it prints, what it complains of."""
+def script(hub, capsys):
+    """The command in this process: exit code, what it prints, what it complains of."""
 
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["push_metrics.py", *arguments])
-        return push_metrics.main(), *capsys.readouterr()
+        return command("push", "metrics", *arguments), *capsys.readouterr()
 
     return run
 
@@ -125,7 +120,7 @@ def test_the_script_pushes_all_metrics_and_says_so(hub, script):
 def test_the_script_refuses_what_cannot_be_meant_before_it_pushes(hub, script, wrong):
     code, _, err = script(*wrong)
     assert code == 2
-    assert err.startswith("push_metrics: ")
+    assert err.startswith("swapbias: ")
     assert "Traceback" not in err
     assert writes(hub) == []
 
@@ -163,8 +158,8 @@ def test_the_script_asks_for_the_release_before_it_pushes(hub, script, monkeypat
     def untagged(folder, version):
         raise UsageError(f"{version} is not tagged.")
 
-    monkeypatch.setattr("swapbias.hub.jobs.check_release", untagged)
-    assert script(NAME, "--namespace", "lab") == (2, "", f"push_metrics: {__version__} is not tagged.\n")
+    monkeypatch.setattr("swapbias.hub.commands.check_release", untagged)
+    assert script(NAME, "--namespace", "lab") == (2, "", f"swapbias: {__version__} is not tagged.\n")
     assert writes(hub) == []
 
 

@@ -6,11 +6,10 @@ import pyarrow as pa
 import pytest
 
 from swapbias.errors import HubError, UsageError
-from swapbias.hub import results_repo
+from swapbias.hub import shared_runs as results_repo
 from swapbias.hub.bundle import parquet
-from swapbias.hub.client import Hub
-from swapbias.hub.names import is_shared_name
-from swapbias.hub.results_repo import load_all_shared, load_shared
+from swapbias.hub.client import Hub, is_shared_name
+from swapbias.hub.shared_runs import load_all_shared, load_shared
 from swapbias.studies.prompt import PROMPT_COLUMNS
 from tests.hub.shared_runs import GAP, shared
 

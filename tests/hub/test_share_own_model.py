@@ -10,10 +10,10 @@ import yaml
 from swapbias.audit.audit import start
 from swapbias.audit.plan import Settings
 from swapbias.errors import HubError, UsageError
+from swapbias.hub.audit_cards import prompts_read
+from swapbias.hub.cards import markdown
 from swapbias.hub.client import Hub, Repo
-from swapbias.hub.markdown import markdown
-from swapbias.hub.model_card import prompts_read
-from swapbias.hub.proposals import COMMIT, Weights, findings_of, weights_read
+from swapbias.hub.share import COMMIT, Weights, findings_of, weights_read
 from swapbias.studies.catalogue import load_corpus
 from tests.hub.card_findings import without_section
 from tests.hub.own_runs import QUIET, edited, limited
@@ -23,10 +23,6 @@ from tests.hub.sharing_runs import COMMITS, EVAL, MODEL, README, of_weights, own
 pytestmark = pytest.mark.usefixtures("packed_once")
 
 PYTHON_TAG = "a: !!python/object/apply:os.system ['true']"
-LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
-    f"{new}: &{new} [{', '.join(f'*{old}' for _ in range(9))}]"
-    for old, new in zip("abcdefgh", "bcdefghi", strict=True)
-)
 TAG = f"v{load_corpus('occupation_sentiment').version}"
 
 
@@ -81,9 +77,8 @@ def test_a_card_that_cannot_be_added_to_stops_everything_before_anything_is_writ
     assert not [path for method, path, _ in models.log if method == "POST" and "create" in path]
 
 
-@pytest.mark.parametrize("header", [PYTHON_TAG, LAUGHS], ids=["python tag", "billion laughs"])
-def test_a_hostile_header_is_refused_in_one_sentence(models, run, header):
-    models.push("model", "alice/m", {"README.md": f"---\n{header}\n---\n# M\n".encode()}, "hostile")
+def test_a_hostile_header_is_refused_in_one_sentence(models, run):
+    models.push("model", "alice/m", {"README.md": f"---\n{PYTHON_TAG}\n---\n# M\n".encode()}, "hostile")
     with pytest.raises(ValueError, match=r"alice/m/README\.md") as refused:
         own(run)
     assert "\n" not in str(refused.value)

@@ -4,9 +4,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from swapbias.errors import HubError, UsageError
+from swapbias.hub.audit_cards import RESULTS_BEGIN as BEGIN, RESULTS_END as END
 from swapbias.hub.client import Hub
-from swapbias.hub.results_card import BEGIN, END
-from swapbias.hub.share import Wanted, share_run as share
+from swapbias.hub.share import ShareOptions, share_run as share
 from tests.hub.own_runs import edited, limited
 from tests.hub.shared_runs import GAP as STRANGERS, MANIFEST, results, written
 from tests.hub.sharing_runs import put, statuses
@@ -125,7 +125,7 @@ def test_a_folder_that_no_run_can_have_is_left_out_and_stops_nothing(hub, run):
     odd = {path.replace(name, "My Run"): content for path, content in held.items() if path.startswith("runs/")}
     hub.push("dataset", "alice/audits", odd, "a colleague")
     said = []
-    assert statuses(share(run, Wanted(results="alice/audits"), Hub(), say=said.append)) == ["unchanged"]
+    assert statuses(share(run, ShareOptions(results="alice/audits"), Hub(), say=said.append)) == ["unchanged"]
     assert any("Left out of the card: 'My Run' is no name of a run" in line for line in said)
     assert "My Run" not in hub.files("dataset", "alice/audits")["README.md"].decode()
 

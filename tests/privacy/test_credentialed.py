@@ -16,7 +16,7 @@ from swapbias.audit.plan import Settings
 from swapbias.cli import app
 from swapbias.errors import UsageError
 from swapbias.hub import own_study
-from swapbias.hub.bundle import pack
+from swapbias.hub.bundle import bundle_run
 from swapbias.notes.folder import local_notes
 from swapbias.privacy import credentialed, is_credentialed, writing
 from swapbias.scorers.notes import NoteOptions
@@ -248,7 +248,7 @@ def test_what_would_leave_is_refused(name, held, tmp_path):
 
 def test_a_comparison_of_marked_runs_is_not_packed_and_its_parts_are_kept(held, tmp_path):
     with pytest.raises(UsageError, match="must not be shared"):
-        pack(held[1][0], findings_only=True)
+        bundle_run(held[1][0], findings_only=True)
     (tmp_path / "manifest.json").write_text((held[1][0].folder / "manifest.json").read_text())
     assert read_run(held[1][0].folder).manifest["credentialed"]
     assert is_credentialed(tmp_path)

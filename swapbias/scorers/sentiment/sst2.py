@@ -11,7 +11,7 @@ from pathlib import Path
 from swapbias.errors import UsageError
 from swapbias.files import not_utf8
 from swapbias.measures import Estimate, group_gap
-from swapbias.network import bound
+from swapbias.network import configure_http
 from swapbias.studies import corpus_dir, fingerprint, read_table, strict_rows
 
 SST2 = "sst2"
@@ -83,7 +83,7 @@ def load_sentiment_data(source: str) -> SentimentData:
 def _from_hub() -> dict[str, list[Labelled]]:
     from datasets import load_dataset
 
-    bound()
+    configure_http()
     try:
         found = load_dataset(HUB_ID)
         splits = {"train": found["train"], "dev": found["validation"]}

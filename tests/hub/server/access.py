@@ -27,16 +27,6 @@ def visible(hub: "LocalHub", request: Request, kind: str, name: str) -> Reposito
     return repo
 
 
-def openable(request: Request, repo: Repository) -> None:
-    """Refuse the content of a gated repository to all but its own people."""
-    if not repo.gated or (request.user and request.user.may_read(repo.owner)):
-        return
-    told = f"Access to {repo.kind} {repo.name} is restricted"
-    if request.user is None:
-        raise Refused(401, f"{told}. You must have access to it and be authenticated.", code="GatedRepo")
-    raise Refused(403, f"{told} and you are not in the authorized list.", code="GatedRepo")
-
-
 def writable(request: Request, repo: Repository) -> "User":
     """The user of a request that writes to a repository."""
     user = signed_in(request)
@@ -48,7 +38,7 @@ def writable(request: Request, repo: Repository) -> "User":
 def proposing(request: Request, repo: Repository) -> "User":
     """The user of a request that opens a pull request; anybody with a token that writes may."""
     user = signed_in(request)
-    if user.role == "read" or (user.role == "fineGrained" and not user.scopes.get(repo.owner)):
+    if user.role == "read":
         raise Refused(403, "Forbidden: this token cannot open a Pull Request")
     if not repo.discussions:
         raise Refused(403, "Discussions are disabled for this repo")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from .access import signed_in, visible, writable
+from .access import signed_in
 from .answers import Answer, Refused, Request, as_json
 from .repositories import Repository, stored
 
@@ -26,15 +26,6 @@ def whoami(hub: "LocalHub", request: Request) -> Answer:
     """The account of the token, its organisations and its role."""
     user = signed_in(request)
     access: dict[str, Any] = {"displayName": "test", "role": user.role}
-    if user.role == "fineGrained":
-        entities = [
-            {
-                "entity": {"type": "user" if name == user.name else "org", "name": name},
-                "permissions": list(permissions),
-            }
-            for name, permissions in user.scopes.items()
-        ]
-        access["fineGrained"] = {"canReadGatedRepos": False, "global": [], "scoped": entities}
     orgs = [{"type": "org", "name": name, "fullname": name, "roleInOrg": role} for name, role in user.orgs.items()]
     auth = {"type": "access_token", "accessToken": access}
     return as_json({"type": "user", "name": user.name, "fullname": user.name, "orgs": orgs, "auth": auth})
@@ -58,32 +49,6 @@ def create(hub: "LocalHub", request: Request) -> Answer:
     made.commit("refs/heads/main", state, title="initial commit", author=user.name)
     hub.repositories[kind, name] = made
     return as_json({"url": hub.url + made.address, "name": name, "id": made.refs["refs/heads/main"][:24]})
-
-
-def delete(hub: "LocalHub", request: Request) -> Answer:
-    """A repository is gone."""
-    user, asked = signed_in(request), request.json()
-    kind, name = asked.get("type") or "model", f"{asked.get('organization') or user.name}/{asked['name']}"
-    writable(request, visible(hub, request, kind, name))
-    del hub.repositories[kind, name]
-    return Answer()
-
-
-def settings(hub: "LocalHub", request: Request, repo: Repository) -> Answer:
-    """Visibility and gating."""
-    writable(request, repo)
-    asked = request.json()
-    if "visibility" in asked or "private" in asked:
-        repo.private = asked.get("visibility") == "private" or bool(asked.get("private"))
-    repo.gated = asked.get("gated", repo.gated)
-    return as_json({"private": repo.private, "gated": repo.gated})
-
-
-def auth_check(hub: "LocalHub", request: Request, repo: Repository, write: str) -> Answer:
-    """Whether the user may see a repository, or write to it."""
-    if write:
-        writable(request, repo)
-    return as_json({})
 
 
 def validate_yaml(hub: "LocalHub", request: Request) -> Answer:

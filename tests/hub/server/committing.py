@@ -177,34 +177,8 @@ def tag(hub: "LocalHub", request: Request, repo: Repository, revision: str) -> A
     return _new_ref(repo, ref, commit)
 
 
-def untag(hub: "LocalHub", request: Request, repo: Repository, name: str) -> Answer:
-    """A tag is gone."""
-    writable(request, repo)
-    return _drop_ref(repo, f"refs/tags/{name}")
-
-
-def branch(hub: "LocalHub", request: Request, repo: Repository, name: str) -> Answer:
-    """A branch at a revision."""
-    writable(request, repo)
-    return _new_ref(repo, f"refs/heads/{name}", at(repo, request.json().get("startingPoint") or "main"))
-
-
-def unbranch(hub: "LocalHub", request: Request, repo: Repository, name: str) -> Answer:
-    """A branch is gone; the main branch stays."""
-    writable(request, repo)
-    if name == "main":
-        raise Refused(403, "The main branch cannot be deleted")
-    return _drop_ref(repo, f"refs/heads/{name}")
-
-
 def _new_ref(repo: Repository, ref: str, commit: Commit) -> Answer:
     if ref in repo.refs:
         raise Refused(409, f"Reference already exists: {ref}")
     repo.refs[ref] = commit.oid
-    return as_json({})
-
-
-def _drop_ref(repo: Repository, ref: str) -> Answer:
-    if repo.refs.pop(ref, None) is None:
-        raise Refused(404, f"Invalid rev id: {ref}", code="RevisionNotFound")
     return as_json({})

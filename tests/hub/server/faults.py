@@ -23,7 +23,7 @@ class Plan:
     content: bytes = b""
     cut: str = ""  # "request" or "answer": where the connection ends
     after_bytes: int = 0
-    drip: float = 0.0  # seconds between the bytes of the answer; inf: none ever comes
+    hangs: bool = False  # after so many bytes of the answer
     callback: Callable[[], object] | None = None
 
     def takes(self, method: str, address: str) -> bool:

@@ -1,7 +1,6 @@
 """The local Hub as a test sees it: users and repositories to set up, faults to plan, and what arrived."""
 
 import json
-import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,22 +22,15 @@ class User:
 
     name: str
     token: str
-    role: str = "write"  # of the token: "write", "read" or "fineGrained"
+    role: str = "write"  # of the token: "write" or "read"
     orgs: Mapping[str, str] = field(default_factory=dict)
-    scopes: Mapping[str, Iterable[str]] = field(
-        default_factory=dict
-    )  # of a fine-grained token: namespace -> permissions
 
     def may_read(self, owner: str) -> bool:
         """Whether private repositories of a namespace are visible with this token."""
-        if self.role == "fineGrained":
-            return bool(self.scopes.get(owner))
         return owner == self.name or owner in self.orgs
 
     def may_write(self, owner: str) -> bool:
         """Whether this token may write to a namespace."""
-        if self.role == "fineGrained":
-            return "repo.write" in self.scopes.get(owner, ())
         return self.role == "write" and (owner == self.name or self.orgs.get(owner, "read") != "read")
 
 
@@ -88,11 +80,10 @@ class LocalHub:
         token: str,
         orgs: Iterable[str] | Mapping[str, str] = (),
         role: str = "write",
-        scopes: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
         """An account; ``orgs`` is names (may write there) or a mapping of names to roles."""
         roles = dict(orgs) if isinstance(orgs, Mapping) else dict.fromkeys(orgs, "write")
-        self.users[token] = User(name, token, role, roles, scopes or {})
+        self.users[token] = User(name, token, role, roles)
 
     def add_repo(
         self,
@@ -101,16 +92,15 @@ class LocalHub:
         *,
         files: Files | None = None,
         private: bool = False,
-        gated: bool | str = False,
         sdk: str = "",
         discussions: bool = True,
         tags: Iterable[str] = (),
     ) -> str:
         """A repository with one commit of the given files, under the tags; returns the commit's name.
 
-        Names are taken as they are, also those the real Hub would refuse. ``gated`` hides content, not names.
+        Names are taken as they are, also those the real Hub would refuse.
         """
-        made = Repository(kind, name, private=private, gated=gated, sdk=sdk, discussions=discussions)
+        made = Repository(kind, name, private=private, sdk=sdk, discussions=discussions)
         commit = made.commit("refs/heads/main", _stored(files or {}), title="initial commit", author=made.owner)
         made.refs.update({f"refs/tags/{tag}": commit.oid for tag in tags})
         with self.lock:
@@ -198,10 +188,9 @@ class LocalHub:
         times: int = -1,
         after: int = 0,
         after_bytes: int = 0,
-        drip: float = math.inf,
     ) -> None:
-        """Answer nothing, or from ``after_bytes`` of an answer on a byte every ``drip`` seconds."""
-        self.plans.add(Plan(method, pattern, times, after, drip=drip, after_bytes=after_bytes))
+        """Answer nothing after ``after_bytes`` of an answer, and stay connected."""
+        self.plans.add(Plan(method, pattern, times, after, hangs=True, after_bytes=after_bytes))
 
     def on(
         self, method: str, pattern: str, callback: Callable[[], object], *, times: int = 1, after: int = 0
@@ -212,7 +201,7 @@ class LocalHub:
     # What is there now
 
     def repo(self, kind: str, name: str) -> Repository | None:
-        """The repository itself (private, gated, sdk, ...); None where there is none."""
+        """The repository itself (private, sdk, ...); None where there is none."""
         return self.repositories.get((kind, name))
 
     def files(self, kind: str, name: str, *, revision: str = "main") -> dict[str, bytes]:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 import yaml
 
-from .access import at, openable, visible
+from .access import at, visible
 from .accounts import FRONT, header
 from .answers import Answer, Refused, Request, as_json, page
 from .repositories import Commit, Repository
@@ -57,7 +57,7 @@ def _info(repo: Repository, commit: Commit) -> dict[str, Any]:
         "author": repo.owner,
         "sha": commit.oid,
         "private": repo.private,
-        "gated": repo.gated,
+        "gated": False,
         "disabled": False,
         "downloads": 0,
         "likes": 0,
@@ -147,7 +147,6 @@ def commits(hub: "LocalHub", request: Request, repo: Repository, revision: str) 
 
 def content(hub: "LocalHub", request: Request, repo: Repository, revision: str, path: str) -> Answer:
     """A file, or a part of it, with the headers from which clients name their cache."""
-    openable(request, repo)
     commit = at(repo, revision)
     headers = {"X-Repo-Commit": commit.oid}
     file = commit.files.get(path)

@@ -100,7 +100,6 @@ class Repository:
     kind: str
     name: str
     private: bool = False
-    gated: bool | str = False
     sdk: str = ""
     discussions: bool = True
     commits: dict[str, Commit] = field(default_factory=dict)

@@ -20,7 +20,6 @@ PLAIN = (
     ("GET", r"/api/whoami-v2", accounts.whoami),
     ("POST", r"/api/validate-yaml", accounts.validate_yaml),
     ("POST", r"/api/repos/create", accounts.create),
-    ("DELETE", r"/api/repos/delete", accounts.delete),
     ("POST", r"/api/collections", collecting.create),
     ("GET", r"/api/collections/([^/]+/[^/]+)", collecting.read),
     ("POST", r"/api/collections/([^/]+/[^/]+)/items", collecting.add),
@@ -36,17 +35,10 @@ OF_REPO = (
     ("POST", r"paths-info/([^/]+)", reading.paths_info),
     ("GET", r"refs", reading.refs),
     ("GET", r"commits/([^/]+)", reading.commits),
-    ("GET", r"auth-check(/write)?", accounts.auth_check),
-    ("PUT", r"settings", accounts.settings),
     ("POST", r"preupload/([^/]+)", committing.preupload),
     ("POST", r"commit/([^/]+)", committing.commit),
     ("POST", r"tag/([^/]+)", committing.tag),
-    ("DELETE", r"tag/([^/]+)", committing.untag),
-    ("POST", r"branch/([^/]+)", committing.branch),
-    ("DELETE", r"branch/([^/]+)", committing.unbranch),
     ("GET", r"discussions", discussing.listing),
-    ("GET", r"discussions/(\d+)", discussing.detail),
-    ("POST", r"discussions/(\d+)/(status|merge|comment)", discussing.change),
 )
 
 

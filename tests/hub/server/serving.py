@@ -68,8 +68,8 @@ class Handler(BaseHTTPRequestHandler):
             self.rfile.read(min(fault.after_bytes, self.length))
             return self.drop()
         content = self.content()
-        if fault is not None and fault.drip:
-            return self.send_slowly(fault)
+        if fault is not None and fault.hangs:
+            return self.send_and_hang(fault)
         if len(content) < self.length:  # the client went away while it sent: nothing is carried out
             return self.drop()
         request = Request(self.command, split.path, dict(parse_qsl(split.query)), self.headers, content, user)
@@ -134,19 +134,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
         self.drop()
 
-    def send_slowly(self, fault: "Plan") -> None:
-        """Nothing, or after some bytes one now and then, until the client goes away or the server stops."""
+    def send_and_hang(self, fault: "Plan") -> None:
+        """Some bytes of an answer, and nothing more until the server stops."""
         whole = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n" + b" " * 1000
-        at = fault.after_bytes
-        try:
-            self.wfile.write(whole[:at])
-            self.wfile.flush()
-            while not self.hub.closing.wait(min(fault.drip, 3600.0)):
-                self.wfile.write(whole[at : at + 1])
-                self.wfile.flush()
-                at += 1
-        except OSError:  # the client had enough
-            pass
+        self.wfile.write(whole[: fault.after_bytes])
+        self.wfile.flush()
+        self.hub.closing.wait(3600.0)
         self.drop()
 
     def drop(self) -> None:

@@ -1,5 +1,6 @@
-"""The repository that holds shared runs: reading it, and writing one more run into it."""
+"""Repositories of shared runs: reading and writing them, and several runs side by side as a static Space."""
 
+import hashlib
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,15 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from swapbias.audit import ComparedRun, load_notes, read_run
+from swapbias import __version__
+from swapbias.audit import Compared, ComparedRun, compare_runs, load_notes, read_run, write_comparison
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
+from swapbias.hub.audit_cards import is_ours, is_run_name, prompts_read, results_card
 from swapbias.hub.bundle import Bundle, item_type, run_name
-from swapbias.hub.client import HUB_FILES, READ_LIMIT, Change, Hub, Repo, State, difference
-from swapbias.hub.header import split
-from swapbias.hub.model_card import prompts_read
-from swapbias.hub.names import SHARED, is_shared_name
-from swapbias.hub.proposals import CARD, Done, seen, text_of
-from swapbias.hub.results_card import is_ours, is_run_name, results_card
+from swapbias.hub.cards import CARD, decode, dump, markdown, md_table, split
+from swapbias.hub.client import HUB_FILES, READ_LIMIT, SHARED, Change, Hub, Repo, State, difference, is_shared_name
+from swapbias.hub.datasets import PushResult, Say, push_repo
 from swapbias.report import shown
 from swapbias.scorers.chat import CHAT, trial_rows
 from swapbias.scorers.notes import NoteOptions
@@ -40,7 +40,7 @@ from swapbias.studies import (
 
 MOST_RUNS = 200  # of one repository
 MOST_ITEMS = 300_000  # scored rows of one study of a run
-_LONGEST = 300  # bytes of a column that rows are told apart by
+_LONGEST_TEXT = 300  # bytes of a column that rows are told apart by
 _TEXTS = ("text", "candidates", "answer", "top_tokens")  # what differences do not depend on
 _NEEDED = {*PROMPT_COLUMNS, "model_id", "score"}.difference(_TEXTS)
 _RESULTS = re.compile(r"runs/([^/]+)/results\.json")
@@ -133,11 +133,7 @@ def load_shared(
 
 
 def _run(hub: Hub, state: State, name: str) -> ComparedRun:
-    """One run.
-
-    Raises:
-        HubError: the Hub does not give it. ValueError: it is incomplete, or not what swapbias writes.
-    """
+    """One run."""
     paths = [f"runs/{name}/{file}" for file in _FILES]
     if paths[0] not in state.files:
         where = f"{state.repo.name}/{shown(f'runs/{name}')}"
@@ -149,11 +145,7 @@ def _run(hub: Hub, state: State, name: str) -> ComparedRun:
 
 
 def _items(hub: Hub, state: State, name: str, manifest: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
-    """The scored rows of a run by study, with the installed texts of the prompts that it read, and no others.
-
-    Raises:
-        HubError: the Hub refuses, or a file is too large. ValueError: one holds something else than scored rows.
-    """
+    """The scored rows of a run by study, with the installed texts of the prompts that it read, and no others."""
     there = [path for study in studies() if (path := f"runs/{name}/items/{study}.parquet") in state.files]
     if not there:
         return {}
@@ -169,8 +161,8 @@ def _with_texts(study: str, rows: pd.DataFrame, manifest: Mapping[str, Any]) -> 
         (experiment.name, row["prompt_id"]): row["text"]
         for entry in manifest["corpora"]
         if entry["corpus"] == study and "training" not in entry
-        for experiment, asked in _installed(entry, manifest["settings"])
-        for row in asked
+        for experiment, prompts in _installed(entry, manifest["settings"])
+        for row in prompts
     }
     keys = zip(rows["experiment"], rows["prompt_id"], strict=True)
     return rows.assign(text=[texts.get(key, "") for key in keys]) if texts else rows
@@ -219,15 +211,12 @@ def _rows(path: Path, where: str) -> pd.DataFrame:
         texts = [name for name, kind in types.items() if kind == pa.string()]
         table = pq.read_table(path, columns=list(types), read_dictionary=texts).replace_schema_metadata()
         words = [chunk.dictionary for name in texts for chunk in table[name].chunks]
-        if any((pc.max(pc.binary_length(one)).as_py() or 0) > _LONGEST for one in words):
-            raise ValueError(f"{wrong}: a text has more than {_LONGEST} bytes.")
+        if any((pc.max(pc.binary_length(one)).as_py() or 0) > _LONGEST_TEXT for one in words):
+            raise ValueError(f"{wrong}: a text has more than {_LONGEST_TEXT} bytes.")
         rows: pd.DataFrame = table.cast(pa.schema(types)).to_pandas()
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(f"{wrong} ({type(error).__name__}).") from error
     return rows
-
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +240,8 @@ class Update:
     def settled(self) -> str:
         """The commit that holds the run as it is already; blank where the run itself is to be written."""
         touched = [*self.change.write, *self.change.delete]
-        held = self.state is not None and not any(path.startswith(f"{self.folder}/") for path in touched)
-        return self.state.commit if self.state is not None and held else ""
+        unchanged = self.state is not None and not any(path.startswith(f"{self.folder}/") for path in touched)
+        return self.state.commit if self.state is not None and unchanged else ""
 
 
 def check_visibility(state: State, *, public: bool) -> None:
@@ -293,8 +282,8 @@ def prepare(
     return Update(repo, state, Change({**files.write, **top.write}, files.delete), folder, public)
 
 
-def put(hub: Hub, update: Update, bundle: Bundle) -> tuple[Done, str]:
-    """Write what must be written: what happened, and the commit that holds the run.
+def put(hub: Hub, update: Update, bundle: Bundle) -> PushResult:
+    """Write what must be written; ``commit`` of the result holds the run.
 
     Raises:
         UsageError: the repository is not as visible as it was to be. HubError: the Hub refused, or somebody wrote in
@@ -302,25 +291,42 @@ def put(hub: Hub, update: Update, bundle: Bundle) -> tuple[Done, str]:
     """
     state, change, repo = update.state, update.change, update.repo
     if state is not None and not change:
-        return Done(repo, "unchanged", hub.url(repo, commit=state.commit), change), state.commit
+        return PushResult(repo, "unchanged", change, url=hub.url(repo, commit=state.commit), commit=state.commit)
     if state is None:
         hub.create(repo, private=not update.public)
     # Right before the commit: somebody else may have made the repository, or opened it, since it was looked at.
-    now = seen(hub, repo)
+    now = existing_state(hub, repo)
     check_visibility(now, public=update.public)
     if state is None and not set(now.files) <= HUB_FILES:
         raise HubError(f"Somebody else wrote to {repo.name} in between, so that nothing was written. Share again.")
     parent = now.commit if state is None else state.commit
     made = hub.commit(repo, change, f"Share {bundle.name}", parent=parent, never=bundle.never)
-    return Done(repo, update.status, hub.url(repo, commit=made.commit), change), made.commit
+    return PushResult(repo, update.status, change, url=hub.url(repo, commit=made.oid), commit=made.oid)
+
+
+def existing_state(hub: Hub, repo: Repo, *, revision: str = "main") -> State:
+    """What a repository holds.
+
+    Raises:
+        HubError: it is not there.
+    """
+    state = hub.state(repo, revision=revision)
+    if state is None:
+        raise HubError(f"{repo.name} is not there, or the token may not see it. Check its name, or log in.")
+    return state
+
+
+def text_of(hub: Hub, there: State, path: str) -> str:
+    """A text of a repository; blank where it is not there.
+
+    Raises:
+        ValueError: it is not UTF-8.
+    """
+    return decode(hub.content(there, path), f"{there.repo.name}/{path}")
 
 
 def _others(hub: Hub, state: State, readme: str, bundle: Bundle, *, named: bool, say: Say) -> list[ComparedRun]:
-    """The other runs that it holds, so far as a card can list them.
-
-    Raises:
-        UsageError, HubError: as ``prepare``.
-    """
+    """The other runs that it holds, so far as a card can list them."""
     runs: list[ComparedRun] = []
     broken: dict[str, str] = {}
     if any(path.startswith("runs/") and path.endswith("/results.json") for path in state.files):
@@ -345,13 +351,13 @@ def _others(hub: Hub, state: State, readme: str, bundle: Bundle, *, named: bool,
 
 def _refuse_foreign(state: State, readme: str, readable: bool) -> None:
     """A repository is ours by the marks in its card; without any card, by a run that can be read."""
-    held = set(state.files) - HUB_FILES
-    if CARD in held:
+    paths = set(state.files) - HUB_FILES
+    if CARD in paths:
         where = f"{state.repo.name}/{CARD}"
-        blank = held == {CARD} and not split(readme).after.removeprefix("---").strip()
+        blank = paths == {CARD} and not split(readme).after.removeprefix("---").strip()
         ours = blank or is_ours(readme, where=where)
     else:
-        ours = not held or readable
+        ours = not paths or readable
     if not ours:
         raise UsageError(f"{state.repo.name} holds something else than shared runs. Choose another repository.")
 
@@ -371,3 +377,110 @@ def _unlisted(run: ComparedRun) -> str:
 def _studies(state: State | None, run: str) -> Sequence[str]:
     start = f"runs/{run}/items/"
     return [Path(path).stem for path in (state.files if state else ()) if path.startswith(start)]
+
+
+PAGE = "index.html"
+NO_RANKING = (
+    "This is a comparison and not a ranking: models stand in the order of their names, and have different "
+    "vocabularies, which the studies' word lists cover to different degrees. A value near zero is no proof that a "
+    "model is fair: it says that this quantity is small on these prompts."
+)
+_REPORT = "report.html"  # the page, where a comparison is written with one
+_LONGEST_NAME = 200  # characters of a name in a table
+
+
+def push_comparison(
+    hub: Hub, results: Sequence[str], space: str, *, private: bool = False, dry_run: bool = False, say: Say
+) -> PushResult:
+    """Publish what ``swapbias compare`` makes of shared runs as the static Space ``space``.
+
+    The same results at the same commits change nothing; others make a commit and a tag of their own.
+
+    Args:
+        hub: where they are.
+        results: repositories of results, as ``swapbias compare`` takes them: OWNER/NAME[/RUN][@REVISION].
+        space: OWNER/NAME.
+        private: make a new Space private.
+        dry_run: write nothing.
+        say: told what is left out.
+
+    Raises:
+        UsageError: fewer than two runs, nothing in common, or private results for a Space that everybody may read;
+            and as ``push_repo``. HubError: the Hub refuses or is out of reach.
+    """
+    repo = Repo("space", space)
+    runs, broken = load_all_shared(hub, results)
+    for sentence in broken:
+        say(f"Left out: {sentence}")
+    if len(runs) < 2:
+        raise UsageError(f"{len(runs)} shared runs can be read, expected two or more. Name further repositories.")
+    if not private:
+        _refuse_private(hub, runs)
+    sources = sorted({f"{run.place}@{run.commit}/{run.name}" for run in runs})
+    digest = hashlib.sha256("\n".join((__version__, *sources)).encode()).hexdigest()
+    compared = compare_runs(runs)
+    for sentence in compared.left_out:
+        say(sentence)
+    return push_repo(
+        hub,
+        repo,
+        space_files(compared, runs, space=space, url=hub.url),
+        tag=f"results-{digest[:12]}",
+        message=f"Compare {len(runs)} runs of {len({run.place for run in runs})} repositories",
+        private=private,
+        sdk="static",
+        dry_run=dry_run,
+        raise_hint="share a run again, or push with the version of swapbias that made it",
+        say=say,
+    )
+
+
+def _refuse_private(hub: Hub, runs: Sequence[ComparedRun]) -> None:
+    """Numbers of private results would be read by everybody."""
+    for place in sorted({run.place for run in runs}):
+        state = hub.state(Repo("dataset", place))
+        if state is None or state.private:
+            raise UsageError(f"{place} is private, and the Space would show it to everybody. Add --private.")
+
+
+def space_files(
+    compared: Compared, runs: Sequence[ComparedRun], *, space: str, url: Callable[..., str]
+) -> dict[str, bytes]:
+    """The files of the Space by path: page, tables and figures of a comparison, and a card of what was read.
+
+    Args:
+        compared: the runs.
+        runs: the same, for the list of what was read.
+        space: OWNER/NAME.
+        url: gives the page of a repository at a commit (``Hub.url``).
+    """
+    with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
+        write_comparison(Path(folder), compared)
+        files = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in sorted(Path(folder).rglob("*"))
+            if path.is_file()
+        }
+    metadata = {
+        "title": space.rpartition("/")[2],
+        "description": "Bias audits of several models side by side",
+        "emoji": "⚖️",
+        "sdk": "static",
+        "app_file": PAGE,
+        "license": "apache-2.0",
+        "tags": ["bias", "fairness", "swapbias"],
+    }
+    texts = [f"# Bias audits in {markdown(space)}", NO_RANKING, "## What was read", _read(runs, url)]
+    card = f"---\n{dump(metadata)}---\n\n" + "\n\n".join(texts) + "\n"
+    page = files.pop(_REPORT)
+    return {**files, CARD: card.encode(), PAGE: page}
+
+
+def _read(runs: Sequence[ComparedRun], url: Callable[..., str]) -> str:
+    rows = []
+    for run in sorted(runs, key=lambda one: one.key):
+        models = ", ".join(dict.fromkeys(one.model_id for one in run.found))
+        page = url(Repo("dataset", run.place), commit=run.commit)
+        where = f"[{markdown(run.place)} at {run.commit[:8]}]({page})"
+        rows.append((markdown(shown(run.name)), markdown(shown(models, _LONGEST_NAME)), where))
+    return md_table(("run", "models", "repository at the commit"), rows)

@@ -32,7 +32,7 @@ from swapbias.studies import (
 Doc = dict[str, Any]
 CODE = "swapbias_tasks"  # the module beside the tasks
 _NAME = re.compile(r"[^A-Za-z0-9]+")
-_KEPT = ("prompt_id", "pair_id", "group", "construct", "condition", "label", "template")
+_COLUMNS = ("prompt_id", "pair_id", "group", "construct", "condition", "label", "template")
 
 
 class _Function(str):
@@ -60,7 +60,7 @@ def export_study(name: str, out: Path) -> list[Path]:
     chosen = list(_chosen(load_study(study), config))
     Run.check_new(out)
     corpus, tasks = load_corpus(study), dict[str, Experiment]()
-    files = {f"{CODE}.py": Path(__file__).with_name(f"{CODE}.py").read_text(encoding="utf-8")}
+    files = {f"{CODE}.py": Path(__file__).with_name("lm_eval_tasks.py").read_text(encoding="utf-8")}
     for experiment, configs in chosen:
         task = f"swapbias_{study}_{experiment.name}"
         docs = [doc for one in configs for doc in _docs(experiment, config_rows(corpus.name, one))]
@@ -106,7 +106,7 @@ def _docs(experiment: Experiment, rows: Iterable[Mapping[str, str]]) -> Iterator
         context, choices = _READINGS[experiment.reading].parts(row)
         gaps = {_contrast(one): one for one in experiment.gaps if row["group"] in (one.group, one.reference_group)}
         yield {
-            **{name: row[name] for name in _KEPT},
+            **{name: row[name] for name in _COLUMNS},
             "context": context,
             "choices": choices,
             "gaps": list(gaps),
@@ -201,19 +201,19 @@ def _yaml(content: Mapping[str, Any]) -> str:
 
 
 def _readme(corpus: Corpus, tasks: Mapping[str, Experiment]) -> str:
-    told = []
+    lines = []
     for task, one in tasks.items():
         main, *_ = quantities = _READINGS[one.reading].quantities
         gaps = ", ".join(f"`{main}_{_contrast(gap)}`" for gap in one.gaps)
-        told += [
+        lines += [
             f"- `{task}`: {one.question}",
             f"  Of each prompt {' and '.join(f'`{name}`' for name in quantities)};",
         ]
-        told += [f"  mean gaps {gaps}: {one.direction}."]
+        lines += [f"  mean gaps {gaps}: {one.direction}."]
     study, cited = corpus.study, citation(corpus.name)
     return _README.format(
         name=corpus.name, title=study.title if study else corpus.title, url=study.url if study else "",
-        licences=", ".join(licences(corpus)), version=__version__, code=CODE, tasks="\n".join(told),
+        licences=", ".join(licences(corpus)), version=__version__, code=CODE, tasks="\n".join(lines),
         cited=f"\n```bibtex\n{cited}\n```\n" if cited else "",
     )  # fmt: skip
 

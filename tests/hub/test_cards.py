@@ -8,8 +8,20 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
-from swapbias.hub.header import decode, dump, load, native, newline, split, with_keys
-from swapbias.hub.markdown import markdown, slug, url, visible
+from swapbias.hub.cards import (
+    decode,
+    dump,
+    load,
+    markdown,
+    md_table,
+    native,
+    newline,
+    slug,
+    split,
+    url,
+    visible,
+    with_keys,
+)
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -144,49 +156,36 @@ def test_a_slug_keeps_what_can_be_read():
 def test_a_readme_is_split_at_its_header(text, before, header, after):
     parts = split(text)
     assert (parts.before, parts.header, parts.after) == (before, header, after)
-    assert parts.has_header == bool(before)
 
 
 @given(st.lists(st.sampled_from(["---", "--- ", "a: 1", "\ufeff", "\n", "\r\n", "\r", " ", "text"])).map("".join))
 def test_the_parts_of_a_readme_make_the_whole(text):
-    assert split(text).text == text
+    parts = split(text)
+    assert parts.before + parts.header + parts.after == text
 
 
 def test_line_ends_are_those_of_the_first_line():
     assert [newline(text) for text in ("a\r\nb\n", "a\nb\r\n", "a", "a\r")] == ["\r\n", "\n", "\n", "\r\n"]
 
 
-def bomb():
-    """Ten lists, each of ten times the one before: 10^10 values when expanded."""
-    rows = ["a0: &a0 [x, x]"]
-    rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 11)]
-    return "\n".join(rows)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (bomb(), r"card.md:\d+: aliases that repeat too much"),
-        ("a: &a [*a]", "card.md:2: an alias of something that it stands in"),
-        ("a: " + "[" * 5000, "card.md:2: more than 60 levels"),
-        ("- " * 5000, "card.md:2: more than 60 levels"),
-        ("a: 1\nb: !!python/object/apply:os.system ['x']", "card.md:3: a tag or key that is not plain YAML"),
-        ("a: 1\nb: 2\na: 3", "card.md:4: a key that stands twice"),
-        ("a: 1\nb: \x07", "card.md:3: its YAML holds a control character"),
-        ("a: [", "card.md:2: YAML that cannot be parsed"),
-        ("a: *nothing", "card.md:2: an alias, anchor or second document"),
-        ("a: 1\n...\n---\nb: 2", "card.md:4: an alias, anchor or second document"),
-        ("? [a]\n: 1", "card.md:2: a tag or key"),
+        ("a: " + "[" * 5000, "card.md: its YAML holds a value that cannot be read"),
+        ("a: 1\nb: !!python/object/apply:os.system ['x']", "card.md:3: its YAML cannot be read"),
+        ("a: 1\nb: \x07", "card.md: its YAML holds a value that cannot be read"),
+        ("a: [", "card.md:2: its YAML cannot be read"),
+        ("a: *nothing", "card.md:2: its YAML cannot be read"),
+        ("a: 1\n...\n---\nb: 2", "card.md:4: its YAML cannot be read"),
+        ("? [a]\n: 1", "card.md:2: its YAML cannot be read"),
         ("a: 2020-13-45", "card.md: its YAML holds a value that cannot be read"),
-        ("a: " + ":".join(["1"] * 5000), "card.md:2: a number of more than 200 characters"),
-        ("a: " + "1" * 5000, "card.md:2: a number of more than 200 characters"),
+        ("a: " + "1" * 5000, "card.md: its YAML holds a value that cannot be read"),
         ("- a", "card.md:2: its YAML is no mapping"),
         ("text", "card.md:2: its YAML is no mapping"),
-        ("a: " + "x" * 1_000_000, "card.md: 1000003 characters of YAML"),
     ],
-    ids=range(17),
+    ids=range(11),
 )
-def test_hostile_yaml_is_refused_in_one_short_sentence(text, message):
+def test_yaml_that_cannot_be_read_is_refused_in_one_short_sentence(text, message):
     with pytest.raises(ValueError, match=message) as refused:
         load(text, "card.md", first_line=2)
     assert len(str(refused.value)) < 150
@@ -234,6 +233,10 @@ def test_what_is_dumped_is_read_back(data):
     text = dump(data)
     assert load(text, "x") == data
     assert split(f"---\n{text}---\nbody").header == text
+
+
+def test_a_table_has_its_numbers_to_the_right():
+    assert md_table(("a", "b"), [("x", "1")], numbers=1) == "| a | b |\n| --- | --: |\n| x | 1 |"
 
 
 # Keys at the top ------------------------------------------------------------------------------------------

@@ -1,0 +1,263 @@
+"""Fit the two tables of weights that swapping reads pronouns by.
+
+``antecedents``: whom a pronoun of a clinical note refers to, the patient or somebody named before it. The labels come
+from the development notes of clinical_swaps, where every word of the patient's is marked, and from real reports where
+a folder with them is given (``mtsamples_first_half.csv``; benchmarks/report_words.csv says whose each word is).
+``--check`` fits without each author's notes, and without each half of the reports, in turn, and prints what the
+weights do on those.
+
+``his_him``: "his" or "him". The labels are free: in masculine text the two words differ. Counts come as a CSV with
+the columns context ("next", "previous" or "previous next"), words, n_his and n_him; any text gives them. What the
+word behind the next one adds where these leave doubt is fitted to the pronouns of whole texts.
+
+    python -m scripts.fit_weights antecedents [--reports FOLDER] [--check]
+    python -m scripts.fit_weights his_him COUNTS.csv TEXT.txt ...
+"""
+
+import argparse
+import csv
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import scipy.sparse
+from scipy.optimize import minimize
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from benchmarks.whose import Note, corpus_notes, report_notes, told
+from swapbias.swapping import (
+    Swapper,
+    antecedents,
+    features,
+    first_word,
+    further_features,
+    last_word,
+    second_word,
+    verb_class,
+)
+
+TABLES = Path(__file__).resolve().parent.parent / "datasets_src" / "gender_lexicon"
+
+# --- antecedents ----
+
+PENALTY, SEEN, LEAST = 0.2, 8, 0.15  # inverse strength of the penalty; times a feature is seen; weights left out
+REPORTS_WEIGH = 5.0  # a pronoun of a report: reports are few, and as notes really are
+
+
+@dataclass(frozen=True)
+class Example:
+    """A pronoun before which somebody else is named: what is seen of it, whom it means, and from where it is."""
+
+    features: Sequence[str]
+    other: bool
+    source: str
+
+
+def examples(notes: Sequence[Note], known: dict[str, float] | None = None) -> list[Example]:
+    """All such pronouns, in order; those before each are as marked, or as the weights ``known`` decide them."""
+    swapper = Swapper(whose="patient")
+    found: list[Example] = []
+    for note in notes:
+        marked = {len(note.text[: word.start].encode()) for word in note.words if word.whose == "patient"}
+
+        def teacher(one: antecedents.Pronoun, note: Note = note, marked: set[int] = marked) -> object:
+            person = antecedents.candidate(one)
+            if person is None:
+                return None
+            mine = one.start - one.row in marked
+            seen = antecedents.features(one, person)
+            found.append(Example(seen, not mine, note.source))
+            if known is not None:
+                mine = sum(known.get(name, 0.0) for name in seen) + known["bias"] <= 0
+            return None if mine else person
+
+        with patch("swapbias.swapping.persons.meant", teacher):
+            swapper.run([note.text], genders=[note.gender])
+    return found
+
+
+def trained(notes: Sequence[Note]) -> dict[str, float]:
+    """Weights that also know pronouns after others that were decided wrong, as they will be.
+
+    Each half of the notes is decided by the weights of the other one.
+    """
+    halves = notes[::2], notes[1::2]
+    right = [examples(half) for half in halves]
+    first = [antecedent_weights(half) for half in right]
+    return antecedent_weights(
+        [one for half in right for one in half]
+        + [one for half, known in zip(halves, reversed(first), strict=True) for one in examples(half, known)]
+    )
+
+
+def antecedent_weights(chosen: Sequence[Example]) -> dict[str, float]:
+    """The weights, by name, with ``bias``; above zero toward the other person."""
+    times = Counter(name for one in chosen for name in set(one.features))
+    kept = [dict.fromkeys((name for name in one.features if times[name] >= SEEN), 1) for one in chosen]
+    vectorizer = DictVectorizer()
+    seen = vectorizer.fit_transform(kept)
+    weighed = np.array([REPORTS_WEIGH if one.source.startswith("reports") else 1.0 for one in chosen])
+    model = LogisticRegression(C=PENALTY, max_iter=1_000)
+    model.fit(seen, [one.other for one in chosen], sample_weight=weighed)
+    pairs = zip(vectorizer.get_feature_names_out(), model.coef_[0].tolist(), strict=True)
+    weights = {str(name): round(weight, 2) for name, weight in sorted(pairs) if abs(weight) >= LEAST}
+    return {"bias": round(float(model.intercept_[0]), 2), **weights}
+
+
+def checked(notes: Sequence[Note]) -> Iterator[str]:
+    """Precision and recall of the swapped words of each source by the weights of all others."""
+    for source in dict.fromkeys(note.source for note in notes):
+        with patch(
+            "swapbias.swapping.antecedents.weights", _always(trained([n for n in notes if n.source != source]))
+        ):
+            yield f"{source}: " + ", ".join(told([note for note in notes if note.source == source]))
+
+
+def _always(weights: dict[str, float]) -> Callable[[], dict[str, float]]:
+    return lambda: weights
+
+
+# --- his or him ----
+
+# Pairs of neighbours that were seen once are missing from the counts, and verbs that take a person ("gave him money")
+# are followed by a thousand different nouns: what is known of such a verb alone is given more weight.
+VERB_SHARE, VERB_PSEUDO_COUNTS = {"give": 1.5, "make": 0.4}, 4
+SMALLEST = 0.05  # weights below it are left out of the table
+
+
+SMALLEST_FURTHER, RIDGE, FEWEST = 0.1, 2.0, 3  # of the second fit; a feature must be seen so often
+CLIPPED = 6.0  # of the first fit's log-odds: what it is sure of may be wrong too
+PRONOUN = re.compile(r"(?<![\w-])(his|him)\b", re.IGNORECASE)
+# "his" that stands alone is "hers", and "his or her" is no choice of one of them.
+APART = re.compile(r"\s*(?:[.,;?!:)\]]|/|or\b|\[or|and\b|$)")
+OPENS = re.compile(r"\s+[\"'“‘(\[*]+\w")
+
+
+def count_weights(rows: list[tuple[str, str, int, int]]) -> dict[str, float]:
+    examples, labels, times = [], [], []
+    for context, words, n_his, n_him in rows:
+        seen = dict.fromkeys(_seen(context, words), 1)
+        for label, count in ((1, n_his), (0, n_him)):
+            if seen and count:
+                examples.append(seen)
+                labels.append(label)
+                times.append(count)
+    vectorizer = DictVectorizer()
+    model = LogisticRegression(C=2.0, max_iter=1_000)
+    model.fit(vectorizer.fit_transform(examples), labels, sample_weight=times)
+    names = vectorizer.get_feature_names_out()
+    return {"bias": float(model.intercept_[0]), **dict(zip(names, map(float, model.coef_[0]), strict=True))}
+
+
+def pronouns(text: str) -> Iterator[tuple[str, str, bool]]:
+    """(word before, text after, whether it is "his") of each "his" and "him" of a text."""
+    for found in PRONOUN.finditer(text):
+        his, after = found[0].lower() == "his", text[found.end() : found.end() + 60]
+        if not (his and APART.match(after)):
+            yield last_word(text[max(0, found.start() - 60) : found.start()]), after, his
+
+
+def further(places: Sequence[tuple[str, str, bool]], first: Mapping[str, float]) -> dict[str, float]:
+    """Weights of the further features, fitted with the first log-odds as an offset."""
+    seen = []
+    for previous, after, _ in places:
+        opens = bool(OPENS.match(after))
+        seen.append([*further_features(previous, first_word(after), second_word(after), opens)])
+    times = Counter(name for names in seen for name in names)
+    number = {name: at for at, name in enumerate(name for name, count in times.items() if count >= FEWEST)}
+    pairs = [(row, number[name]) for row, names in enumerate(seen) for name in names if name in number]
+    x = scipy.sparse.csr_matrix((np.ones(len(pairs)), tuple(zip(*pairs, strict=True))), (len(places), len(number)))
+    y = np.array([his for _, _, his in places], dtype=float)
+    odds = [
+        first["bias"] + sum(first.get(name, 0.0) for name in features(previous, first_word(after)))
+        for previous, after, _ in places
+    ]
+    offset = np.clip(odds, -CLIPPED, CLIPPED)
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        z = offset + x @ w
+        gradient = x.T @ (1 / (1 + np.exp(-z)) - y) + RIDGE * w
+        return float(np.logaddexp(0, z).sum() - y @ z + RIDGE / 2 * (w @ w)), gradient
+
+    w = minimize(loss, np.zeros(len(number)), jac=True, method="L-BFGS-B", options={"maxiter": 300}).x
+    return {name: float(w[at]) for name, at in sorted(number.items()) if abs(w[at]) >= SMALLEST_FURTHER}
+
+
+def _seen(context: str, words: str) -> Iterator[str]:
+    if context == "next":
+        yield from features(None, words)
+    elif context == "previous":
+        yield from features(words, None)
+    elif words.count(" ") == 1:
+        yield from features(*words.split(" "))
+
+
+def verb_shifts(rows: list[tuple[str, str, int, int]]) -> Iterator[tuple[str, float]]:
+    alone = {words: (n_his, n_him) for context, words, n_his, n_him in rows if context == "previous"}
+    prior = sum(his for his, _ in alone.values()) / sum(his + him for his, him in alone.values())
+    for kind in VERB_SHARE:
+        mine = {word: counts for word, counts in alone.items() if verb_class(word) == kind}
+        share = sum(his for his, _ in mine.values()) / sum(his + him for his, him in mine.values())
+        for word, (his, him) in mine.items():
+            odds = (his + VERB_PSEUDO_COUNTS * share) / (him + VERB_PSEUDO_COUNTS * (1 - share))
+            yield f"p={word}", VERB_SHARE[kind] * (math.log(odds) - math.log(prior / (1 - prior)))
+
+
+# --- command ----
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Fit a table of weights.")
+    tables = parser.add_subparsers(dest="table", required=True)
+    one = tables.add_parser("antecedents")
+    one.add_argument("--reports", type=Path, help="folder with the real reports")
+    one.add_argument("--check", action="store_true", help="fit without each source in turn; writes nothing")
+    other = tables.add_parser("his_him")
+    other.add_argument("counts", type=Path)
+    other.add_argument("texts", type=Path, nargs="*")
+    chosen = parser.parse_args()
+    fit_antecedents(chosen) if chosen.table == "antecedents" else fit_his_him(chosen)
+
+
+def fit_antecedents(chosen: argparse.Namespace) -> None:
+    notes = [note for note in corpus_notes("development") if note.gender]
+    notes += report_notes(chosen.reports) if chosen.reports else []
+    if chosen.check:
+        for line in checked(notes):
+            print(line)
+        return
+    weights = trained(notes)
+    write("antecedent_weights.csv", weights)
+
+
+def fit_his_him(chosen: argparse.Namespace) -> None:
+    with chosen.counts.open(newline="", encoding="utf-8") as handle:
+        rows = [(r["context"], r["words"], int(r["n_his"]), int(r["n_him"])) for r in csv.DictReader(handle)]
+    weights = count_weights(rows)
+    for feature, shift in verb_shifts(rows):
+        weights[feature] = weights.get(feature, 0.0) + shift
+    kept = {name: weight for name, weight in sorted(weights.items()) if abs(weight) >= SMALLEST or name == "bias"}
+    kept = {name: round(weight, 2) for name, weight in kept.items()}
+    places = [
+        place for path in chosen.texts for place in pronouns(path.read_text(encoding="utf-8", errors="replace"))
+    ]
+    kept |= further(places, kept) if places else {}
+    write("his_him_weights.csv", kept)
+
+
+def write(name: str, weights: Mapping[str, float]) -> None:
+    with (TABLES / name).open("w", newline="", encoding="utf-8") as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(["feature", "weight"])
+        writer.writerows((name, f"{weight:.2f}") for name, weight in weights.items())
+    print(f"{len(weights)} weights in {name}")
+
+
+if __name__ == "__main__":
+    main()

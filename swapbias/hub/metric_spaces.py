@@ -1,0 +1,285 @@
+"""The metrics as static Spaces: an `evaluate` module that needs no swapbias, its card, and a page of the card."""
+
+import ast
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from importlib.metadata import requires
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from markdown_it import MarkdownIt
+from markupsafe import Markup, escape
+
+from swapbias import __version__
+from swapbias.errors import UsageError
+from swapbias.hub.cards import dump, load, split
+from swapbias.hub.client import Hub, Repo
+from swapbias.hub.dataset_card import SOURCE
+from swapbias.hub.datasets import PushResult, push_repo
+from swapbias.studies import metric_path
+
+NOT_A_RANKING = (
+    "A measurement of one difference on the texts at hand: no ranking of models, no proof that a model is fair."
+)
+_RECIPE = "## From rows to a finding"  # the last section
+_ROOM = "swapbias.measures"
+_OTHERS = {"swapbias.errors": "errors", "swapbias.studies.answers": "answers"}  # what a metric may import beside it
+_NEEDS = ("datasets", "evaluate", "numpy", "scipy")  # all that a metric and `_ROOM` import of others
+
+
+def push_metric(
+    hub: Hub,
+    name: str,
+    *,
+    namespace: str,
+    private: bool = False,
+    dry_run: bool = False,
+    say: Callable[[str], None],
+) -> PushResult:
+    """Publish a metric as the static Space ``namespace/name``, tagged with the version of swapbias.
+
+    Raises:
+        UsageError, HubError: as ``push_repo``, and for an unknown metric. ValueError: a broken card.
+    """
+    return push_repo(
+        hub,
+        Repo("space", f"{namespace}/{name}"),
+        space_files(name, namespace=namespace, version=__version__),
+        tag=f"v{__version__}",
+        message=f"{name} of swapbias {__version__}",
+        private=private,
+        sdk="static",
+        dry_run=dry_run,
+        raise_hint="raise the version of swapbias in pyproject.toml",
+        say=say,
+    )
+
+
+def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
+    """The files of a metric's Space by path: its code, requirements, card and page, all of one release.
+
+    The code computes without swapbias: what it reads of the package lies beside it.
+
+    Raises:
+        UsageError: unknown metric, or a namespace that cannot be one.
+        ValueError: the card or module lacks a part, or the module reads what is not shipped.
+    """
+    repo = Repo("space", f"{namespace}/{name}")
+    source = (Path(metric_path(name)) / f"{name}.py").read_text(encoding="utf-8")
+    source = _loading_from_hub(name, source, repo=repo, version=version)
+    card = space_card(name, repo=repo, version=version)
+    made = {
+        **standing_alone(name, source, origin=f"{SOURCE}/blob/v{version}"),
+        "requirements.txt": requirements(),
+        "README.md": card,
+        "index.html": card_page(card, kind="Bias measure", version=version),
+    }
+    return {path: text.encode() for path, text in made.items()}
+
+
+def _loading_from_hub(name: str, text: str, *, repo: Repo, version: str) -> str:
+    """The text with the load of the package's own metric turned into one from the Hub."""
+    text = _swapped(name, text, "import evaluate, swapbias\n", "import evaluate\n")
+    return _swapped(name, text, f'swapbias.metric_path("{name}")', f'"{repo.name}", revision="{version}"')
+
+
+def space_card(name: str, *, repo: Repo, version: str) -> str:
+    """The metric's own card with the load from the Hub and the release.
+
+    Raises:
+        ValueError: the card lacks a part.
+    """
+    parts = split((Path(metric_path(name)) / "README.md").read_text(encoding="utf-8-sig"))
+    metadata, body = load(parts.header, name), parts.after.partition("\n")[2].strip()
+    metadata |= {"sdk": "static", "app_file": "index.html", "license": "apache-2.0"}
+    install = "```bash\npip install evaluate scipy\n```"
+    body = _loading_from_hub(name, body, repo=repo, version=version)
+    body = body.replace('"NS/', f'"{repo.name.partition("/")[0]}/').replace('"VERSION"', f'"{version}"')
+    body = _swapped(name, body, "## How to use\n", f"## How to use\n\n{install}\n")
+    body = _swapped(name, body, "## Limits\n", f"## Limits\n\n{NOT_A_RANKING}\n")
+    origin = f"Made from [metrics/{name}]({SOURCE}/tree/v{version}/metrics/{name}) of swapbias {version}."
+    before, _, recipe = body.strip().partition(_RECIPE)
+    return f"---\n{dump(metadata)}---\n\n{before}{origin}\n\n{_RECIPE}{recipe}\n"
+
+
+def _swapped(name: str, text: str, old: str, new: str) -> str:
+    if text.count(old) != 1:
+        where = f"The card or module of {name}"
+        raise ValueError(f"{where} has {text.count(old)} times {old.strip()!r}, expected once. Edit it.")
+    return text.replace(old, new)
+
+
+def card_page(card: str, *, kind: str, version: str = __version__) -> str:
+    """A card with a header as one HTML page without any external reference, everything in it escaped."""
+    parts = split(card)
+    metadata = load(parts.header, "The card")
+    intro, *texts = re.split(r"^## (.+)$", parts.after.partition("\n")[2].strip(), flags=re.MULTILINE)
+    sections = (
+        Markup("<section>\n<h2>{}</h2>\n{}\n</section>").format(title, _html(text))
+        for title, text in zip(texts[::2], texts[1::2], strict=True)
+    )
+    template = Template((files("swapbias.hub") / "card_page.html").read_text(encoding="utf-8"))
+    return template.substitute(
+        kind=escape(kind),
+        title=escape(str(metadata["title"])),
+        description=escape(str(metadata["description"])),
+        version=escape(version),
+        intro=_html(re.sub(r"^# .+\n", "", intro)),
+        sections=Markup("\n").join(sections),
+    )
+
+
+def _html(markdown: str) -> Markup:
+    """Markdown as HTML: no tag of the text survives, nothing is fetched from elsewhere, wide tables scroll."""
+    parser = MarkdownIt("js-default", {"html": False}).disable("image")
+    html = parser.render(markdown)
+    html = html.replace('<a href="', '<a rel="noopener" href="')  # text holds no "<": the parser escapes it
+    html = html.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
+    return Markup(html)  # safe: made by the parser, which escapes
+
+
+def check_release(folder: Path, version: str) -> None:
+    """The sources in a folder are those of the tag ``vVERSION``, unchanged.
+
+    Raises:
+        UsageError: they are not, or git cannot tell.
+    """
+    tag = f"v{version}"
+    if shutil.which("git") is None or not _git(folder, "ls-files", "."):
+        raise UsageError(
+            f"{folder} is in no git repository that could tell whether {tag} is released. Push from a clone, or "
+            "add --untagged."
+        )
+    if tag not in (_git(folder, "tag", "--points-at", "HEAD") or "").split():
+        raise UsageError(
+            f"The commit that is checked out has no tag {tag}, which the pages would name. Check out {tag}, tag "
+            "the release, or add --untagged."
+        )
+    if _git(folder, "status", "--porcelain", "--untracked-files=no") != "":
+        raise UsageError(
+            f"The checkout has changes that {tag} has not. Commit them as a new version, or add --untagged."
+        )
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git answers, None where it refuses."""
+    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+# --- code without swapbias ----
+
+
+def shipped_names() -> tuple[str, ...]:
+    """The modules that may lie beside a metric's own, without their suffix."""
+    stems = (Path(one.name).stem for one in files(_ROOM).iterdir() if one.name.endswith(".py"))
+    return tuple(sorted({*_OTHERS.values(), *stems} - {"__init__"}))
+
+
+def requirements() -> str:
+    """What a metric needs to be installed, a line each, in the range that swapbias has."""
+    wanted = (one for one in requires("swapbias") or () if one.startswith(_NEEDS) and ";" not in one)
+    return "".join(f"{one}\n" for one in sorted(wanted))
+
+
+def standing_alone(name: str, source: str, *, origin: str) -> dict[str, str]:
+    """A metric's module and those that it reads, by file name; each imports the others as its siblings.
+
+    `evaluate` copies the files that the main module imports, and does not look into those: so it imports every one.
+
+    Args:
+        name: of the metric.
+        source: the text of its module.
+        origin: the address of the package's sources at this release.
+
+    Raises:
+        ValueError: it imports something else of swapbias, or nothing.
+    """
+    own, direct = _flat(f"{name}.py", source)
+    made: dict[str, str] = {}
+    waiting = list(direct)
+    while waiting:
+        module = waiting.pop()
+        if module in made:
+            continue
+        text, more = _flat(f"{module}.py", _source(module).read_text(encoding="utf-8"))
+        made[module] = f"# From {origin}/{_place(module)}, with its imports made relative.\n{text}"
+        waiting.extend(more)
+    if not made:
+        raise ValueError(f"{name}.py imports nothing of {_ROOM}. Compute there what audits compute, and import it.")
+    for module in sorted(made.keys() - set(direct)):
+        own = _after_imports(own, f"from .{module} import {_first_name(made[module])}")
+    return {f"{name}.py": own, **{f"{module}.py": made[module] for module in sorted(made)}}
+
+
+def _place(module: str) -> str:
+    name = next((name for name, other in _OTHERS.items() if other == module), f"{_ROOM}.{module}")
+    return f"{name.replace('.', '/')}.py"
+
+
+def _source(module: str) -> Path:
+    return Path(str(files("swapbias"))) / _place(module).removeprefix("swapbias/")
+
+
+def _flat(file: str, source: str) -> tuple[str, list[str]]:
+    """The text with its imports of the package made imports of siblings, one line each; and the siblings."""
+    lines = source.splitlines(keepends=True)
+    found: list[str] = []
+    for node in sorted(_own_imports(file, source), key=lambda one: -one.lineno):
+        made = []
+        for module, aliases in _homes(file, node).items():
+            made.append(ast.unparse(ast.ImportFrom(module, aliases, level=1)))
+            found.append(module)
+        indent = " " * node.col_offset
+        lines[node.lineno - 1 : node.end_lineno] = [f"{indent}{one}\n" for one in made]
+    return "".join(lines), sorted(set(found))
+
+
+def _own_imports(file: str, source: str) -> Iterator[ast.ImportFrom]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "swapbias":
+            yield node
+        elif isinstance(node, ast.Import) and any(one.name.partition(".")[0] == "swapbias" for one in node.names):
+            raise ValueError(f"{file} has {ast.unparse(node)!r}, expected from {_ROOM} import the names. Edit it.")
+
+
+def _homes(file: str, node: ast.ImportFrom) -> dict[str, list[ast.alias]]:
+    """The shipped modules that hold what an import names, each with its names."""
+    module = node.module or ""
+    behind = _front_door() if module == _ROOM else {}
+    homes: dict[str, list[ast.alias]] = {}
+    for alias in node.names:
+        known = module in _OTHERS or module.startswith(f"{_ROOM}.")
+        home = module.rpartition(".")[2] if known else behind.get(alias.name)
+        if home is None or home not in shipped_names():
+            raise ValueError(
+                f"{file} imports {alias.name} of {module}, expected names of {', '.join([_ROOM, *_OTHERS])} "
+                "alone, for a Space ships no other code. Move what it needs there."
+            )
+        homes.setdefault(home, []).append(alias)
+    return homes
+
+
+def _front_door() -> dict[str, str]:
+    """The module behind each name that the room lists."""
+    door = ast.parse((files(_ROOM) / "__init__.pyi").read_text(encoding="utf-8"))
+    parts = [node for node in door.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: node.module or "" for node in parts for alias in node.names}
+
+
+def _first_name(source: str) -> str:
+    """A name that a module defines: evaluate takes an import of a sibling as a whole only with one."""
+    defined = ast.parse(source).body
+    return next(one.name for one in defined if isinstance(one, ast.ClassDef | ast.FunctionDef))
+
+
+def _after_imports(source: str, line: str) -> str:
+    """The source with one more import below its others."""
+    last = max(
+        node.end_lineno or 0 for node in ast.parse(source).body if isinstance(node, ast.Import | ast.ImportFrom)
+    )
+    lines = source.splitlines(keepends=True)
+    return "".join([*lines[:last], f"{line}\n", *lines[last:]])
