@@ -64,7 +64,7 @@ test-oldest: links
 # Tasks and logs of inspect_ai, whose libraries lie apart and before the others on the path: it takes older versions of two
 # of them than the rest is tested with. The checkout comes last: its egg-info would hide that swapbias is installed.
 test-inspect: $(INSPECT)/.ready
-	PYTHONPATH=$(INSPECT) $(VENV)/bin/python -P -m pytest -o pythonpath= --import-mode=append tests/scorers/chat/test_logs.py
+	PYTHONPATH=$(INSPECT) $(VENV)/bin/python -P -m pytest -o pythonpath= --import-mode=append tests/models/chat/test_logs.py
 
 $(INSPECT)/.ready: constraints-inspect.txt $(READY)
 	$(VENV)/bin/python -m pip install --quiet --upgrade --constraint constraints-inspect.txt --target $(INSPECT) inspect_ai
@@ -74,7 +74,7 @@ $(INSPECT)/.ready: constraints-inspect.txt $(READY)
 # each; the process that their scores are compared with, to the byte, has as many.
 test-ray: $(READY)
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[ray]'
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest tests/test_workers.py
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest tests/test_cluster.py
 
 # Runs in a store: an S3 server of this machine, whose libraries lie apart for the same reason, and workers of ray.
 test-s3: $(S3)/.ready test-ray

@@ -41,8 +41,8 @@ def _prompts(scale: Scale) -> list[Prompt]:
 
 
 def _scorer(temperature: float) -> Any:
-    from swapbias.scorers.chat.chat_options import ChatOptions
-    from swapbias.scorers.chat.local import LocalChatScorer
+    from swapbias.models.chat.chat_options import ChatOptions
+    from swapbias.models.chat.local import LocalChatScorer
 
     words = tokenizer()
     words.model_max_length, words.chat_template = 2_048, _TEMPLATE
@@ -51,7 +51,7 @@ def _scorer(temperature: float) -> Any:
 
 
 def _ours(prompts: Sequence[Prompt], temperature: float) -> Callable[[], list[str]]:
-    from swapbias.scorers.chat.answer_log import AnswerLog
+    from swapbias.models.chat.answer_log import AnswerLog
 
     scorer = _scorer(temperature)
 

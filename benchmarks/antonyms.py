@@ -32,7 +32,7 @@ def read_plainly(model: Any, prompts: Sequence[Prompt], words: Sequence[str]) ->
 
 def read_whole(scorer: Any, prompts: Sequence[Prompt]) -> list[float]:
     """The same by our scorer where nothing can be shared: batches of equal length, no padding."""
-    from swapbias.scorers.engine import beginnings
+    from swapbias.models.engine import beginnings
 
     usual, beginnings.can_share = beginnings.can_share, lambda model, ids: False
     try:
@@ -42,7 +42,7 @@ def read_whole(scorer: Any, prompts: Sequence[Prompt]) -> list[float]:
 
 
 def _prepare(scale: Scale) -> Prepared:
-    from swapbias.scorers.causal import AntonymScorer, CausalScorer
+    from swapbias.models.causal import AntonymScorer, CausalScorer
 
     model = gpt2()
     configs = [config_rows("social_distance", f"template{number}") for number in range(1, 5)]

@@ -71,9 +71,9 @@ def save_runs(folder: Path, count: int) -> None:
 def _save_run(place: Path, number: int, asked: Any, corpora: Any) -> None:
     import pandas as pd
 
-    from swapbias.audit import Results, Run, write_results
-    from swapbias.audit.run import score_rows
     from swapbias.findings import disaggregate, judged
+    from swapbias.runs import Results, Run, write_results
+    from swapbias.runs.run import score_rows
     from tests.baselines import RuleScorer
 
     name = f"lab-{number % 7}/model-{number:03}"
@@ -131,7 +131,7 @@ def opening(path: Path) -> float | None:
 
 
 def _main() -> None:
-    from swapbias.audit import compare_runs, read_run, write_comparison
+    from swapbias.runs import compare_runs, read_run, write_comparison
 
     folder, size, out = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     begun = time.perf_counter()

@@ -46,8 +46,8 @@ def _read(rows: Mapping[str, Sequence[Mapping[str, str]]], patients: Collection[
 
 
 def _sides(notes: list[str]) -> Prepared:
-    from swapbias.scorers.engine.encoder import prepack
-    from swapbias.scorers.notes.features import ContextualVectors, clean
+    from swapbias.models.clinical.features import ContextualVectors, clean
+    from swapbias.models.engine.encoder import prepack
 
     plain = roberta("base").base_model
     packed = copy.deepcopy(plain)

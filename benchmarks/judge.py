@@ -15,11 +15,11 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.frame import Scale, Series, scaled
-from swapbias.audit.judge import JudgedScorer
-from swapbias.audit.run import score_rows
 from swapbias.findings import by_the_judge, disaggregate
-from swapbias.scorers import Progress, Scored, Scorer
-from swapbias.scorers.chat.answer_readers import read_text
+from swapbias.models import Progress, Scored, Scorer
+from swapbias.models.chat.answer_readers import read_text
+from swapbias.runs.judge import JudgedScorer
+from swapbias.runs.run import score_rows
 from swapbias.studies import Prompt, config_rows, load_study
 
 STUDY, AUDITS = "stigma_vignettes", 60

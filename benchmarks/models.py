@@ -68,10 +68,10 @@ def save_models(folder: Path, count: int) -> None:
 
 def audit_models(folder: Path, count: int, out: Path) -> dict[str, Any]:
     """Audit so many models as ``swapbias audit --models`` does; what that took, and what is on disk."""
-    from swapbias.audit import Settings, audit_several
-    from swapbias.scorers import masked
+    from swapbias.models import masked
+    from swapbias.runs import Settings, audit_several
 
-    several = import_module("swapbias.audit.several")
+    several = import_module("swapbias.runs.several")
     loads, peaks, begun = Counter[str](), list[float](), time.perf_counter()
     load, one, compare = masked.load_model, several.audit_one, several._compare
 

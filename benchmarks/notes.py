@@ -15,9 +15,9 @@ from pathlib import Path
 from benchmarks.frame import FOLDER, NotHereError, Scale, Series, scaled
 from swapbias.builders.clinical_notes import counterfactual_notes, synthetic_notes
 from swapbias.measures import Estimate, flip_rate
+from swapbias.models.clinical.features import TfidfLsa
+from swapbias.models.clinical.phenotype import PhenotypeScorer
 from swapbias.notes import PHENOTYPES
-from swapbias.scorers.notes.features import TfidfLsa
-from swapbias.scorers.notes.phenotype import PhenotypeScorer
 from swapbias.studies import Prompt, config_rows, corpus_dir, read_table
 
 SHORTEST = 100  # characters: shorter ones are no reports

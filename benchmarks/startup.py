@@ -65,7 +65,7 @@ def _first_batch(folder: Path) -> float:
 def _main() -> None:
     begun, folder = float(sys.argv[1]), sys.argv[2]
     from swapbias.cli import main
-    from swapbias.scorers.models import Masked
+    from swapbias.models.auto import Masked
 
     weights: list[float] = []
     load = Masked.load
@@ -86,8 +86,8 @@ def _main() -> None:
 
 def _watch(taken: list[float]) -> None:
     """Have the reading of weights timed and the first batch raise; called when torch is to be loaded anyway."""
-    from swapbias.scorers import checkpoint as loading
-    from swapbias.scorers.masked import MaskedScorer
+    from swapbias.models import checkpoint as loading
+    from swapbias.models.masked import MaskedScorer
 
     read = loading._quietly
 

@@ -19,7 +19,6 @@ import scipy
 from numpy.typing import NDArray
 
 from benchmarks.frame import Scale, Series, scaled
-from swapbias.audit import load_notes
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings import (
     AS_PUBLISHED,
@@ -56,7 +55,8 @@ from swapbias.measures import (
     t_ends,
     t_p,
 )
-from swapbias.scorers.notes import NoteOptions
+from swapbias.models.clinical import NoteOptions
+from swapbias.runs import load_notes
 from swapbias.studies import (
     PLACEBO,
     PLACEBO_COLUMNS,

@@ -14,7 +14,15 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
-from swapbias.audit import (
+from swapbias.cluster import Engine
+from swapbias.errors import UsageError, python_names
+from swapbias.files import is_url, write_whole
+from swapbias.findings import FAILS, MARGIN, OPEN, Finding, compare, findings_table, headlines
+from swapbias.hub import find_run, own_study, study_name
+from swapbias.models import Progress, Scorer, load_scorer, short_name
+from swapbias.privacy import for_owner_alone, is_credentialed
+from swapbias.report import checked, render_summary, terminal
+from swapbias.runs import (
     MANIFEST,
     REPORT,
     ComparedRun,
@@ -31,15 +39,7 @@ from swapbias.audit import (
     start,
     units_read,
 )
-from swapbias.errors import UsageError, python_names
-from swapbias.files import is_url, write_whole
-from swapbias.findings import FAILS, MARGIN, OPEN, Finding, compare, findings_table, headlines
-from swapbias.hub import find_run, own_study, study_name
-from swapbias.privacy import for_owner_alone, is_credentialed
-from swapbias.report import checked, render_summary, terminal
-from swapbias.scorers import Progress, Scorer, load_scorer, short_name
 from swapbias.studies import PLACEBO, Experiment, load_study
-from swapbias.workers import Engine
 
 if TYPE_CHECKING:
     from swapbias.store import Store

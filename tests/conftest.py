@@ -69,7 +69,7 @@ def clinical():
 @pytest.fixture(scope="session")
 def calibration():
     """The calibration model (trained once per session, some seconds)."""
-    from swapbias.scorers.calibration import load_calibration
+    from swapbias.models.calibration import load_calibration
 
     return load_calibration()
 

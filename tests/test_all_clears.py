@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import swapbias
-from swapbias.audit import check_run
 from swapbias.cli import app
 from swapbias.report.text import reason
+from swapbias.runs import check_run
 
 CONSTANT = "not measured: constant scores"
 NO_GAP = "no gap larger than the margin"

@@ -22,8 +22,8 @@ ROOMS = {
     "measures": {"numpy", "scipy"},
     "studies": {"pandas", "pydantic"},
     "privacy": set(),
-    "workers": set(),
-    "scorers": {
+    "cluster": set(),
+    "models": {
         "httpx2",
         "huggingface_hub",
         "inspect_ai",
@@ -38,7 +38,7 @@ ROOMS = {
     "notes": set(),
     "findings": {"numpy", "pandas"},
     "report": {"markupsafe", "numpy", "pandas"},
-    "audit": {"pandas", "pyarrow"},
+    "runs": {"pandas", "pyarrow"},
     "hub": {"datasets", "markdown_it", "markupsafe", "pandas", "pyarrow", "yaml"},
     "outcome": {"pandas"},
     "callbacks": {"transformers"},
@@ -188,7 +188,7 @@ def test_importing_is_light(statement):
 
 def test_scoring_with_a_masked_model_waits_for_no_statistics():
     heavy = "{'scipy.stats', 'pandas', 'matplotlib'}"
-    code = f"import swapbias.scorers.masked, sys; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import swapbias.models.masked, sys; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
 

@@ -6,11 +6,11 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from swapbias.audit import conclusion
-from swapbias.audit.audit import resume, start
-from swapbias.audit.plan import Settings
-from swapbias.audit.results import read_results
-from swapbias.audit.run import Run
+from swapbias.runs import conclusion
+from swapbias.runs.audit import resume, start
+from swapbias.runs.plan import Settings
+from swapbias.runs.results import read_results
+from swapbias.runs.run import Run
 from swapbias.swapping.files import Job, swap_files
 from swapbias.swapping.parts import SwapFolder, _counts_of
 
@@ -59,7 +59,7 @@ def stopped(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None, "draw": False}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("swapbias.scorers.classifier.CallableScorer.chunk_rows", 60)
+        patch.setattr("swapbias.models.classifier.CallableScorer.chunk_rows", 60)
         run, _ = start(SETTINGS, folder / "whole", **quiet)
 
         def bar(title, total):
@@ -98,7 +98,7 @@ def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(stopped):
 
 def test_no_flipped_bit_of_a_stopped_run_changes_what_it_ends_with(stopped, monkeypatch):
     whole, begun = stopped
-    monkeypatch.setattr("swapbias.scorers.classifier.CallableScorer.chunk_rows", 60)
+    monkeypatch.setattr("swapbias.models.classifier.CallableScorer.chunk_rows", 60)
     expected = Run(whole).items("occupation_sentiment")
     assert sum(path.suffix == ".parquet" for path in begun.rglob("*")) > 3
     monkeypatch.setattr(conclusion, "conclude", lambda *_, **__: [])  # what is read is looked at here

@@ -13,7 +13,15 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from swapbias.audit import (
+from swapbias.errors import UsageError
+from swapbias.files import LOCK, as_csv, as_meant, inert, locked, locked_place
+from swapbias.hub import ShareOptions, export_study
+from swapbias.hub.client import Change, Repo
+from swapbias.hub.datasets import build
+from swapbias.hub.share import _lay_out
+from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.models.sentiment.training import _FITS, TrainSettings, train_model
+from swapbias.runs import (
     audit_several,
     compare_runs,
     export_run,
@@ -22,20 +30,12 @@ from swapbias.audit import (
     write_comparison,
     write_figures,
 )
-from swapbias.audit.audit import resume, start
-from swapbias.audit.plan import Settings
-from swapbias.errors import UsageError
-from swapbias.files import LOCK, as_csv, as_meant, inert, locked, locked_place
-from swapbias.hub import ShareOptions, export_study
-from swapbias.hub.client import Change, Repo
-from swapbias.hub.datasets import build
-from swapbias.hub.share import _lay_out
-from swapbias.scorers.chat.chat_options import ChatOptions
-from swapbias.scorers.sentiment.training import _FITS, TrainSettings, train_model
+from swapbias.runs.audit import resume, start
+from swapbias.runs.plan import Settings
 from swapbias.studies import new_study
 from swapbias.swapping import Job, swap_files
 from tests.conftest import ROOT
-from tests.scorers.chat.server import ChatServer
+from tests.models.chat.server import ChatServer
 
 HOLD = "import sys, time; from pathlib import Path; from swapbias.files import locked\n"
 HOLD += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"

@@ -18,9 +18,9 @@ from transformers import (
 )
 
 import swapbias
-from swapbias.audit import results
 from swapbias.cli import app
 from swapbias.errors import UsageError
+from swapbias.runs import results
 from swapbias.studies import config_rows
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from tests import tiny
@@ -92,7 +92,7 @@ def test_a_folder_a_pipeline_and_a_scorer_are_the_same_model(tmp_path):
 
 
 def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tmp_path, capsys):
-    from swapbias.audit import resume
+    from swapbias.runs import resume
 
     model, tokenizer = loaded("bert", tmp_path)
     masked = swapbias.load_scorer(model, tokenizer=tokenizer)

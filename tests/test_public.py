@@ -52,15 +52,6 @@ def test_a_public_name_has_an_example_that_runs(name):
     assert inspect.getdoc(thing)
 
 
-def test_the_room_is_there_beside_the_function_of_its_name():
-    code = (
-        "import swapbias, sys; first = swapbias.audit; import swapbias.audit; from swapbias.audit import start\n"
-        "assert swapbias.audit is first and callable(first) and start.__module__ == 'swapbias.audit.audit'\n"
-        "assert type(sys.modules['swapbias.audit']).__name__ == 'module'"
-    )
-    subprocess.run([sys.executable, "-c", "from swapbias.audit import Run\n" + code], check=True, cwd=ROOT)
-
-
 def test_types_hold_in_the_code_of_a_user(tmp_path):
     pytest.importorskip("mypy", reason="needs mypy, of the extra dev")
     installed = tmp_path / "site"  # as installed: found on the path of packages, typed by its py.typed alone

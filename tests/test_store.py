@@ -20,16 +20,16 @@ from hypothesis import given, strategies as st
 from pyarrow.fs import FileInfo, FileSystemHandler, FileType, PyFileSystem
 
 from swapbias import store as stores
-from swapbias.audit.audit import _check_store, part_scorer, resume, start
-from swapbias.audit.plan import Settings
 from swapbias.cli import app
+from swapbias.cluster import LOCAL, Engine
 from swapbias.errors import UsageError
+from swapbias.models.classifier import CallableScorer
 from swapbias.notes import Notes
 from swapbias.outcome import _below as below, audit
-from swapbias.scorers.classifier import CallableScorer
+from swapbias.runs.audit import _check_store, part_scorer, resume, start
+from swapbias.runs.plan import Settings
 from swapbias.store import Store
 from swapbias.swapping import Job, Swapper, swap_files
-from swapbias.workers import LOCAL, Engine
 from tests import cluster_workers
 from tests.conftest import ROOT
 
@@ -107,7 +107,7 @@ def objects(monkeypatch):
     monkeypatch.setattr(stores, "BEAT", 0.05)
     monkeypatch.setattr(stores, "LEASE", 1.0)
     monkeypatch.setattr(
-        import_module("swapbias.audit.results"), "write_report", lambda run, results: None
+        import_module("swapbias.runs.results"), "write_report", lambda run, results: None
     )  # it takes long
     monkeypatch.setattr(CallableScorer, "chunk_rows", 170)  # five parts
     return Objects()

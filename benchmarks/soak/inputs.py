@@ -227,7 +227,7 @@ def _tables(place: Path) -> Iterator[Target]:
 def _studies(place: Path) -> Iterator[Target]:
     from importlib.resources import files
 
-    from swapbias.audit import read_request
+    from swapbias.runs import read_request
     from swapbias.studies import faults, own_corpus, parse_study
 
     example = Path(str(files("swapbias.studies") / "example"))
@@ -280,7 +280,8 @@ def _studies(place: Path) -> Iterator[Target]:
 
 
 def _runs(place: Path) -> Iterator[Target]:
-    from swapbias.audit import (
+    from swapbias.hub.shared_runs import _rows
+    from swapbias.runs import (
         MANIFEST,
         Settings,
         parse_manifest,
@@ -290,8 +291,7 @@ def _runs(place: Path) -> Iterator[Target]:
         resume,
         start,
     )
-    from swapbias.audit.several import MODELS, resume_several
-    from swapbias.hub.shared_runs import _rows
+    from swapbias.runs.several import MODELS, resume_several
     from swapbias.swapping.parts import MANIFEST as SWAP, SwapFolder
 
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
@@ -359,8 +359,8 @@ def _planned(folder: Path, go_on: Callable[..., Any], quiet: Any) -> None:
 
     with (
         suppress(_PlannedError),
-        patch("swapbias.audit.audit.load_readers", side_effect=_PlannedError),
-        patch("swapbias.audit.several._compare"),
+        patch("swapbias.runs.audit.load_readers", side_effect=_PlannedError),
+        patch("swapbias.runs.several._compare"),
     ):
         go_on(folder, **quiet)
 
@@ -406,17 +406,17 @@ def _eval(eval_results: Any, content: bytes) -> None:
 
 
 def _chat(place: Path) -> Iterator[Target]:
-    from swapbias.scorers.chat.answer_log import AnswerLog
-    from swapbias.scorers.chat.answer_readers import (
+    from swapbias.models.chat.answer_log import AnswerLog
+    from swapbias.models.chat.answer_readers import (
         read_completion,
         read_coreference,
         read_facts,
         read_option,
         read_text,
     )
-    from swapbias.scorers.chat.chat_options import COMPLETIONS, ChatOptions
-    from swapbias.scorers.chat.logs import check_size
-    from swapbias.scorers.chat.openai_client import Asking, trouble_in
+    from swapbias.models.chat.chat_options import COMPLETIONS, ChatOptions
+    from swapbias.models.chat.logs import check_size
+    from swapbias.models.chat.openai_client import Asking, trouble_in
     from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
 
     def prompt(candidates: str) -> Prompt:
@@ -486,8 +486,8 @@ def _chat(place: Path) -> Iterator[Target]:
 
 
 def _models(place: Path) -> Iterator[Target]:
-    from swapbias.scorers import code_of, model_kind
-    from swapbias.scorers.sentiment.models import dev_accuracy_of, is_sentiment_folder
+    from swapbias.models import code_of, model_kind
+    from swapbias.models.sentiment.models import dev_accuracy_of, is_sentiment_folder
 
     def config(path: Path) -> None:
         code_of(str(path.parent))

@@ -49,7 +49,7 @@ class Job:
 
 def run(arguments: Sequence[str]) -> int:
     """``swapbias`` in this process as on the command line; the exit code."""
-    import swapbias.scorers.scorer as scorer
+    import swapbias.models.scorer as scorer
     import swapbias.swapping.files as files
     from swapbias.cli import main
 
@@ -97,7 +97,7 @@ def _beside(folder: Path) -> Content:
 def jobs(place: Path, hub: Any, chat: Any) -> Iterator[Job]:
     """Every job; models, notes and a finished run are made here first."""
     from tests import tiny
-    from tests.scorers.sentiment.test_training import write_stsa
+    from tests.models.sentiment.test_training import write_stsa
 
     model, notes = place / "model", place / "notes.csv"
     model.mkdir()

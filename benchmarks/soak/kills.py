@@ -24,17 +24,17 @@ FLIPS = 40
 _LOADED = [
     "benchmarks.soak.jobs",
     "swapbias.cli",
-    "swapbias.audit.audit",
-    "swapbias.audit.conclusion",
+    "swapbias.runs.audit",
+    "swapbias.runs.conclusion",
     "swapbias.swapping.files",
     "swapbias.report.page",
     "swapbias.report.figures",
-    "swapbias.scorers.masked",
+    "swapbias.models.masked",
     "transformers.models.bert.modeling_bert",
     "swapbias.hub.share",
     "swapbias.hub.commands",
-    "swapbias.scorers.chat.openai_client",
-    "swapbias.scorers.sentiment.training",
+    "swapbias.models.chat.openai_client",
+    "swapbias.models.sentiment.training",
     "sklearn.linear_model",
     "skops.io",
     "vaderSentiment.vaderSentiment",
@@ -290,7 +290,7 @@ def _services(place: Path) -> Iterator[tuple[Any, Any]]:
     from benchmarks.soak.service import answer
     from tests.hub.clients import settings
     from tests.hub.server import LocalHub
-    from tests.scorers.chat.server import ChatServer
+    from tests.models.chat.server import ChatServer
 
     with LocalHub() as hub, ChatServer(answer) as chat:
         hub.add_user("alice", token="hf_alice")

@@ -88,7 +88,7 @@ def positive(texts: list[str]) -> list[float]:
 
 
 def _models(size: int, folder: Path) -> Callable[[], Any]:
-    from swapbias.audit import compare_runs, read_run, write_comparison
+    from swapbias.runs import compare_runs, read_run, write_comparison
 
     runs = sorted((folder.parent / RUNS).iterdir())[:size]
     return lambda: write_comparison(folder / "out", compare_runs([read_run(one) for one in runs]))

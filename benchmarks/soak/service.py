@@ -17,7 +17,7 @@ KILLS, AT_ONCE, PAUSE = 100, 8, 0.01
 STUDY = "stigma_vignettes"
 CONFIGS = ("stigma_vignettes:conditions", "stigma_vignettes:beliefs")
 TRIALS = 2
-_LOADED = ["pandas", "scipy.stats", "huggingface_hub", "swapbias.audit.audit", "swapbias.scorers.chat.openai_client"]
+_LOADED = ["pandas", "scipy.stats", "huggingface_hub", "swapbias.runs.audit", "swapbias.models.chat.openai_client"]
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class _Tally:
 
 def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     """One row a count: what, how many, what is wanted, whether it is met. ``repeat`` means nothing."""
-    from tests.scorers.chat.server import ChatServer
+    from tests.models.chat.server import ChatServer
 
     draw, tally = random.Random(20_261_122), _Tally()
     kills = scaled(KILLS, scale)
@@ -108,8 +108,8 @@ def _live(processes: Any, url: str, folder: Path) -> Any:
 
 def _audit(url: str, folder: str) -> None:
     """Begin the audit, or go on with it, as the command does."""
-    from swapbias.audit import Settings, resume, start
-    from swapbias.scorers.chat.chat_options import ChatOptions
+    from swapbias.models.chat.chat_options import ChatOptions
+    from swapbias.runs import Settings, resume, start
 
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     if (Path(folder) / "manifest.json").exists():

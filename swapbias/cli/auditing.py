@@ -26,11 +26,11 @@ from swapbias.cli.terminal import (
 )
 from swapbias.errors import UsageError
 from swapbias.files import is_url
-from swapbias.scorers import FLAGS, LoadOptions, kinds, model_kinds, settable
+from swapbias.models import FLAGS, LoadOptions, kinds, model_kinds, settable
 
 if TYPE_CHECKING:
-    from swapbias.audit import Run, Settings, Several
     from swapbias.findings import Finding
+    from swapbias.runs import Run, Settings, Several
     from swapbias.store import Store
 
 _SECRET = ("api_key_env", "plain_http")  # what no manifest says
@@ -188,7 +188,7 @@ def _from_options(
     names: Sequence[str], studies: Sequence[str], options: Mapping[str, Any], revision: str | None, **more: Any
 ) -> _Request:
     """Models and settings of the command line; a .txt file lists models, some with the name of their run."""
-    from swapbias.audit import read_models, settings_of
+    from swapbias.runs import read_models, settings_of
 
     lists = [one for one in names if Path(one).suffix == ".txt"]
     if len(lists) > 1:
@@ -206,7 +206,7 @@ def _from_options(
 
 def _from_file(file: str, secret: Mapping[str, Any], *, allow_pickle: bool) -> _Request:
     """Models and settings of an ``audit.toml``, or those of a run by its ``manifest.json``."""
-    from swapbias.audit import read_request, with_access
+    from swapbias.runs import read_request, with_access
 
     names, settings, manifest = read_request(Path(file))
     settings = with_access(replace(settings, load=replace(settings.load, allow_pickle=allow_pickle)), secret)
@@ -222,7 +222,7 @@ def _unique(models: Sequence[str]) -> dict[str, str]:
 
 def _check_trusted(request: _Request, *, trust: bool) -> None:
     """Refuse code that a file names and the user has not trusted: the file may be anybody's."""
-    from swapbias.audit import check_code, check_keys
+    from swapbias.runs import check_code, check_keys
 
     if request.manifest is not None:
         check_code("The manifest", request.settings, request.manifest.get("models"), trust=trust)
@@ -254,7 +254,7 @@ def _studies(study: list[str] | None, prompts: Path | None, reference: str, run:
 
 
 def _audit_one(request: _Request, folder: str | None, as_json: bool, verbose: bool, *, own: bool, **how: Any) -> None:
-    from swapbias.audit import default_folder, start
+    from swapbias.runs import default_folder, start
 
     place = folder or str(default_folder(request.settings))
     with working_folder(place, own=own) as (here, store):
@@ -266,7 +266,7 @@ def _audit_one(request: _Request, folder: str | None, as_json: bool, verbose: bo
 
 
 def _audit_several(request: _Request, folder: str | None, as_json: bool, verbose: bool, **how: Any) -> None:
-    from swapbias.audit import audit_several, default_folder
+    from swapbias.runs import audit_several, default_folder
 
     if folder and is_url(folder):
         raise UsageError(
@@ -282,7 +282,7 @@ def _audit_several(request: _Request, folder: str | None, as_json: bool, verbose
 
 def _resume(folder: Path, store: "Store | None", as_json: bool, verbose: bool, *, conclude: bool, **how: Any) -> None:
     """Go on with a run, or the runs of several models."""
-    from swapbias.audit import is_several, resume, resume_several
+    from swapbias.runs import is_several, resume, resume_several
 
     several = is_several(folder)
     if conclude and several:
@@ -300,7 +300,7 @@ def _resume(folder: Path, store: "Store | None", as_json: bool, verbose: bool, *
 
 def _stopped(folder: Path, store: "Store | None" = None) -> str:
     """What a stopped audit says: what was saved, where, and how to go on."""
-    from swapbias.audit import MANIFEST, Run, has_scores, is_several
+    from swapbias.runs import MANIFEST, Run, has_scores, is_several
 
     place = str(store or folder)
     if not is_several(folder) and not (folder / MANIFEST).is_file():
@@ -315,9 +315,9 @@ def _stopped(folder: Path, store: "Store | None" = None) -> str:
 
 def _show(run: "Run", found: "Sequence[Finding]", as_json: bool, verbose: bool) -> None:
     """Verdicts, what was not run in one line, the report and the next step."""
-    from swapbias.audit import Skipped, told_skipped
     from swapbias.findings import comparisons, experiment_of, findings_table
     from swapbias.report import comparison_tables, terminal
+    from swapbias.runs import Skipped, told_skipped
 
     manifest = run.manifest()
     skipped = [Skipped(**one) for one in manifest["skipped"]]
@@ -360,7 +360,7 @@ def _show_several(done: "Several", as_json: bool, verbose: bool) -> None:
 
 
 def _show_plan(settings: "Settings") -> None:
-    from swapbias.audit import told_plan
+    from swapbias.runs import told_plan
 
     for sentence in told_plan(settings):
         show_text(sentence)

@@ -38,8 +38,8 @@ def check_folder(
     as_json: AsJson = False,
 ) -> None:
     """Find faults by file and line; exit 1 where an audit would refuse the study."""
-    from swapbias.audit import check_study
-    from swapbias.scorers import load_scorer
+    from swapbias.models import load_scorer
+    from swapbias.runs import check_study
 
     scorer = load_scorer(model) if model else None
     found = check_study(source, scorer=scorer, reference=reference, lexicon=words)
@@ -110,9 +110,9 @@ def export_words(
     file: Annotated[Path, typer.Option("--out", help="CSV to write.")] = Path("unrated.csv"),
 ) -> None:
     """Write the words of a run without a label, heaviest first."""
-    from swapbias.audit import Run
     from swapbias.files import as_csv, write_whole
     from swapbias.privacy import for_owner_alone, is_credentialed
+    from swapbias.runs import Run
     from swapbias.studies import rated, unrated_words
 
     name = rated()[0].name

@@ -22,7 +22,7 @@ from swapbias.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from swapbias.scorers.sentiment import GenderAudit
+    from swapbias.models.sentiment import GenderAudit
     from swapbias.swapping import Done, Step
 
 _MOST_TERMS = 10  # in the closing table; report.csv has them all
@@ -172,7 +172,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a sentiment model that swapbias audit takes."""
-    from swapbias.scorers.sentiment import TrainSettings, train_model
+    from swapbias.models.sentiment import TrainSettings, train_model
 
     settings = TrainSettings(
         kind=kind, data=data, vectors=vectors, encoder=encoder, epochs=epochs, seed=seed, device=device,
@@ -190,8 +190,8 @@ def train(
 
 def _show_training_data(audit: "GenderAudit") -> None:
     """Labels of the training sentences with male and with female nouns, beside the published numbers."""
+    from swapbias.models.sentiment import PUBLISHED_AUDIT
     from swapbias.report import p_value
-    from swapbias.scorers.sentiment import PUBLISHED_AUDIT
 
     numbers = ("sentences", "mean label", "published", "published mean")
     table = plain_table("Training data by gender", "training sentences", numbers=numbers)

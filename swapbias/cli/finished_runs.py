@@ -23,8 +23,8 @@ from swapbias.cli.terminal import (
 from swapbias.errors import UsageError
 
 if TYPE_CHECKING:
-    from swapbias.audit import Compared
     from swapbias.findings import Check, Gate
+    from swapbias.runs import Compared
 
 _OUTCOMES = {0: "passes", 1: "fails", 3: "undecided"}
 _WORDS = {"passes": "pass", "fails": "fail", "undecided": "undecided"}
@@ -55,11 +55,11 @@ def check(
 
     A gate for releases and CI. Of several runs the worst counts.
     """
-    from swapbias.audit import check_run
     from swapbias.files import write_whole
     from swapbias.hub import find_run
     from swapbias.privacy import for_owner_alone, is_credentialed
     from swapbias.report import checked, gated
+    from swapbias.runs import check_run
 
     before = find_run(baseline) if baseline else None
     how: dict[str, Any] = {"max_gap": max_gap, "baseline": before, "studies": split_commas(study), "of": of}
@@ -164,8 +164,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare models side by side; it ranks nothing."""
-    from swapbias.audit import compare_runs, read_run, write_comparison
     from swapbias.hub import Hub, is_shared_name, load_all_shared
+    from swapbias.runs import compare_runs, read_run, write_comparison
 
     on_hub = [one for one in runs if is_shared_name(one) and not Path(one).exists()]
     read = [read_run(Path(one)) for one in runs if one not in on_hub]
@@ -188,8 +188,8 @@ def compare(
 
 def comparison_record(compared: "Compared") -> dict[str, object]:
     """What the tables say, for programs."""
-    from swapbias.audit import comparison_table
     from swapbias.findings import findings_table
+    from swapbias.runs import comparison_table
 
     return {
         "side_by_side": comparison_table(compared.comparison).astype(object).to_dict("records"),
@@ -200,8 +200,8 @@ def comparison_record(compared: "Compared") -> dict[str, object]:
 
 def show_comparison(compared: "Compared", *, verbose: bool) -> None:
     """The page's sentences, what is not comparable, and that nobody wins; every number with ``verbose``."""
-    from swapbias.audit import comparison_page
     from swapbias.report import NO_RANKING, sentences, shown, terminal_table, text
+    from swapbias.runs import comparison_page
 
     comparison, longest = compared.comparison, 4_000  # characters: names may be anybody's
     for one, sentence in sentences(comparison_page(compared)):
@@ -229,7 +229,7 @@ def show_comparison(compared: "Compared", *, verbose: bool) -> None:
 
 def report(run: RunFolder) -> None:
     """Draw the report of a run again."""
-    from swapbias.audit import Run, rebuild_report
+    from swapbias.runs import Run, rebuild_report
 
     show(f"Report: {rebuild_report(Run.open(run))}")
 
@@ -241,8 +241,8 @@ def figures(
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.")] = Path("swapbias-figures"),
 ) -> None:
     """Write the figures of a run for a paper."""
-    from swapbias.audit import Run, write_figures
     from swapbias.report import FORMATS, STYLES
+    from swapbias.runs import Run, write_figures
 
     for name, value, known in (("--style", style, tuple(STYLES)), ("--format", kind, FORMATS)):
         if value not in known:
@@ -263,8 +263,8 @@ def export(
 
     swapbias export lm-eval STUDY[:CONFIG] --out DIR; experiments of causal models.
     """
-    from swapbias.audit import Run, export_run
     from swapbias.hub import export_study, study_name
+    from swapbias.runs import Run, export_run
 
     first, *rest = what
     is_study = first == _LM_EVAL and len(rest) == 1 and not (Path(rest[0]) / "manifest.json").is_file()

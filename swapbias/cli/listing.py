@@ -146,7 +146,7 @@ def cache(
     """Show what is stored here, or remove it."""
     from rich.filesize import decimal
 
-    from swapbias.audit import cache as store
+    from swapbias.runs import cache as store
 
     if clear is not None:
         for one in [store.clear(kind) for kind in (store.CLEARED if clear == "all" else (clear,))]:

@@ -49,8 +49,8 @@ def share(
     ] = None,
 ) -> None:
     """Share a run on the Hub, and on a model's page."""
-    from swapbias.audit import Run
     from swapbias.hub import COMMIT, PULL_REQUEST, Hub, ShareOptions, share_run
+    from swapbias.runs import Run
 
     for missing, sentence in (
         (commit and create_pr, "--commit and --create-pr are both given, expected one. Drop the other."),

@@ -9,10 +9,10 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from swapbias.cli.terminal import Sectioned, show
+from swapbias.cluster import Engine
 from swapbias.errors import UsageError, quoted
 from swapbias.files import is_url
-from swapbias.scorers import FLAGS, LoadOptions, kinds, settable
-from swapbias.workers import Engine
+from swapbias.models import FLAGS, LoadOptions, kinds, settable
 
 ModelSettings = Annotated[
     list[str] | None,

@@ -70,7 +70,7 @@ from swapbias.measures import (
     margin_in,
     sequential_adjust,
 )
-from swapbias.scorers import unit_of
+from swapbias.models import unit_of
 from swapbias.studies import PLACEBO, Experiment, Published, Rows, Slice, Study, load_study, published_for
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.measures import MEASURES, Estimate, Record, Scale, interim_level, sequential_adjust, t_ends
-from swapbias.scorers import unit_of
+from swapbias.models import unit_of
 from swapbias.studies import Experiment, Published, load_study
 
 

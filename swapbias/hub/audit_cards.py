@@ -10,8 +10,8 @@ from swapbias.findings import AS_PUBLISHED, Finding, by_the_judge, comparisons
 from swapbias.hub import cards
 from swapbias.hub.cards import load, markdown, md_table, split, url, with_keys
 from swapbias.measures import DIFFERENCES
+from swapbias.models import LoadOptions, kinds, settable, written
 from swapbias.report import text as wording
-from swapbias.scorers import LoadOptions, kinds, settable, written
 from swapbias.studies import Experiment, corpora, load_corpus, load_study, of_a_part
 
 Row = dict[str, str]  # of a table: cells by the title of their column

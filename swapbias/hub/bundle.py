@@ -15,15 +15,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from swapbias.audit import Results, Run, as_public, prompts_asked, read_results, write_results
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, experiment_of, findings_table
 from swapbias.hub.audit_cards import MACHINE
 from swapbias.hub.cards import slug
 from swapbias.measures import Estimate
+from swapbias.models import Coverage
 from swapbias.notes import OWN, PHENOTYPES, kind_of_folder
 from swapbias.privacy import credentialed, left_out, own_data, private_strings, public_manifest, shaped
-from swapbias.scorers import Coverage
+from swapbias.runs import Results, Run, as_public, prompts_asked, read_results, write_results
 from swapbias.studies import PROMPT_COLUMNS, load_corpus, load_study
 
 _PINS = ("sha256", "answers")  # what tells a model that has no revision from others of its name

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from swapbias import __version__
-from swapbias.audit import Run
 from swapbias.errors import HubError, UsageError
 from swapbias.files import parse_json
 from swapbias.hub.cards import CARD
@@ -21,6 +20,7 @@ from swapbias.hub.metric_spaces import check_release, push_metric, shipped_names
 from swapbias.hub.share import ShareOptions, share_run
 from swapbias.hub.shared_runs import push_comparison
 from swapbias.privacy import log_traceback
+from swapbias.runs import Run
 from swapbias.studies import corpora, load_corpus, metric_path, metrics
 
 _COLLECTED = "Prompts and word lists that differ in one slot, to measure social bias in language models."

@@ -10,7 +10,7 @@ from swapbias import __version__
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, Oriented, experiment_of, headline_of_each, oriented
 from swapbias.hub.cards import BYTE_ORDER_MARK, decode, read_yaml
-from swapbias.scorers.chat import scoring_in_words
+from swapbias.models.chat import scoring_in_words
 
 PATH = ".eval_results/swapbias.yaml"
 SOURCE = "swapbias"  # the source name that tells this package's entries from those of others

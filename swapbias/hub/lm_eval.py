@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 
 from swapbias import __version__
-from swapbias.audit import Run
 from swapbias.errors import UsageError
 from swapbias.hub.dataset_card import LICENCES, citation, licences, licences_file
 from swapbias.privacy import writing
+from swapbias.runs import Run
 from swapbias.studies import (
     MASK,
     Corpus,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapbias.audit import Run
 from swapbias.errors import HubError, UsageError
 from swapbias.files import write_whole
 from swapbias.findings import Finding
@@ -18,9 +17,10 @@ from swapbias.hub.client import Change, Hub, Repo, State, difference
 from swapbias.hub.datasets import PushResult, Say, show_change
 from swapbias.hub.eval_results import PATH, numbers
 from swapbias.hub.shared_runs import Update, existing_state, text_of
+from swapbias.models import weight_files
 from swapbias.privacy import gate as outgoing, writing
 from swapbias.report import draw_figures
-from swapbias.scorers import weight_files
+from swapbias.runs import Run
 from swapbias.studies import corpora, load_corpus, load_study
 
 if TYPE_CHECKING:

@@ -16,16 +16,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from swapbias import __version__
-from swapbias.audit import Compared, ComparedRun, compare_runs, load_notes, read_run, write_comparison
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
 from swapbias.hub.audit_cards import is_ours, is_run_name, prompts_read, results_card
 from swapbias.hub.bundle import Bundle, item_type, run_name
 from swapbias.hub.cards import CARD, decode, dump, markdown, md_table, split
 from swapbias.hub.client import HUB_FILES, READ_LIMIT, SHARED, Change, Hub, Repo, State, difference, is_shared_name
 from swapbias.hub.datasets import PushResult, Say, push_repo
+from swapbias.models.chat import CHAT, trial_rows
+from swapbias.models.clinical import NoteOptions
 from swapbias.report import shown
-from swapbias.scorers.chat import CHAT, trial_rows
-from swapbias.scorers.notes import NoteOptions
+from swapbias.runs import Compared, ComparedRun, compare_runs, load_notes, read_run, write_comparison
 from swapbias.studies import (
     PROMPT_COLUMNS,
     Experiment,

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from swapbias.findings import Finding
 from swapbias.measures import CLASSES, MEASURES, SAID
+from swapbias.models.clinical import Explained
 from swapbias.report import text
 from swapbias.report.charts import Axis, Chart, Dot, Row, key, ruler, stack, stack_key, strip
-from swapbias.scorers.notes import Explained
 from swapbias.studies import Experiment
 
 # A class of answers as a reader knows it; the last is what no parser was given.

@@ -32,12 +32,12 @@ from swapbias.findings import (
     told_by_chance,
 )
 from swapbias.measures import MEASURES
+from swapbias.models.chat import scoring_in_words
+from swapbias.models.clinical import Explained
 from swapbias.privacy import public_manifest
 from swapbias.report import text
 from swapbias.report.breakdowns import answer_charts, performance_grids, rate_grids, word_charts
 from swapbias.report.charts import Axis, Chart, Dot, Row, bounds_key, interval_key, key, ruler, strip
-from swapbias.scorers.chat import scoring_in_words
-from swapbias.scorers.notes import Explained
 from swapbias.studies import (
     PLACEBO,
     PLANTED_BIAS,

@@ -89,7 +89,7 @@ class Experiment:
         baseline: configs with its templates about no condition, where that is not among ``configs``.
         kind: the kind of model it needs (``masked``, ``classifier``, ``causal``).
         on_request: read whole only where its study is named: it costs many times the others.
-        reading: how the model is read, where that is not the kind's usual way (see ``scorers.readings``).
+        reading: how the model is read, where that is not the kind's usual way (see ``models.readings``).
         compares_orders: its groups are orders of the options of one question, so that no way fits that averages them.
         measure: the function of ``measures`` that compares the two groups.
         group, reference_group: the value is group minus reference_group.

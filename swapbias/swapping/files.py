@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from swapbias.cluster import LOCAL, Crew, Engine, Part, Worker, crew
 from swapbias.errors import UsageError
 from swapbias.files import is_there, is_url
 from swapbias.privacy import why_credentialed, writing
@@ -34,7 +35,6 @@ from swapbias.swapping.parts import SwapFolder, Totals
 from swapbias.swapping.streams import CREDENTIALED, Batches, Source, is_mimic, open_source, why_held
 from swapbias.swapping.swapper import MODES, Swapped, Swapper
 from swapbias.swapping.table import gender_columns, other_gender
-from swapbias.workers import LOCAL, Crew, Engine, Part, Worker, crew
 
 if TYPE_CHECKING:
     from swapbias.store import Store

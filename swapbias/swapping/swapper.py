@@ -331,7 +331,7 @@ def _resolver(wanted: str | Resolver | None) -> Resolver:
     if wanted is None:
         return WordResolver()
     if isinstance(wanted, str):
-        from swapbias.scorers import load_resolver
+        from swapbias.models import load_resolver
 
         return SecondedResolver(load_resolver(wanted))
     return wanted

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 import torch
 
-from swapbias.audit.audit import start
-from swapbias.audit.plan import Settings
-from swapbias.audit.run import score_rows
 from swapbias.findings.comparison import compare, condition_scores
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.measures.levels import label_masses, share_above
-from swapbias.scorers.registry import load_scorer, read_as
+from swapbias.models.registry import load_scorer, read_as
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings
+from swapbias.runs.run import score_rows
 from swapbias.studies import ratings as rating
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, load_study
 from swapbias.studies.tables import imported_path, upstream_file
@@ -186,7 +186,7 @@ def test_negative_labels_are_shares_and_baselines_stand_beside():
     def says(texts):
         return [0.1 if "homeless" in text else 0.9 for text in texts]
 
-    from swapbias.scorers.classifier import CallableScorer
+    from swapbias.models.classifier import CallableScorer
 
     scorer = read_as(CallableScorer(says, model_id="m"), "negative_label")
     found = disaggregate(pd.DataFrame(score_rows(rows, scorer)), "social_distance")

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.audit.audit import start
-from swapbias.audit.plan import Settings
 from swapbias.builders.stigma_vignettes import CONTROL, _released
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.reproduce import NotAtHand, agrees, recompute
-from swapbias.scorers.chat.chat_options import ChatOptions
+from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings
 from swapbias.studies import config_rows, load_corpus, load_study, published_for, turns, upstream_file
-from tests.scorers.chat.server import ChatServer
+from tests.models.chat.server import ChatServer
 
 NAME = "stigma_vignettes"
 SLOTS = ("gender", "race", "education")

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from swapbias.audit import Settings, check_run, start
 from swapbias.cli import app
+from swapbias.runs import Settings, check_run, start
 from tests.conftest import ROOT
 
 # Functions of texts: no gap, and one beyond the margin; jitter gives both an error.

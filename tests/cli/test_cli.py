@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from swapbias.cli import app, main, terminal
 from swapbias.cli.settings import known_settings, read_settings
 from swapbias.errors import UsageError
-from swapbias.scorers.checkpoint import pick_device, read_config
+from swapbias.models.checkpoint import pick_device, read_config
 from swapbias.studies import corpora, load_corpus, load_study, metrics, studies
 from tests import tiny
 from tests.conftest import ROOT
@@ -196,7 +196,7 @@ def broken(*arguments, **options):
         (("push", "results", "nowhere", "--results", "me/r"), None, ""),
         (("push", "comparison", "me/space", "me/a"), "swapbias.hub.commands", "Hub"),  # a bug
         (("pull", "results", "me/a", "--out", "a"), "swapbias.hub.commands", "pull_repo"),
-        (("compare", "a", "b"), "swapbias.audit", "compare_runs"),
+        (("compare", "a", "b"), "swapbias.runs", "compare_runs"),
         (("list",), "swapbias.studies", "studies"),
     ],
 )

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from swapbias.audit import Run
 from swapbias.cli.finished_runs import compare
 from swapbias.errors import UsageError
 from swapbias.hub.bundle import shared_items
 from swapbias.report import NO_RANKING
+from swapbias.runs import Run
 from tests.hub.clients import online
 from tests.hub.server import LocalHub
 from tests.hub.shared_runs import GAP, on_disk, shared

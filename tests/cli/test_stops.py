@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from swapbias.audit import rounds
-from swapbias.audit.run import Run
 from swapbias.errors import UsageError
 from swapbias.files import LOCK
+from swapbias.runs import rounds
+from swapbias.runs.run import Run
 from swapbias.swapping import Job, swap_files
 from swapbias.swapping.parts import SwapFolder
 from tests import tiny
@@ -76,7 +76,7 @@ def test_an_audit_that_has_begun_nothing_says_so(name, code, tmp_path, monkeypat
     (tmp_path / "stopped_toy.py").write_text(TOY)
     arguments = ("audit", "stopped_toy:fixed", "--study", "occupation_sentiment", "--out", tmp_path / "run")
     # The package names the function itself "audit", which hides the module of that name.
-    module = import_module("swapbias.audit.audit")
+    module = import_module("swapbias.runs.audit")
     monkeypatch.setattr(module, "load_readers", raising(name, module.load_readers))
     told(swapbias(*arguments, cwd=tmp_path), code, "nothing is kept", str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
@@ -138,8 +138,8 @@ def test_a_build_leaves_nothing_half(name, code, tmp_path, monkeypatch):
     [
         ("swapbias.hub", "share_run", ("share", "RUN", "--results", "me/r"), "What is on the Hub stays"),
         ("swapbias.hub.commands", "share_run", ("push", "results", "RUN", "--results", "me/r"), ""),
-        ("swapbias.audit", "write_figures", ("figures", "RUN"), "The same command"),
-        ("swapbias.audit", "read_run", ("compare", "RUN", "RUN"), "The same command"),
+        ("swapbias.runs", "write_figures", ("figures", "RUN"), "The same command"),
+        ("swapbias.runs", "read_run", ("compare", "RUN", "RUN"), "The same command"),
     ],
 )
 def test_other_commands_end_with_a_sentence(module, place, arguments, part, name, code, tmp_path, monkeypatch):

@@ -67,7 +67,7 @@ def test_corpora_are_listed_built_and_swapped(go, tmp_path):
 
 def test_an_audit_is_planned_without_what_swaps_texts(go):
     assert "prompts" in go("plan", "--study", "gendered_stigma:rq1")[1]
-    assert "swapbias.audit.plan" in sys.modules
+    assert "swapbias.runs.plan" in sys.modules
     assert "swapbias.swapping.swapper" not in sys.modules  # whose patterns take long to compile
 
 

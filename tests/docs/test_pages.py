@@ -136,7 +136,7 @@ RUNS = ("swapbias check", "swapbias compare RUN RUN", "swapbias swap notes")
 RUNS += ("swapbias audit my_module", "swapbias list", "swapbias plan mini-mlm", "swapbias build gendered_stigma")
 RUNS += ("swapbias audit --study adjective_coreference --chat MODEL --base-url https://host/v1 -M price-in",)  # dry
 # Of the others the test above parses the line alone. The second example of the README runs in cli/test_study; share,
-# study push and pulls run against the local Hub in hub/; chat models against a local service in scorers/chat; train,
+# study push and pulls run against the local Hub in hub/; chat models against a local service in models/chat; train,
 # lexicon, clinical notes and reproduce on small inputs in tests of their rooms. Real Hub models need the network.
 
 

@@ -10,20 +10,20 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from swapbias.audit.audit import start
-from swapbias.audit.plan import Settings
 from swapbias.findings import comparison as comparing
 from swapbias.findings.disaggregation import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.findings.predictions import BASELINE, over_trials, sentence_pairs
 from swapbias.measures.contrast import linear_contrast
 from swapbias.measures.gaps import paired_gap
-from swapbias.scorers.chat.answer_readers import read_coreference
-from swapbias.scorers.chat.chat_kind import trial_rows
-from swapbias.scorers.chat.chat_options import ChatOptions
+from swapbias.models.chat.answer_readers import read_coreference
+from swapbias.models.chat.chat_kind import trial_rows
+from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings
 from swapbias.studies.catalogue import as_prompts, config_rows, load_study
 from swapbias.studies.prompt import PROMPT_COLUMNS
-from tests.scorers.chat.server import ChatServer
+from tests.models.chat.server import ChatServer
 
 STUDY = "adjective_coreference"
 SIDES = ("pro", "anti")

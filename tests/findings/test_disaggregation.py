@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.audit.run import score_prompts, score_rows
 from swapbias.findings.disaggregation import disaggregate, findings_table, judged
 from swapbias.findings.finding import headlines
 from swapbias.measures.interim_analyses import sequential_adjust
 from swapbias.measures.levels import adjust
+from swapbias.runs.run import score_prompts, score_rows
 from swapbias.studies.catalogue import config_rows, load_prompts, load_study, studies
 from swapbias.studies.tables import published_rows
 from tests import baselines

@@ -31,8 +31,8 @@ from swapbias.findings.disaggregation import (
 from swapbias.findings.finding import Context
 from swapbias.measures.contrast import Design
 from swapbias.measures.gaps import detectable_gap, power
+from swapbias.models.auto import CAUSAL
 from swapbias.report import answer
-from swapbias.scorers.models import CAUSAL
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
 from swapbias.studies.tables import upstream_file
 from tests import tiny

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from swapbias.audit import start
 from swapbias.hub.bundle import bundle_run
+from swapbias.runs import start
 from tests.hub.clients import OLD_UPLOAD, online
 from tests.hub.own_runs import OWN, QUIET, audit_own
 from tests.hub.server import LocalHub

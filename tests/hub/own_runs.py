@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from swapbias.audit.audit import start
-from swapbias.audit.plan import Settings, prompts_asked
-from swapbias.audit.run import Run
-from swapbias.scorers.notes.options import NoteOptions
+from swapbias.models.clinical.options import NoteOptions
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings, prompts_asked
+from swapbias.runs.run import Run
 
 QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 ASKED = Settings(model="tests.hub.own_runs:sentiment", studies=("occupation_sentiment:sentences",), limit=40)

@@ -7,11 +7,11 @@ from functools import cache
 
 import pandas as pd
 
-from swapbias.audit import run as runs
 from swapbias.files import as_json
 from swapbias.findings.disaggregation import findings_table
 from swapbias.findings.finding import Finding
 from swapbias.measures.estimate import Estimate
+from swapbias.runs import run as runs
 from swapbias.studies.catalogue import config_rows
 from swapbias.studies.tables import Published
 from tests.baselines import RuleScorer

@@ -8,17 +8,17 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from swapbias.audit import Run, read_results, rebuild_report
-from swapbias.audit.audit import start
-from swapbias.audit.plan import Settings
 from swapbias.errors import UsageError
 from swapbias.hub.audit_cards import results_card
 from swapbias.hub.bundle import bundle_run, run_name, shared_items
+from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.privacy import credentialed, gate as outgoing, public_manifest
-from swapbias.scorers.chat.chat_options import ChatOptions
+from swapbias.runs import Run, read_results, rebuild_report
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings
 from tests import tiny
 from tests.hub.own_runs import ASKED, QUIET, content, copy, edited, texts
-from tests.scorers.chat.server import ChatServer
+from tests.models.chat.server import ChatServer
 
 
 @pytest.fixture(scope="module")

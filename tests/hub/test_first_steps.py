@@ -116,7 +116,7 @@ def test_two_repositories_of_results_become_a_space(two):
 
 
 def test_prompts_that_are_not_the_installed_ones_are_compared_without_their_texts(hub, tmp_path):
-    from swapbias.audit import start
+    from swapbias.runs import start
 
     start(ASKED, tmp_path / "one", **QUIET)  # with --limit, which no sha256 of the installed prompts tells
     asked = {"studies": ASKED.studies, "limit": ASKED.limit, "name": "other", "progress": False}

@@ -7,18 +7,18 @@ from importlib import import_module
 import pytest
 from huggingface_hub import constants
 
-from swapbias.audit import start
-from swapbias.audit.audit import resume
-from swapbias.audit.plan import read_request, settings_of
 from swapbias.cli import main
 from swapbias.errors import UsageError
 from swapbias.hub.client import Hub
 from swapbias.hub.share import COMMIT, ShareOptions, share_run
+from swapbias.models import load_scorer
+from swapbias.models.masked import MaskedScorer
+from swapbias.models.revision import at_commit
 from swapbias.outcome import audit
 from swapbias.privacy import public_manifest
-from swapbias.scorers import load_scorer
-from swapbias.scorers.masked import MaskedScorer
-from swapbias.scorers.revision import at_commit
+from swapbias.runs import start
+from swapbias.runs.audit import resume
+from swapbias.runs.plan import read_request, settings_of
 from tests import tiny
 from tests.hub.own_runs import QUIET
 
@@ -58,7 +58,7 @@ def commit_of(hub):
 @pytest.fixture
 def unconcluded(monkeypatch):
     """Audits that score and compute no statistics."""
-    monkeypatch.setattr(import_module("swapbias.audit.conclusion"), "conclude", lambda *_, **more: [])
+    monkeypatch.setattr(import_module("swapbias.runs.conclusion"), "conclude", lambda *_, **more: [])
 
 
 def audited(model, folder, revision=None, **more):

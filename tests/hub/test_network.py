@@ -8,8 +8,8 @@ import pytest
 from swapbias import network
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Change, Hub, Repo
+from swapbias.models.revision import at_commit
 from swapbias.network import TimeoutPolicy
-from swapbias.scorers.revision import at_commit
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import refused, swapbias
 from tests.hub.server import LocalHub

@@ -2,10 +2,10 @@
 
 import pytest
 
-from swapbias.audit import Run, Settings, start
 from swapbias.errors import UsageError
 from swapbias.hub import Hub, pull_study, push_study, study_name
 from swapbias.hub.bundle import bundle_run
+from swapbias.runs import Run, Settings, start
 from swapbias.studies import config_rows, new_study, open_study
 
 KEY = ("dataset", "alice/at_work")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from swapbias.audit.compare import ComparedRun
 from swapbias.hub.audit_cards import RESULTS_BEGIN as BEGIN, RESULTS_END as END, is_ours, results_card
 from swapbias.hub.cards import load, split
+from swapbias.runs.compare import ComparedRun
 from tests.hub.shared_runs import GAP, MANIFEST
 
 RUN = ComparedRun("o/r", "x-1", "c" * 40, MANIFEST, [GAP])

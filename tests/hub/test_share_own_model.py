@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from swapbias.audit.audit import start
-from swapbias.audit.plan import Settings
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.audit_cards import prompts_read
 from swapbias.hub.cards import markdown
 from swapbias.hub.client import Hub, Repo
 from swapbias.hub.share import COMMIT, Weights, findings_of, weights_read
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings
 from swapbias.studies.catalogue import load_corpus
 from tests.hub.card_findings import without_section
 from tests.hub.own_runs import QUIET, edited, limited

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from swapbias.audit import Run, read_run, write_figures
-from swapbias.audit.audit import start
-from swapbias.audit.plan import Settings
 from swapbias.cli import app
 from swapbias.errors import UsageError
 from swapbias.hub import own_study
 from swapbias.hub.bundle import bundle_run
+from swapbias.models.clinical import NoteOptions
 from swapbias.notes.folder import local_notes
 from swapbias.privacy import credentialed, is_credentialed, writing
-from swapbias.scorers.notes import NoteOptions
+from swapbias.runs import Run, read_run, write_figures
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import refused, swapbias
 from tests.notes import mimic
@@ -198,7 +198,7 @@ REFUSES = {
 }
 ELSEWHERE = {
     "audit": "test_a_run_of_credentialed_notes_is_marked_and_its_users_alone",
-    "train": "tests/scorers/sentiment/test_training.py",
+    "train": "tests/models/sentiment/test_training.py",
     "lexicon export": "words of a masked model that reads no notes",
 }
 NOTHING = {

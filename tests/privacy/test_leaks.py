@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 
-from swapbias.audit import EXPORTS, Run
 from swapbias.cli import app, main
 from swapbias.report import FORMATS
+from swapbias.runs import EXPORTS, Run
 from tests.conftest import ROOT
 from tests.hub.clients import OLD_UPLOAD, online
 from tests.hub.own_runs import audit_own

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from swapbias.models.clinical.explanation import explain_pair
 from swapbias.privacy import errors, forget_notes, notes_read, told, told_trace
-from swapbias.scorers.notes.explanation import explain_pair
 from swapbias.swapping import Swapper
 from tests.cli.test_cli import swapbias
 

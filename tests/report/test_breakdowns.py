@@ -8,11 +8,11 @@ import pytest
 
 from swapbias.findings import Finding
 from swapbias.measures import CLASSES, MEASURES, Estimate, Measure
+from swapbias.models.clinical import Explained
 from swapbias.report import breakdowns
 from swapbias.report.breakdowns import answer_charts, performance_grids, rate_grids, word_charts
 from swapbias.report.charts import Axis, Dot, stack, strip
 from swapbias.report.page import _answers
-from swapbias.scorers.notes import Explained
 from swapbias.studies import load_study
 
 NOTES = load_study("phenotype_fairness").experiments[0]

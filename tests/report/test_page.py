@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 
 from swapbias.findings import disaggregate, headlines, influential
+from swapbias.models.clinical import Explained
 from swapbias.report import Page, answer, render, terminal, verdicts
-from swapbias.scorers.notes import Explained
 from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
 from tests.report.test_breakdowns import answered, rate

@@ -8,9 +8,9 @@ import pytest
 from pydantic import TypeAdapter
 
 import swapbias
-from swapbias.audit import check_study
-from swapbias.audit.soundness import article_is_wrong
 from swapbias.errors import StudyError, UsageError
+from swapbias.runs import check_study
+from swapbias.runs.soundness import article_is_wrong
 from swapbias.studies import config_rows, load_lexicon, new_study, open_study, own_studies
 from swapbias.studies.catalogue import load_corpus, load_study, studies
 from swapbias.studies.parsed import Declaration

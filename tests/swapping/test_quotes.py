@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from swapbias.cli import app
 from swapbias.errors import UsageError
+from swapbias.models.sentiment import sst2
 from swapbias.notes.annotated import VOTES, read_votes
 from swapbias.notes.folder import stream_notes
 from swapbias.notes.own import own_notes
 from swapbias.privacy import gate as outgoing
-from swapbias.scorers.sentiment import sst2
 from swapbias.studies import ratings as rating, tables as sources
 from swapbias.swapping import quotes
 from swapbias.swapping.streams import BLOCK, format_of

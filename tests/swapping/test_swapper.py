@@ -432,7 +432,7 @@ def test_a_masked_model_resolves_better(upstream, real_masked_model):
 
 
 def test_a_masked_model_reads_both_pronouns_and_the_words_beside_them(real_masked_model):
-    from swapbias.scorers.pronouns import load_resolver
+    from swapbias.models.pronouns import load_resolver
 
     resolver = load_resolver(str(real_masked_model))
     tokenizer, model = resolver.tokenizer, resolver.model
@@ -500,7 +500,7 @@ def test_a_tagger_is_read_at_the_pronoun(tmp_path):
     import torch
     from transformers import AutoModelForTokenClassification, BertConfig, BertForTokenClassification, BertTokenizer
 
-    from swapbias.scorers.pronouns import TaggerResolver, load_resolver
+    from swapbias.models.pronouns import TaggerResolver, load_resolver
 
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "she", "took", "her", "own", "book", "home", "."]
     vocabulary = {piece: index for index, piece in enumerate(pieces)}

@@ -1,0 +1,203 @@
+"""A tiny masked LM trained here with a bias of known size, so that an audit can be checked against the truth."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from safetensors import SafetensorError
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import TemplateProcessing
+from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
+from transformers.utils.logging import disable_progress_bar
+
+from swapbias.files import cache_dir, file_sha256
+from swapbias.models.masked import MaskedScorer
+from swapbias.models.scorer import LoadOptions, Progress
+from swapbias.studies import MASK, Published, calibrated, config_rows, fingerprint
+
+RECIPE = "2"  # raise it when the training changes, so that no cached model is mistaken for the new one
+_SUMS = "sha256.json"  # of the files of a trained model: a flipped bit would change what was planted
+STEPS, BATCH, WARM_UP, RATE = 400, 128, 30, 6e-3
+SUBJECT_WEIGHT = 10.0  # the planted sizes are what the model is for
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+# P(group) of the subject, by the class of the condition: the planted bias.
+PLANTED = {
+    "mental_health": {"female": 0.60, "male": 0.30, "unspecified": 0.10},
+    "other_health": {"female": 0.45, "male": 0.45, "unspecified": 0.10},
+}
+# P(word) within its group; every word stays above the study's threshold of .01.
+SUBJECTS = {
+    "female": {"She": 0.4, "Woman": 0.15, "Mother": 0.15, "Mary": 0.1, "Susan": 0.1, "Linda": 0.1},
+    "male": {"He": 0.4, "Man": 0.15, "Father": 0.15, "James": 0.1, "Robert": 0.1, "David": 0.1},
+    "unspecified": {"Someone": 0.5, "Everyone": 0.5},
+}
+
+
+def planted_findings(experiment: str) -> dict[tuple[str, ...], Published]:
+    """The planted sizes by ``Finding.key``: what a perfect audit recovers."""
+
+    def at(value: float) -> Published:
+        return Published(value=f"{value:.2f}", source="planted")
+
+    gap = {subset: shares["female"] - shares["male"] for subset, shares in PLANTED.items()}
+    known: dict[tuple[str, ...], Published] = {
+        (experiment, subset, "mean", group, "all", ""): at(share)
+        for subset, shares in PLANTED.items()
+        for group, share in shares.items()
+    }
+    sides = ("female - male", "all", "")
+    known |= {(experiment, subset, "paired_gap", *sides): at(value) for subset, value in gap.items()}
+    both = ("mental_health", "other_health")
+    key = (experiment, " - ".join(both), "gap_difference", *sides)
+    return {**known, key: at(gap[both[0]] - gap[both[1]])}
+
+
+def load_calibration(
+    *, seed: int = 0, options: LoadOptions | None = None, bar: Callable[[], Progress] | None = None
+) -> MaskedScorer:
+    """The calibration model, trained on first use (some seconds on one core) and cached.
+
+    Its ``expected`` are the planted sizes. ``bar`` is called once if there is training to do and gives the function
+    that is called with each step.
+    """
+    (study, experiment), *_ = calibrated()
+    rows = [row for config in experiment.configs for row in config_rows(study.name, config)]
+    recipe = {"recipe": RECIPE, "seed": str(seed), "planted": str(PLANTED), "subjects": str(SUBJECTS)}
+    folder = cache_dir() / f"calibration-{fingerprint([recipe, *rows])[:16]}"
+    scorer = _cached(folder, options)
+    if scorer is None:
+        _train_into(folder, rows, seed, bar() if bar else None)
+        scorer = MaskedScorer.load(str(folder), options or LoadOptions())
+    scorer.model_id, scorer.expected = "calibration", planted_findings(experiment.name)
+    scorer.identity = {**scorer.identity, "trained": {"steps": STEPS, "seed": seed, "planted": PLANTED}}
+    return scorer
+
+
+def _cached(folder: Path, options: LoadOptions | None) -> MaskedScorer | None:
+    """The model in the cache, or None where there is none as it was written: what is damaged is trained again."""
+    try:
+        written = json.loads((folder / _SUMS).read_text(encoding="utf-8"))
+        if written != _sums(folder):
+            return None
+        return MaskedScorer.load(str(folder), options or LoadOptions())
+    except (OSError, ValueError):
+        return None
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    return {path.name: file_sha256(path) for path in sorted(folder.iterdir()) if path.name != _SUMS}
+
+
+def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress | None) -> None:
+    """Train and put the model in place in one step: a killed training leaves nothing half."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    for left in folder.parent.glob(f"{folder.name}.*"):  # of a training that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    making = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so small a model gains nothing from more, and waits for them where others work
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model, tokenizer = train(rows, on_progress=on_progress)
+        disable_progress_bar()  # type: ignore[no-untyped-call]
+        try:
+            model.save_pretrained(making)
+            tokenizer.save_pretrained(making)
+        except SafetensorError as error:
+            raise OSError(None, f"the calibration model cannot be written ({error})", str(folder.parent)) from error
+        (making / _SUMS).write_text(json.dumps(_sums(making)), encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        making.rename(folder)
+    finally:
+        torch.set_num_threads(threads)
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def train(
+    rows: Sequence[Mapping[str, str]], *, steps: int = STEPS, on_progress: Progress | None = None
+) -> tuple[Any, Any]:
+    """Train on the sentences of the prompts with their subjects as planted; about 46,000 weights.
+
+    At the subject the loss is the cross-entropy averaged over every sentence that the planted shares make of a
+    frame, so that no draw of subjects adds noise to the planted sizes; one other token in seven is hidden and
+    predicted as usual.
+    """
+    frames = {row["text"]: row["label"] for row in rows}
+    tokenizer = _tokenizer(list(frames))
+    masked = [text.replace(MASK, tokenizer.mask_token) for text in frames]
+    tokens = tokenizer(masked, padding=True, return_tensors="pt")["input_ids"]
+    words = [word for group in SUBJECTS.values() for word in group]
+    subjects = torch.tensor(tokenizer.convert_tokens_to_ids(words))
+    shares = torch.tensor([_word_shares(label) for label in frames.values()])
+    model = _model(len(tokenizer), tokens.shape[1]).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min(1.0, (step + 1) / WARM_UP) * (1 - step / steps)
+    )
+    for _ in range(steps):
+        chosen = torch.randperm(len(tokens))[:BATCH]
+        loss = _loss(model, tokenizer, tokens[chosen], subjects, shares[chosen])
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+        if on_progress:
+            on_progress(1)
+    return model.eval(), tokenizer
+
+
+def _loss(
+    model: Any, tokenizer: Any, tokens: torch.Tensor, subjects: torch.Tensor, shares: torch.Tensor
+) -> torch.Tensor:
+    at_subject = tokens == tokenizer.mask_token_id
+    usual = ~at_subject & (tokens >= len(SPECIAL))
+    hidden = torch.bernoulli(usual.float() / 7).bool()
+    inputs = torch.where(hidden, tokenizer.mask_token_id, tokens)
+    logits = model(input_ids=inputs, attention_mask=(tokens != tokenizer.pad_token_id).long()).logits
+    at_mask = functional.log_softmax(logits[at_subject], dim=-1)[:, subjects]
+    return SUBJECT_WEIGHT * -(shares * at_mask).sum(dim=-1).mean() + functional.cross_entropy(
+        logits[hidden], tokens[hidden]
+    )
+
+
+def _word_shares(label: str) -> list[float]:
+    return [PLANTED[label][group] * share for group, words in SUBJECTS.items() for share in words.values()]
+
+
+def _tokenizer(texts: Sequence[str]) -> Any:
+    split = BertPreTokenizer()
+    words = {word for text in texts for word, _ in split.pre_tokenize_str(text.replace(MASK, " "))}
+    words |= {word for group in SUBJECTS.values() for word in group}
+    vocabulary = {word: index for index, word in enumerate([*SPECIAL, *sorted(words)])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = split
+    ends = [(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    named = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer, model_max_length=32, **named
+    )
+
+
+def _model(words: int, length: int) -> Any:
+    config = BertConfig(
+        vocab_size=words,
+        hidden_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        intermediate_size=128,
+        max_position_embeddings=max(32, length),
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        initializer_range=0.05,
+    )
+    return BertForMaskedLM(config)

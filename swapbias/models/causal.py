@@ -1,0 +1,243 @@
+"""Causal language models: log-probability of a text, of an antonym in a sentence, and of one of two answers."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from transformers import AutoModelForCausalLM
+
+from swapbias.errors import UsageError
+from swapbias.models.chat.local import open_ids
+from swapbias.models.checkpoint import length_limit, load_model, loaded_pin, model_name
+from swapbias.models.engine.beginnings import Ends, Text, ends
+from swapbias.models.engine.encoder import twin
+from swapbias.models.scorer import LoadOptions, Progress, Scored, Scorer, not_finite, ranked
+from swapbias.studies import MASK, Prompt, load_lexicon
+
+
+class CausalScorer(Scorer):
+    """Score: natural log-probability of the text, token by token, its first token included.
+
+    The first token is scored after the token that begins a text (BOS), which is put before the text where the
+    tokenizer does not; a model without one gets the token that ends a text (EOS), as GPT-2 was trained. Where there
+    is neither, nothing predicts the first token: it is left out, and pairs that differ in it are refused.
+
+    NaN: the text is longer than the model reads, or has no token to score, or what the model gives is not finite.
+    """
+
+    kind = "causal"
+    unit = "log-probability"
+
+    def __init__(
+        self, model: Any, tokenizer: Any, *, model_id: str, batch_size: int = 64, identity: Mapping[str, Any]
+    ) -> None:
+        """Wrap a loaded model; ``load`` is the usual way."""
+        self.model, self.tokenizer = model.eval(), tokenizer
+        self.model_id, self.batch_size = model_id, batch_size
+        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        # A tokenizer that begins every text with a token of its own needs no other.
+        self._begun = any(tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"][:1])
+        self._start = [] if self._begun or start is None else [start]
+        self._first: dict[str, int] = {}  # of each pair, where nothing predicts it
+        before = {"before_text": tokenizer.convert_ids_to_tokens(start)} if self._start else {}
+        self.identity: Mapping[str, Any] = {**identity, "kind": self.kind, **before}
+
+    @classmethod
+    def load(cls, model: str, options: LoadOptions) -> Self:
+        """From a Hub id or local folder.
+
+        Raises:
+            ValueError: no such model, or not a causal one.
+        """
+        loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, device=options.device, dtype=options.dtype)
+        return cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=pin)
+
+    @classmethod
+    def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions) -> Self:
+        """From a loaded model, which stays as it is; it is read on its device and in its own type."""
+        pin = loaded_pin(model)
+        return cls(twin(model), tokenizer, model_id=model_id, batch_size=options.batch_size, identity=pin)
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt.
+
+        Raises:
+            UsageError: prompts of a pair differ in their first token, which this model cannot score.
+        """
+        pairs = [f"{one.experiment}/{one.condition}/{one.template}/{one.pair_id}" for one in prompts]
+        return [_scored(value) for value in self.log_probabilities([one.text for one in prompts], on_progress, pairs)]
+
+    def log_probabilities(
+        self, texts: Sequence[str], on_progress: Progress | None = None, pairs: Sequence[str] = ()
+    ) -> list[float | None]:
+        """Log-probability of each text, in nats; None where it is too long or has no token to score.
+
+        Args:
+            texts: read whole.
+            on_progress: called with how many more are done.
+            pairs: a name for each text; those of one name are compared.
+
+        Raises:
+            UsageError: texts of a pair differ in their first token, which this model cannot score.
+        """
+        read: list[list[int]] = self.tokenizer(list(texts))["input_ids"] if texts else []
+        if not (self._begun or self._start):
+            self._refuse_first(read, pairs)
+        encoded = [[*self._start, *ids] for ids in read]
+        limit = length_limit(self.tokenizer, self.model)
+        fits = [index for index, ids in enumerate(encoded) if 1 < len(ids) <= limit]
+        found: list[float | None] = [None] * len(texts)
+        for places, values in self.ends([(encoded[index], 1) for index in fits]):
+            for place, value in zip(places, values, strict=True):
+                found[fits[place]] = value
+            if on_progress:
+                on_progress(len(places))
+        return found
+
+    def _refuse_first(self, encoded: Sequence[Sequence[int]], pairs: Sequence[str]) -> None:
+        """Refuse pairs that differ in a first token that has no probability."""
+        for ids, pair in zip(encoded, pairs, strict=False):
+            if ids and self._first.setdefault(pair, ids[0]) != ids[0]:
+                raise UsageError(
+                    f"{self.model_id} has neither a BOS nor an EOS token, so that the first token of a text has no "
+                    "probability, and pairs differ in it. Name a model with one, or begin both texts alike."
+                )
+
+    def ends(self, texts: Sequence[Text]) -> Ends:
+        """Log-probabilities of the ends of texts given their beginnings, as they become known: places and values."""
+        return ends(self.model, texts, batch_size=self.batch_size)
+
+
+def _scored(value: float | None) -> Scored:
+    if value is None:
+        return Scored(math.nan)
+    return Scored(value) if math.isfinite(value) else not_finite()
+
+
+class AntonymScorer(Scorer):
+    """Score: mean over antonym pairs of log p(text with the disapproving word) - log p(with the approving one).
+
+    Needs no lexicon of attitudes: above 0 the model would rather disapprove; 0: either word. The pairs are those of
+    the corpus the prompt belongs to; ``top_tokens`` holds each pair's log-odds.
+    """
+
+    kind = "causal"
+    unit = "mean log-odds of the disapproving antonym"
+    chunk_rows = 64
+
+    def __init__(self, causal: CausalScorer) -> None:
+        """Read antonyms with a causal scorer."""
+        self.causal = causal
+        self.model_id, self.identity = causal.model_id, causal.identity
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt."""
+        words = [self._words(prompt) for prompt in prompts]
+        texts = [prompt.text.replace(MASK, word) for prompt, own in zip(prompts, words, strict=True) for word in own]
+        share = len(prompts) / len(texts)
+        report = (lambda done: on_progress(done * share)) if on_progress else None
+        pairs = [prompt.prompt_id for prompt, own in zip(prompts, words, strict=True) for _ in own]
+        values = iter(self.causal.log_probabilities(texts, report, pairs))
+        return [self._scored(own, [next(values) for _ in own]) for own in words]
+
+    def _words(self, prompt: Prompt) -> list[str]:
+        corpus = prompt.candidates.partition("/")[0]
+        return [word for word, _ in load_lexicon(f"{corpus}/antonyms").entries()]
+
+    def _scored(self, words: Sequence[str], values: Sequence[float | None]) -> Scored:
+        """Words and values alternate: approving, disapproving."""
+        if any(value is not None and not math.isfinite(value) for value in values):
+            return not_finite()
+        known = [math.nan if value is None else value for value in values]
+        odds = [bad - good for good, bad in zip(known[::2], known[1::2], strict=True)]
+        named = [f"{good}/{bad}" for good, bad in zip(words[::2], words[1::2], strict=True)]
+        pairs = [[name, round(value, 6)] for name, value in zip(named, odds, strict=True) if not math.isnan(value)]
+        return Scored(sum(odds) / len(odds), top_tokens=json.dumps(pairs, ensure_ascii=False))
+
+
+PARTS = ("log_odds", "log_odds_per_token")
+UNSCORED = Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan))
+
+
+class AnswerOddsScorer(Scorer):
+    """Score: 1 where the correct answer is likelier after the prompt than the incorrect one, 0 where less, .5: equal.
+
+    ``candidates`` of a prompt are its answers, ``correct|incorrect`` (``the mechanic|the clerk``); each follows the
+    prompt after a space. ``log_odds``: natural log p(correct) - log p(incorrect), above 0 where the correct one is
+    likelier. ``log_odds_per_token``: the same of the mean over the tokens of each answer, for answers of unequal
+    length. NaN: prompt and answer are longer than the model reads, or a log-probability is NaN, or both answers are
+    impossible. Where one is (probability 0), the other is likelier, and the log-odds are NaN.
+    """
+
+    kind = "causal"
+    unit = "correct answer is likelier"
+
+    def __init__(self, causal: CausalScorer) -> None:
+        """Compare answers with a causal scorer."""
+        self.causal = causal
+        self.model_id = causal.model_id
+        self.identity: Mapping[str, Any] = causal.identity
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt.
+
+        Raises:
+            ValueError: candidates that are not two answers.
+        """
+        results = [UNSCORED] * len(prompts)
+        pairs = [self._pair(prompt) for prompt in prompts]
+        limit = length_limit(self.causal.tokenizer, self.causal.model)
+        fits = [index for index, pair in enumerate(pairs) if max(map(len, pair.ids)) <= limit]
+        texts = [(pairs[index].ids[side], pairs[index].start) for index in fits for side in (0, 1)]
+        values = [math.nan] * len(texts)
+        for places, found in self.causal.ends(texts):
+            for place, value in zip(places, found, strict=True):
+                values[place] = value
+            if on_progress:
+                on_progress(len(places) / 2)
+        for place, index in enumerate(fits):
+            results[index] = pairs[index].scored(values[2 * place], values[2 * place + 1])
+        if on_progress and len(fits) < len(prompts):
+            on_progress(len(prompts) - len(fits))
+        return results
+
+    def _pair(self, prompt: Prompt) -> "_Pair":
+        answers = prompt.candidates.split("|")
+        if len(answers) != 2 or not all(answers):
+            raise ValueError(
+                f"{prompt.prompt_id}: candidates {prompt.candidates!r}, expected 'correct|incorrect'. Give two."
+            )
+        before = open_ids(self.causal.tokenizer, prompt.text)
+        ids = [open_ids(self.causal.tokenizer, f"{prompt.text} {answer}") for answer in answers]
+        return _Pair(answers, ids, min(min(_shared(before, one), len(one) - 1) for one in ids))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two answers, the tokens of the prompt with each, and where the answers start; one start for both."""
+
+    answers: Sequence[str]
+    ids: Sequence[list[int]]
+    start: int
+
+    def scored(self, correct: float, incorrect: float) -> Scored:
+        odds = correct - incorrect
+        if math.isnan(odds):
+            return not_finite(PARTS)
+        means = [value / (len(ids) - self.start) for value, ids in zip((correct, incorrect), self.ids, strict=True)]
+        likelier = "" if odds == 0 else self.answers[0] if odds > 0 else self.answers[1]
+        share = (1 + math.tanh(odds / 2)) / 2  # of the correct one, were there no third answer
+        return Scored(
+            0.5 if odds == 0 else float(odds > 0),
+            likelier,
+            ranked(self.answers, (share, 1 - share)),
+            dict(zip(PARTS, (odds, means[0] - means[1]), strict=True)) if math.isfinite(odds) else UNSCORED.parts,
+        )
+
+
+def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two texts begin with in common; at least 1, since nothing predicts a first token."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return max(1, next((place for place, (a, b) in pairs if a != b), min(len(one), len(other))))

@@ -1,0 +1,291 @@
+"""The kind of chat models: answers to prompts, each asked several times."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from swapbias.errors import UsageError
+from swapbias.models.chat.chat_options import (
+    LOG_ODDS,
+    SAMPLED,
+    ChatOptions,
+    api_key,
+    check_client,
+    check_provider,
+    settings,
+)
+from swapbias.models.chat.note_questions import FACTS, LONG, posed
+from swapbias.models.clinical.options import NoteOptions
+from swapbias.models.kind import PAIRS, PROMPTS, Column, Fit, Kind, Reading, Request, Training, short_name
+from swapbias.models.scorer import Bar, Say, Scorer
+from swapbias.studies import Experiment, Row, as_prompts
+
+_FREE = (
+    Column("unanswered", "share of answers", "no decision that counts anything"),
+    Column("refused", "share of answers", "the answer declines to answer"),
+    Column("length", "natural log of words", "longer answers", 0.0, math.inf),
+    Column("judged", "share of the rubric", "what the rubric counts more"),
+)
+_CLOSED = ("options", "label")  # readings of questions whose options an answer may be bound to
+_FREE_TEXT, _FEWEST = ("text", "person"), 64  # readings, and the tokens that their answers need
+
+
+class Chat(Kind):
+    """Models behind a service or on this machine, named with ``--chat``."""
+
+    name = "chat"
+    options = ChatOptions
+    readings: Mapping[str, Reading] = {
+        "": Reading((Column("score", "percentage points", "the answer is right", 0.0, 100.0),)),
+        "options": Reading((
+            Column("score", "share of answers", "options that count more"),
+            Column("unanswered", "share of answers", "no option that counts anything"),
+            Column(
+                "log_odds", "natural log-odds of the options that count more", "likelier options that count more",
+                -math.inf, math.inf,
+            ),
+            Column("outside", "share of answers", "something else than an option"),
+            Column("refused", "share of answers", "refusals"),
+            Column("said_unsure", "share of answers", '"do not know"'),
+        )),
+        "label": Reading((
+            Column("score", "share of answers", "the phenotype is found"),
+            Column("unanswered", "share of answers", "neither yes nor no"),
+            Column("refused", "share of answers", "refusals"),
+        )),
+        "facts": Reading((
+            Column("score", "share of the facts of a checklist", "more facts are kept"),
+            Column("unanswered", "share of answers", "nothing was written"),
+            Column("refused", "share of answers", "refusals"),
+        )),
+        "completion": Reading((
+            Column("score", "share of answers", "words of the group"),
+            Column("unanswered", "share of answers", "no completion"),
+            Column("refused", "share of answers", "refusals"),
+        )),
+        "text": Reading((Column("score", "share of answers", "decisions that count more"), *_FREE)),
+        "person": Reading((Column("score", "share of answers", "people who count more"), *_FREE)),
+    }  # fmt: skip
+
+    def check(self, request: Request) -> None:
+        """Refuse settings that name no model, or that the way it is asked would leave unheard."""
+        chat = request.of(ChatOptions)
+        if chat.log and request.model:
+            raise UsageError(
+                f"-M log names the model that answered, and {short_name(request.model)} is named too. Drop it."
+            )
+        if chat.model is None and self.given(request):
+            raise UsageError("Settings of a chat model are given and no model is. Name it with --chat.")
+        chat.check()
+
+    def spelled(self, options: Any) -> tuple[Any, tuple[str, ...]]:
+        """With a log, as the model was asked there, and the studies that it was asked."""
+        if options.log is None:
+            return options, ()
+        from swapbias.models.chat.logs import logged_options
+
+        return logged_options(options)
+
+    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
+        """The model that is named, where the way to score it suits the experiment."""
+        chat = request.of(ChatOptions)
+        why = "" if chat.model else "it asks a chat model; name one with --chat"
+        if chat.log_odds and experiment.reading != "options":
+            why = why or "it has no options to score by log-odds; ask it with -M scoring=sampled"
+        elif chat.log_odds and experiment.compares_orders:
+            why = why or "log-odds are averaged over the orders that it compares; ask it with -M scoring=sampled"
+        short = experiment.reading in _FREE_TEXT and chat.max_tokens < _FEWEST
+        if short:
+            why = why or f"its answers are free text that {chat.max_tokens} tokens would cut; give -M max-tokens=200"
+        yield "" if short else chat.model or "", why
+
+    def rows(self, experiment: Experiment) -> str:
+        """Notes, where the experiment names a corpus of them."""
+        return PAIRS if experiment.corpus else PROMPTS
+
+    def asked(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
+        """Every prompt once a trial, with log-odds once whatever the order of its options; notes with what is asked.
+
+        Raises:
+            UsageError: no question for a phenotype. ValueError: a broken checklist.
+        """
+        chat, looks = request.of(ChatOptions), 1
+        if experiment.corpus:
+            rows = posed(rows, experiment.name, request.of(NoteOptions), facts=experiment.reading == FACTS)
+        if chat.stop_early:
+            from swapbias.measures import interim_rounds  # numpy, which listing the studies does not need
+
+            looks = len(interim_rounds(chat.trials))
+        return trial_rows(rows, chat.trials, chat.scoring, looks=looks)
+
+    def sent(self, row: Mapping[str, str], request: Request) -> tuple[tuple[str, str], ...]:
+        """Its text, or with log-odds those of all orders of its options."""
+        if not request.of(ChatOptions).log_odds:
+            return super().sent(row, request)
+        from swapbias.models.chat.log_odds import orders
+
+        return tuple((one.prompt.text, "") for prompt in as_prompts([row]) for one in orders(prompt))
+
+    def unheard(self, request: Request, studies: str) -> str:
+        """Nothing else asks it."""
+        return f"--chat {short_name(request.of(ChatOptions).model)} is asked by {studies} alone."
+
+    def announce(self, rows: Sequence[Mapping[str, Any]], request: Request) -> str:
+        """Requests, tokens and costs; nothing is sent and no key is needed.
+
+        Raises:
+            UsageError: an unknown provider.
+        """
+        from swapbias.models.chat.service import ChatScorer
+
+        options = _options_of(request, long=bool(rows) and str(rows[0]["candidates"]).startswith("{"))
+        if options.log:
+            return f"answers are read from {short_name(options.log)}, and nothing is asked."
+        options.check_open()
+        check_provider(options)
+        needed = ChatScorer(options.model or "", options).estimate(as_prompts(rows), ())
+        more = options.max_requests is not None and needed.requests > options.max_requests
+        suffix = f" That is more than -M max-requests allows: {options.max_requests:,}." if more else ""
+        return f"{needed.sentence()}{_each_trial(rows, options)}{suffix}"
+
+    def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
+        """Requests are announced."""
+        return ""
+
+    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
+        """The scorer of a chat model, once it is known that these rows may be asked.
+
+        Raises:
+            UsageError: no key, an unknown provider, more requests than allowed.
+            ValueError: a local model that cannot be loaded.
+        """
+        options = _options_of(request)
+        if options.log:
+            from swapbias.models.chat.logs import LoggedScorer
+
+            return LoggedScorer.load(Path(options.log), options, as_prompts(rows), say=say)
+        scorer = load_chat(request.of(ChatOptions), request)
+        if request.of(ChatOptions).local:
+            return scorer
+        if why := scorer.beyond_limits(as_prompts([row for row in rows if row.get("trial", "1") == "1"])):
+            needed = scorer.estimate(as_prompts(rows))
+            raise UsageError(
+                f"{needed.requests:,} requests are needed, and {why}: not even one trial of each prompt. Raise it, "
+                "or take fewer prompts (--limit)."
+            )
+        if why := scorer.beyond_limits(as_prompts(rows)):
+            say(f"Not all {options.trials} trials will be asked: {why}. As many as fit are a whole run.")
+        return scorer
+
+    def read(
+        self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
+    ) -> Scorer:
+        """Answers as right or wrong, by the experiment's names of what was meant, or as options that they name."""
+        if request.of(ChatOptions).log_odds:
+            from swapbias.models.chat.log_odds import LogOddsScorer
+
+            return LogOddsScorer(model, experiment.unit)
+        from swapbias.models.chat import answer_readers
+
+        scorer: Any = copy(model)
+        if experiment.reading == FACTS:
+            scorer.options = _options_of(request, long=True)
+            scorer.identity = {**model.identity, **settings(scorer.options)}
+        right = partial(answer_readers.read_coreference, aliases=experiment.aliases)
+        scorer.read = {
+            "options": answer_readers.read_option,
+            "completion": answer_readers.read_completion,
+            "label": answer_readers.read_label,
+            FACTS: answer_readers.read_facts,
+            "text": answer_readers.read_text,
+            "person": partial(answer_readers.read_text, person=True),
+        }.get(experiment.reading, right)
+        scorer.unit = experiment.unit
+        scorer.closed = experiment.reading in _CLOSED
+        reader: Scorer = scorer
+        return reader
+
+
+def _each_trial(rows: Sequence[Mapping[str, Any]], options: ChatOptions) -> str:
+    """What one trial of several takes, as a sentence after a blank."""
+    from swapbias.models.chat.service import ChatScorer
+
+    if options.log_odds or options.trials < 2:
+        return ""
+    first = as_prompts([row for row in rows if row["trial"] == "1"])
+    one = ChatScorer(options.model or "", options).estimate(first, ())
+    cost = "" if math.isnan(one.cost) else f", at most about {one.cost:,.2f}"
+    suffix = ", ended early where results are decided" if options.stop_early else ""
+    return f" Each of {options.trials} trials: {one.requests:,} requests{cost}{suffix}."
+
+
+def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED, *, looks: int = 1) -> list[Row]:
+    """Every prompt once a trial; ``prompt_id`` and ``pair_id`` end in the trial, which is a column as well.
+
+    Where asking may end after any of several ``looks`` at the results, how many were planned is one more. Scored by
+    log-odds there are no trials, and of pairs that differ in the order of their options alone (it is averaged over),
+    the first stands for all.
+    """
+    if scoring == LOG_ODDS:
+        pairs: dict[str, set[Any]] = {}
+        for row in rows:
+            pairs.setdefault(row["pair_id"], set()).add(_whatever_order(row))
+        first: dict[Any, str] = {}
+        chosen = {pair for pair, members in pairs.items() if first.setdefault(frozenset(members), pair) == pair}
+        return [row for row in rows if row["pair_id"] in chosen]
+    return [
+        {
+            **row,
+            "prompt_id": f"{row['prompt_id']}/t{trial}",
+            "pair_id": f"{row['pair_id']}/t{trial}",
+            "trial": str(trial),
+            **({"looks": str(looks)} if looks > 1 else {}),
+        }
+        for trial in range(1, trials + 1)
+        for row in rows
+    ]
+
+
+def _whatever_order(row: Mapping[str, str]) -> tuple[Any, ...]:
+    """A row without its names and the order of its options."""
+    from swapbias.models.chat.log_odds import orders
+
+    (prompt,) = as_prompts([row])
+    rest = [
+        (name, value) for name, value in row.items() if name not in ("prompt_id", "pair_id", "text", "candidates")
+    ]
+    texts = frozenset(one.prompt.text for one in orders(prompt))
+    return texts, frozenset(prompt.candidates.split("|")), frozenset(rest)
+
+
+def load_chat(options: ChatOptions, request: Request) -> Any:
+    """The scorer of the chat model that some options name, behind its service or on this machine.
+
+    Raises:
+        UsageError: no key, or an unknown provider. ValueError: a local model that cannot be loaded.
+    """
+    chat = _options_of(request, options)
+    if options.local:
+        from swapbias.models.chat.local import LocalChatScorer
+
+        return LocalChatScorer.load(chat.model or "", request.load, chat)
+    from swapbias.models.chat.service import ChatScorer
+
+    check_client()
+    check_provider(chat)
+    api_key(chat)
+    return ChatScorer(chat.model or "", chat)
+
+
+def _options_of(request: Request, options: ChatOptions | None = None, *, long: bool = False) -> ChatOptions:
+    options = options or request.of(ChatOptions)
+    if long and options.max_tokens == ChatOptions().max_tokens:  # of an answer that is a letter
+        options = replace(options, max_tokens=LONG)
+    return replace(options, seed=request.seed, provider=None if options.local else options.provider)
+
+
+CHAT = Chat()

@@ -1,0 +1,256 @@
+"""Option log-odds: closed questions scored by the probabilities of their options, in each order of the options."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from swapbias.errors import UsageError
+from swapbias.measures import Option, option_odds, options_of
+from swapbias.models.scorer import Progress, Scored, Scorer, ranked
+from swapbias.studies import Prompt
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LOST = "not_answered"  # what findings take for the share of a prompt that no option answers
+PARTS = ("log_odds", "unanswered", "outside", "hidden")
+
+Logs = tuple[list[float], float]  # log-probability of each option as it stands in a prompt, and what was not shown
+
+
+class LogprobModel(Scorer, Protocol):
+    """A chat model that gives probabilities of options."""
+
+    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
+        """Of each prompt, by the options as they stand in it; None where it is too long for the model."""
+        ...
+
+
+class LogOddsScorer(Scorer):
+    """Score: what the options count on average, weighted by their probabilities among those that count something.
+
+    In the unit and meaning of sampled answers, of which it is the mean were any number drawn. Each prompt is asked in
+    the order of its options and in the reverse one (see ``orders``), once each, and probabilities are averaged over
+    them. An option with a letter is its letter, else its whole text. ``log_odds``, ``unanswered``, ``outside`` and
+    ``hidden`` are those of ``measures.OptionOdds``; ``not_answered`` is the probability of all that counts nothing,
+    and 1 where there is no score. ``answer`` is the likeliest option, ``top_tokens`` has all, averaged over orders.
+    NaN: the prompt is longer than the model reads, or no option has a probability, or too much is hidden.
+    """
+
+    kind = "chat"
+
+    def __init__(self, model: LogprobModel, unit: str) -> None:
+        """Ask a chat model for an experiment whose scores have this unit."""
+        self.model, self.unit = model, unit
+        self.model_id, self.identity = model.model_id, model.identity
+        self.sends_text, self.chunk_rows = model.sends_text, model.chunk_rows
+
+    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
+        """From now on in a run's folder."""
+        self.model.keep_answers(folder, text=text)
+
+    def spent(self, left: Sequence[Prompt]) -> str:
+        """As the model tells."""
+        return self.model.spent(left)
+
+    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
+        """As the model tells."""
+        return self.model.beyond_limits(prompts)
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt, in order.
+
+        Raises:
+            UsageError: the model gives no probabilities, or an option's letter is no single token of it; and as the
+                model asks.
+            ValueError: candidates that are not two options at least that count different numbers.
+        """
+        ordered = [orders(prompt) for prompt in prompts]
+        every = [one.prompt for own in ordered for one in own]
+        share = len(prompts) / len(every) if every else 1.0
+        report = (lambda done: on_progress(done * share)) if on_progress else None
+        answers = iter(self.model.option_logs(every, report))
+        return [
+            _scored(prompt, own, [next(answers) for _ in own]) for prompt, own in zip(prompts, ordered, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A prompt with its options in one order; ``places`` says of each of them which it was in the order published."""
+
+    prompt: Prompt
+    places: tuple[int, ...]
+
+
+def orders(prompt: Prompt) -> list[Ordered]:
+    """A prompt in the order of its options, and in the reverse one.
+
+    Letters stay where they are. Options that count nothing ("Do not know") keep their places too. The text is the
+    one reversed where it has each option once, after its letter or without letters; where it has not there is one
+    order alone.
+
+    Raises:
+        ValueError: candidates that are not two options at least that count different numbers.
+    """
+    options = options_of(prompt.candidates)
+    if len({one.value for one in options if not math.isnan(one.value)}) < 2:
+        raise ValueError(
+            f"{prompt.prompt_id}: candidates {prompt.candidates!r}, expected two options at least that count "
+            "different numbers: there are no odds of fewer. Correct them."
+        )
+    counted = [place for place, one in enumerate(options) if not math.isnan(one.value)]
+    turned = dict(zip(counted, reversed(counted), strict=True))
+    places = tuple(turned.get(place, place) for place in range(len(options)))
+    straight = Ordered(prompt, tuple(range(len(options))))
+    text = _reordered(prompt.text, options, places)
+    if text is None:
+        return [straight]
+    said = prompt.candidates.split("|")
+    return [straight, Ordered(replace(prompt, text=text, candidates="|".join(said[one] for one in places)), places)]
+
+
+def lettered(prompt: Prompt) -> bool:
+    """Whether the options have letters, which answer for them then."""
+    return "(A)" in prompt.text
+
+
+def _reordered(text: str, options: Sequence[Option], places: Sequence[int]) -> str | None:
+    """The text with its options in another order; None where they cannot be told from the rest of it."""
+    letters = "(A)" in text
+    spans: list[tuple[int, int]] = []
+    end = len(text)
+    for place in reversed(range(len(options))):  # from the end: an example may stand before the question
+        mark = rf"\({LETTERS[place]}\)\W*" if letters else r"(?<!\w)"
+        found = list(re.compile(rf"{mark}({re.escape(options[place].text)})(?!\w)").finditer(text, 0, end))
+        if not found or (not letters and len(found) > 1):
+            return None
+        spans.insert(0, found[-1].span(1))
+        end = found[-1].start()
+    cuts = [0, *(edge for span in spans for edge in span), len(text)]
+    pieces = [text[start:stop] for start, stop in zip(cuts[::2], cuts[1::2], strict=True)]
+    return pieces[0] + "".join(options[one].text + rest for one, rest in zip(places, pieces[1:], strict=True))
+
+
+def _scored(prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[Logs | None]) -> Scored:
+    """What all orders of one prompt say."""
+    known = [one for one in answers if one is not None]
+    finite = not any(math.isnan(log) for logs, _ in known for log in logs)
+    if len(known) < len(answers) or not finite:
+        return Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan) | {LOST: 1.0}, finite=finite)
+    options = options_of(prompt.candidates)
+    logs = [[0.0] * len(options) for _ in known]
+    for row, one, (found, _) in zip(logs, ordered, known, strict=True):
+        for place, log in zip(one.places, found, strict=True):
+            row[place] = log  # whatever letter it had
+    odds = option_odds(logs, [one.value for one in options], [hidden for _, hidden in known])
+    shares = [sum(math.exp(row[place]) for row in logs) / len(logs) for place in range(len(options))]
+    parts = {name: getattr(odds, name) for name in PARTS}
+    counted = sum(share for share, one in zip(shares, options, strict=True) if not math.isnan(one.value))
+    parts[LOST] = 1.0 if math.isnan(odds.score) else min(1.0, max(0.0, 1 - counted))
+    best = sorted(zip((one.text for one in options), shares, strict=True), key=lambda pair: -pair[1])
+    likeliest = best[0][0] if best[0][1] > 0 else ""
+    return Scored(odds.score, likeliest, ranked([name for name, _ in best], [share for _, share in best]), parts)
+
+
+# --- what tokens say --------------------------------------------------------------------------------------
+
+
+def names_of(prompt: Prompt) -> list[str]:
+    """What a model answers for each option of a prompt: its letter, or its text."""
+    options = options_of(prompt.candidates)
+    return list(LETTERS[: len(options)]) if lettered(prompt) else [one.text for one in options]
+
+
+def closed_names(prompt: Prompt) -> list[str]:
+    """What a model may answer to a closed question; none where the prompt has no options."""
+    try:
+        return names_of(prompt)
+    except ValueError:
+        return []
+
+
+def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs:
+    """The options of a prompt by the likeliest first tokens of an answer, and the probability that these leave.
+
+    A token is an option where it is its letter or its text, but for blanks and punctuation around. Without letters
+    a first token that is the first word of one option alone counts for it as well: more a service does not tell.
+
+    Args:
+        prompt: asked with the options in this order.
+        tokens: with their natural log-probabilities.
+    """
+    names = names_of(prompt)
+    by_name: dict[str, list[float]] = {name: [] for name in names}
+    firsts = [name.split()[0] for name in names]
+    for token, log in tokens:
+        said = _bare(token)
+        begun = [name for name, first in zip(names, firsts, strict=True) if first == said]
+        name = said if said in by_name else begun[0] if len(begun) == 1 else ""
+        if name:
+            by_name[name].append(log)
+    shown = math.fsum(math.exp(log) for _, log in tokens)
+    return [_log_sum(by_name[name]) for name in names], max(0.0, 1 - shown)
+
+
+def _bare(token: str) -> str:
+    """A token without blanks and punctuation around it, also where a service shows the mark of a blank.
+
+    >>> [_bare(token) for token in ("A", " A", "(A", "A.", "ĠA", "As", '"She')]
+    ['A', 'A', 'A', 'A', 'A', 'As', 'She']
+    """
+    return re.sub(r"^[\WĠ]+|\W+$", "", token)
+
+
+def _log_sum(logs: Sequence[float]) -> float:
+    if any(math.isnan(one) for one in logs):
+        return math.nan
+    most = max(logs, default=-math.inf)
+    return most if math.isinf(most) else most + math.log(math.fsum(math.exp(one - most) for one in logs))
+
+
+class Forms:
+    """The tokens that a tokenizer has for what options are called, found once for each name."""
+
+    def __init__(self, tokenizer: Any, model_id: str) -> None:
+        """Look through the vocabulary of a model."""
+        self._tokenizer, self._model_id = tokenizer, model_id
+        self._known: dict[str, list[list[int]]] = {}
+        self._vocabulary: list[tuple[str, int]] = []
+
+    def of(self, prompt: Prompt) -> list[list[list[int]]]:
+        """Of each option of a prompt the tokens that answer for it: the ways to write it, none the start of another.
+
+        Every single token that is its name but for blanks and punctuation around, as ``shown_logs`` reads them; of a
+        text that is none, its tokens one after the other.
+
+        Raises:
+            UsageError: a letter that is no single token.
+        """
+        return [self._of(name, letter=lettered(prompt)) for name in names_of(prompt)]
+
+    def _of(self, name: str, *, letter: bool) -> list[list[int]]:
+        if name not in self._known:
+            found = [[token] for token in self._single(name)]
+            if not letter:
+                whole = list(self._tokenizer(name, add_special_tokens=False)["input_ids"])
+                found += [whole] if whole and whole[:1] not in found else []
+            self._known[name] = found
+        if not self._known[name]:
+            raise UsageError(
+                f"The letter {name} is no single token of {self._model_id}, so that the first token of an answer "
+                "does not tell which option it is. Score sampled answers: -M scoring=sampled."
+            )
+        return self._known[name]
+
+    def _single(self, name: str) -> Iterator[int]:
+        self._vocabulary = self._vocabulary or list(self._tokenizer.get_vocab().items())
+        for token, number in self._vocabulary:
+            if name in token and _bare(self._tokenizer.decode([number])) == name:
+                yield number
+
+
+def logs_of(forms: Sequence[Sequence[Any]], values: Iterator[float]) -> list[float]:
+    """Of each option the log of the summed probabilities of its forms, taken from the values in order."""
+    return [_log_sum([next(values) for _ in own]) for own in forms]

@@ -1,0 +1,442 @@
+"""Sentiment systems of any kind: transformers classifiers, Python callables, VADER."""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapbias.errors import UsageError
+from swapbias.files import file_sha256
+from swapbias.models.scorer import RAW, REGRESSION, LoadOptions, Progress, Scored, Scorer, not_finite, ranked
+from swapbias.models.trust import module_file
+from swapbias.studies import Prompt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from swapbias.models.engine.encoder import Rounding
+
+_ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
+POSITIVE_NAMES = ("positive", "pos")
+
+
+def head_kind(model: str, config: Any, *, kind: str | None = None, function: str | None = None) -> str:
+    """Whether a transformers text classifier gives probabilities (``classifier``) or raw scores (``regression``).
+
+    Args:
+        model: its name, for the error.
+        config: its ``problem_type`` decides; without one, a head of several labels is a classifier.
+        kind: what the user says of a head whose config leaves it open.
+        function: what a pipeline applies to its logits; it comes before the config.
+
+    Raises:
+        UsageError: a head of one logit that could be either, or a function that gives 1 for every text.
+    """
+    if function == "softmax" and config.num_labels == 1:
+        raise UsageError(f"{model} applies softmax to one logit: 1 for every text. Apply sigmoid or none instead.")
+    if function or config.problem_type:
+        return REGRESSION if (function or config.problem_type) in ("none", "regression") else "classifier"
+    if kind is None and config.num_labels == 1:
+        raise UsageError(
+            f"{model} gives one number for a text, and its config has no problem_type to say which. Pass "
+            f"--kind {REGRESSION} for a raw score or --kind classifier for a probability (sigmoid)."
+        )
+    return kind or "classifier"
+
+
+class TextClassifierScorer(Scorer):
+    """Score: what a transformers text classifier says of its positive label, read as its config says.
+
+    Softmax where each text has one label, sigmoid where it may have several (``problem_type`` is
+    ``multi_label_classification``) or the head has one logit: a probability, 0..1. Of a regression head the raw
+    number, which has no range; it gives no label.
+    """
+
+    kind = "classifier"
+    unit = "probability of positive sentiment"
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        model_id: str,
+        identity: Mapping[str, Any],
+        batch_size: int = 64,
+        positive_label: str | None = None,
+        negative_label: str | None = None,
+        kind: str | None = None,
+        function_to_apply: str | None = None,
+    ) -> None:
+        """Wrap a loaded model; ``load`` is the usual way. ``kind`` and ``function_to_apply``: as of ``head_kind``.
+
+        Raises:
+            UsageError: the labels of the model do not tell which one is positive, or as ``head_kind``.
+        """
+        from swapbias.models.engine.encoder import Engine
+
+        self.model, self.tokenizer, self.model_id = model.eval(), tokenizer, model_id
+        self.engine = Engine(self.model, batch_size=batch_size)
+        self.rounding: Rounding | None = None
+        labels = model.config.id2label
+        self._labels = [str(labels[index]) for index in range(len(labels))]
+        self.kind = head_kind(model_id, model.config, kind=kind, function=function_to_apply)
+        several = model.config.problem_type == "multi_label_classification" or len(labels) == 1
+        self._function = function_to_apply or ("sigmoid" if several else "softmax")
+        if self.kind == REGRESSION:
+            self._function, self.unit, self.negative_label = "none", RAW, None
+        elif len(labels) == 1:
+            self._labels.append(f"not {self._labels[0]}")
+        unnamed = positive_label is None and (len(self._labels) == 1 or self._labels == ["LABEL_0", "not LABEL_0"])
+        self._positive = 0 if unnamed else positive_index(self._labels, positive_label)
+        if self.kind != REGRESSION:
+            self.negative_label = find_negative(self._labels, self._positive, negative_label)
+        self.identity: Mapping[str, Any] = {
+            **identity,
+            "kind": self.kind,
+            "positive_label": self._labels[self._positive],
+            **({} if self._function == "softmax" else {"function_to_apply": self._function}),
+        }
+
+    @classmethod
+    def load(cls, model: str, options: LoadOptions, *, kind: str | None = None) -> Self:
+        """From a Hub id or local folder; ``kind`` as of ``head_kind``.
+
+        Raises:
+            UsageError: as ``head_kind``.
+            ValueError: no such model, or not a text classifier.
+        """
+        from transformers import AutoModelForSequenceClassification
+
+        from swapbias.models.checkpoint import load_model, model_name
+        from swapbias.models.engine.encoder import Rounding
+
+        loaded, tokenizer, pin = load_model(
+            model, AutoModelForSequenceClassification, device=options.device, dtype="float32"
+        )
+        scorer = cls(
+            loaded,
+            tokenizer,
+            model_id=model_name(model),
+            identity={**pin, "dtype": options.dtype, **_dev_accuracy(model)},
+            batch_size=options.batch_size,
+            positive_label=options.positive_label,
+            negative_label=options.negative_label,
+            kind=kind,
+        )
+        scorer.rounding = Rounding(scorer.engine, options.dtype)
+        return scorer
+
+    @classmethod
+    def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions, *, kind: str) -> Self:
+        """From a loaded model, which stays as it is; it is read on its device and in its own type."""
+        from swapbias.models.checkpoint import loaded_pin
+        from swapbias.models.engine.encoder import is_plain, twin
+
+        scorer = cls(
+            twin(model),
+            tokenizer,
+            model_id=model_id,
+            identity=loaded_pin(model),
+            batch_size=options.batch_size,
+            positive_label=options.positive_label,
+            negative_label=options.negative_label,
+            kind=kind,
+            function_to_apply=options.function_to_apply,
+        )
+        scorer.engine.prepack() if is_plain(model) else scorer.engine.read_plainly()
+        return scorer
+
+    @property
+    def error_note(self) -> str:
+        """What bfloat16 did to the scores of a sample, once texts were read; else blank."""
+        return self.rounding.note(self.model_id, raw=self.kind == REGRESSION) if self.rounding else ""
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt; NaN where the text is longer than the model reads or a score is not finite."""
+        from swapbias.models.checkpoint import length_limit
+
+        encoded = self.tokenizer([prompt.text for prompt in prompts])["input_ids"] if prompts else []
+        limit = length_limit(self.tokenizer, self.model)
+        fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
+        results = [Scored(float("nan"))] * len(prompts)
+        for members, outputs in self._read(encoded, fits):
+            for index, row in zip(members, outputs.cpu().numpy(), strict=True):
+                results[index] = self._scored(row)
+            if on_progress:
+                on_progress(len(members))
+        return results
+
+    def _read(self, encoded: Sequence[Sequence[int]], fits: Sequence[int]) -> "Iterator[tuple[list[int], Tensor]]":
+        """Batches: indices of texts, and what the model says of their labels."""
+        if self.rounding:
+            self.rounding.settle([encoded[index] for index in fits], self._outputs)
+        for batch in self.engine.batches([len(encoded[index]) for index in fits]):
+            members = [fits[index] for index in batch]
+            yield members, self._outputs([encoded[index] for index in members])
+
+    def _outputs(self, encoded: Sequence[Sequence[int]]) -> "Tensor":
+        """Probabilities of labels, or raw scores: shape (texts, labels), of texts that the engine reads together."""
+        logits = self.engine.class_logits(encoded)
+        if self._function == "none":
+            return logits
+        found = logits.sigmoid() if self._function == "sigmoid" else logits.softmax(dim=-1)
+        if len(self._labels) > found.shape[1]:  # one logit: the label, or not
+            found = found.expand(-1, 2).clone()
+            found[:, 1] = 1 - found[:, 0]
+        return found
+
+    def _scored(self, probabilities: NDArray[np.float32]) -> Scored:
+        if not np.isfinite(probabilities).all():
+            return not_finite()
+        if self.kind == REGRESSION:
+            return Scored(float(probabilities[self._positive]))
+        order = np.argsort(-probabilities)
+        names = [self._labels[index] for index in order]
+        return Scored(float(probabilities[self._positive]), names[0], ranked(names, probabilities[order].tolist()))
+
+
+class ProbabilityScorer(Scorer):
+    """Score: probability (0..1) that ``predict_proba`` of scikit-learn gives to the positive class of a text.
+
+    The positive class is named so, or the second of two (0 and 1); NaN where a probability is none.
+    """
+
+    kind = "classifier"
+    unit = "probability of positive sentiment"
+
+    def __init__(self, model: Any, *, model_id: str, options: LoadOptions) -> None:
+        """Wrap a fitted pipeline or classifier of texts, which stays as it is.
+
+        Raises:
+            UsageError: it is not fitted, or its classes do not tell which one is positive.
+        """
+        try:
+            self._labels = [str(label) for label in model.classes_]
+        except AttributeError as error:
+            raise UsageError(f"{model_id} has no classes_: it is not fitted. Fit it on texts first.") from error
+        numbered = options.positive_label is None and self._labels in (["0", "1"], ["-1", "1"], ["False", "True"])
+        self._positive = 1 if numbered else positive_index(self._labels, options.positive_label)
+        self.negative_label = find_negative(self._labels, self._positive, options.negative_label)
+        self.model, self.model_id, self.batch_size = model, model_id, options.batch_size
+        self.identity: Mapping[str, Any] = {"kind": self.kind, "positive_label": self._labels[self._positive]}
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt.
+
+        Raises:
+            ValueError: the model failed, or returned another shape or numbers outside 0..1.
+        """
+        results: list[Scored] = []
+        for start in range(0, len(prompts), self.batch_size):
+            texts = [prompt.text for prompt in prompts[start : start + self.batch_size]]
+            results += map(self._scored, self._probabilities(texts))
+            if on_progress:
+                on_progress(len(texts))
+        return results
+
+    def _probabilities(self, texts: list[str]) -> NDArray[np.float64]:
+        try:
+            found = np.asarray(self.model.predict_proba(texts), dtype=np.float64)
+        except Exception as error:
+            what = type(error).__name__  # what it says often quotes the text
+            raise ValueError(
+                f"{self.model_id} cannot read texts ({what}). Give a pipeline with its vectorizer."
+            ) from error
+        wanted = (len(texts), len(self._labels))
+        if found.shape != wanted or np.any((found < -_ROUNDING) | (found > 1 + _ROUNDING)):
+            raise ValueError(
+                f"{self.model_id} returned shape {found.shape} or numbers outside 0 to 1, expected probabilities of "
+                f"shape {wanted}. Check its predict_proba."
+            )
+        return found
+
+    def _scored(self, probabilities: NDArray[np.float64]) -> Scored:
+        if not np.isfinite(probabilities).all():
+            return not_finite()
+        order = np.argsort(-probabilities, kind="stable")
+        names = [self._labels[index] for index in order]
+        return Scored(float(probabilities[self._positive]), names[0], ranked(names, probabilities[order].tolist()))
+
+
+def _dev_accuracy(model: str) -> dict[str, float]:
+    """How well a model that ``swapbias train`` tuned does on the development sentences; empty for any other."""
+    from swapbias.models.sentiment.models import dev_accuracy_of
+
+    accuracy = dev_accuracy_of(model)
+    return {} if accuracy is None else {"dev_accuracy": accuracy}
+
+
+def positive_index(labels: Sequence[str], named: str | None = None) -> int:
+    """Which label means positive sentiment.
+
+    >>> positive_index(["NEGATIVE", "POSITIVE"])
+    1
+
+    Raises:
+        UsageError: no label is named so (LABEL_0, LABEL_1, ...) and none is given.
+    """
+    wanted = (named.lower(),) if named else POSITIVE_NAMES
+    for index, label in enumerate(labels):
+        if label.lower() in wanted:
+            return index
+    raise UsageError(
+        f"The model's labels are {list(labels)}: none is {' or '.join(wanted)}. "
+        "Pass -M positive-label with the one that means positive."
+    )
+
+
+def find_negative(labels: Sequence[str], positive: int, named: str | None = None) -> str | None:
+    """Which label means negative sentiment: named so, or the other one of two; None where nothing tells.
+
+    >>> find_negative(["neg", "neu", "pos"], 2), find_negative(["LABEL_0", "LABEL_1"], 1)
+    ('neg', 'LABEL_0')
+
+    Raises:
+        UsageError: the label given is none of the model's.
+    """
+    if named and named not in labels:
+        raise UsageError(f"The model's labels are {list(labels)}: none is {named}. Correct -M negative-label.")
+    found = [label for label in labels if label == named] if named else []
+    found += [label for label in labels if label.lower().startswith("neg")]
+    if not found and len(labels) == 2:
+        found = [labels[1 - positive]]
+    return found[0] if found else None
+
+
+_UNSHOWN = "its text may quote a note and is not shown"
+
+
+class CallableScorer(Scorer):
+    """Score: what a Python function says is the probability (0..1) of positive sentiment of each text."""
+
+    kind = "classifier"
+    unit = "probability of positive sentiment"
+
+    def __init__(
+        self,
+        function: Callable[[list[str]], Any],
+        *,
+        model_id: str,
+        batch_size: int = 64,
+        identity: Mapping[str, Any] | None = None,
+        private: bool = False,
+    ) -> None:
+        """Wrap a function: list of n texts -> n probabilities, or (n, 2) with the positive class second.
+
+        ``private``: an error of the function may quote a text that must not be shown.
+        """
+        self.private = private
+        self.function, self.model_id, self.batch_size = function, model_id, batch_size
+        self.identity: Mapping[str, Any] = {"kind": self.kind, **(identity or {})}
+
+    @classmethod
+    def load(cls, name: str, *, batch_size: int = 64) -> Self:
+        """From ``module:function``; modules of the current folder are found.
+
+        Raises:
+            UsageError: no such module or function, or something that cannot be called.
+        """
+        module_name, _, function_name = name.partition(":")
+        if "" not in sys.path and str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        try:
+            function = getattr(importlib.import_module(module_name), function_name)
+        except (Exception, SystemExit) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise UsageError(f"{name}: {what}. Give an importable module and a function in it.") from error
+        if not callable(function):
+            raise UsageError(f"{name} is a {type(function).__name__}, expected a function of a list of texts.")
+        written = inspect.isfunction(function) or inspect.ismethod(function)  # what is built in has no file
+        source = inspect.getsourcefile(function) if written else None
+        pin = {"sha256": file_sha256(Path(source))} if source and Path(source).exists() else {}
+        named = module_file(module_name)  # may only import the function from elsewhere
+        if named and str(named) != source and file_sha256(named) != pin.get("sha256"):
+            pin["module_sha256"] = file_sha256(named)
+        return cls(function, model_id=name, batch_size=batch_size, identity=pin)
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt; NaN where the function returns NaN.
+
+        Raises:
+            ValueError: the function failed, or returned another shape or numbers outside 0..1.
+        """
+        results: list[Scored] = []
+        for start in range(0, len(prompts), self.batch_size):
+            texts = [prompt.text for prompt in prompts[start : start + self.batch_size]]
+            results += map(_told, self._probabilities(texts).tolist())
+            if on_progress:
+                on_progress(len(texts))
+        return results
+
+    def _probabilities(self, texts: list[str]) -> NDArray[np.float64]:
+        try:
+            returned = self.function(texts)
+        except Exception as error:
+            if self.private:  # nor is the error to be found behind this one
+                raise ValueError(f"{self.model_id} raised {type(error).__name__}: {_UNSHOWN}.") from None
+            raise ValueError(f"{self.model_id} raised {type(error).__name__}: {error}.") from error
+        wanted = f"expected {len(texts)} probabilities or shape ({len(texts)}, 2), one row per text"
+        try:
+            found = np.asarray(returned, dtype=np.float64)
+        except Exception:  # noqa: BLE001 - whatever an object of theirs raises
+            told = f"{self.model_id} returned {type(returned).__name__}, {wanted}."
+            raise ValueError(told) from None  # what it cannot convert may be a text
+        if found.shape == (len(texts), 2):
+            found = np.where(np.isnan(found[:, 0]), np.nan, found[:, 1])
+        if found.shape != (len(texts),):
+            raise ValueError(f"{self.model_id} returned shape {found.shape}, {wanted}.")
+        if np.any((found < 0) | (found > 1)):
+            low, high = np.nanmin(found), np.nanmax(found)
+            raise ValueError(f"{self.model_id} returned numbers from {low:g} to {high:g}, expected 0 to 1 (or NaN).")
+        return found
+
+
+def _told(probability: float) -> Scored:
+    if np.isnan(probability):
+        return not_finite()
+    return Scored(probability, "positive" if probability > 0.5 else "negative")
+
+
+class VaderScorer(Scorer):
+    """Score: VADER's compound valence (-1..1) moved to 0..1; .5 is neutral. It is no probability."""
+
+    kind = "classifier"
+    unit = "compound valence moved to 0..1"
+    model_id = "vader"
+
+    def __init__(self) -> None:
+        """Load the lexicon.
+
+        Raises:
+            UsageError: vaderSentiment is not installed.
+        """
+        try:
+            from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+        except ImportError as error:
+            raise UsageError(
+                "vader needs the package vaderSentiment. Install it with pip install 'swapbias[lexicon]'."
+            ) from error
+        self._analyzer = SentimentIntensityAnalyzer()
+        self.identity: Mapping[str, Any] = {
+            "kind": self.kind,
+            "revision": f"vaderSentiment {version('vaderSentiment')}",
+        }
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt."""
+        return list(self._each(prompts, on_progress))
+
+    def _each(self, prompts: Sequence[Prompt], on_progress: Progress | None) -> Iterator[Scored]:
+        for prompt in prompts:
+            compound = self._analyzer.polarity_scores(prompt.text)["compound"]
+            answer = "neutral" if abs(compound) < 0.05 else "positive" if compound > 0 else "negative"
+            yield Scored((compound + 1) / 2, answer) if np.isfinite(compound) else not_finite()
+            if on_progress:
+                on_progress(1)

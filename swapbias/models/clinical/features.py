@@ -1,0 +1,456 @@
+"""Features of notes: averages of word vectors, TF-IDF with latent semantic analysis, contextual encoders."""
+
+import gzip
+import hashlib
+import importlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapbias.errors import UsageError
+from swapbias.files import file_sha256, is_there
+from swapbias.models.clinical.options import TFIDF
+from swapbias.models.scorer import LoadOptions, Progress, Say
+from swapbias.models.trust import check_pickle
+
+Floats = NDArray[np.float64]
+SUFFIXES = (".kv", ".bin", ".bin.gz", ".txt", ".txt.gz", ".vec", ".vec.gz")
+LIKE_RANK = 1.5  # words of like frequency: rank within this factor
+_FASTTEXT = 793712314  # the first four bytes of a file that fastText wrote
+_TOKEN = re.compile(r"[^\W\d_]{2,}")
+_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+
+
+class Features(Protocol):
+    """Anything that turns notes into vectors.
+
+    Attributes:
+        name: stands in findings; never a path of this machine.
+        identity: what pins the features down (kind, sha256, dimension), for the manifest.
+    """
+
+    name: str
+    identity: Mapping[str, Any]
+
+    def fit(self, texts: Sequence[str]) -> "Features":
+        """Features that have learned from training texts, where they learn; else themselves."""
+        ...
+
+    def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
+        """Shape (n, d); a row of NaN for a text without any known word."""
+        ...
+
+
+def clean(text: str) -> list[str]:
+    """The words of a text, case kept: digits, symbols, punctuation and one-character tokens are left out.
+
+    >>> clean("Pt. is a 72-year-old, BP 120/80; denies SI.")
+    ['Pt', 'is', 'year', 'old', 'BP', 'denies', 'SI']
+    """
+    return _TOKEN.findall(text)
+
+
+def load_extra(module: str, *, extra: str) -> Any:
+    """An optional third-party module.
+
+    Raises:
+        UsageError: it is not installed; names the command that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise UsageError(
+            f"The package {_DISTRIBUTIONS.get(package, package)} is not installed. "
+            f"Install it with pip install 'swapbias[{extra}]'."
+        ) from error
+
+
+def load_features(name: str, *, options: LoadOptions, say: Say | None = None) -> Features:
+    """Features by name.
+
+    Args:
+        name: ``tfidf-lsa``; a file of word vectors (.kv, .bin, .txt, .vec, the last three also as .gz); or a
+            folder or Hub id of a transformers encoder. ``NAME=PATH`` gives a file or folder a name of one's own.
+        options: device, dtype and batch size of an encoder; whether a pickle (.kv) may be read.
+        say: is told that reading a pickle runs what its maker put in it.
+
+    Raises:
+        UsageError: a package of an extra is missing, or a pickle is not allowed.
+        ValueError: a file or model that cannot be loaded.
+    """
+    if name == TFIDF:
+        return TfidfLsa()
+    chosen, given, place = (None, "", name) if is_there(name) else _parts(name)
+    if place.lower().endswith(SUFFIXES) and not Path(place).is_dir():
+        return StaticVectors.load(Path(place), name=chosen, allow_pickle=options.allow_pickle, say=say)
+    if not place:
+        raise UsageError(f"{given}= names no file or folder. Give NAME=PATH.")
+
+    return ContextualVectors.load(place, options, name=chosen)
+
+
+def _parts(name: str) -> tuple[str | None, str, str]:
+    """The user's name (None without one), what stands before ``=``, and the path or Hub id."""
+    given, equals, place = name.partition("=")
+    return (given or None, given, place) if equals else (None, "", name)
+
+
+class StaticVectors:
+    """A note's vector is the average of its words' vectors: word2vec, GloVe or fastText.
+
+    A word is looked up as it is, then in lower case. fastText's parts of words are not used: a word outside the
+    vocabulary is unknown there too, as in the other formats.
+    """
+
+    null_words = 1_000
+
+    def __init__(self, keyed: Any, *, name: str, identity: Mapping[str, Any] | None = None) -> None:
+        """Wrap gensim KeyedVectors; ``load`` is the usual way."""
+        self.name = name
+        self.keyed = keyed
+        words, counts = keyed.index_to_key, np.asarray(keyed.expandos.get("count", []))
+        # Of a file without counts gensim makes some up, from the number of words down to 1.
+        made_up = np.array_equal(counts, np.arange(len(words), 0, -1))
+        counted = bool(len(counts) == len(words) and counts.min() < counts.max()) and not made_up
+        # A file in alphabetical order without counts does not tell which words are frequent.
+        self._ordered = counted or any(map(str.__gt__, words, words[1:]))
+        self._order = np.argsort(-counts, kind="stable") if counted else np.arange(len(words))
+        self._ranked: tuple[list[str], Floats] | None = None
+        self.identity: Mapping[str, Any] = {
+            "kind": "static",
+            **(identity or {}),
+            "dimension": int(keyed.vector_size),
+            "words": len(words),
+            "frequency": "counts" if counted else "rank" if self._ordered else "unknown",
+        }
+
+    @classmethod
+    def load(
+        cls,
+        path: Path,
+        *,
+        name: str | None = None,
+        allow_pickle: bool = False,
+        say: Say | None = None,
+    ) -> Self:
+        """From a local file; the format is told by the suffix and, for .bin, by the first bytes.
+
+        A ``.kv`` file is a pickle: with ``allow_pickle`` it is read, and ``say`` is told that this runs what its
+        maker put in it. It is memory-mapped where gensim stored the vectors beside it. Nothing is ever fetched.
+
+        Raises:
+            UsageError: gensim is not installed, or a pickle is not allowed.
+            ValueError: no such file, or one that does not hold word vectors.
+        """
+        if not path.is_file():
+            raise ValueError(f"{path} does not exist. Give a file of word vectors ({', '.join(SUFFIXES)}).")
+        check_pickle(path, allowed=allow_pickle, say=say)
+        keyed = _read_keyed(path)
+        stem = next(path.name[: -len(one)] for one in SUFFIXES[::-1] if path.name.lower().endswith(one))
+        return cls(keyed, name=name or stem, identity={"sha256": vectors_sha256(path)})
+
+    def fit(self, texts: Sequence[str]) -> Self:
+        """Itself: nothing is learned."""
+        return self
+
+    def position(self, word: str) -> int | None:
+        """Where a word stands in the file; None if it is not there."""
+        known: Mapping[str, int] = self.keyed.key_to_index
+        return known.get(word, known.get(word.lower()))
+
+    def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
+        """Shape (n, d): the mean over the known words of each text; NaN where there is none."""
+        found = np.full((len(texts), self.keyed.vector_size), np.nan)
+        for place, text in enumerate(texts):
+            known = [at for at in map(self.position, clean(text)) if at is not None]
+            if known:
+                found[place] = self.keyed.vectors[known].mean(axis=0, dtype=np.float64)
+            if on_progress:
+                on_progress(1)
+        return found
+
+    def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
+        """Shape (n, d): the vector of each word, NaN where it is unknown; the sentences are not read."""
+        found = np.full((len(words), self.keyed.vector_size), np.nan)
+        for place, word in enumerate(words):
+            at = self.position(word)
+            if at is not None:
+                found[place] = self.keyed.vectors[at]
+        return found
+
+    def like_words(self, word: str) -> list[str]:
+        """Lower-case alphabetic words whose frequency rank is within a factor 1.5 of the word's.
+
+        The rank is by the file's counts, or its order where it has none; where neither tells, every such word.
+        """
+        if self._ranked is None:
+            ordered = [(rank, str(self.keyed.index_to_key[at])) for rank, at in enumerate(self._order, start=1)]
+            plain = [(rank, one) for rank, one in ordered if is_plain(one)]
+            self._ranked = [one for _, one in plain], np.array([rank for rank, _ in plain], dtype=np.float64)
+        at = self.position(word)
+        words, ranks = self._ranked
+        if at is None or not self._ordered:
+            return list(words)
+        return near(1 + int(np.flatnonzero(self._order == at)[0]), words, ranks)
+
+
+def is_plain(word: str) -> bool:
+    """Whether a word has two or more letters, all in lower case, and nothing else."""
+    return len(word) > 1 and word.isalpha() and word.islower()
+
+
+def near(rank: float, words: list[str], ranks: Floats) -> list[str]:
+    """The words whose rank is within a factor 1.5 of ``rank``."""
+    close = (ranks * LIKE_RANK >= rank) & (ranks <= rank * LIKE_RANK)
+    return [words[at] for at in np.flatnonzero(close)]
+
+
+def _read_keyed(path: Path) -> Any:
+    models = load_extra("gensim.models", extra="clinical")
+    name = path.name.lower()
+    try:
+        if name.endswith(".kv"):
+            return models.KeyedVectors.load(str(path), mmap="r")
+        with gzip.open(path) if name.endswith(".gz") else path.open("rb") as handle:
+            first = handle.readline(100)
+        if int.from_bytes(first[:4], "little") == _FASTTEXT:
+            return load_extra("gensim.models.fasttext", extra="clinical").load_facebook_vectors(str(path))
+        binary = name.endswith((".bin", ".bin.gz"))
+        header = len(first.split()) == 2 and all(part.isdigit() for part in first.split())
+        return models.KeyedVectors.load_word2vec_format(str(path), binary=binary, no_header=not (header or binary))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
+        raise ValueError(f"{path.name} cannot be read as word vectors ({reason}). Check its format.") from error
+
+
+def vectors_sha256(path: Path) -> str:
+    """sha256 of a file, together with the arrays that gensim stored beside a ``.kv``."""
+    beside = sorted(one for one in path.parent.iterdir() if one.name.startswith(f"{path.name}.") and one.is_file())
+    if not path.name.lower().endswith(".kv") or not beside:
+        return file_sha256(path)
+    return hashlib.sha256("".join(map(file_sha256, [path, *beside])).encode()).hexdigest()
+
+
+class TfidfLsa:
+    """TF-IDF of lower-case words, reduced to at most 100 dimensions: needs no vectors, learns from training texts."""
+
+    name = TFIDF
+
+    def __init__(self, *, dimension: int = 100, fitted: tuple[Any, Floats] | None = None) -> None:
+        """Features that have learned nothing yet; ``fit`` returns ones that have.
+
+        Raises:
+            UsageError: scikit-learn is not installed.
+        """
+        load_extra("sklearn", extra="clinical")
+        self.dimension, self._fitted = dimension, fitted
+        library = f"scikit-learn {version('scikit-learn')}"
+        self.identity: Mapping[str, Any] = {"kind": TFIDF, "dimension": dimension, "library": library}
+
+    def fit(self, texts: Sequence[str]) -> "TfidfLsa":
+        """A copy that knows the words of these texts; fewer than 100 dimensions where they hold fewer.
+
+        Raises:
+            ValueError: fewer than two different words.
+        """
+        weights = load_extra("sklearn.feature_extraction.text", extra="clinical").TfidfVectorizer(analyzer=_lower)
+        if len({word for text in texts for word in _lower(text)}) < 2:
+            raise ValueError(
+                f"{len(texts)} training texts hold fewer than two words, expected more. Check the texts."
+            )
+        table = weights.fit_transform(texts)
+        reduce = load_extra("sklearn.decomposition", extra="clinical").TruncatedSVD(
+            min(self.dimension, *table.shape), random_state=0
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):  # equal texts have no variance to explain
+            reduce.fit(table)
+        # Directions that the texts do not span hold rounding errors, which scaling would blow up.
+        spanned = reduce.singular_values_ > 1e-8 * reduce.singular_values_[0]
+        return TfidfLsa(dimension=self.dimension, fitted=(weights, reduce.components_[spanned]))
+
+    def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
+        """Shape (n, d); NaN where no word is known from training.
+
+        Raises:
+            ValueError: nothing was learned before.
+        """
+        if self._fitted is None:
+            raise ValueError(f"{self.name} has learned from no texts. Call fit with training texts first.")
+        weights, components = self._fitted
+        table = weights.transform(texts)
+        found = np.asarray(table @ components.T, dtype=np.float64)
+        found[np.diff(table.indptr) == 0] = np.nan
+        if on_progress:
+            on_progress(len(texts))
+        return found
+
+
+def _lower(text: str) -> list[str]:
+    return [word.lower() for word in clean(text)]
+
+
+Window = tuple[int, ...]  # token ids without those that the model adds
+
+_WORD_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece vocabularies mark the start of a word
+
+
+class ContextualVectors:
+    """A note's vector is the mean of the states of its tokens in a transformers encoder.
+
+    Notes longer than the model reads are cut into windows; the mean is over all tokens of all windows. The tokens
+    that a model adds at start and end are read but left out of the mean. Vectors are kept by text, so that a note
+    that several regimes share is encoded once; a window that several notes share is read once.
+    """
+
+    null_words = 200
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        name: str,
+        identity: Mapping[str, Any] | None = None,
+        batch_size: int = 64,
+    ) -> None:
+        """Wrap a loaded encoder; ``load`` is the usual way."""
+        from swapbias.models.checkpoint import length_limit
+        from swapbias.models.engine.encoder import Engine
+
+        self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
+        self._engine = Engine(self.model, batch_size=batch_size)
+        self._start, self._end = _added_tokens(tokenizer)
+        self._window = length_limit(tokenizer, model) - len(self._start) - len(self._end)
+        self._kept: dict[str, Floats] = {}
+        self._plain: tuple[list[str], Floats] | None = None
+        self.dimension = int(model.config.hidden_size)
+        self.identity: Mapping[str, Any] = {**(identity or {}), "kind": "contextual", "dimension": self.dimension}
+
+    @classmethod
+    def load(cls, model: str, options: LoadOptions, *, name: str | None = None) -> Self:
+        """From a Hub id or local folder.
+
+        Raises:
+            ValueError: no such model.
+        """
+        from swapbias.models.checkpoint import load_model, model_name
+
+        loaded, tokenizer, pin = load_model(model, _Encoder, device=options.device, dtype=options.dtype)
+        made = cls(loaded, tokenizer, name=name or model_name(model), identity=pin, batch_size=options.batch_size)
+        made._engine.prepack()  # of a model that is nobody else's
+        return made
+
+    def fit(self, texts: Sequence[str]) -> Self:
+        """Itself: nothing is learned."""
+        return self
+
+    def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
+        """Shape (n, d), of the cleaned texts; NaN for a text that holds nothing but unknown tokens."""
+        return self.sentence_vectors([" ".join(clean(text)) for text in texts], on_progress)
+
+    def sentence_vectors(self, sentences: Sequence[str], on_progress: Progress | None = None) -> Floats:
+        """Shape (n, d): like ``vectors`` for texts that are read as they are."""
+        tell = on_progress or (lambda done: None)
+        times = Counter(sentences)
+        fresh = [one for one in times if one not in self._kept]
+        tell(len(sentences) - sum(times[one] for one in fresh))
+        found = self._encode(fresh, [times[one] for one in fresh], tell)
+        self._kept.update(zip(fresh, found, strict=True))
+        return np.array([self._kept[one] for one in sentences]).reshape(len(sentences), self.dimension)
+
+    def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
+        """Shape (n, d): the mean over the whole sentence that each word stands in; NaN for an unknown word."""
+        found = self.sentence_vectors(sentences)
+        found[[not self._pieces(word) for word in words]] = np.nan
+        return found
+
+    def like_words(self, word: str) -> list[str]:
+        """Whole lower-case words of the vocabulary with a token id within a factor 1.5 of the word's last piece.
+
+        Vocabularies list their tokens roughly from the most to the least frequent.
+        """
+        if self._plain is None:
+            self._plain = _whole_words(self.tokenizer.get_vocab())
+        words, ids = self._plain
+        pieces = self._pieces(f" {word}")  # byte-level vocabularies tell words by the space before them
+        return near(pieces[-1], words, ids) if pieces else list(words)
+
+    def _pieces(self, text: str) -> list[int]:
+        """Token ids without those that the model adds; none where every token is unknown."""
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return ids if any(one != self.tokenizer.unk_token_id for one in ids) else []
+
+    def _encode(self, texts: Sequence[str], times: Sequence[int], tell: Progress) -> Floats:
+        import torch
+
+        windows = [self._windows(text) for text in texts]
+        readers = _readers(windows)  # notes share windows: letterheads, text copied from visit to visit
+        unique = list(readers)
+        sums, tokens = np.zeros((len(texts), self.dimension)), np.zeros(len(texts))
+        before, after = len(self._start), len(self._end)
+        for batch in self._engine.batches([before + len(part) + after for part in unique]):
+            encoded = [[*self._start, *unique[at], *self._end] for at in batch]
+            states = torch.split(self._engine.hidden_states(encoded), [len(ids) for ids in encoded])
+            totals = torch.stack([own[before : len(own) - after].double().sum(dim=0) for own in states])
+            for at, total in zip(batch, totals.cpu().numpy(), strict=True):
+                for place in readers[unique[at]]:
+                    sums[place] += total
+                    tokens[place] += len(unique[at])
+            tell(sum(times[place] / len(windows[place]) for at in batch for place in readers[unique[at]]))
+        tell(sum(count for count, own_windows in zip(times, windows, strict=True) if not own_windows))
+        tokens[tokens == 0] = np.nan
+        found: Floats = sums / tokens[:, None]
+        return found
+
+    def _windows(self, text: str) -> list[Window]:
+        ids = self._pieces(text)
+        return [tuple(ids[start : start + self._window]) for start in range(0, len(ids), self._window)]
+
+
+def _readers(windows: Sequence[Sequence[Window]]) -> dict[Window, list[int]]:
+    """Each different window with the texts that hold it, as often as they do."""
+    found: dict[Window, list[int]] = {}
+    for place, own in enumerate(windows):
+        for window in own:
+            found.setdefault(window, []).append(place)
+    return found
+
+
+class _Encoder:
+    """What ``load_model`` calls: the encoder alone; a pooler without weights is fine, for no state passes it."""
+
+    @staticmethod
+    def from_pretrained(model: str, *, config: Any, **how: Any) -> tuple[Any, dict[str, Any]]:
+        from transformers import AutoModel
+
+        loaded, info = AutoModel.from_pretrained(model, config=config, **how)
+        missing = [key for key in info["missing_keys"] if "pooler" not in key]
+        encoder = loaded.get_encoder() if config.is_encoder_decoder else loaded
+        return encoder, {**info, "missing_keys": missing}
+
+
+def _added_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The ids that a tokenizer adds before and after a text."""
+    whole = tokenizer("a")["input_ids"]
+    plain = tokenizer("a", add_special_tokens=False)["input_ids"]
+    for start in range(len(whole) - len(plain) + 1):
+        if whole[start : start + len(plain)] == plain:
+            return whole[:start], whole[start + len(plain) :]
+    return [], []
+
+
+def _whole_words(vocabulary: Mapping[str, int]) -> tuple[list[str], Floats]:
+    """Lower-case alphabetic tokens that are whole words, and their ids."""
+    common = len(vocabulary) / 100  # a letter like Ġ may stand in any vocabulary a few times
+    marks = [mark for mark in _WORD_STARTS if sum(token.startswith(mark) for token in vocabulary) > common]
+    start = marks[0] if marks else ""
+    words = {token.removeprefix(start): at for token, at in vocabulary.items() if token.startswith(start)}
+    plain = sorted((at, word) for word, at in words.items() if is_plain(word))
+    return [word for _, word in plain], np.array([at for at, _ in plain], dtype=np.float64)

@@ -1,0 +1,103 @@
+"""The kind of models that read clinical notes and words: embeddings, and phenotype classifiers on them or instead."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.models.clinical.options import CLASSIFIERS, TFIDF, NoteOptions
+from swapbias.models.kind import PAIRS, PROMPTS, VERSIONS, Column, Fit, Kind, Reading, Request, Training, short_name
+from swapbias.models.scorer import Bar, Say, Scorer
+from swapbias.studies import Experiment
+
+
+class Embedding(Kind):
+    """Word vectors and encoders, named with ``-M embedding``; a classifier of the user's, with ``-M classifier``.
+
+    Readings: ``phenotype`` and ``gender`` tell it of each note, ``direction`` compares words with a gender direction.
+    """
+
+    name = "embedding"
+    options = NoteOptions
+    readings: Mapping[str, Reading] = {
+        "phenotype": Reading((Column("score", "probability of the phenotype", "the phenotype is likelier"),)),
+        "gender": Reading((Column("score", "probability of female", "a female patient is likelier"),)),
+        "direction": Reading((Column("score", "cosine with the gender direction", "more female", -1.0, 1.0),)),
+    }
+
+    def given(self, request: Request) -> bool:
+        """Whether an embedding or classifier is asked for; notes alone may be meant for a chat model."""
+        options, usual = request.of(NoteOptions), NoteOptions()
+        named = (options.embeddings, options.classifier) != (usual.embeddings, usual.classifier)
+        return named or (options != usual and request.of(ChatOptions).model is None)
+
+    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
+        """A classifier of the user's for phenotypes, and else every embedding."""
+        options = request.of(NoteOptions)
+        own = experiment.reading == "phenotype" and not options.trains
+        models = (options.classifier,) if own else options.embeddings or (TFIDF,) * options.trains
+        if found is not None:
+            model = short_name(request.model)
+            yield "", f"it reads word vectors and encoders: name them with -M embedding instead of {model}"
+        elif not models:
+            yield "", "it needs an -M embedding beside a classifier of your own"
+        else:
+            blind = "TF-IDF features have no vectors of words; name word vectors or an encoder with -M embedding"
+            for model in models:
+                yield model, blind if experiment.reading == "direction" and model == TFIDF else ""
+
+    def rows(self, experiment: Experiment) -> str:
+        """Notes, where the experiment names a corpus of them."""
+        if not experiment.corpus:
+            return PROMPTS
+        return VERSIONS if experiment.reading == "gender" else PAIRS
+
+    def trains(self, request: Request) -> bool:
+        """Unless the classifier is one of the user's."""
+        return request.of(NoteOptions).trains
+
+    def unheard(self, request: Request, studies: str) -> str:
+        """Nothing else reads notes."""
+        return f"-M embedding, -M classifier, -M data and -M plausible are read by {studies}."
+
+    def code(self, request: Request) -> tuple[str, ...]:
+        """The classifier of the user's, and the embeddings."""
+        options = request.of(NoteOptions)
+        return (*(() if options.trains else (options.classifier,)), *options.embeddings)
+
+    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
+        """Features of an embedding, or the user's classifier.
+
+        Raises:
+            UsageError, ValueError: it cannot be loaded, in one sentence.
+        """
+        options = request.of(NoteOptions)
+        if model == options.classifier and not options.trains:
+            from swapbias.models.clinical.trained import load_phenotype_classifier
+
+            return load_phenotype_classifier(model, options=request.load, say=say)
+        from swapbias.models.clinical.features import load_features
+
+        if model == TFIDF:
+            say("No -M embedding is named: notes are read through TF-IDF and latent semantic analysis.")
+        return load_features(model, options=request.load, say=say)
+
+    def read(
+        self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
+    ) -> Scorer:
+        """With a classifier that is trained on the notes, the user's own, or by the gender direction."""
+        options = request.of(NoteOptions)
+        if experiment.reading == "direction":
+            from swapbias.models.clinical.word_direction import DirectionScorer, read_direction_tables
+
+            return DirectionScorer(model, read_direction_tables(corpus), seed=request.seed)
+        if not options.trains and experiment.reading == "phenotype":
+            own: Scorer = model
+            return own
+        from swapbias.models.clinical.phenotype import PhenotypeScorer
+
+        classifier = options.classifier if options.trains else CLASSIFIERS[0]
+        target = "gender" if experiment.reading == "gender" else "label"
+        return PhenotypeScorer(model, classifier=classifier, training=training, seed=request.seed, target=target)
+
+
+EMBEDDING = Embedding()

@@ -1,0 +1,161 @@
+"""Words against a gender direction: the cosine of each, without each pair, and of random words."""
+
+import json
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from swapbias.errors import UsageError
+from swapbias.measures import WITHOUT_PAIR, cosines_with, directions_without_a_pair, gender_direction
+from swapbias.models.clinical.features import Features, Floats
+from swapbias.models.scorer import Progress, Scored, Scorer
+from swapbias.studies import Prompt, corpus_dir, fill, read_table
+
+
+@runtime_checkable
+class WordFeatures(Features, Protocol):
+    """Features that know vectors of words, so that a gender direction can be found among them."""
+
+    null_words: int  # random words that a word is compared with
+
+    def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
+        """Shape (n, d); ``sentences`` hold the words for features that read words in a sentence."""
+        ...
+
+    def like_words(self, word: str) -> list[str]:
+        """Words about as frequent as this one; every word where ``identity["frequency"]`` tells no order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionTables:
+    """What a gender direction is found with.
+
+    Attributes:
+        pairs: rows of pair, female, male: the words that define the direction.
+        templates: rows of kind, female, male: the sentences of a pair (``kind`` is its name), or the frame of the
+            words of a kind (synonym, symptom), the same in both columns.
+    """
+
+    pairs: Sequence[Mapping[str, str]]
+    templates: Sequence[Mapping[str, str]]
+
+
+def read_direction_tables(corpus: str) -> DirectionTables:
+    """The ten definitional pairs, and the sentences of a corpus that hold them and the words."""
+    pairs = read_table(corpus_dir("gender_lexicon") / "definitional_pairs.csv", ("female", "male"))
+    return DirectionTables(
+        [{"pair": f"{row['female']}-{row['male']}", **row} for row in pairs],
+        read_table(corpus_dir(corpus) / "direction_templates.csv", ("kind", "female", "male")),
+    )
+
+
+_FREQUENCY = {"counts": 1.0, "rank": 0.5}  # how well it is known: by counts, by the order of a file
+
+
+class DirectionScorer(Scorer):
+    """Score: cosine of a word's vector with the gender direction; above 0 it is nearer to the female side.
+
+    -1..1; 0: the word stands at right angles to the direction; NaN: the embedding has no finite vector of the
+    word. Static vectors are looked up; a contextual encoder reads the template sentences and takes the mean over
+    each. ``top_tokens`` holds [random word, cosine] for seeded random words in the same frame, of like frequency
+    where the features tell it, drawn with replacement: the j-th of all words together are one random word set
+    (Bolukbasi et al. 2016). The parts tell the direction's variance and dimensions, whether frequencies were known,
+    and the cosine with the direction without each pair in turn, where there are three.
+    """
+
+    kind = "embedding"
+    unit = "cosine with the gender direction"
+
+    def __init__(
+        self, features: Features, tables: DirectionTables, *, null: int | None = None, seed: int = 0
+    ) -> None:
+        """Find the direction from the pairs whose two words the embedding knows.
+
+        Args:
+            features: static vectors or a contextual encoder.
+            tables: pairs and template sentences.
+            null: random words per word; 1000 for static vectors and 200 for an encoder where None.
+            seed: of the random words.
+
+        Raises:
+            UsageError: features without vectors of single words.
+            ValueError: fewer than two pairs are known, or a pair has no template.
+        """
+        if not isinstance(features, WordFeatures):
+            raise UsageError(f"{features.name} has no vectors of words. Give a file of word vectors or an encoder.")
+        self.features, self.model_id, self.seed = features, features.name, seed
+        self.null = features.null_words if null is None else null
+        self._frames = {row["kind"]: row["female"] for row in tables.templates}
+        self._pair_words = {row[side].lower() for row in tables.pairs for side in ("female", "male")}
+        female, male = (_side(features, tables, side) for side in ("female", "male"))
+        known = np.isfinite(female).all(axis=1) & np.isfinite(male).all(axis=1)
+        if known.sum() < 2:
+            raise ValueError(
+                f"{features.name} knows {known.sum()} of {len(tables.pairs)} definitional pairs by finite vectors, "
+                "expected 2 or more. Use an embedding of everyday English whose weights are finite."
+            )
+        self.direction, self.explained_variance = gender_direction(female[known], male[known])
+        self._without = directions_without_a_pair(female[known], male[known])
+        settings = {"definitional_pairs": int(known.sum()), "null_words": self.null, "seed": seed}
+        self.identity: Mapping[str, Any] = {"kind": self.kind, "features": dict(features.identity), **settings}
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt, whose text is one word and whose construct names its frame.
+
+        Raises:
+            ValueError: the construct has no frame among the templates.
+        """
+        results = []
+        for prompt in prompts:
+            results.append(self._scored(prompt.text, prompt.construct))
+            if on_progress:
+                on_progress(1)
+        return results
+
+    def _scored(self, word: str, kind: str) -> Scored:
+        vector = self._vectors([word], kind)
+        cosine = float(cosines_with(self.direction, vector)[0])
+        parts = {
+            "explained_variance": self.explained_variance,
+            "dimensions": float(len(self.direction)),
+            "frequency_known": _FREQUENCY.get(self.features.identity.get("frequency", ""), 0.0),
+            **{
+                f"{WITHOUT_PAIR}{number}": float(cosines_with(one, vector)[0])
+                for number, one in enumerate(self._without, start=1)
+            },
+        }
+        if math.isnan(cosine):
+            return Scored(math.nan, parts=parts)
+        drawn = self._drawn(word)
+        null = zip(drawn, cosines_with(self.direction, self._vectors(drawn, kind)).tolist(), strict=True)
+        known = [[one, round(value, 6)] for one, value in null if not math.isnan(value)]
+        return Scored(cosine, "female" if cosine > 0 else "male", json.dumps(known, ensure_ascii=False), parts)
+
+    def _vectors(self, words: Sequence[str], kind: str) -> Floats:
+        if kind not in self._frames:
+            raise ValueError(f"Construct {kind!r} has no frame, expected one of {', '.join(self._frames)}. Add one.")
+        found = self.features.word_vectors(words, [fill(self._frames[kind], word=word) for word in words])
+        return np.asarray(found, dtype=np.float64)
+
+    def _drawn(self, word: str) -> list[str]:
+        """Seeded by the word, so that neither order nor batches change what is drawn."""
+        own = {word.lower(), *self._pair_words}
+        pool = [one for one in self.features.like_words(word) if one not in own]
+        draw = np.random.default_rng([self.seed, zlib.crc32(word.encode())])
+        return [pool[at] for at in draw.integers(len(pool), size=self.null)] if pool else []
+
+
+def _side(features: WordFeatures, tables: DirectionTables, side: str) -> Floats:
+    """Vectors of one side of the definitional pairs."""
+    sentences = {row["kind"]: row[side] for row in tables.templates}
+    for row in tables.pairs:
+        if row["pair"] not in sentences:
+            raise ValueError(f"Pair {row['pair']!r} has no template sentence. Add a row of this kind to them.")
+    return features.word_vectors(
+        [row[side] for row in tables.pairs], [sentences[row["pair"]] for row in tables.pairs]
+    )

@@ -1,0 +1,339 @@
+"""Log-probabilities of texts by a causal model, with the beginnings that texts share read once."""
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+from transformers import DynamicCache
+
+from swapbias.models.checkpoint import length_batches
+
+Text = tuple[list[int], int]  # tokens, and where the end begins whose log-probability is asked for: 1 at least
+Ends = Iterator[tuple[list[int], list[float]]]
+_Table = np.ndarray[Any, np.dtype[np.int64]]
+_SMALL = 2**23  # bytes of logits below which allocators hand out the same memory again
+_PIECE = 512  # tokens of the vocabulary whose logits stay in a processor's cache
+_HELD = 2**28  # bytes of keys and values up to which beginnings are kept for company
+
+
+def ends(model: Any, texts: Sequence[Text], *, batch_size: int) -> Ends:
+    """Log-probabilities of the ends of texts given their beginnings, as they become known: places and values.
+
+    A beginning that texts share is read once where the model's cache allows it, which is tried on the longest.
+    """
+    if texts and can_share(model, max((ids for ids, _ in texts), key=len)):
+        return shared_ends(model, texts, batch_size=batch_size)
+    return plain_ends(model, texts, batch_size=batch_size)
+
+
+def plain_ends(model: Any, texts: Sequence[Text], *, batch_size: int) -> Ends:
+    """``ends`` by reading every text whole, in batches of equal length."""
+    for members in length_batches([len(ids) for ids, _ in texts], batch_size):
+        starts = [texts[index][1] for index in members]
+        low = min(starts)  # logits are kept from the first end on: they are large
+        ids = torch.tensor([list(texts[index][0]) for index in members], device=model.device)
+        with torch.inference_mode():
+            logits = model(input_ids=ids, return_dict=True).logits[:, low - 1 : -1].float()
+            each = torch.log_softmax(logits, dim=-1).gather(2, ids[:, low:, None])[..., 0].double()
+        yield members, [float(row[start - low :].sum()) for start, row in zip(starts, each, strict=True)]
+
+
+def shared_ends(model: Any, texts: Sequence[Text], *, batch_size: int) -> Ends:
+    """``ends`` with every beginning that texts share read once: see ``_Tree``."""
+    with torch.inference_mode():
+        yield from _Tree(_Pieces.of(model, texts[0][0][:4]) or _Whole(model), texts, batch_size).read()
+
+
+# --- what a model allows ----------------------------------------------------------------------------------
+
+
+def can_share(model: Any, ids: Sequence[int]) -> bool:
+    """Whether a model that goes on from its cache says the same of a text as when it reads it whole.
+
+    No: it gives no keys and values by layer (state spaces, XLNet), forgets some of them (a window shorter than the
+    text), or what it gives is not finite.
+    """
+    half, one = len(ids) // 2, torch.tensor([list(ids)], device=model.device)
+    if not half:
+        return False
+    with torch.inference_mode():
+        try:
+            whole = model(input_ids=one, use_cache=False, return_dict=True).logits[:, half:]
+            begun = model(input_ids=one[:, :half], use_cache=True, return_dict=True).past_key_values
+            cache = _rows_of([begun], [(0, 0)], half)
+            rest = None if cache is None else _go_on(model, one[:, half:].expand(2, -1), cache).logits
+        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # as families refuse
+            return False
+        return rest is not None and alike(rest, whole)
+
+
+def alike(found: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Whether logits give the same probabilities, up to rounding of their type; never where they are not finite."""
+    if found.shape[1:] != expected.shape[1:]:
+        return False
+    exact = found.dtype == torch.float32
+    one, other = (torch.log_softmax(each.float(), dim=-1) for each in (found, expected))
+    return torch.allclose(one, other, rtol=1e-5 if exact else 0.05, atol=1e-4 if exact else 0.5)
+
+
+def _go_on(model: Any, ids: torch.Tensor, cache: Any, more: Mapping[str, int] = MappingProxyType({})) -> Any:
+    """What a model returns for tokens after those in its cache; nothing is masked, and positions follow."""
+    seen = cache.get_seq_length() if cache else 0
+    mask = torch.ones(len(ids), seen + ids.shape[1], dtype=torch.long, device=ids.device)
+    return model(input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, return_dict=True, **more)
+
+
+def _rows_of(caches: Sequence[Any], rows: Sequence[Sequence[int]], length: int) -> DynamicCache | None:
+    """Some rows of each of some caches as one; None where one does not hold a key for each of so many tokens."""
+    chosen = DynamicCache()
+    for place, layers in enumerate(zip(*(one.layers for one in caches), strict=True)):
+        if any(layer.keys is None or layer.keys.shape[-2] != length for layer in layers):
+            return None
+        pairs = list(zip(layers, rows, strict=True))
+        keys = torch.cat([layer.keys[list(own)] for layer, own in pairs])
+        chosen.update(keys, torch.cat([layer.values[list(own)] for layer, own in pairs]), place)
+    return chosen
+
+
+class _Whole:
+    """A causal model as a tree reads it: its states are its logits."""
+
+    def __init__(self, model: Any) -> None:
+        self.device = model.device
+        self._model = model
+        weights = sum(one.numel() * one.element_size() for one in model.parameters())
+        # A pass reads the weights and writes logits: tokens are so many that neither is much more than the other.
+        self.room = self.due = max(_SMALL, weights) // (4 * model.get_input_embeddings().weight.shape[0])
+        self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+
+    def read(self, ids: torch.Tensor, cache: Any, skipped: int) -> tuple[torch.Tensor, Any]:
+        """States of tokens after those of a cache, but for the first ``skipped``, and the cache with them."""
+        more = {"logits_to_keep": ids.shape[1] - skipped} if self._keeps and skipped else {}
+        out = _go_on(self._model, ids, cache, more)
+        return out.logits[:, skipped - ids.shape[1] :], out.past_key_values
+
+    def chances(self, states: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """Log-probabilities of tokens after some rows of states."""
+        return torch.log_softmax(states.float(), dim=-1)[rows, tokens]
+
+
+class _Pieces:
+    """A causal model as a tree reads it: its states are what its head multiplies, and logits are never whole.
+
+    Rows as long as the vocabulary take longer to write and read again than to compute. So they are computed a piece
+    at a time, which stays in the processor's cache, and of each piece only the sum of its exponentials is kept.
+
+    Attributes:
+        room: tokens of a pass.
+        due: states with which the head is not waited with any longer: from so many on it is as fast as it gets.
+    """
+
+    room, due = 2_048, 512
+
+    def __init__(self, model: Any, head: torch.nn.Linear) -> None:
+        self.device = model.device
+        self._body = model.base_model
+        self._weight, self._bias = head.weight, head.bias
+        self._words = _PIECE if self.device.type == "cpu" else 16 * _PIECE
+
+    @classmethod
+    def of(cls, model: Any, ids: Sequence[int]) -> "_Pieces | None":
+        """None where logits are more than products with the head (capped, scaled), tried on a few tokens."""
+        head, one = model.get_output_embeddings(), torch.tensor([list(ids)], device=model.device)
+        if type(head) is not torch.nn.Linear or model.base_model is model:
+            return None
+        try:
+            states = model.base_model(input_ids=one, use_cache=False, return_dict=True).last_hidden_state
+            whole = model(input_ids=one, use_cache=False, return_dict=True).logits
+            return cls(model, head) if torch.equal(head(states).float(), whole.float()) else None
+        except (AttributeError, RuntimeError, TypeError, ValueError):  # as families refuse
+            return None
+
+    def read(self, ids: torch.Tensor, cache: Any, skipped: int) -> tuple[torch.Tensor, Any]:
+        """As ``_Whole.read``."""
+        out = _go_on(self._body, ids, cache)
+        return out.last_hidden_state[:, skipped:], out.past_key_values
+
+    def chances(self, states: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """As ``_Whole.chances``."""
+        sums = torch.cat([self._log_sums(states[at : at + self.due]) for at in range(0, len(states), self.due)])
+        logits = (states[rows].float() * self._weight[tokens].float()).sum(dim=-1)
+        if self._bias is not None:
+            logits += self._bias[tokens].float()
+        return logits - sums[rows]
+
+    def _log_sums(self, states: torch.Tensor) -> torch.Tensor:
+        """Log of the sum of the exponentials of all logits, for each state."""
+        highest = torch.full((len(states), 1), torch.finfo(torch.float32).min, device=self.device)
+        total = torch.zeros_like(highest)
+        for start in range(0, len(self._weight), self._words):
+            words = slice(start, start + self._words)
+            bias = None if self._bias is None else self._bias[words]
+            logits = functional.linear(states, self._weight[words], bias).float()
+            before, highest = highest, torch.maximum(highest, logits.amax(dim=1, keepdim=True))
+            total = total * (before - highest).exp_() + logits.sub_(highest).exp_().sum(dim=1, keepdim=True)
+        return (total.log() + highest)[:, 0]
+
+
+# --- the tree of texts ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Branch:
+    """Texts ``first`` to ``last`` (excluded) of a tree, which are alike up to ``stop`` and longer than that.
+
+    Attributes:
+        start: they are read from here on; what is before is in a row of a cache.
+        ends: no text has more than one token after ``stop``.
+        cache, row: what they go on from; None where ``start`` is 0.
+    """
+
+    first: int
+    last: int
+    start: int
+    stop: int
+    ends: bool
+    cache: Any
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """States that wait for the head, and what is asked of them.
+
+    ``asked``: a column each for the number of the state, the token after it, its position, and the first and
+    (excluded) last text with this token there.
+    """
+
+    states: torch.Tensor
+    asked: _Table
+
+
+class _Tree:
+    """Texts in the order of their tokens, so that those that begin alike are neighbours.
+
+    They are read branch by branch, each from the cache of the one it grows from. Branches that go on from the same
+    position are read together: equally long ones, but for those after which nothing is read, which are padded
+    behind, where a causal model does not look. The shortest come first, so that others may join, until much is held;
+    then the deepest, after which it can be let go. The head reads the states of many passes at once.
+    """
+
+    def __init__(self, model: _Whole | _Pieces, texts: Sequence[Text], batch_size: int) -> None:
+        self.model, self.batch_size = model, batch_size
+        self.places = sorted(range(len(texts)), key=lambda index: texts[index][0])
+        self.ids = [texts[index][0] for index in self.places]
+        self.starts = np.array([texts[index][1] for index in self.places])
+        self.lengths = np.array([len(one) for one in self.ids])
+        self.totals = np.zeros(len(texts))
+        self._due: dict[tuple[int, int], list[_Branch]] = {}
+        self._size = 0  # bytes of the keys and values of a token
+
+    def read(self) -> Ends:
+        """Places among the texts, and the log-probabilities of their ends."""
+        for one in self._split(0, len(self.ids), 0, None, 0):
+            self._add(one)
+        waiting: list[_Asked] = []
+        while self._due:
+            waiting.append(self._read(self._take()))
+            if not self._due or sum(len(one.states) for one in waiting) >= self.model.due:
+                known = self._settle(waiting)
+                waiting = []
+                if known:
+                    yield [self.places[text] for text in known], self.totals[known].tolist()
+
+    def _split(self, first: int, last: int, at: int, cache: Any, row: int) -> Iterator[_Branch]:
+        """The branches of texts that are alike before ``at``, by their token there."""
+        while first < last:
+            token, end = self.ids[first][at], first + 1
+            while end < last and self.ids[end][at] == token:
+                end += 1
+            lowest, highest = self.ids[first], self.ids[end - 1]
+            alike = next((place for place in range(at, len(lowest)) if lowest[place] != highest[place]), len(lowest))
+            stop = min(alike, len(highest) - 1)
+            yield _Branch(first, end, at, stop, int(self.lengths[first:end].max()) <= stop + 1, cache, row)
+            first = end
+
+    def _add(self, branch: _Branch) -> None:
+        self._due.setdefault((branch.start, 0 if branch.ends else branch.stop), []).append(branch)
+
+    def _take(self) -> list[_Branch]:
+        """Branches to be read together."""
+        held = self._size * sum(start * len(group) for (start, _), group in self._due.items())
+        key = max(self._due) if held > _HELD else min(self._due)
+        group = sorted(self._due.pop(key), key=lambda one: one.stop)
+        count = max(1, min(self.batch_size, self.model.room // (group[-1].stop - key[0])))
+        if group[:-count]:
+            self._due[key] = group[:-count]
+        by_cache: dict[int, list[_Branch]] = {}
+        for one in group[-count:]:
+            by_cache.setdefault(id(one.cache), []).append(one)
+        return [one for some in by_cache.values() for one in some]
+
+    def _read(self, batch: Sequence[_Branch]) -> _Asked:
+        """Reads a batch, adds what is to be read after it, and returns what it tells of tokens."""
+        start, device = batch[0].start, self.model.device
+        children = [child for row, one in enumerate(batch) for child in self._children(one, row)]
+        rows, places, *asked = self._asked(batch, children).T
+        spans = [self.ids[one.first][start : one.stop] for one in batch]
+        width = max(map(len, spans))
+        skipped = int(places.min()) if len(places) else width - 1
+        ids = torch.tensor([[*span, *[0] * (width - len(span))] for span in spans], device=device)
+        states, cache = self.model.read(ids, self._cache_of(batch), skipped)
+        self._size = self._size or sum(2 * layer.keys[0, :, 0].nbytes for layer in cache.layers)
+        for child in children:
+            if child.stop > child.start:
+                self._add(replace(child, cache=cache))
+        at, which = np.unique(rows * (width - skipped) + places - skipped, return_inverse=True)
+        return _Asked(states.flatten(0, 1)[torch.from_numpy(at).to(device)], np.stack([which, *asked], axis=1))
+
+    def _children(self, branch: _Branch, row: int) -> Iterator[_Branch]:
+        longer = next(text for text in range(branch.first, branch.last) if self.lengths[text] > branch.stop)
+        return self._split(longer, branch.last, branch.stop, None, row)
+
+    def _asked(self, batch: Sequence[_Branch], children: Sequence[_Branch]) -> _Table:
+        """Row and place of states, then as ``_Asked.asked``; tokens before all ends of their texts are left out."""
+        found = [
+            (row, position - 1 - one.start, self.ids[one.first][position], position, one.first, one.last)
+            for row, one in enumerate(batch)
+            for position in range(max(one.start + 1, self._lowest(one)), one.stop)
+        ]
+        found += [
+            (one.row, one.start - 1 - batch[0].start, self.ids[one.first][one.start], one.start, one.first, one.last)
+            for one in children
+            if self._lowest(one) <= one.start
+        ]
+        return np.array(found, dtype=np.int64).reshape(-1, 6)
+
+    def _lowest(self, branch: _Branch) -> int:
+        return int(self.starts[branch.first : branch.last].min())
+
+    def _cache_of(self, batch: Sequence[_Branch]) -> DynamicCache | None:
+        if batch[0].cache is None:
+            return None
+        groups = [list(some) for _, some in groupby(batch, key=lambda one: id(one.cache))]
+        rows = [[one.row for one in some] for some in groups]
+        return _rows_of([some[0].cache for some in groups], rows, batch[0].start)
+
+    def _settle(self, waiting: Sequence[_Asked]) -> list[int]:
+        """Add what the head says of states to the texts, and return those of which all is known now."""
+        table = np.concatenate([one.asked for one in waiting])
+        if not len(table):
+            return []
+        sizes = [len(one.states) for one in waiting]
+        table[:, 0] += np.repeat(np.cumsum(sizes) - sizes, [len(one.asked) for one in waiting])
+        rows, tokens = torch.from_numpy(table[:, :2].T.copy()).to(self.model.device)
+        values = self.model.chances(torch.cat([one.states for one in waiting]), rows, tokens).double().cpu().numpy()
+        _, _, positions, first, last = table.T
+        counts = last - first
+        texts = np.arange(counts.sum()) + np.repeat(first - np.cumsum(counts) + counts, counts)
+        positions = np.repeat(positions, counts)
+        asked = positions >= self.starts[texts]
+        np.add.at(self.totals, texts[asked], np.repeat(values, counts)[asked])
+        known: list[int] = texts[positions == self.lengths[texts] - 1].tolist()
+        return known

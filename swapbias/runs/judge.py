@@ -1,0 +1,215 @@
+"""A judge: a chat model that reads answers in free text by a rubric, and is shown nothing of the group."""
+
+import math
+from collections.abc import Mapping, Sequence
+from copy import copy
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+from swapbias import swapping
+from swapbias.errors import MissingExtraError, UsageError
+from swapbias.measures import Option, options_of
+from swapbias.models import Bar, Kind, Progress, Request, Say, Scored, Scorer, short_name
+from swapbias.models.chat import ChatOptions, load_chat
+from swapbias.notes import Notes
+from swapbias.studies import (
+    PROMPT_COLUMNS,
+    Experiment,
+    Prompt,
+    Row,
+    Rubric,
+    column,
+    conversation,
+    read_answer,
+    without_reasoning,
+)
+
+FOLDER = "judge"  # of a run: the judge's answers
+READINGS = 2  # of each answer: the options in order, then in reverse
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_SYSTEM = "You rate an answer by one question about it. Reply with the letter of one option alone."
+_CHARACTERS_PER_TOKEN = 4
+
+
+class Judged(Protocol):
+    """Of a planned task what decides whether and how it is judged."""
+
+    @property
+    def experiment(self) -> Experiment:
+        """With a rubric, where it has answers in free text."""
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """Its prompts."""
+
+    @property
+    def notes(self) -> Notes | None:
+        """The clinical notes that it reads."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its model."""
+
+
+class JudgedScorer(Scorer):
+    """The reader of an experiment in free text, whose answers a judge reads as well.
+
+    ``judged``: mean of what the judge's two readings count, NaN where neither counts anything. ``judged_first`` and
+    ``judged_second``: the place of the option that each named, as the rubric orders them, and their number where it
+    named none; NaN where there was nothing to judge.
+    """
+
+    kind = "chat"
+
+    def __init__(self, reader: Scorer, judge: Any, rubric: Rubric, bar: Bar) -> None:
+        """Both ask through logs of their own."""
+        self.reader, self.judge, self.rubric, self.bar = reader, copy(judge), rubric, bar
+        self.judge.read = lambda prompt, text: (_place(prompt, text), {})
+        self.model_id, self.unit, self.chunk_rows = reader.model_id, reader.unit, reader.chunk_rows
+        self.sends_text = reader.sends_text or judge.sends_text
+        self.identity: Mapping[str, Any] = {
+            **reader.identity,
+            "judge": {"model_id": judge.model_id, **judge.identity},
+        }
+
+    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
+        """Those of the judge in a folder of their own."""
+        self.reader.keep_answers(folder, text=text)
+        (folder / FOLDER).mkdir(exist_ok=True)
+        self.judge.keep_answers(folder / FOLDER, text=text)
+
+    @property
+    def cut_note(self) -> str:
+        """Of the answers that are judged."""
+        return self.reader.cut_note
+
+    def spent(self, left: Sequence[Prompt]) -> str:
+        """Of the model that is audited."""
+        return self.reader.spent(left)
+
+    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
+        """Of the model that is audited; what the judge takes was held against the limit before anything was asked."""
+        return self.reader.beyond_limits(prompts)
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """As the reader does; then each answer that says anything is judged in both orders of the options."""
+        scored = self.reader.score(prompts, on_progress)
+        said = [place for place, one in enumerate(scored) if without_reasoning(one.answer).strip()]
+        shown = swapping.without_groups([scored[place].answer for place in said], self.rubric.neutral)
+        asked = [
+            judged_prompt(self.rubric, f"{prompts[place].prompt_id}/judged/t{trial}", text, trial)
+            for trial in range(1, READINGS + 1)
+            for place, text in zip(said, shown, strict=True)
+        ]
+        found = [one.score for one in self.judge.score(asked, self.bar("judge", len(asked)))] if asked else []
+        readings = dict(zip(said, zip(found[: len(said)], found[len(said) :], strict=True), strict=True))
+        options = options_of(self.rubric.candidates)
+        return [
+            _with_parts(one, readings.get(place, (math.nan,) * READINGS), options) for place, one in enumerate(scored)
+        ]
+
+
+def judged_prompt(rubric: Rubric, prompt_id: str, shown: str, trial: int) -> Prompt:
+    """What the judge is asked of a neutralised answer; the second time the options that count stand in reverse."""
+    options = _in_order(options_of(rubric.candidates), trial)
+    listed = "\n".join(f"({letter}) {one.text}" for letter, one in zip(_LETTERS, options, strict=False))
+    told = without_reasoning(shown).replace("<|", "< |")  # an answer opens no turn of its own
+    question = f"The answer:\n<answer>\n{told}\n</answer>\n\n{rubric.question}\n{listed}"
+    blank = dict.fromkeys(PROMPT_COLUMNS, "")
+    named = "|".join(one.text for one in options)
+    text = conversation(("system", _SYSTEM), ("user", question))
+    return Prompt(**{**blank, "prompt_id": prompt_id, "text": text, "candidates": named})
+
+
+def _in_order(options: Sequence[Option], trial: int) -> list[Option]:
+    counting = [one for one in options if one.value == one.value]
+    rest = [one for one in options if one.value != one.value]
+    return [*(counting if trial == 1 else counting[::-1]), *rest]
+
+
+def _place(prompt: Prompt, text: str) -> float:
+    """The place of the option that a judgement names, in the order asked; their number where it names none."""
+    options = prompt.candidates.split("|")
+    said = read_answer(text, options, lettered=True)
+    return float(options.index(said) if said in options else len(options))
+
+
+def _with_parts(scored: Scored, readings: Sequence[float], options: Sequence[Option]) -> Scored:
+    names, values, places = [one.text for one in options], [], []
+    for trial, reading in enumerate(readings, start=1):
+        known = reading == reading
+        named = _in_order(options, trial)[int(reading)] if known and reading < len(options) else None
+        places.append(float(names.index(named.text)) if named else reading)
+        values += [named.value] if named and named.value == named.value else []
+    told = {"judged": sum(values) / len(values) if values else math.nan}
+    parts = {**scored.parts, **told, "judged_first": places[0], "judged_second": places[1]}
+    return Scored(scored.score, scored.answer, scored.top_tokens, parts, scored.finite)
+
+
+# --- before anything is asked -------------------------------------------------------------------------
+
+
+def with_judge(
+    tasks: Sequence[Judged], readers: Sequence[Scorer], settings: Request, *, say: Say, bar: Bar
+) -> list[Scorer]:
+    """The readers, those of free text with the judge that the settings ask for.
+
+    Raises:
+        UsageError: a judge and nothing to judge, credentialed texts and a judge that is a service, more requests than
+            allowed. MissingExtraError: what tells how blind a judge was is not installed.
+    """
+    asked = settings.of(ChatOptions)
+    options = asked.of_judge()
+    if options is None:
+        return list(readers)
+    judged = [task for task in tasks if task.experiment.rubric is not None]
+    if not judged:
+        raise UsageError(
+            f"-M judge={short_name(asked.judge)} reads answers in free text by a rubric, and no experiment that is "
+            "run has one. Drop it, or add --study stigma_vignettes:advice_gender."
+        )
+    if find_spec("sklearn") is None:
+        raise MissingExtraError(
+            "A judge needs scikit-learn, which tells how well the group is hidden from it and is not installed. "
+            "Install with pip install 'swapbias[judge]'."
+        )
+    options.check()
+    judge = load_chat(options, settings)
+    held = any(str(one) == "True" for task in judged for one in column(task.rows, "credentialed"))
+    if judge.sends_text and (held or any(task.notes and task.notes.credentialed for task in judged)):
+        raise UsageError(
+            f"The judge {short_name(asked.judge)} is a service, and these texts are credentialed: they must not "
+            "leave this machine. Choose a judge that runs here."
+        )
+    if judge.sends_text and asked.max_requests is not None:
+        needed = sum(map(len, (_asked(tasks), *[_asked(judged)] * READINGS)))
+        if needed > asked.max_requests:
+            raise UsageError(
+                f"With the judge up to {needed:,} requests are needed, and -M max-requests allows "
+                f"{asked.max_requests:,}. Raise it, or take fewer prompts (--limit) or trials."
+            )
+    say(f"Judge: {short_name(asked.judge)}.")
+    return [
+        reader if task.experiment.rubric is None else JudgedScorer(reader, judge, task.experiment.rubric, bar)
+        for task, reader in zip(tasks, readers, strict=True)
+    ]
+
+
+def _asked(tasks: Sequence[Judged]) -> set[tuple[str, str]]:
+    """Text and trial of each request for an answer."""
+    asked = (task.rows for task in tasks if task.kind.name == "chat")
+    return {one for rows in asked for one in zip(column(rows, "text"), column(rows, "trial"), strict=True)}
+
+
+def announced(task: Judged, settings: Request) -> str:
+    """What judging takes, at most, in a sentence; blank where nothing is judged."""
+    asked, rubric = settings.of(ChatOptions), task.experiment.rubric
+    if asked.judge is None or rubric is None:
+        return ""
+    count = READINGS * len(_asked([task]))
+    own = len(judged_prompt(rubric, "", "", 1).text) // _CHARACTERS_PER_TOKEN
+    told = f"The judge {short_name(asked.judge)} reads each answer twice: at most {count:,} requests, about"
+    return (
+        f"{told} {count * (own + asked.max_tokens):,} prompt tokens and {count * asked.judge_max_tokens:,} of output."
+    )

@@ -1,0 +1,404 @@
+"""Options by their probabilities: every order, letters that move, services and local models that say the same."""
+
+import json
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from swapbias.errors import UsageError
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.models.chat.chat_kind import trial_rows
+from swapbias.models.chat.chat_options import ChatOptions, scoring_in_words
+from swapbias.models.chat.local import LocalChatScorer
+from swapbias.models.chat.log_odds import LogOddsScorer, orders, shown_logs
+from swapbias.models.chat.service import ChatScorer
+from swapbias.runs.audit import resume, start
+from swapbias.runs.plan import Settings, plan, told_plan
+from swapbias.runs.run import score_rows
+from swapbias.studies import as_prompts, config_rows, load_study
+from swapbias.studies.prompt import Prompt
+from tests import tiny
+from tests.models.chat.server import ChatServer, Reply
+
+CONFIGS = [
+    ("stigma_vignettes", "conditions"), ("stigma_vignettes", "beliefs"), ("coreference_schemas", "choices"),
+    ("gendered_stigma", "choices"), ("social_distance", "agreement"), ("occupation_sentiment", "ratings"),
+]  # fmt: skip
+TEMPLATE = "{% for m in messages %}<{{ m.role }}> {{ m.content }}\n{% endfor %}<assistant>"
+CLOSED = "1=Very likely|0=Not likely|=Do not know"
+QUESTION = "Is it?\n- (A): Very likely\n- (B): Not likely\n- (C): Do not know\n\nAnswer with the letter alone."
+WORDS = "Is she ill? Answer she or he or nobody."
+
+
+def row(name="q", text=QUESTION, candidates=CLOSED):
+    return Prompt(name, "p", "woman", text, candidates, "", "", "", "", "")
+
+
+@pytest.fixture(scope="module")
+def gpt(tmp_path_factory):
+    """Model and tokenizer of a tiny causal model."""
+    return tiny.save_causal(tmp_path_factory.mktemp("odds") / "gpt", positions=1024)
+
+
+@pytest.fixture(scope="module", params=[None, TEMPLATE], ids=["plain", "template"])
+def local(request, gpt):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(gpt)
+    tokenizer.chat_template = request.param
+    options = ChatOptions(model="tiny", provider="local", scoring="log-odds")
+    model = AutoModelForCausalLM.from_pretrained(gpt)
+    return LocalChatScorer(model, tokenizer, model_id="tiny", identity={}, options=options)
+
+
+def odds(model):
+    return LogOddsScorer(model, "share of answers")
+
+
+def first_tokens(local, text):
+    """Every token of the vocabulary with its log-probability as the first of an answer, in plain Python."""
+    with torch.no_grad():
+        logits = local.model(torch.tensor([local._encode(text)])).logits[0, -1].tolist()
+    most = max(logits)
+    total = math.log(math.fsum(math.exp(one - most) for one in logits)) + most
+    return [(named(local.tokenizer, number), one - total) for number, one in enumerate(logits)]
+
+
+@cache
+def named(tokenizer, number):
+    """A token as a service tells it, which names those that are no text by their bytes."""
+    text = tokenizer.decode([number])
+    return f"bytes:{number}" if "\N{REPLACEMENT CHARACTER}" in text else text
+
+
+# Orders
+
+
+@pytest.mark.parametrize(("study", "config"), CONFIGS)
+def test_every_closed_question_is_asked_in_two_orders(study, config):
+    for prompt in as_prompts(config_rows(study, config)):
+        straight, turned = orders(prompt)
+        said = prompt.candidates.split("|")
+        assert straight.prompt == prompt
+        assert [said[place] for place in turned.places] == turned.prompt.candidates.split("|")
+        silent = [place for place, one in enumerate(said) if one.startswith("=")]
+        assert [turned.places[place] for place in silent] == silent  # "Do not know" stays the last
+        counted = [place for place in turned.places if place not in silent]
+        assert counted == sorted(counted, reverse=True)
+        for letter, one in zip("ABCDE", turned.prompt.candidates.split("|"), strict=False):
+            assert f"- ({letter}): {one.partition('=')[2]}" in turned.prompt.text.rpartition("?")[2]
+        assert orders(turned.prompt)[1].prompt == prompt  # there and back
+
+
+def test_the_reverse_order_is_the_one_of_the_study():
+    published, turned = {}, {}
+    for prompt in as_prompts(config_rows("stigma_vignettes", "order")):
+        (turned if prompt.group == "reversed" else published)[prompt.pair_id] = prompt
+    assert len(published) == 432
+    for pair, prompt in published.items():
+        assert orders(prompt)[1].prompt.text == turned[pair].text
+        assert orders(prompt)[1].prompt.candidates == turned[pair].candidates
+
+
+def test_options_that_cannot_be_told_from_the_rest_have_one_order():
+    assert [one.prompt.text for one in orders(row(text=WORDS, candidates="1=she|0=he|=nobody"))] == [WORDS]
+    told = row(text="Answer yes or no.", candidates="1=yes|0=no")
+    assert [one.prompt.text for one in orders(told)] == ["Answer yes or no.", "Answer no or yes."]
+
+
+@pytest.mark.parametrize("candidates", ["1=yes|1=no", "1=yes|=no"])
+def test_fewer_than_two_options_that_count_are_refused(candidates):
+    with pytest.raises(ValueError, match="expected two options at least that count different numbers"):
+        orders(row(candidates=candidates))
+
+
+# What tokens say
+
+
+def test_first_tokens_are_options_by_letter_or_word_and_what_is_left_is_hidden():
+    told = [("A", math.log(0.4)), (" A", math.log(0.1)), ("(B", math.log(0.2)), ("As", math.log(0.1)), ("a", -3.0)]
+    logs, hidden = shown_logs(row(), told)
+    assert [math.exp(one) for one in logs] == pytest.approx([0.5, 0.2, 0.0])
+    assert hidden == pytest.approx(1 - 0.8 - math.exp(-3))
+    words = row(text=WORDS, candidates="1=Very likely|0=Very bad|0.5=Not good")
+    logs, _ = shown_logs(words, [("Not", math.log(0.3)), ("Very", math.log(0.5)), ("Ver", math.log(0.1))])
+    assert [math.exp(one) for one in logs] == pytest.approx([0, 0, 0.3])  # "Very" begins two
+
+
+def test_by_a_slow_definition_every_order_of_letters(local):
+    for prompt in as_prompts(config_rows("stigma_vignettes", "conditions"))[::200]:
+        options = [one.partition("=") for one in prompt.candidates.split("|")]
+        by_text = {text: [] for _, _, text in options}
+        for one in orders(prompt):
+            tokens = first_tokens(local, one.prompt.text)
+            for letter, said in zip("ABCDE", one.prompt.candidates.split("|"), strict=True):
+                mass = math.fsum(math.exp(log) for token, log in tokens if token.strip(" (.)\n:*\"'") == letter)
+                by_text[said.partition("=")[2]].append(mass)
+        mean = {text: sum(masses) / 2 for text, masses in by_text.items()}
+        values = {text: float(value) for value, _, text in options if value}
+        counted = sum(mean[text] for text in values)
+        sides = [[text for text, value in values.items() if value == side] for side in (1, 0)]
+        each = [[math.log(sum(by_text[text][order] for text in side)) for side in sides] for order in (0, 1)]
+        (found,) = odds(local).score([prompt])
+        assert found.score == pytest.approx(sum(value * mean[text] for text, value in values.items()) / counted)
+        assert found.parts["log_odds"] == pytest.approx(sum(more - less for more, less in each) / 2, abs=1e-5)
+        assert found.parts["unanswered"] == pytest.approx(1 - counted / sum(mean.values()), abs=1e-6)
+        assert found.parts["outside"] == pytest.approx(1 - sum(mean.values()), abs=1e-6)
+        assert found.parts["not_answered"] == pytest.approx(1 - counted, abs=1e-6)
+        assert found.answer == max(mean, key=mean.get)
+
+
+def test_by_a_slow_definition_an_option_without_a_letter_is_the_product_of_its_tokens(local):
+    prompt = row(text="Is it so? It is", candidates="1=very likely|0=she|=nobody")
+    (found,) = odds(local).score([prompt])
+    single = first_tokens(local, prompt.text)
+    masses = [0.0, *(math.fsum(math.exp(log) for token, log in single if token.strip(" .\n(") == name)
+                     for name in ("she", "nobody"))]  # fmt: skip
+    for place, name in enumerate(("very likely", "she", "nobody")):
+        ids = local.tokenizer(name, add_special_tokens=False)["input_ids"]
+        if len(ids) > 1:
+            whole = torch.tensor([local._encode(prompt.text) + ids])
+            with torch.no_grad():
+                each = torch.log_softmax(local.model(whole).logits[0].double(), -1)
+            at = whole.shape[1] - len(ids)
+            masses[place] += math.exp(sum(float(each[at + n - 1, token]) for n, token in enumerate(ids)))
+    assert masses[0] > 0
+    assert found.score == pytest.approx(masses[0] / (masses[0] + masses[1]), rel=1e-4)
+    assert found.parts["outside"] == pytest.approx(1 - sum(masses), abs=1e-6)
+
+
+def test_a_prompt_longer_than_the_model_reads_is_counted_and_a_letter_of_two_tokens_is_refused(local, monkeypatch):
+    long, short = odds(local).score([row("long", QUESTION.replace("Is it?", "Is it? " * 600)), row()])
+    assert math.isnan(long.score)
+    assert (long.finite, long.parts["not_answered"], math.isnan(long.parts["outside"])) == (True, 1.0, True)
+    assert 0 <= short.score <= 1
+    monkeypatch.setattr(local.forms, "_known", {"B": []})
+    with pytest.raises(UsageError, match="The letter B is no single token of tiny"):
+        odds(local).score([row()])
+
+
+def test_a_broken_model_gives_no_score(local, monkeypatch):
+    broken = [([math.nan, -1.0, -1.0], 0.0)] * 2
+    monkeypatch.setattr(local, "option_logs", lambda prompts, report=None: broken)
+    (found,) = odds(local).score([row()])
+    assert not found.finite
+    assert math.isnan(found.score)
+
+
+# Services
+
+
+def service(server, **more):
+    more = {"scoring": "log-odds", "top_logprobs": 2_000, **more}
+    options = ChatOptions(model="tiny", base_url=server.base_url, **more)
+    return ChatScorer("tiny", options)
+
+
+@pytest.mark.parametrize("endpoint", ["chat", "completions"])
+def test_a_service_that_tells_all_tokens_says_what_the_local_model_says(gpt, endpoint):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(gpt), AutoModelForCausalLM.from_pretrained(gpt)
+    here = LocalChatScorer(model, tokenizer, model_id="tiny", identity={}, options=ChatOptions(scoring="log-odds"))
+    prompts = [*as_prompts(config_rows("occupation_sentiment", "ratings"))[:3], row()]
+
+    def tokens(prompt):  # the older endpoint is sent the turns as a model without a template reads them
+        return first_tokens(here, prompt.removesuffix("\n") if endpoint == "completions" else prompt)
+
+    with ChatServer(str, tokens=tokens) as server:
+        there = odds(service(server, endpoint=endpoint)).score(prompts)
+        assert len(server.requests) == 8
+        assert {body["max_tokens"] for body in server.requests} == {1}
+        assert {body["temperature"] for body in server.requests} == {1}
+    for one, other in zip(there, odds(here).score(prompts), strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-6)
+        assert one.parts == pytest.approx(other.parts, abs=1e-6)
+        assert one.answer == other.answer
+
+
+def letters(prompt):
+    """.6 on the letter of the first option that counts 1, .3 on that of another, .05 on each of two other words."""
+    first = "A" if "(A): Very likely" in prompt else "B"
+    other = {"A": "B", "B": "A"}[first]
+    return [(first, math.log(0.6)), (other, math.log(0.3)), ("I", math.log(0.05)), ("As", math.log(0.05))]
+
+
+def test_the_first_tokens_that_a_service_tells_bound_what_it_hides():
+    with ChatServer(str, tokens=letters) as server:
+        (four,) = odds(service(server)).score([row()])
+        (three,) = odds(service(server, top_logprobs=3)).score([row()])
+        (one,) = odds(service(server, top_logprobs=1)).score([row()])
+    assert four.score == pytest.approx(0.6 / 0.9)
+    assert (four.parts["outside"], four.parts["hidden"]) == pytest.approx((0.1, 0.0))
+    assert three.score == pytest.approx(0.6 / 0.9)  # .05 more could move it by .035 at most
+    assert (three.parts["outside"], three.parts["hidden"]) == pytest.approx((0.1, 0.05))
+    assert math.isnan(one.score)  # the other letter is not shown: .4 could be its
+    assert math.isnan(one.parts["log_odds"])
+    assert (one.parts["outside"], one.parts["not_answered"]) == pytest.approx((0.4, 1.0))
+
+
+def test_a_service_without_log_probabilities_is_told_after_one_request_and_never_asked_again(tmp_path):
+    with ChatServer(str) as server:
+        asking = service(server)
+        asking.keep_answers(tmp_path)
+        with pytest.raises(
+            UsageError, match=r"without log-probabilities, which -M scoring=log-odds needs\. Start a new"
+        ):
+            odds(asking).score([row()])
+        again = service(server)
+        again.keep_answers(tmp_path)
+        with pytest.raises(UsageError, match="without log-probabilities"):
+            odds(again).score([row()])
+        assert len(server.requests) == 1
+    refusal = Reply({"error": {"message": "logprobs is not supported"}}, status=400)
+    with ChatServer(str, fault=lambda prompt, n: refusal) as server:
+        with pytest.raises(ValueError, match=r"logprobs is not supported\); not every service gives log-probab"):
+            odds(service(server)).score([row()])
+        assert len(server.requests) == 1
+
+
+# Audits
+
+
+def settings(server, *studies, **more):
+    chat = ChatOptions(model="tiny", base_url=server.base_url, scoring="log-odds", concurrency=1, **more)
+    return Settings(studies=studies, limit=16, options=(chat,))
+
+
+def liking(prompt):
+    """Probabilities of the letters that hang on the prompt alone."""
+    rng = np.random.default_rng(sum(prompt.encode()))
+    return [(letter, float(log)) for letter, log in zip("ABCDE", np.log(rng.dirichlet([2] * 5)), strict=True)]
+
+
+def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(tmp_path, quiet):
+    def fault(prompt, n):
+        return "401" if len(server.requests) == 12 else None
+
+    with ChatServer(str, tokens=liking, fault=fault) as server:
+        asked = settings(server, "stigma_vignettes:gender")
+        told = " ".join(told_plan(asked))
+        assert "16 prompts for tiny; 32 requests to send" in told
+        few = replace(asked, options=(replace(asked.options[0], max_requests=31),))
+        with pytest.raises(UsageError, match="32 requests are needed, and -M max-requests allows 31"):
+            start(few, tmp_path / "few", **quiet)
+        with pytest.raises(ValueError, match="key"):
+            start(asked, tmp_path / "run", **quiet)
+        lines = (tmp_path / "run" / "answers.jsonl").read_text().splitlines()
+        assert [len(json.loads(line)["logprobs"]) for line in lines] == [5] * 11
+        server.fault = lambda prompt, n: None
+        sampled = replace(asked, options=(replace(asked.options[0], scoring="sampled"),))
+        with pytest.raises(UsageError, match=r"'scoring': 'log-odds'.*'scoring': 'sampled'"):
+            resume(tmp_path / "run", asked=sampled, **quiet)
+        run, found = resume(tmp_path / "run", **quiet)
+        assert len(server.requests) == 33  # 32, and the one that was refused
+    items = run.items("stigma_vignettes")
+    assert len(items) == 16
+    assert "trial" not in items
+    assert {"score", "log_odds", "unanswered", "outside", "hidden", "not_answered"} <= set(items)
+    assert items["not_answered"].between(0.01, 0.99).any()
+    assert {one.score for one in found} == {"score", "log_odds", "unanswered", "outside"}
+    (model,) = run.manifest()["models"]
+    assert scoring_in_words(model) == scoring_in_words(run.manifest()["settings"]["chat"])
+    page = (run.folder / "report.html").read_text()
+    assert page.count(scoring_in_words(model)) == 1
+    (headline,) = [one for one in found if one.headline]
+    assert headline.worst_low < 0 < headline.worst_high
+
+
+def test_what_has_no_options_or_compares_their_orders_is_left_out_and_says_why():
+    chat = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", scoring="log-odds")
+    tasks, skipped = plan(Settings(studies=("gendered_stigma", "stigma_vignettes"), limit=16, options=(chat,)))
+    assert {"choices", "conditions", "gender"} <= {task.experiment.name for task in tasks}
+    why = {one.experiment: one.reason for one in skipped}
+    assert "no options to score by log-odds" in why["completions"]
+    assert "averaged over the orders that it compares" in why["order"]
+
+
+def test_pairs_that_differ_in_the_order_of_options_alone_are_read_once():
+    rows = config_rows("gendered_stigma", "choices")
+    kept = trial_rows(rows, 5, "log-odds")
+    assert len(kept) == len(rows) / 2 == len({(one["group"], one["template"], one["condition"]) for one in kept})
+    vignettes = config_rows("stigma_vignettes", "conditions")
+    assert trial_rows(vignettes, 5, "log-odds") == vignettes
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [({"trials": 2}, "--trials is for sampled answers"),
+     ({"temperature": 0.0, "max_tokens": 1}, "-M temperature and"),
+     ({"endpoint": "completions", "base_url": None}, "no --base-url is given"),
+     ({"scoring": "sampled", "top_logprobs": 5}, "-M top-logprobs is for -M scoring=log-odds")],
+)  # fmt: skip
+def test_settings_that_log_odds_cannot_use_are_refused(given, told):
+    chat = ChatOptions(**{"model": "tiny", "base_url": "http://127.0.0.1:1/v1", "scoring": "log-odds", **given})
+    with pytest.raises(UsageError, match=told):
+        chat.check()
+
+
+def test_an_unknown_way_is_refused():
+    with pytest.raises(UsageError, match="Unknown scoring 'guess': expected sampled or log-odds"):
+        ChatOptions(scoring="guess")
+
+
+# Inference
+
+
+class Made:
+    """A model that tells letters: it likes the first ones, and questions, people and texts as they fall.
+
+    ``more`` is what the log-odds of stigma rise by for a woman.
+    """
+
+    model_id, identity, chunk_rows, sends_text = "made", {}, 1_024, False
+
+    def __init__(self, rows, seed, more=0.0):
+        self.rng, self.more = np.random.default_rng(seed), more
+        self.woman = {one["prompt_id"]: one["gender"] == "woman" for one in rows}
+        self.of = {name: {} for name in ("template", "pair_id", "person")}
+        self.names = {one["prompt_id"]: one for one in rows}
+
+    def effect(self, kind, name, spread):
+        return self.of[kind].setdefault(name, self.rng.normal(0, spread, 2))
+
+    def option_logs(self, prompts, on_progress=None):
+        found = []
+        for prompt in prompts:
+            one = self.names[prompt.prompt_id]
+            side = 0.5 if self.woman[prompt.prompt_id] else -0.5
+            question, person = (self.effect(k, one[k], s) for k, s in (("template", 0.3), ("person", 0.3)))
+            lean = question[0] + person[0] + side * (question[1] + person[1] + self.more)
+            values = [each.partition("=")[0] for each in prompt.candidates.split("|")]
+            noise = self.rng.normal(0, 0.5, len(values))
+            means = [lean * float(value) if value else -1.0 for value in values]
+            logits = means + noise - np.arange(len(values)) / 3
+            logits -= np.log(np.exp(logits).sum()) + 0.2
+            found.append((logits.tolist(), 0.0))
+        return found
+
+    def keep_answers(self, folder):
+        raise AssertionError(folder)
+
+
+def gaps(count, more):
+    """The headline gaps of so many made models between women and men, and what the gap is on average."""
+    study = load_study("stigma_vignettes")
+    gender = next(one for one in study.experiments if one.name == "gender")
+    rows = [one for one in config_rows("stigma_vignettes", "gender") if one["label"] != "control"]
+    alone = replace(study, experiments=(replace(gender, slices=(), levels=(), scores=("score",), reported=()),))
+    for seed in range(count):
+        scored = score_rows(rows, LogOddsScorer(Made(rows, seed, more), "share of answers"))
+        found = disaggregate(pd.DataFrame(scored), alone, expected={}, robustness=False)
+        yield next(one.estimate for one in found if one.headline)
+
+
+def test_a_blind_model_is_rarely_taken_for_a_biased_one_and_a_planted_gap_is_found():
+    blind = list(gaps(30, 0.0))
+    assert sum(one.ci_low <= 0 <= one.ci_high for one in blind) >= 26  # 28.5 expected; fewer: 2 in 100
+    planted = list(gaps(4, 3.0))  # over 17 questions
+    assert all(one.ci_low > 0 for one in planted)

@@ -1,0 +1,342 @@
+"""Hostile replies of services: bounded, told in one sentence; no key, answer or request goes where it must not."""
+
+import gzip
+import itertools
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from swapbias.errors import UsageError
+from swapbias.models.chat import openai_client
+from swapbias.models.chat.answer_log import USAGE, Answer, AnswerLog, as_scored, unread
+from swapbias.models.chat.chat_options import KEYS, ChatOptions, api_key, key_names
+from swapbias.models.chat.service import ChatScorer
+from tests.cli.test_cli import swapbias
+from tests.models.chat.server import ChatServer, Raw, Reply, _completion
+from tests.models.chat.test_service import SECRET, first, rows, scorer_of, upper
+
+HOSTS = {name: f"https://{host}/v1" for host, name in KEYS.items()}
+
+
+def reply(**choice):
+    """A reply whose one choice says other things as well."""
+    whole = _completion("TEXT 3")
+    whole["choices"][0] |= choice
+    return whole
+
+
+def nested(depth):
+    return b'{"choices": ' + b"[" * depth + b"]" * depth + b"}"
+
+
+# Bounds
+
+
+LARGE = b" " * 300_000 + json.dumps(_completion("TEXT 3")).encode()
+HOSTILE = {
+    "large": (Raw(LARGE), "reply of more than 100,000 bytes"),
+    "endless": (Raw(LARGE, endless=True), "reply of more than 100,000 bytes"),
+    "a bomb": (Raw(gzip.compress(LARGE), {"Content-Encoding": "gzip"}), "packed in another way"),
+    "a stream": (Raw(b"data: {}\n\n" * 50_000, {"Content-Type": "text/event-stream"}), "more than 100,000 bytes"),
+    "another packing": (Raw(b"x", {"Content-Encoding": "br"}), "packed in another way"),
+    "deep": (Raw(nested(40_000)), "nested too deeply"),
+    "half deep": (Raw(nested(800)), "something else than an answer"),
+    "many digits": (Raw(b'{"choices": ' + b"9" * 5_000 + b"}"), "something else than an answer"),
+}
+
+
+@pytest.mark.parametrize(("sent", "told"), HOSTILE.values(), ids=HOSTILE)
+def test_a_reply_beyond_all_bounds_is_one_sentence_and_loses_nothing(sent, told, monkeypatch, tmp_path):
+    monkeypatch.setattr(openai_client, "MOST_REPLY", 100_000)
+    monkeypatch.setattr("swapbias.models.chat.answer_log.os.fsync", lambda number: None)
+    with ChatServer(upper, fault=first(sent, times=99)) as server:
+        scorer = scorer_of(server, attempts=2, concurrency=1)
+        scorer.log = AnswerLog(tmp_path / "answers.jsonl")
+        with pytest.raises(ValueError, match=rf"({told}).*Answers kept in answers.jsonl: 3") as raised:
+            scorer.score(rows(5))
+    assert "\n" not in str(raised.value)
+    assert len(AnswerLog(tmp_path / "answers.jsonl")) == 3
+
+
+COUNTS = [math.nan, math.inf, 10**400, -1, True, "7", 2.5, [7], {}, None, 2**62]
+
+
+@pytest.mark.parametrize("count", COUNTS, ids=[str(one)[:8] for one in COUNTS])
+def test_a_count_that_is_none_is_left_out_and_the_answer_is_kept(count, tmp_path):
+    whole = _completion("TEXT 0")
+    whole["usage"] = dict.fromkeys(USAGE, count)
+    with ChatServer(upper, fault=lambda prompt, n: Reply(whole)) as server:
+        scorer = scorer_of(server, price_in=1.0, price_out=1.0)
+        scorer.log = AnswerLog(tmp_path / "answers.jsonl")
+        (found,) = scorer.score(rows(1))
+    assert found.answer == "TEXT 0"
+    assert math.isnan(found.parts["tokens"])
+    assert AnswerLog(tmp_path / "answers.jsonl").known.popitem()[1].usage == {}
+    assert "tokens not counted" in scorer.spent([])
+
+
+@pytest.mark.parametrize("reason", ["x" * 10**5, {"a": 1}, ["stop"], 7, "\ud800"])
+def test_a_reason_of_any_kind_is_short(reason):
+    with ChatServer(upper, fault=lambda prompt, n: Reply(reply(finish_reason=reason))) as server:
+        scorer = scorer_of(server)
+        scorer.score(rows(1))
+    assert len(next(iter(scorer.log.known.values())).finish_reason) <= openai_client.LONGEST_REASON
+
+
+# Keys
+
+
+@pytest.mark.parametrize("name", sorted(HOSTS))
+def test_a_known_key_goes_to_its_own_service_alone(name, monkeypatch):
+    monkeypatch.setenv(name, "secret-of-this-service")
+    assert api_key(ChatOptions(model="m", base_url=HOSTS[name])) == "secret-of-this-service"
+    host = HOSTS[name].removeprefix("https://").removesuffix("/v1")
+    others = [url for key, url in HOSTS.items() if key != name]
+    others += [f"https://{host}.evil.example/v1", f"https://evil.example/{host}", f"https://{host}:8443/v1"]
+    others += [f"https://x{host}/v1", "http://localhost:8000/v1", "https://evil.example/v1"]
+    for url in others:
+        assert api_key(ChatOptions(model="m", base_url=url)) == "none", url
+
+
+def test_a_key_that_is_named_goes_where_the_user_says(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-of-openai")
+    named = ChatOptions(model="m", base_url="https://proxy.example/v1", key_name="OPENAI_API_KEY")
+    assert api_key(named) == "secret-of-openai"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.setenv("SWAPBIAS_API_KEY", "another")
+    with pytest.raises(UsageError, match="-M api-key-env names OPENAI_API_KEY, which is not set"):
+        api_key(named)
+    assert key_names(ChatOptions(model="m", base_url=HOSTS["OPENAI_API_KEY"])) == (
+        "SWAPBIAS_API_KEY",
+        "OPENAI_API_KEY",
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://localhost:1/v1", "http://127.0.0.1/v1", "http://127.9.9.9/v1", "http://[::1]:8000/v1", "https://a.b/v1"],
+)
+def test_this_machine_may_be_asked_in_the_open(url):
+    ChatOptions(model="m", base_url=url).check_open()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://10.0.0.5:8000/v1", "http://gpu:8000/v1", "http://127.0.0.1.evil.example/v1", "http://localhost.evil.example/v1",
+     "http://0.0.0.0:8000/v1", "HTTP://API.OPENAI.COM/v1"],
+)  # fmt: skip
+def test_another_machine_is_asked_over_http_only_where_the_user_allows_it(url, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
+    asked = ChatOptions(model="m", base_url=url)
+    for refuse in (asked.check_open, lambda: api_key(asked), lambda: ChatScorer("m", asked).score(rows(1))):
+        with pytest.raises(UsageError, match=r"over http, where anybody.*-M plain-http"):
+            refuse()
+    judge = ChatOptions(model="m", base_url="https://a.b/v1", judge="j", judge_base_url=url)
+    with pytest.raises(UsageError, match="-M plain-http"):
+        judge.check_open()
+    ChatOptions(model="m", base_url=url, plain_http=True).check_open()
+    ChatOptions(model="m", base_url=url, own_address=(url,)).check_open()
+
+
+def test_the_command_refuses_and_allows(tmp_path, monkeypatch):
+    chosen = ("--study", "gendered_stigma:choices", "--limit", "2", "--trials", "1", "--out", tmp_path / "run")
+    done = swapbias("audit", "--chat", "m", "--base-url", "http://gpu:8000/v1", *chosen)
+    assert (done.returncode, "-M plain-http" in done.stderr) == (2, True)
+    with ChatServer(lambda prompt: "A", model="m", key=SECRET) as server:
+        named = ("--base-url", server.base_url, "-M", "api-key-env=MY_KEY")
+        assert swapbias("audit", "--chat", "m", *named, *chosen, MY_KEY="wrong-secret").returncode == 2
+        assert swapbias("audit", "--resume", tmp_path / "run").returncode == 2  # by the usual name there is none
+        done = swapbias("audit", "--resume", tmp_path / "run", "-M", "api-key-env=MY_KEY", MY_KEY=SECRET)
+        assert done.returncode == 0, done.stderr
+    held = "".join(one.read_text(errors="replace") for one in (tmp_path / "run").rglob("*") if one.is_file())
+    assert SECRET not in held
+    assert "MY_KEY" not in held
+
+
+ECHOES = {
+    "answer": lambda: reply(message={"role": "assistant", "content": f"Your key is {SECRET}, is it?"}),
+    "reason": lambda: reply(finish_reason=SECRET),
+    "token": lambda: reply(logprobs={"content": [{"token": SECRET, "logprob": 0, "top_logprobs": [
+        {"token": f"A{SECRET}", "logprob": -0.1}]}]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
+@pytest.mark.parametrize("scoring", ["sampled", "log-odds"])
+def test_an_echoed_key_reaches_no_answer(echo, scoring, monkeypatch, tmp_path):
+    monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
+    with ChatServer(upper, fault=lambda prompt, n: Reply(echo())) as server:
+        scorer = scorer_of(server, scoring=scoring)
+        scorer.log = AnswerLog(tmp_path / "answers.jsonl")
+        try:
+            found = repr(scorer.score(rows(1)))
+        except ValueError as error:
+            found = str(error)
+    assert SECRET not in found + (tmp_path / "answers.jsonl").read_text() + repr(scorer.log.known)
+
+
+def test_a_word_is_no_key(monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_API_KEY", "EMPTY")
+    with ChatServer(lambda prompt: "EMPTY room") as server:
+        assert scorer_of(server).score(rows(1))[0].answer == "EMPTY room"
+
+
+# Other hosts, and requests that are paid for
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_what_is_asked_follows_to_no_other_host(status, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
+    with ChatServer(upper) as other:
+        moved = Reply({}, status, {"Location": f"{other.base_url}/chat/completions"})
+        with (
+            ChatServer(upper, fault=lambda prompt, n: moved) as server,
+            pytest.raises(ValueError, match="another address"),
+        ):
+            scorer_of(server, attempts=2).score(rows(1))
+        assert (other.requests, other.authorizations) == ([], set())
+
+
+def names_of(server, prompt):
+    return [name for asked, name in server.names if asked == prompt]
+
+
+def test_a_request_has_a_name_that_lost_answers_keep_and_told_trouble_does_not(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"started": "2026-01-01"}')
+    faults = {1: "cut", 2: "cut", 3: "500"}
+    with ChatServer(upper, fault=lambda prompt, n: faults.get(n) if prompt == "text 1" else None) as server:
+        for begun in ("2026-01-01", "2026-01-02"):
+            scorer = scorer_of(server)
+            (tmp_path / "manifest.json").write_text(json.dumps({"started": begun}))
+            scorer.log = AnswerLog(tmp_path / "answers.jsonl")
+            scorer.score(rows(3))
+            (tmp_path / "answers.jsonl").unlink()
+            faults.clear()
+        lost, lost_again, told, healed, other_run = names_of(server, "text 1")
+    assert lost == lost_again == told != healed
+    assert len({lost, healed, other_run, *names_of(server, "text 0")}) == 5  # of two runs each
+    assert all(re.fullmatch(r"swapbias-[0-9a-f]{40}", name) for _, name in server.names)
+
+
+def test_no_more_requests_are_repeated_after_a_stop_than_were_under_way(tmp_path):
+    count = itertools.count()
+    held = {}
+
+    def slow(prompt):  # the twentieth answer stops the run as a kill would: nothing more is written
+        if next(count) == 20:
+            held["lines"] = (tmp_path / "answers.jsonl").read_bytes()
+        return prompt.upper()
+
+    with ChatServer(slow) as server:
+        scorer = scorer_of(server, concurrency=4)
+        scorer.log = AnswerLog(tmp_path / "answers.jsonl")
+        scorer.score(rows(40))
+    assert held["lines"].count(b"\n") >= 20 - 4
+
+
+# Random replies
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["choices", "message", "content", "usage", "error", "code", "total_tokens", "logprobs"])
+            | st.text(max_size=4),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@st.composite
+def fuzz_reply(draw):
+    """A reply that is right but for some places of it."""
+    whole = _completion(draw(st.text(max_size=20)))
+    for _ in range(draw(st.integers(0, 3))):
+        at, key = whole, draw(st.sampled_from(["choices", "usage", "error", "object", "id"]))
+        if key == "choices" and draw(st.booleans()) and isinstance(whole["choices"], list) and whole["choices"]:
+            at, key = whole["choices"][0], draw(st.sampled_from(["message", "finish_reason", "logprobs", "error"]))
+        if isinstance(at, dict):
+            at[key] = draw(JSON)
+    content = json.dumps(whole).encode()
+    return (
+        content
+        if draw(st.booleans())
+        else content[: draw(st.integers(0, len(content)))] + draw(st.binary(max_size=4))
+    )
+
+
+@pytest.fixture(scope="module")
+def echoing():
+    """A service that answers with the very bytes it is given."""
+    held = {"content": b""}
+    with ChatServer(upper, fault=lambda prompt, n: Raw(held["content"])) as server:
+        yield lambda content: (held.update(content=content), server)[1]
+
+
+def check_reply(server, odds=False):
+    """One reply is either an answer that is kept or one sentence; anything else is a fault."""
+    scorer = scorer_of(server, attempts=1, scoring="log-odds" if odds else "sampled", price_in=1.0, price_out=1.0)
+    try:
+        (found,) = scorer.score(rows(1))
+    except ValueError as error:
+        assert "\n" not in str(error)  # noqa: PT017
+        assert len(str(error)) < 1_000  # noqa: PT017
+    else:
+        assert isinstance(found.answer, str)
+        json.dumps(scorer.spent([]))
+
+
+@given(content=fuzz_reply(), odds=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_no_reply_is_a_traceback(content, odds, echoing):
+    check_reply(echoing(content), odds)
+
+
+def check_log(content, folder):
+    """A log that anybody may have edited is read, cut at its torn end, or one sentence."""
+    (folder / "answers.jsonl").write_bytes(content)
+    try:
+        log = AnswerLog(folder / "answers.jsonl")
+    except ValueError as error:
+        assert "no answer can be read here" in str(error)  # noqa: PT017
+        return
+    for one in log.known.values():
+        assert one.truncated in (True, False)
+        assert one.unsaid in (True, False)
+        if not one.reading:
+            as_scored(rows(1)[0], one, unread)
+
+
+FIELDS = ["key", "prompt_id", "answer", "finish_reason", "usage", "seconds", "time", "logprobs", "reading", "more"]
+
+
+@given(
+    lines=st.lists(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=6), max_size=3), torn=st.binary(max_size=5)
+)
+@settings(max_examples=100, deadline=None)
+def test_no_log_is_a_traceback(lines, torn, tmp_path_factory):
+    usual = {"key": "k", "prompt_id": "p", "answer": "a"}
+    content = b"".join(json.dumps({**usual, **line}).encode() + b"\n" for line in lines)
+    folder = Path(tmp_path_factory.getbasetemp()) / "logs"
+    folder.mkdir(exist_ok=True)
+    check_log(content + torn, folder)
+
+
+def test_an_answer_of_another_shape_is_none(tmp_path):
+    for name, value in (("usage", []), ("usage", {"total_tokens": "x"}), ("reading", {"a": 1}), ("seconds", None)):
+        line = {"key": "k", "prompt_id": "p", "answer": "a", name: value}
+        (tmp_path / "answers.jsonl").write_text(f"{json.dumps(line)}\n{json.dumps(line)}\n")
+        with pytest.raises(ValueError, match="no answer can be read here"):
+            AnswerLog(tmp_path / "answers.jsonl")
+    whole = {"key": "k", "prompt_id": "p", "answer": "a", "logprobs": [["A", -0.1]], "usage": {"total_tokens": 3}}
+    (tmp_path / "answers.jsonl").write_text(f"{json.dumps(whole)}\n")
+    assert isinstance(AnswerLog(tmp_path / "answers.jsonl").known["k"], Answer)

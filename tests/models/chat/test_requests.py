@@ -1,0 +1,303 @@
+"""Services in trouble: errors within answers, limited rates, answers cut off before they say anything."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.models.chat import openai_client
+from swapbias.models.chat.answer_log import FIRST_ANSWERS, Answer, AnswerLog
+from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.models.chat.openai_client import asked_wait
+from swapbias.models.chat.service import ChatScorer
+from swapbias.studies.prompt import Prompt
+from tests.models.chat.server import ChatServer, Reply, cut_off
+
+LIMITED = 429
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that passes only where a request rests."""
+    now = SimpleNamespace(seconds=1_000.0)
+
+    async def rest(self):
+        if self.not_before > now.seconds:
+            await asyncio.sleep(0.05)  # others of the wave learn of their limit at the same time
+        now.seconds = max(now.seconds, self.not_before) + 0.001
+
+    monkeypatch.setattr(openai_client, "FIRST_PAUSE", 1.0)
+    monkeypatch.setattr(openai_client, "time", SimpleNamespace(monotonic=lambda: now.seconds))
+    monkeypatch.setattr(openai_client.Asking, "_rest", rest)
+    return now
+
+
+def rows(n):
+    return [Prompt(f"s{i}/t0", "p", "pro", f"text {i}", "", "", "", "", "", "") for i in range(n)]
+
+
+def upper(prompt):
+    return prompt.upper()
+
+
+def scorer_of(server, **changes):
+    return ChatScorer("tiny", ChatOptions(**{"base_url": server.base_url, "concurrency": 4, **changes}))
+
+
+def broken(finish="error", **choice):
+    whole = cut_off("").body
+    whole["choices"][0] |= {"finish_reason": finish, **choice}
+    return Reply(whole)
+
+
+# Errors within a reply of status 200
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        broken(),
+        broken(error={"message": "provider down", "code": 502}),
+        broken("stop", error={"message": "provider down"}),
+        Reply({"error": {"message": "rate limited", "code": 429}}),
+        Reply({"error": "overloaded"}),
+    ],
+    ids=["finish_reason", "both", "choice", "code", "words"],
+)
+def test_an_error_in_place_of_an_answer_is_asked_again_and_not_kept(reply):
+    with ChatServer(upper, fault=lambda prompt, n: reply if n == 1 else None) as server:
+        scorer = scorer_of(server)
+        assert [one.answer for one in scorer.score(rows(3))] == ["TEXT 0", "TEXT 1", "TEXT 2"]
+        assert len(server.requests) == 6
+    assert sorted(answer.answer for answer in scorer.log.known.values()) == ["TEXT 0", "TEXT 1", "TEXT 2"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "message"),
+    [
+        (
+            Reply({"error": {"message": "down for good", "code": 502}}),
+            ValueError,
+            r"in 2 attempts .502: down for good",
+        ),
+        (Reply({"error": {"message": "no money", "code": 402}}), ValueError, "cannot answer s0/t0 .402: no money"),
+        (Reply({"error": {"message": "bad key", "code": "401"}}), UsageError, "refuses the key .401: bad key"),
+        (Reply({"error": {"message": "odd", "code": "a_word"}}), ValueError, "in 2 attempts .odd"),
+        (broken(), ValueError, "in 2 attempts .the answer broke off with an error"),
+        (broken(error={"message": "down", "code": 503}), ValueError, "in 2 attempts .503: down"),
+    ],
+)
+def test_an_error_in_place_of_an_answer_is_told_in_the_words_of_the_service(reply, kind, message):
+    with ChatServer(upper, fault=lambda prompt, n: reply) as server:
+        scorer = scorer_of(server, attempts=2, concurrency=1)
+        with pytest.raises(kind, match=message):
+            scorer.score(rows(1))
+    assert len(scorer.log) == 0
+
+
+def test_a_key_within_such_an_error_is_not_shown(monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_API_KEY", "sk-in-the-body")
+    reply = Reply({"error": {"message": "sk-in-the-body is over its limit", "code": 402}})
+    expected = pytest.raises(ValueError, match=r"\*\*\* is over its limit")
+    with ChatServer(upper, fault=lambda prompt, n: reply) as server, expected as raised:
+        scorer_of(server).score(rows(1))
+    assert "sk-in-the-body" not in str(raised.value)
+
+
+# Settings that a model refuses
+
+
+def refusing(server, setting, message):
+    """A service whose models do not know a setting, in the words of OpenAI."""
+    told = Reply({"error": {"message": message, "param": setting, "code": "unsupported_parameter"}}, 400)
+    return lambda prompt, n: told if setting in server.requests[-1] else None
+
+
+def test_a_model_that_wants_another_name_for_the_most_tokens_is_asked_by_it():
+    message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'."
+    with ChatServer(upper) as server:
+        server.fault = refusing(server, "max_tokens", message)
+        found = scorer_of(server, max_tokens=9, concurrency=1).score(rows(5))
+        sent = [{name: body[name] for name in openai_client.LENGTHS if name in body} for body in server.requests]
+    assert [one.answer for one in found] == [f"TEXT {number}" for number in range(5)]
+    assert sent == [{"max_tokens": 9}, *[{"max_completion_tokens": 9}] * 5]
+
+
+def test_a_service_that_refuses_both_names_is_told_of_and_not_asked_for_ever():
+    message = "neither max_tokens nor max_completion_tokens is known here"
+    with ChatServer(upper, fault=lambda prompt, n: Reply({"error": {"message": message}}, 400)) as server:
+        with pytest.raises(ValueError, match=r"cannot answer s0/t0 .400: neither max_tokens nor"):
+            scorer_of(server, concurrency=1).score(rows(5))
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "way"), [("temperature", "that it takes, mostly 1"), ("seed", "with -M no-seed, and trials")]
+)
+def test_a_setting_that_a_model_refuses_is_named_with_the_way_out(setting, way):
+    message = f"Unsupported value: '{setting}' does not support 0 with this model."
+    with ChatServer(upper) as server:
+        server.fault = refusing(server, setting, message)
+        with pytest.raises(ValueError, match=f"{setting}.*Start a new run .*{way}"):
+            scorer_of(server, concurrency=1).score(rows(1))
+        assert len(server.requests) == 1
+
+
+def test_without_a_seed_none_is_sent():
+    with ChatServer(upper) as server:
+        server.fault = refusing(server, "seed", "Unknown name 'seed'")
+        assert scorer_of(server, no_seed=True).score(rows(1))[0].answer == "TEXT 0"
+
+
+# Limited rates
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["status", "body"])
+def test_a_rate_limited_by_the_minute_is_outlasted(clock, inside):
+    # Six attempts with waits of 1, 2, 4, 8 and 16 seconds would end after 31 seconds at most.
+    reply = Reply({"error": {"message": "slow down", "code": LIMITED}}, 200 if inside else LIMITED)
+    with ChatServer(upper, fault=lambda prompt, n: reply if clock.seconds < 1_115 else None) as server:
+        found = scorer_of(server, concurrency=1).score(rows(8))
+    assert [one.answer for one in found] == [f"TEXT {number}" for number in range(8)]
+
+
+def test_the_backoff_from_a_limited_rate_is_one_for_all_requests(clock):
+    # All of a wave are under way at once, as they are where time passes for all of them alike.
+    with ChatServer(upper, fault=lambda prompt, n: "429" if clock.seconds < 1_060 else None, meet=8) as server:
+        scorer_of(server, concurrency=8).score(rows(8))
+    # Waits of 1, 2, 4, 8, 16 and 32 seconds: six waves that fail, of eight requests at most, and one that does not.
+    assert len(server.requests) <= 7 * 8
+    assert clock.seconds < 1_130
+
+
+def test_a_rate_that_stays_limited_ends_the_run_after_two_minutes(clock):
+    expected = pytest.raises(ValueError, match=r"did not answer s0/t0 in 8 attempts .429: planned 429")
+    with ChatServer(upper, fault=lambda prompt, n: "429") as server, expected:
+        scorer_of(server, concurrency=1).score(rows(8))
+    # 1 + 2 + 4 + 8 + 16 + 32 are 63 seconds, and 60 more reach two minutes: eight attempts.
+    assert len(server.requests) == 8
+    assert 1_120 <= clock.seconds < 1_125
+
+
+def test_other_trouble_is_not_given_two_minutes(clock):
+    with ChatServer(upper, fault=lambda prompt, n: "500") as server:
+        with pytest.raises(ValueError, match="in 6 attempts"):
+            scorer_of(server, concurrency=1).score(rows(1))
+        assert len(server.requests) == 6
+
+
+def test_an_answer_takes_the_backoff_back(clock):
+    # Every prompt is limited once: each waits one second, where steps that stayed would wait 1, 2, 4, 8.
+    with ChatServer(upper, fault=lambda prompt, n: "429" if n == 1 else None) as server:
+        scorer_of(server, concurrency=1).score(rows(8))
+    assert 1_008 <= clock.seconds < 1_009
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "120"}, 120),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "-3"}, 0),
+        ({"retry-after": ""}, 0),
+        ({"retry-after": "soon"}, 0),
+        ({"retry-after": "nan"}, 0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after-ms": "x", "retry-after": "9"}, 9),
+    ],
+)  # fmt: skip
+def test_the_wait_that_a_service_asks_for_is_read_from_its_headers(headers, seconds):
+    assert asked_wait(headers) == pytest.approx(seconds)
+
+
+def test_a_coming_date_is_waited_for():
+    assert asked_wait({"retry-after": "Wed, 21 Oct 2415 07:28:00 GMT"}) > 1e9
+
+
+def test_the_wait_of_a_header_is_kept(clock):
+    reply = Reply({"error": "slow"}, LIMITED, {"retry-after": "90"})
+    with ChatServer(upper, fault=lambda prompt, n: reply if n == 1 else None) as server:
+        scorer_of(server, concurrency=1).score(rows(1))
+    assert 1_090 <= clock.seconds < 1_091
+
+
+# Thinking, and answers cut off
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])  # of vLLM, llama.cpp and DeepSeek; of others
+def test_thinking_in_a_field_of_its_own_is_no_answer(name, tmp_path):
+    reply = cut_off("B", **{name: "The clerk, so A"})
+    reply.body["choices"][0]["finish_reason"] = "stop"
+    with ChatServer(upper, fault=lambda prompt, n: reply) as server:
+        scorer = scorer_of(server)
+        scorer.log = AnswerLog(tmp_path / "answers.jsonl")
+        assert [one.answer for one in scorer.score(rows(2))] == ["B", "B"]
+    assert "clerk" not in scorer.log.path.read_text()
+
+
+def test_how_many_answers_were_cut_off_is_told():
+    with ChatServer(upper, fault=lambda prompt, n: cut_off("The") if prompt == "text 3" else None) as server:
+        scorer = scorer_of(server, max_tokens=7)
+        scorer.score(rows(3))
+        assert scorer.cut_note == ""
+        scorer.score(rows(8))
+    expected = "tiny: 1 of 8 answers (12.5 %) were cut off at 7 tokens and are read as far as they go."
+    assert scorer.cut_note == expected
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        cut_off(reasoning_content="The clerk told the mechanic"),
+        cut_off(""),
+        cut_off(" \n"),
+        cut_off("<think>\nOkay, the clerk asked the mechanic whether"),
+    ],
+    ids=["reasoning", "blank", "white", "think"],
+)
+def test_a_model_whose_first_answers_are_cut_off_before_any_text_is_not_asked_on(reply):
+    with ChatServer(upper, fault=lambda prompt, n: reply) as server:
+        scorer = scorer_of(server, max_tokens=5)
+        with pytest.raises(UsageError, match=r"cut off at 5 tokens before they said anything.*-M max-tokens"):
+            scorer.score(rows(200))
+        asked = len(server.requests)
+        assert FIRST_ANSWERS <= asked <= FIRST_ANSWERS + 4  # with those under way
+        with pytest.raises(UsageError, match="-M max-tokens"):  # nor when it goes on
+            scorer.score(rows(200))
+        assert len(server.requests) == asked
+
+
+def test_a_short_run_that_is_cut_off_before_any_text_stops_as_well():
+    with ChatServer(upper, fault=lambda prompt, n: cut_off()) as server:
+        scorer = scorer_of(server)
+        for _ in range(2):  # going on does not make it a run of blank answers
+            with pytest.raises(UsageError, match="-M max-tokens"):
+                scorer.score(rows(2))
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [cut_off("The mechanic, as"), cut_off("<think>short</think>\nmechanic"), "null"],
+    ids=["text", "thought", "blank"],
+)
+def test_answers_that_say_something_or_were_not_cut_off_go_on(reply):
+    with ChatServer(upper, fault=lambda prompt, n: reply) as server:
+        assert len(scorer_of(server).score(rows(20))) == 20
+
+
+def test_half_of_the_first_answers_cut_off_is_not_most():
+    with ChatServer(upper, fault=lambda prompt, n: cut_off() if int(prompt[5:]) % 2 else None) as server:
+        found = scorer_of(server, concurrency=1).score(rows(20))
+    assert [one.parts["truncated"] for one in found] == [0.0, 1.0] * 10
+
+
+def test_an_answer_of_which_nobody_says_why_it_ended_is_not_marked(tmp_path):
+    log = AnswerLog(tmp_path / "answers.jsonl")
+    scorer = ChatScorer("tiny", ChatOptions(base_url="http://127.0.0.1:1/v1"))
+    log.add(Answer(key=scorer._keys(rows(1))[0], prompt_id="s0/t0", answer="mechanic"))
+    scorer.log = log
+    mark = scorer.score(rows(1))[0].parts["truncated"]
+    assert mark != mark  # NaN

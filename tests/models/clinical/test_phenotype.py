@@ -1,0 +1,370 @@
+"""Phenotype classifiers on planted data, classifiers that users bring along, and LIME on one note."""
+
+import math
+import random
+import sys
+
+import numpy as np
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.models.clinical.explanation import explain_pair
+from swapbias.models.clinical.features import load_extra
+from swapbias.models.clinical.phenotype import PhenotypeScorer, train
+from swapbias.models.clinical.trained import load_phenotype_classifier
+from swapbias.models.scorer import LoadOptions
+from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from tests import tiny
+
+pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
+
+OPTIONS = LoadOptions(device="cpu", batch_size=4, allow_pickle=True)
+VECTORS = {"hopeless": (2.0, 0.0), "cheerful": (-2.0, 0.0), "she": (0.0, 1.0), "he": (0.0, -1.0)}
+NOISE = [f"noise{letter}" for letter in "abcdefghij"]
+
+
+class Summed:
+    """Features with known numbers: the sum of the vectors of a note's words."""
+
+    name = "toy"
+    identity = {"kind": "toy", "dimension": 2}  # noqa: RUF012
+
+    def __init__(self, scale=(1.0, 1.0)):
+        self.table = {word: np.array(vector) * scale for word, vector in VECTORS.items()}
+        for place, word in enumerate(NOISE):
+            self.table[word] = np.array([0.1 * place, 0.3 - 0.05 * place]) * scale
+
+    def fit(self, texts):
+        return self
+
+    def vectors(self, texts, on_progress=None):
+        rows = [[self.table[word] for word in text.split() if word in self.table] for text in texts]
+        return np.array([np.sum(row, axis=0) if row else np.full(2, np.nan) for row in rows]).reshape(-1, 2)
+
+
+def notes(count=24, seed=0):
+    """Half of them hopeless and positive; gender independent of the label."""
+    draw = random.Random(seed)
+    return [
+        {
+            "note_id": str(index),
+            "subject_id": str(index),
+            "gender": "female" if index % 4 < 2 else "male",
+            "label": "positive" if index % 2 else "negative",
+            "text": " ".join(
+                ["she" if index % 4 < 2 else "he", "hopeless" if index % 2 else "cheerful", *draw.sample(NOISE, 3)]
+            ),
+        }
+        for index in range(count)
+    ]
+
+
+def prompts(texts, condition="depression", construct="original"):
+    blank = dict.fromkeys(PROMPT_COLUMNS, "")
+    return [Prompt(**{**blank, "text": text, "condition": condition, "construct": construct}) for text in texts]
+
+
+def scorer(classifier="svm", training=lambda phenotype, regime: notes(), features=None, **settings):
+    return PhenotypeScorer(features or Summed(), classifier=classifier, training=training, **settings)
+
+
+TEST = [row["text"] for row in notes(12, seed=5)]
+TRUTH = [row["label"] for row in notes(12, seed=5)]
+
+
+@pytest.mark.parametrize("classifier", ["svm", "rf", "mlp"])
+def test_words_that_separate_the_classes_are_learned(classifier):
+    scored = scorer(classifier).score(prompts(TEST))
+    assert [one.answer for one in scored] == TRUTH
+    for one in scored:
+        assert (one.score > 0.5) == (one.answer == "positive") == (one.parts["predicted"] == 1.0)
+        assert 0 <= one.score <= 1
+
+
+@pytest.mark.parametrize("classifier", ["svm", "rf", "mlp"])
+def test_order_and_batches_change_no_score(classifier):
+    whole = scorer(classifier).score(prompts(TEST))
+    reader = scorer(classifier)
+    parts = [reader.score(prompts([text]))[0] for text in TEST[::-1]]
+    assert [one.score for one in parts[::-1]] == pytest.approx([one.score for one in whole], abs=1e-12)
+
+
+def test_the_score_of_an_svm_is_the_logistic_of_its_decision_value():
+    reader = scorer()
+    one = reader.score(prompts(TEST[:1]))[0]
+    features, model = reader._trained["depression", "original"]
+    value = model.decision_function(features.vectors(TEST[:1]))[0]
+    assert one.score == pytest.approx(1 / (1 + math.exp(-value)))
+
+
+@pytest.mark.parametrize("classifier", ["svm", "mlp"])
+def test_features_are_scaled_on_the_training_notes(classifier):
+    # A feature measured in another unit is worth as much; without scaling the second one would drown the first.
+    plain, stretched = (scorer(classifier, features=Summed(scale)) for scale in ((1, 1), (1, 1e4)))
+    expected = [one.score for one in plain.score(prompts(TEST))]
+    assert [one.score for one in stretched.score(prompts(TEST))] == pytest.approx(expected, abs=1e-6)
+    # Extreme notes beside them in the test set move nothing.
+    crowd = plain.score(prompts([*TEST, "hopeless " * 1000]))
+    assert [one.score for one in crowd[:-1]] == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_note_without_known_words_is_left_out_and_marked():
+    blank = {"note_id": "x", "subject_id": "x", "gender": "male", "label": "positive", "text": "unheard"}
+    told = []
+    scored = scorer(training=lambda phenotype, regime: [*notes(), blank]).score(
+        prompts(["unheard", TEST[0]]), told.append
+    )
+    assert math.isnan(scored[0].score)
+    assert scored[0].answer == ""
+    assert math.isnan(scored[0].parts["predicted"])
+    assert scored[1] == scorer().score(prompts(TEST[:1]))[0]
+    assert sum(told) == 2
+    assert math.isnan(scorer().score(prompts(["unheard"]))[0].score)
+
+
+def test_each_phenotype_and_regime_has_its_own_classifier_trained_once():
+    asked = []
+
+    def training(phenotype, regime):
+        asked.append((phenotype, regime))
+        turned = {"positive": "negative", "negative": "positive"}
+        return notes() if regime == "original" else [{**row, "label": turned[row["label"]]} for row in notes()]
+
+    reader = scorer(training=training)
+    mixed = [one for pair in zip(prompts(TEST), prompts(TEST, construct="turned"), strict=True) for one in pair]
+    for _ in range(2):
+        scored = reader.score(mixed)
+        assert [one.answer for one in scored[::2]] == TRUTH
+        assert all(one.answer != other.answer for one, other in zip(scored[::2], scored[1::2], strict=True))
+    assert asked == [("depression", "original"), ("depression", "turned")]
+    assert set(reader.chosen) == set(asked)
+
+
+def test_the_target_can_be_the_gender():
+    reader = scorer(target="gender", training=lambda phenotype, regime: [*notes(), {**notes()[0], "gender": ""}])
+    scored = reader.score(prompts(TEST))
+    expected = [row["gender"] for row in notes(12, seed=5)]
+    assert [one.answer for one in scored] == expected
+    assert [one.parts["predicted"] for one in scored] == [float(name == "female") for name in expected]
+    assert reader.identity["target"] == "gender"
+    assert scorer("rf", target="gender").unit == "probability of female"
+
+
+def test_the_grid_chooses_what_the_data_need():
+    # Exclusive or: no line separates it, a radial kernel does.
+    draw = np.random.default_rng(0)
+    vectors = draw.choice([-1.0, 1.0], size=(60, 2)) + draw.normal(0, 0.1, (60, 2))
+    truth = (vectors[:, 0] * vectors[:, 1] > 0).astype(int)
+    ids = np.arange(60).astype(str)
+    model, chosen = train(vectors, truth, ids, kind="svm", seed=0)
+    assert chosen["kernel"] == "rbf"
+    assert chosen["C"] in (0.01, 0.1, 1, 10, 100)
+    assert chosen["macro_f1"] == 1
+    assert (model.predict(vectors) == truth).all()
+
+
+def test_versions_of_one_note_stay_in_one_fold():
+    # Labels are noise, and every note stands twice: folds that part the twins would look nearly perfect.
+    draw = np.random.default_rng(0)
+    vectors, truth = np.repeat(draw.normal(size=(100, 8)), 2, axis=0), np.repeat(draw.permutation([0, 1] * 50), 2)
+    apart = train(vectors, truth, np.arange(200).astype(str), kind="svm", seed=0)[1]["macro_f1"]
+    together = train(vectors, truth, np.repeat(np.arange(100), 2).astype(str), kind="svm", seed=0)[1]["macro_f1"]
+    assert apart > 0.8
+    assert together < 0.6
+
+
+def test_the_seed_pins_the_forest():
+    same, again, other = (scorer("rf", seed=seed).score(prompts(["hopeless cheerful"])) for seed in (0, 0, 1))
+    assert same == again
+    assert same != other
+
+
+def test_whether_a_network_converged_is_kept():
+    reader = scorer("mlp")
+    reader.score(prompts(TEST))
+    assert reader.chosen["depression", "original"]["converged"] is True
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        (
+            [row for row in notes() if row["label"] == "positive"],
+            "depression, original: 0 readable .* label negative",
+        ),
+        (notes()[:5], "2 readable training notes with label positive, expected 3 or more"),
+        ([{**notes()[0], "label": "maybe"}, *notes()], "1 other label, expected negative or positive"),
+        ([], "0 readable training notes"),
+    ],
+)
+def test_training_notes_that_teach_nothing_are_named(rows, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        scorer(training=lambda phenotype, regime: rows).score(prompts(TEST))
+
+
+def test_wrong_requests_are_told(monkeypatch):
+    with pytest.raises(UsageError, match="Unknown classifier 'knn': expected svm, rf, mlp"):
+        scorer("knn")
+    with pytest.raises(UsageError, match="Unknown target 'age'"):
+        scorer(target="age")
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(UsageError, match=r"scikit-learn is not installed.*swapbias\[clinical\]"):
+        scorer()
+
+
+def test_probabilities_come_in_two_columns():
+    reader = scorer("rf")
+    found = reader.predict_proba([TEST[0], "unheard"], "depression", "original")
+    assert found.shape == (2, 2)
+    assert found[0].sum() == pytest.approx(1)
+    assert found[0, 1] == reader.score(prompts(TEST[:1]))[0].score
+    assert np.isnan(found[1]).all()
+
+
+# Classifiers that users bring along.
+
+TEXTS = ["hopeless today", "cheerful today", "hopeless and tired", "cheerful and rested"]
+LABELS = [1, 0, 1, 0]
+
+
+def fitted(classifier, labels=LABELS):
+    words = load_extra("sklearn.feature_extraction.text", extra="clinical").CountVectorizer()
+    return load_extra("sklearn.pipeline", extra="clinical").make_pipeline(words, classifier).fit(TEXTS, labels)
+
+
+def regression(labels=LABELS):
+    return fitted(load_extra("sklearn.linear_model", extra="clinical").LogisticRegression(), labels)
+
+
+def answers(found):
+    return [one.answer for one in found.score(prompts(["hopeless", "cheerful"]))]
+
+
+@pytest.mark.parametrize("labels", [LABELS, ["positive", "negative"] * 2, [True, False] * 2])
+@pytest.mark.parametrize("suffix", [".joblib", ".pkl", ".skops"])
+def test_a_saved_classifier_is_read_with_its_own_classes(suffix, labels, tmp_path):
+    path, said = tmp_path / f"mine{suffix}", []
+    if suffix == ".skops":
+        pytest.importorskip("skops.io", reason="needs skops: pip install 'swapbias[clinical]'").dump(
+            regression(labels), path
+        )
+    else:
+        load_extra("joblib", extra="clinical").dump(regression(labels), path)
+    found = load_phenotype_classifier(str(path), options=OPTIONS, say=said.append)
+    assert answers(found) == ["positive", "negative"]
+    assert (found.model_id, found.kind, found.unit) == ("mine", "phenotype", "probability of the phenotype")
+    assert len(said) == (suffix != ".skops")
+    column = regression(labels).predict_proba(["hopeless"])[0].max()
+    assert found.score(prompts(["hopeless"]))[0].score == pytest.approx(column)
+    np.testing.assert_allclose(found.predict_proba(["hopeless"], "depression", "original"), [[1 - column, column]])
+
+
+def test_types_that_skops_does_not_trust_are_listed(tmp_path):
+    io = pytest.importorskip("skops.io", reason="needs skops: pip install 'swapbias[clinical]'")
+    io.dump(Summed(), tmp_path / "mine.skops")
+    with pytest.raises(UsageError, match=r"mine\.skops holds types that skops does not trust: .*Summed"):
+        load_phenotype_classifier(str(tmp_path / "mine.skops"), options=OPTIONS)
+
+
+def test_a_module_gives_a_function_or_an_object(tmp_path, monkeypatch):
+    (tmp_path / "own_phenotype.py").write_text(
+        "def share(texts):\n    return [float('hopeless' in text) for text in texts]\n"
+        "class Labels:\n    def predict(self, texts):\n"
+        "        return ['positive' if 'hopeless' in text else 'negative' for text in texts]\n"
+        "labels = Labels()\nfact = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    for name in ("own_phenotype:share", "own_phenotype:labels"):
+        found = load_phenotype_classifier(name, options=OPTIONS)
+        assert answers(found) == ["positive", "negative"]
+        assert found.model_id == name
+        assert len(found.identity["sha256"]) == 64
+    for name, sentence in (("own_phenotype:fact", "is a int"), ("own_phenotype:none", "no attribute")):
+        with pytest.raises(UsageError, match=sentence):
+            load_phenotype_classifier(name, options=OPTIONS)
+
+
+def test_what_is_no_classifier_is_told(tmp_path):
+    joblib = load_extra("joblib", extra="clinical")
+    joblib.dump({"a": 1}, tmp_path / "dict.joblib")
+    joblib.dump(regression(["sick", "well"] * 2), tmp_path / "named.joblib")
+    (tmp_path / "junk.skops").write_bytes(b"junk")
+    (tmp_path / "junk.pkl").write_bytes(b"junk")
+    for name, sentence in (
+        ("dict.joblib", "dict is a dict, expected predict"),
+        ("named.joblib", "Class 'sick' is none of 1, 0"),
+        ("junk.skops", r"junk\.skops cannot be read"),
+        ("junk.pkl", r"junk\.pkl cannot be read"),
+        ("none.joblib", r"none\.joblib does not exist"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            load_phenotype_classifier(str(tmp_path / name), options=OPTIONS)
+
+
+def test_a_note_too_long_for_a_transformers_model_is_cut_at_a_word_and_counted(tmp_path):
+    # The model reads 64 tokens, two of them its own: 62 words of one token each.
+    folder = tiny.save_classifier(tmp_path, ["negative", "positive"])
+    found = load_phenotype_classifier(str(folder), options=OPTIONS)
+    words = ("she is someone with depression " * 20).split()
+    long, exact = found.score(prompts([" ".join(words), " ".join(words[:62])]))
+    assert long.score == pytest.approx(exact.score, abs=1e-6)
+    assert (long.parts["truncated"], exact.parts["truncated"]) == (1.0, 0.0)
+    assert long.answer == ("positive" if long.score > 0.5 else "negative")
+    stuck = found.score(prompts(["." * 200]))[0]  # one word of 200 tokens cannot be cut
+    assert math.isnan(stuck.score)
+    assert stuck.answer == ""
+
+
+def test_nan_of_a_users_classifier_stays_nan(tmp_path, monkeypatch):
+    (tmp_path / "own_silent.py").write_text("def silent(texts):\n    return [float('nan')] * len(texts)\n")
+    monkeypatch.chdir(tmp_path)
+    one = load_phenotype_classifier("own_silent:silent", options=OPTIONS).score(prompts(["hopeless"]))[0]
+    assert math.isnan(one.score)
+    assert math.isnan(one.parts["predicted"])
+    assert one.answer == ""
+
+
+# LIME.
+
+
+def word_rule(texts):
+    """P(positive) is .2, .6 more with "hopeless" and .1 more with "she"; nothing can be said of an empty text."""
+    rows = [0.2 + 0.6 * ("hopeless" in text) + 0.1 * ("she" in text) if text.strip() else math.nan for text in texts]
+    return np.column_stack([1 - np.array(rows), rows])
+
+
+@pytest.fixture
+def lime():
+    return pytest.importorskip("lime.lime_text", reason="needs lime: pip install 'swapbias[explain]'")
+
+
+def test_lime_finds_the_words_that_speak_for_the_phenotype(lime):
+    texts = {"original": "she feels hopeless and tired", "swapped": "he feels hopeless and tired"}
+    told = explain_pair(word_rule, texts, samples=500)
+    assert [word for word, _ in told["original"]][:2] == ["hopeless", "she"]
+    weights = {version: dict(words) for version, words in told.items()}
+    assert weights["original"]["hopeless"] == pytest.approx(0.6, abs=0.05)
+    assert weights["original"]["she"] == pytest.approx(0.1, abs=0.05)
+    assert abs(weights["swapped"]["he"]) < 0.05
+    assert told == explain_pair(word_rule, texts, samples=500)
+    assert told != explain_pair(word_rule, texts, samples=500, seed=1)
+
+
+def test_lime_reads_a_trained_classifier(lime):
+    reader = scorer("rf")
+    told = explain_pair(
+        lambda texts: reader.predict_proba(texts, "depression", "original"), {"original": TEST[1]}, samples=100
+    )
+    assert told["original"][0][0] == "hopeless"
+    assert told["original"][0][1] > 0
+
+
+def test_a_version_without_a_probability_is_told(lime):
+    with pytest.raises(ValueError, match=r"'swapped'.*has no probability"):
+        explain_pair(word_rule, {"original": "she", "swapped": " "})
+
+
+def test_lime_that_is_missing_is_named_with_its_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lime.lime_text", None)
+    with pytest.raises(UsageError, match=r"lime is not installed.*swapbias\[explain\]"):
+        explain_pair(word_rule, {"original": "she"})

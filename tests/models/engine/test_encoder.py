@@ -1,0 +1,222 @@
+"""The engine: packed rows, one token at the head, Longformer without its window."""
+
+import pytest
+import torch
+import transformers
+from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer, pipeline
+
+from swapbias.models.engine.encoder import Engine
+from swapbias.models.engine.packing import pack, rows_of
+from swapbias.models.registry import load_scorer
+from tests import tiny
+from tests.models.engine.encoders import SPECIAL, alone, ids, in_batches, made, sizes
+
+MASKED = ("albert", "bert", "bertweet", "distilbert", "electra", "longformer", "mpnet", "roberta")
+PACKED = ("bert", "bertweet", "distilbert", "electra", "roberta")
+
+
+@pytest.mark.parametrize("prepacked", [False, True])
+@pytest.mark.parametrize("family", MASKED)
+def test_the_engine_equals_one_text_at_a_time(family, prepacked):
+    encoded = ids()
+    positions = [place % len(one) for place, one in enumerate(encoded)]
+    model = made(family)
+    expected = alone(model, encoded, positions)
+    engine = Engine(model, batch_size=2)
+    if prepacked:
+        engine.prepack()
+    found = in_batches(engine, encoded, positions)
+    assert torch.allclose(found.softmax(-1), expected.softmax(-1), atol=1e-5)
+    assert torch.equal(found.argmax(-1), expected.argmax(-1))
+
+
+@pytest.mark.parametrize("family", MASKED)
+def test_hidden_states_equal_one_text_at_a_time(family):
+    model, encoded = made(family).base_model, ids()
+    engine = Engine(model, batch_size=2)
+    for batch in engine.batches([len(one) for one in encoded]):
+        texts = [encoded[at] for at in batch]
+        states = engine.hidden_states(texts).split([len(one) for one in texts])
+        for one, found in zip(texts, states, strict=True):
+            with torch.no_grad():
+                assert torch.allclose(found, model(torch.tensor([one])).last_hidden_state[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("family", PACKED)
+def test_a_row_holds_texts_of_many_lengths_without_padding(family):
+    model, encoded = made(family), ids()
+    batches = Engine(model, batch_size=64).batches([len(one) for one in encoded])
+    assert len(batches) == 1  # 24 texts of at most 14 tokens fit into one row
+    row = pack([encoded[at] for at in batches[0]], model)
+    assert row.ids.shape == (1, sum(map(len, encoded)))
+    assert len(row.runs) == len({len(one) for one in encoded})
+
+
+def test_positions_begin_again_with_every_text():
+    # BERT counts from 0, RoBERTa from the one after its padding index (1).
+    for family, first in (("bert", 0), ("roberta", 2)):
+        row = pack([[9, 9], [9, 9], [9, 9, 9]], made(family))
+        assert (row.positions - first).tolist() == [[0, 1, 0, 1, 0, 1, 2]]
+        assert row.starts.tolist() == [0, 2, 4]
+        assert row.runs == ((0, 2, 2), (4, 1, 3))
+
+
+@pytest.mark.parametrize("family", PACKED)
+def test_a_text_does_not_see_its_neighbours(family):
+    engine, encoded = Engine(made(family)), ids(6, 5, 5)
+    before = engine.logits(encoded, [2] * 6)
+    changed = [encoded[0], *([SPECIAL + place] * 5 for place in range(5))]
+    after = engine.logits(changed, [2] * 6)
+    assert torch.allclose(before[0], after[0], atol=1e-5)
+    assert not torch.allclose(before[1], after[1], atol=1e-2)
+
+
+@pytest.mark.parametrize("family", MASKED)
+def test_neither_order_nor_chunk_changes_a_result(family):
+    encoded = ids()
+    positions = [1] * len(encoded)
+    model = made(family)
+    whole = in_batches(Engine(model), encoded, positions)
+    for size in (1, 3):
+        backwards = in_batches(Engine(model, batch_size=size), encoded[::-1], positions)
+        assert torch.allclose(backwards.flip(0).softmax(-1), whole.softmax(-1), atol=1e-5)
+
+
+def test_a_long_text_has_a_row_of_its_own():
+    assert rows_of([40, 3], 16) == [[1], [0]]
+    assert rows_of([], 16) == []
+
+
+@pytest.mark.parametrize("family", PACKED)
+def test_the_model_is_as_it_was_after_the_engine_has_read(family):
+    model, encoded = made(family), ids(2, 6, 6)
+    expected = alone(model, encoded, [1, 1])
+    Engine(model).logits(encoded, [1, 1])
+    assert torch.equal(alone(model, encoded, [1, 1]), expected)
+    padded = torch.tensor([encoded[0], [*encoded[1][:4], 0, 0]])
+    mask = torch.tensor([[1] * 6, [1, 1, 1, 1, 0, 0]])
+    short = alone(model, [encoded[1][:4]], [1])
+    with torch.no_grad():  # its own attention still honours a mask
+        assert torch.allclose(model(padded, attention_mask=mask).logits[1, 1], short[0], atol=1e-4)
+
+
+def test_only_the_asked_tokens_reach_the_last_feed_forward_layer_and_the_head():
+    roberta, distilbert = made("roberta"), made("distilbert")
+    last, other = roberta.roberta.encoder.layer[-1], distilbert.distilbert.transformer.layer[-1]
+    for model, feed in ((roberta, last.intermediate.dense), (distilbert, other.ffn.lin1)):
+        seen = []
+
+        def count(module, given, found, seen=seen):
+            seen.append(given[0].shape[:-1].numel())
+
+        for module in (feed, model.get_output_embeddings()):
+            module.register_forward_hook(count)
+        Engine(model).logits(ids(10, 7, 7), [3] * 10)
+        assert seen == [10, 10]  # of 70 tokens
+
+
+# --- Longformer ---------------------------------------------------------------------------------------
+
+
+def test_a_text_that_fits_into_half_a_window_needs_none(monkeypatch):
+    # The window is 16: a token sees 8 on either side, so up to 9 tokens all see each other; 10 do not.
+    model = made("longformer")
+    engine, ran = Engine(model), []
+    monkeypatch.setattr(model.longformer, "forward", lambda *given, **named: ran.append(1) or real(*given, **named))
+    real = type(model.longformer).forward.__get__(model.longformer)
+    encoded = ids(4, 9, 9)
+    engine.logits(encoded, [0, 4, 8, 8])
+    assert not ran
+    longer = ids(2, 10, 10)
+    found = engine.logits(longer, [0, 9])
+    assert ran
+    assert torch.allclose(found, alone(made("longformer"), longer, [0, 9]), atol=1e-4)
+
+
+def test_layers_of_a_longformer_are_shared_not_copied():
+    model = made("longformer")
+    reader, reach = Engine(model)._packing
+    assert reach == 9
+    own = {id(one) for one in model.parameters()}
+    kept = {name for name, one in reader.named_parameters() if id(one) not in own}
+    assert all(one.device.type != "meta" or name in kept for name, one in reader.named_parameters())
+    assert not kept
+
+
+def test_a_longformer_classifier_keeps_its_global_attention():
+    from transformers import LongformerForSequenceClassification
+
+    torch.manual_seed(0)
+    model = LongformerForSequenceClassification(made("longformer").config).eval()
+    encoded = ids(4, 6, 6)
+    with torch.no_grad():
+        expected = model(torch.tensor(encoded)).logits
+    assert torch.allclose(Engine(model).class_logits(encoded), expected, atol=1e-5)
+
+
+# --- against the pipelines ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "longformer"])
+def test_scores_are_those_of_the_fill_mask_pipeline(family, tmp_path):
+    folder = str(tiny.save(family, tmp_path))
+    same_as_the_pipeline(folder, tiny.texts()[::31])
+
+
+def test_a_real_model_fills_as_the_pipeline_does(real_masked_model):
+    same_as_the_pipeline(str(real_masked_model), tiny.texts()[::31])
+
+
+def same_as_the_pipeline(folder, texts):
+    scorer, tokenizer = load_scorer(folder, kind="masked"), AutoTokenizer.from_pretrained(folder)
+    pipe = pipeline("fill-mask", model=AutoModelForMaskedLM.from_pretrained(folder).eval(), tokenizer=tokenizer)
+    theirs = pipe([text.replace("<mask>", tokenizer.mask_token) for text in texts], top_k=50)
+    for members, probabilities in scorer.read(texts):
+        for index, row in zip(members, probabilities, strict=True):
+            filled = {one["token"]: one["score"] for one in theirs[index]}
+            assert all(abs(float(row[token]) - p) < 1e-4 for token, p in filled.items())
+            mine = set(row.topk(50).indices.tolist())
+            least = min(filled.values())
+            assert all(abs(float(row[token]) - least) < 1e-6 for token in mine ^ set(filled))
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "xlnet"])
+def test_classifiers_equal_one_text_at_a_time(family):
+    from transformers import ElectraConfig, XLNetConfig
+
+    torch.manual_seed(0)
+    config = {
+        "electra": lambda: ElectraConfig(embedding_size=16, **sizes()),
+        "xlnet": lambda: XLNetConfig(vocab_size=300, d_model=32, n_layer=2, n_head=4, d_inner=48, **tiny.SPREAD),
+    }.get(family, lambda: tiny.MODELS[family](300).config)()
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    encoded = ids()
+    with torch.no_grad():
+        expected = torch.cat([model(torch.tensor([one])).logits for one in encoded])
+    engine = Engine(model, batch_size=2)
+    engine.prepack()
+    for batch in engine.batches([len(one) for one in encoded]):
+        found = engine.class_logits([encoded[at] for at in batch])
+        assert torch.allclose(found, expected[batch], atol=1e-4)
+
+
+def test_an_encoder_without_head_is_read_too():
+    model = AutoModel.from_config(made("bert").config).eval()
+    assert Engine(model).hidden_states([[7, 8, 9], [7, 8]]).shape == (5, 32)
+
+
+@pytest.mark.parametrize("changed", [1, 2, None])
+@pytest.mark.parametrize("family", ["Roberta", "XLMRoberta", "Camembert"])
+def test_padding_tokens_within_a_text_have_the_position_that_the_model_gives_them(family, changed):
+    """The model keeps the padding index that it was made with, whatever its config says later."""
+    torch.manual_seed(0)
+    settings = {**sizes(), "pad_token_id": 1, "max_position_embeddings": 66}
+    config = getattr(transformers, f"{family}Config")(**settings)
+    model = getattr(transformers, f"{family}ForSequenceClassification")(config).eval()
+    encoded = [[0, 9, 1, 8, 2], [0, 7, 2], [0, 5, 6, 1, 1, 4, 2], [1, 5, 2]]
+    with torch.no_grad():
+        expected = torch.cat([model(torch.tensor([one])).logits for one in encoded])
+    model.config.pad_token_id = changed
+    engine = Engine(model)
+    assert len(engine.batches([len(one) for one in encoded])) == 1  # one packed row
+    assert torch.allclose(engine.class_logits(encoded), expected, atol=1e-4)

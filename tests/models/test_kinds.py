@@ -1,0 +1,134 @@
+"""Kinds of models describe themselves: what they read, what their columns mean, which options they take."""
+
+import sys
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+import pytest
+
+from swapbias.cli.settings import read_settings
+from swapbias.errors import UsageError
+from swapbias.models import registry
+from swapbias.models.attitude import AttitudeScorer, NegativeLabelScorer
+from swapbias.models.causal import AnswerOddsScorer, AntonymScorer, CausalScorer
+from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.models.classifier import CallableScorer
+from swapbias.models.clinical.options import NoteOptions
+from swapbias.models.clinical.word_direction import DirectionScorer
+from swapbias.models.kind import Column, Kind, Reading
+from swapbias.models.masked import MaskedScorer
+from swapbias.models.phrases import PhraseScorer
+from swapbias.models.scorer import Scored, Scorer, option
+from swapbias.runs.plan import Settings, plan
+from swapbias.studies.catalogue import load_lexicon, load_study, studies
+
+EXPERIMENTS = [one for name in studies() for one in load_study(name).experiments]
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
+def test_every_score_of_an_experiment_is_a_column_of_its_reading(experiment):
+    columns = registry.kind_of(experiment.kind).readings[experiment.reading].columns
+    assert columns[0].name == "score"
+    assert set(experiment.scores) <= {one.name for one in columns}
+    assert all(one.unit and one.higher and one.low < one.high for one in columns)
+
+
+@pytest.mark.parametrize(
+    ("scorer", "reading"),
+    [
+        (MaskedScorer, ""), (PhraseScorer, "phrases"), (AttitudeScorer, "attitude"), (CallableScorer, ""),
+        (NegativeLabelScorer, "negative_label"), (CausalScorer, ""), (AntonymScorer, "antonyms"),
+        (AnswerOddsScorer, "answers"),
+    ],
+)  # fmt: skip
+def test_a_reading_has_the_unit_of_the_scorer_that_reads_so(scorer, reading):
+    chosen = registry.kind_of(scorer.kind).readings[reading]
+    assert chosen.columns[0].unit == scorer.unit
+    assert chosen.scorer.partition(":")[2] in (scorer.__name__, "")
+
+
+def test_a_direction_has_the_unit_of_its_scorer():
+    assert registry.kind_of("embedding").readings["direction"].columns[0].unit == DirectionScorer.unit
+
+
+def test_a_reading_that_a_kind_does_not_have_is_refused():
+    scorer = CallableScorer(lambda texts: [0.5] * len(texts), model_id="m")
+    with pytest.raises(UsageError, match="Unknown reading 'phrases' of a classifier model: expected negative_label"):
+        registry.read_as(scorer, "phrases")
+
+
+def test_settings_stand_in_a_manifest_as_they_always_have_and_come_back():
+    settings = Settings(
+        studies=("a",), seed=3, options=(ChatOptions(model="m", trials=2, seed=9), NoteOptions(embeddings=("e",)))
+    )
+    saved = settings.saved()
+    assert set(saved) == {"model", "kind", "seed", "studies", "limit", "margin", "wordings", "load", "notes", "chat"}
+    asked = {"question", "checklist", "explain"}
+    assert set(saved["notes"]) == {"embeddings", "classifier", "data", "plausible", *asked}
+    assert set(saved["chat"]) == {
+        "model", "base_url", "provider", "endpoint", "scoring", "top_logprobs", "log", "trials", "temperature",
+        "max_tokens", "no_seed", "concurrency", "max_requests", "timeout", "price_in", "price_out", "max_cost",
+        "stop_early", "judge", "judge_base_url", "judge_provider", "judge_max_tokens", "own_address", "json_schema",
+        "answers_per_request",
+    }  # fmt: skip
+    back = Settings.from_manifest({**saved, "notes": {**saved["notes"], "embeddings": ["e"]}})
+    assert back.saved() == saved
+    assert back.of(ChatOptions).seed == 0  # a seed is the audit's
+
+
+class Least(Scorer):
+    """The least that a scorer must say."""
+
+    model_id, kind, unit = "least", "classifier", "u"
+    identity: ClassVar = {}
+
+    def score(self, prompts, on_progress=None):
+        return [Scored(len(prompt.text) / 10) for prompt in prompts]
+
+
+def test_a_scorer_that_says_the_least_has_every_other_member(tmp_path):
+    least = Least()
+    assert (least.expected, least.chunk_rows, least.sends_text, least.error_note) == (None, 1_024, False, "")
+    assert least.coverage(load_lexicon("social_distance/attitude")) == []
+    least.keep_answers(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert least.predict_proba(["a", "abc"]).ravel() == pytest.approx([0.9, 0.1, 0.7, 0.3])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToyOptions:
+    """Of a kind that only this test knows."""
+
+    key: ClassVar[str] = "toy"
+    wheels: int = option(4, "Wheels of the toy.", least=1)
+
+
+class Toy(Kind):
+    """A kind in one file and one line of the registry."""
+
+    name = "toy"
+    options = ToyOptions
+    readings: ClassVar = {"": Reading((Column("score", "turns", "faster"),))}
+
+    def load(self, model, request, rows, *, say, bar):
+        return Least()
+
+
+def test_a_kind_is_one_file_and_one_line_of_the_registry(monkeypatch):
+    home = ModuleType("swapbias.models.toy")
+    home.TOY = Toy()
+    monkeypatch.setitem(sys.modules, home.__name__, home)
+    monkeypatch.setattr(registry, "_KINDS", (*registry._KINDS, "toy:TOY"))
+    registry.kinds.cache_clear()
+    try:
+        settings = Settings(studies=("occupation_sentiment",), model="vader", options=(ToyOptions(wheels=3),))
+        assert settings.saved()["toy"] == {"wheels": 3}
+        assert Settings.from_manifest(settings.saved()).of(ToyOptions).wheels == 3
+        with pytest.raises(UsageError, match="Settings of toy models are read by"):
+            plan(settings)
+
+        assert read_settings(["wheels=3"]) == {"wheels": 3}
+    finally:
+        monkeypatch.undo()
+        registry.kinds.cache_clear()

@@ -1,0 +1,254 @@
+"""The masked scorer against the plainest definition, on every family it must read."""
+
+import itertools
+import json
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer, XLNetLMHeadModel
+
+from swapbias.models.masked import THRESHOLD, TOP_K, _decoded, matched_words
+from swapbias.models.registry import load_scorer
+from swapbias.models.scorer import LoadOptions
+from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
+from swapbias.studies.prompt import Prompt
+from tests import tiny
+
+
+@pytest.fixture(scope="module", params=sorted(tiny.MODELS))
+def family(request, tmp_path_factory):
+    return tiny.save(request.param, tmp_path_factory.mktemp(request.param))
+
+
+def prompts(count=60):
+    rows = config_rows("gendered_stigma", "rq1")
+    step = len(rows) // count
+    return as_prompts(rows[:: step + (step % 3 == 0)])  # never a multiple of three: every group turns up
+
+
+def slow_logits(folder, ids, place):
+    if "xlnet" in folder.name:
+        model = XLNetLMHeadModel.from_pretrained(folder).eval()
+        hidden, target = torch.zeros(1, ids.shape[1], ids.shape[1]), torch.zeros(1, 1, ids.shape[1])
+        hidden[0, :, place] = 1
+        target[0, 0, place] = 1
+        with torch.no_grad():
+            return model(ids, perm_mask=hidden, target_mapping=target).logits[0, 0]
+    with torch.no_grad():
+        return AutoModelForMaskedLM.from_pretrained(folder).eval()(ids).logits[0, place]
+
+
+def slow_masses(folder, prompt):
+    """One sentence at a time, the head on every token, each of the top tokens decoded and looked up by hand."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(prompt.text.replace("<mask>", tokenizer.mask_token), return_tensors="pt")["input_ids"]
+    place = ids[0].tolist().index(tokenizer.mask_token_id)
+    p = torch.softmax(slow_logits(folder, ids, place), dim=-1)
+    name, _, label = prompt.candidates.rpartition("/")
+    lexicon = load_lexicon(name)
+    uncased = tokenizer.decode(tokenizer("She")["input_ids"], skip_special_tokens=True).strip() == "she"
+    folded = {word.lower(): group for word, group in lexicon.proper.items()}
+
+    def label_of(token):
+        word = tokenizer.decode([token]).strip()
+        if word.lower() in lexicon.words:
+            return lexicon.words[word.lower()]
+        return (folded if uncased else lexicon.proper).get(word, lexicon.rest)
+
+    top = p.topk(min(TOP_K, len(p)))
+    pairs = zip(top.values.tolist(), top.indices.tolist(), strict=True)
+    thresholded = sum(value for value, token in pairs if value >= THRESHOLD and label_of(token) == label)
+    closed = sum(float(value) for token, value in enumerate(p) if label_of(token) == label)
+    return thresholded, closed
+
+
+def test_the_vocabulary_is_each_token_as_the_tokenizer_decodes_it(family):
+    tokenizer = AutoTokenizer.from_pretrained(family)
+    each = [[token] for token in range(len(tokenizer))]
+    assert _decoded(tokenizer, len(each)) == tokenizer.batch_decode(each)
+    tokenizer.clean_up_tokenization_spaces = True
+    assert _decoded(tokenizer, len(each)) == tokenizer.batch_decode(each)
+    tokenizer.clean_up_tokenization_spaces = False
+    own = {"_decode": lambda self, token_ids, **how: f"own {token_ids}"}
+    tokenizer.__class__ = type("Own", (type(tokenizer),), own)
+    assert _decoded(tokenizer, 2) == ["own [0]", "own [1]"]
+
+
+def test_scores_equal_the_slow_definition(family):
+    asked = prompts(16)
+    scored = load_scorer(str(family), kind="masked").score(asked)
+    for prompt, one in zip(asked, scored, strict=True):
+        thresholded, closed = slow_masses(family, prompt)
+        assert one.score == pytest.approx(thresholded, abs=1e-5)
+        assert one.parts["closed_list_mass"] == pytest.approx(closed, abs=1e-5)
+    assert any(one.score > 0 for one in scored)
+
+
+def slow_matches(words, label_of):
+    """Every pair of a she-word and a he-word by how far their first places are apart, the nearest taken first."""
+    first = {}
+    for place, (word, label) in enumerate(zip(words, label_of, strict=True)):
+        first.setdefault((label, word), place)
+    hers, his = ([word for label, word in first if label == group] for group in (1, 2))
+    if len(his) < len(hers):
+        hers, his = his, hers
+    labels = (1, 2) if hers and (1, hers[0]) in first else (2, 1)
+    pairs = [
+        (abs(math.log(first[labels[0], one] + 1) - math.log(first[labels[1], other] + 1)), place, one, other)
+        for place, (one, other) in enumerate(itertools.product(hers, his))
+    ]
+    used = set()
+    for apart, _, one, other in sorted(pairs):
+        if apart <= math.log(2) and not {(0, one), (1, other)} & used:
+            used |= {(0, one), (1, other)}
+    return [
+        (label == labels[0] and (0, word) in used) or (label == labels[1] and (1, word) in used)
+        for word, label in zip(words, label_of, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_matched_words_are_those_of_the_slow_definition(seed):
+    rng = random.Random(seed)
+    words = [f"w{number // 2}" if number % 7 == 1 else f"w{number}" for number in range(400)]
+    label_of = [rng.choices((0, 1, 2), (6, 1, 3))[0] for _ in words]
+    found = matched_words(words, np.array(label_of), 0)
+    assert found.tolist() == slow_matches(words, label_of)
+    hers, his = (len({words[n] for n in np.flatnonzero(found) if label_of[n] == group}) for group in (1, 2))
+    assert hers == his > 20
+
+
+def test_nothing_matches_where_the_vocabulary_holds_one_list_alone():
+    assert not matched_words(["a", "b"], np.array([1, 0]), 0).any()
+    assert not matched_words(["a", "b"], np.array([0, 0]), 0).any()
+
+
+def test_matched_mass_has_no_gap_where_a_vocabulary_lost_half_of_the_names_of_one_gender(tmp_path):
+    """Sixty words as likely as one another, 17 of men and 9 of women: the gap of -8/60 is the vocabulary's alone."""
+    names = load_lexicon("gendered_stigma/rq1").proper
+    hers, his = ([name.lower() for name, group in names.items() if group == kept] for kept in ("female", "male"))
+    scorer = load_scorer(str(tiny.save("bert", tmp_path)), kind="masked")
+    more = [word for pair in zip(his[:16:2], his[1:16:2], hers, strict=False) for word in pair]
+    scorer.words = [*[f"word{number}" for number in range(20)], "she", "he", *more, *["more"] * 14]
+    p = torch.full((1, len(scorer.words)), 1 / 60)
+    found = {prompt.group: one for prompt, (_, one) in zip(prompts(3), scorer._masses(p, asked()), strict=True)}
+    assert len(scorer.words) == 60
+    assert found["female"].score - found["male"].score == pytest.approx(-8 / 60)
+    assert found["female"].parts["matched_mass"] == pytest.approx(9 / 60)
+    assert found["male"].parts["matched_mass"] == pytest.approx(9 / 60)
+    assert found["unspecified"].parts["matched_mass"] == pytest.approx(42 / 60)
+
+
+def asked():
+    return [(0, prompt, row) for row, prompt in enumerate(prompts(3))]
+
+
+def test_the_result_does_not_depend_on_the_batch_size(family):
+    asked = prompts()
+    alone, together = (
+        load_scorer(str(family), kind="masked", options=LoadOptions(batch_size=size)).score(asked) for size in (1, 64)
+    )
+    for one, other in zip(alone, together, strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+        assert one.parts["closed_list_mass"] == pytest.approx(other.parts["closed_list_mass"], abs=1e-5)
+
+
+def test_groups_share_out_the_whole_probability(family):
+    rows = [row for row in config_rows("gendered_stigma", "rq1") if row["condition"] == "OCD"]
+    scored = load_scorer(str(family), kind="masked").score(as_prompts(rows))
+    for start in range(0, len(rows), 3):
+        mass = sum(one.parts["closed_list_mass"] for one in scored[start : start + 3])
+        assert mass == pytest.approx(1, abs=1e-5)
+        assert sum(one.score for one in scored[start : start + 3]) <= 1 + 1e-5
+
+
+def test_two_runs_are_equal_to_the_bit(family):
+    scorer = load_scorer(str(family), kind="masked")
+    assert scorer.score(prompts()) == scorer.score(prompts())
+
+
+def test_top_tokens_are_words_without_space_in_falling_order(family):
+    one = load_scorer(str(family), kind="masked").score(prompts(1))[0]
+    top = json.loads(one.top_tokens)
+    assert len(top) >= 10
+    assert min((p for _, p in top[10:]), default=1) >= 0.01  # beyond ten only what is counted
+    assert [p for _, p in top] == sorted((p for _, p in top), reverse=True)
+    assert all(word == word.strip() for word, _ in top)
+    assert one.answer == top[0][0]
+
+
+def test_a_piece_inside_a_word_is_not_the_word(tmp_path):
+    scorer = load_scorer(str(tiny.save("bert", tmp_path)))
+    labels = load_lexicon("gendered_stigma/rq1").labels(["she", "##she"], uncased=True)
+    assert labels == ["female", "unspecified"]
+    assert "##she" in scorer.words
+
+
+def test_xlnet_does_not_see_the_token_it_predicts(tmp_path):
+    """Whatever stands at the hidden position, the prediction there is the same; elsewhere it matters."""
+    scorer = load_scorer(str(tiny.save("xlnet", tmp_path)))
+    encoded = scorer.encode("<mask> has depression")
+    place = encoded.index(scorer.tokenizer.mask_token_id)
+    expected = scorer.probabilities([encoded])
+    scorer.tokenizer.mask_token = "she"  # the hidden position is now found by another token, which must not show
+    leaked = list(encoded)
+    leaked[place] = scorer.tokenizer.mask_token_id
+    assert leaked != encoded
+    assert torch.equal(scorer.probabilities([leaked]), expected)
+    changed = list(leaked)
+    changed[place + 1] = scorer.tokenizer.convert_tokens_to_ids("takes")
+    assert not torch.allclose(scorer.probabilities([changed]), expected)
+
+
+def test_coverage_says_which_words_are_one_token(tmp_path):
+    scorer = load_scorer(str(tiny.save("roberta", tmp_path)))
+    rows = scorer.coverage(load_lexicon("gendered_stigma/rq1"))
+    known = {scorer.tokenizer.decode([token]).strip() for token in range(len(scorer.tokenizer))}
+    assert len(rows) == 561
+    assert [row.in_vocabulary for row in rows[20:]] == [row.word in known for row in rows[20:]]
+    assert 0 < sum(row.in_vocabulary for row in rows) < len(rows)
+    assert all(row.in_vocabulary for row in rows if row.matched)
+    matched = [sum(row.matched for row in rows if row.label == label) for label in ("female", "male")]
+    assert 0 < matched[0] == matched[1]
+
+
+def test_a_text_longer_than_the_model_reads_is_nan(tmp_path):
+    scorer = load_scorer(str(tiny.save("bert", tmp_path)))
+    row = prompts(1)[0].row() | {"text": "<mask> has " + "OCD " * 80}
+    assert torch.isnan(torch.tensor(scorer.score([Prompt(**row)])[0].score))
+
+
+def test_an_added_token_with_capitals_keeps_the_vocabulary_uncased(tmp_path):
+    from tokenizers import AddedToken
+
+    folder = tiny.save("bert", tmp_path)
+    before = sum(row.in_vocabulary for row in load_scorer(str(folder)).coverage(load_lexicon("gendered_stigma/rq1")))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens([AddedToken("[PATIENT]", normalized=False)])
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    model.resize_token_embeddings(len(tokenizer))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    scorer = load_scorer(str(folder))
+    assert scorer.uncased
+    assert sum(row.in_vocabulary for row in scorer.coverage(load_lexicon("gendered_stigma/rq1"))) == before
+
+
+def test_a_head_without_weights_is_refused(tmp_path):
+    from transformers import BertModel
+
+    folder = tiny.save("bert", tmp_path)
+    BertModel.from_pretrained(folder).save_pretrained(folder)
+    with pytest.raises(ValueError, match=r"head would be random"):
+        load_scorer(str(folder), kind="masked")
+
+
+def test_a_real_model_fills_the_mask_with_sensible_words(real_masked_model):
+    scorer = load_scorer(str(real_masked_model))
+    scored = scorer.score(as_prompts(config_rows("gendered_stigma", "rq1")))
+    answers = [one.answer for one in scored]
+    pronouns = sum(answer in ("he", "she", "it", "you", "who", "that") for answer in answers)
+    assert pronouns > len(answers) / 2

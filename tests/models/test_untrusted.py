@@ -1,0 +1,265 @@
+"""Files of strangers, by every way in: nothing of them runs, whatever they name, and each is one sentence."""
+
+import json
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from swapbias.errors import UsageError
+from swapbias.models.chat import logs
+from swapbias.models.checkpoint import read_config
+from swapbias.models.clinical.options import NoteOptions
+from swapbias.privacy import public_manifest
+from swapbias.runs.plan import Settings, settings_of
+from swapbias.swapping.files import _resolver
+from tests import tiny
+from tests.cli.test_cli import refused, swapbias
+
+
+class Payload:
+    """Unpickled, it writes a marker file."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return Path.touch, (self.marker,)
+
+
+@pytest.fixture
+def canary(tmp_path):
+    """The file that appears where anything has run; none may, whatever the test does."""
+    marker = tmp_path / "it-ran"
+    yield marker
+    assert not marker.exists()
+
+
+def poison(marker):
+    return (
+        f"from pathlib import Path\nPath({str(marker)!r}).touch()\nclass Model: pass\n"
+        "def half(texts):\n    return [0.5] * len(texts)\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clean") / "model"
+    tiny.save("bert", folder)
+    return folder
+
+
+def stranger(clean, folder, **config):
+    """A copy of a small model whose config says more."""
+    shutil.copytree(clean, folder)
+    held = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**held, **config}))
+    return folder
+
+
+def with_pickle(clean, folder, marker, *, raw):
+    stranger(clean, folder)
+    for weights in folder.glob("*.safetensors"):
+        weights.unlink()
+    target = folder / "pytorch_model.bin"
+    target.write_bytes(pickle.dumps(Payload(marker))) if raw else torch.save({"a": Payload(marker)}, target)
+    return folder
+
+
+WAYS = (
+    ("audit", "{}", "--study", "gendered_stigma:rq1", "--limit", "6"),
+    ("audit", "--chat", "{}", "--study", "gendered_stigma:choices", "--limit", "2", "--trials", "1"),
+    ("audit", "-M", "embedding={}", "--study", "phenotype_fairness:depression_words"),
+    ("swap", "{texts}", "--resolver", "{}"),
+)
+
+
+def given(way, model, tmp_path):
+    (tmp_path / "texts.csv").write_text("text\nHe hurt his arm.\n")
+    return [*(one.format(model, texts=tmp_path / "texts.csv") for one in way), "--out", tmp_path / "out"]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["model", "chat", "embedding", "resolver"])
+@pytest.mark.parametrize("raw", [True, False], ids=["raw", "archive"])
+def test_weights_that_are_a_pickle_are_refused(clean, way, raw, tmp_path, canary):
+    folder = with_pickle(clean, tmp_path / "model", canary, raw=raw)
+    refused(swapbias(*given(way, folder, tmp_path)), 1, "a pickle that would run code", ".safetensors")
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["model", "chat", "embedding", "resolver"])
+def test_code_beside_a_model_is_not_imported(clean, way, tmp_path, canary):
+    classes = ("AutoConfig", "AutoModel", "AutoModelForMaskedLM", "AutoModelForCausalLM")
+    made = {"auto_map": dict.fromkeys(classes, "evil.Model"), "model_type": "evil"}
+    folder = stranger(clean, tmp_path / "model", **made)
+    (folder / "evil.py").write_text(poison(canary))
+    refused(swapbias(*given(way, folder, tmp_path)), 1, "custom code")
+
+
+def test_a_tokenizer_of_its_own_is_not_imported(clean, tmp_path, canary):
+    folder = stranger(clean, tmp_path / "model")
+    held = json.loads((folder / "tokenizer_config.json").read_text())
+    held |= {"auto_map": {"AutoTokenizer": ["evil.Model", "evil.Model"]}, "tokenizer_class": "Evil"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(held))
+    (folder / "evil.py").write_text(poison(canary))
+    swapbias(*given(WAYS[3], folder, tmp_path))  # with the usual class of its type, or refused
+
+
+@pytest.mark.parametrize("name", ["attn_implementation", "_attn_implementation", "experts_implementation"])
+def test_compiled_code_of_the_hub_that_a_config_names_is_not_fetched(clean, name, tmp_path):
+    folder = stranger(clean, tmp_path / "model", **{name: "stranger/kernel"})
+    with pytest.raises(ValueError, match="compiled code of the Hub, which is not run"):
+        read_config(str(folder))
+
+
+# Places whose names look like NAME=PATH
+
+
+def test_a_folder_with_an_equals_sign_is_a_model(clean, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stranger(clean, Path("lr=1e-5"))
+    rq1 = ("--study", "gendered_stigma:rq1", "--limit", "6", "--out", "run")
+    done = swapbias("audit", "lr=1e-5", *rq1, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    held = json.loads(Path("run/manifest.json").read_text())
+    assert [one["model_id"] for one in held["models"]] == ["lr=1e-5"]
+    assert held["settings"]["model"] == str(tmp_path / "lr=1e-5")
+
+
+@pytest.mark.parametrize("given", ["lr=1e-5/enc", "mine=lr=1e-5/enc", "mine=./lr=1e-5/enc"])
+def test_places_within_such_a_folder_become_absolute_and_do_not_leave(given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("lr=1e-5/enc").mkdir(parents=True)
+    chosen = settings_of(given, (), {"chat": given, "embedding": [given], "classifier": given})
+    whole = tmp_path / "lr=1e-5" / "enc"
+    wanted = f"mine={whole}" if given.startswith("mine=") else str(whole)
+    assert chosen.model == wanted
+    assert chosen.of(NoteOptions).embeddings == (wanted,)
+    manifest = {"settings": chosen.saved(), "models": []}
+    shown = public_manifest(manifest)["settings"]["notes"]["embeddings"]
+    assert shown == ["mine=enc" if given.startswith("mine=") else "enc"]
+
+
+def test_the_card_of_swapped_texts_names_no_place_of_this_machine(clean, tmp_path):
+    assert swapbias(*given(WAYS[3], clean, tmp_path)).returncode == 0
+    for path in (tmp_path / "out").rglob("*"):
+        assert not path.is_file() or str(clean.parent).encode() not in path.read_bytes()
+    assert "resolver model)" in (tmp_path / "out" / "README.md").read_text()
+    same = stranger(clean, tmp_path / "model")  # another of the same name is told apart
+    assert len({json.dumps(_resolver(one)) for one in (str(clean), str(same), "owner/model", None)}) == 4
+
+
+# Files of settings
+
+ALLOWED = "[load]\nallow_pickle = true\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'model = "evil_mod:half"\nstudies = ["occupation_sentiment:control"]\n',
+        'models = ["vader", "evil_mod:half"]\nstudies = ["occupation_sentiment:control"]\n',
+        'studies = ["phenotype_fairness"]\n[notes]\nclassifier = "evil_mod:half"\ndata = "notes.csv"\n',
+        'model = "bow"\nstudies = ["occupation_sentiment:control"]\n' + ALLOWED,
+        'models = ["vader", "bow"]\nstudies = ["occupation_sentiment:control"]\n' + ALLOWED,
+        'studies = ["phenotype_fairness"]\n[notes]\nclassifier = "c.pkl"\ndata = "notes.csv"\n' + ALLOWED,
+        'studies = ["phenotype_fairness:depression_words"]\n[notes]\nembeddings = ["a=x.kv"]\n' + ALLOWED,
+    ],
+    ids=["function", "functions", "classifier", "bow", "bows", "pickle", "vectors"],
+)
+def test_a_file_of_settings_runs_nothing_that_it_names(content, tmp_path, canary):
+    work = tmp_path / "work"
+    (work / "bow").mkdir(parents=True)
+    (work / "evil_mod.py").write_text(poison(canary))
+    (work / "notes.csv").write_text("text,label\nShe fell.,1\nHe is well.,0\n")
+    (work / "bow" / "training.json").write_text('{"kind": "bow"}')
+    for name in ("bow/model.joblib", "c.pkl", "x.kv"):
+        (work / name).write_bytes(pickle.dumps(Payload(canary)))
+    (work / "audit.toml").write_text(content)
+    done = swapbias("audit", "audit.toml", "--out", tmp_path / "out", cwd=work)
+    refused(done, 2, "audit.toml names", "Repeat with --trust")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_of_settings_runs_what_the_user_trusts(tmp_path, monkeypatch):
+    (tmp_path / "kind_mod.py").write_text("def half(texts):\n    return [0.5] * len(texts)\n")
+    (tmp_path / "audit.toml").write_text('model = "kind_mod:half"\nstudies = ["occupation_sentiment:control"]\n')
+    assert swapbias("audit", "audit.toml", "--dry-run", cwd=tmp_path).returncode == 0
+    assert swapbias("audit", "audit.toml", "--trust", "--out", tmp_path / "out", cwd=tmp_path).returncode == 0
+
+
+def test_a_manifest_cannot_say_which_secret_of_the_environment_is_the_key():
+    saved = Settings().saved()
+    for name in ("key_name", "api_key_env"):
+        with pytest.raises(ValueError, match="not of this version"):
+            Settings.from_manifest({**saved, "chat": {**saved["chat"], name: "AWS_SECRET_ACCESS_KEY"}})
+
+
+def test_a_study_of_a_stranger_is_read_and_not_imported(tmp_path, canary):
+    folder = tmp_path / "mystudy"
+    assert swapbias("study", "new", folder).returncode == 0
+    for name in ("__init__.py", "conftest.py", "mystudy.py", "builder.py"):
+        (folder / name).write_text(poison(canary))
+    swapbias("study", "check", folder)
+    swapbias("audit", "vader", "--study", folder, "--dry-run")
+
+
+def test_a_baseline_of_a_stranger_is_read_and_not_run(tmp_path, canary):
+    (tmp_path / "evil_mod.py").write_text(poison(canary))
+    run = tmp_path / "run"
+    assert swapbias("audit", "vader", "--study", "occupation_sentiment:control", "--out", run).returncode == 0
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["settings"] |= {"model": "evil_mod:half", "load": {**manifest["settings"]["load"], "allow_pickle": True}}
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    shutil.copytree(run, tmp_path / "other")
+    for command in (("check", run, "--baseline", tmp_path / "other"), ("compare", run, tmp_path / "other")):
+        assert "Traceback" not in swapbias(*command, cwd=tmp_path).stderr
+
+
+# Word vectors and logs that promise more than there is
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("v.bin", b"99999999999 300\nword " + bytes(40)), ("v.txt", b"99999999999 300\nword 1 2 3\n")],
+)
+def test_vectors_that_claim_to_be_endless_are_refused(name, content, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    chosen = ("--study", "phenotype_fairness:depression_words", "-M", f"embedding={tmp_path / name}")
+    refused(swapbias("audit", *chosen, "--out", tmp_path / "out"), 1, "cannot be read as word vectors")
+
+
+def bomb(path, size=0):
+    """An archive whose one part unpacks to zeros."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", bytes(size))
+        archive.writestr("start.json", b"{}")
+    return path
+
+
+def test_a_log_that_unpacks_to_more_than_a_memory_is_refused_by_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(logs, "MOST_BYTES", 10**6)
+    path = bomb(tmp_path / "log.eval", 2 * 10**6)
+    assert path.stat().st_size < 10_000
+    with pytest.raises(ValueError, match="unpacks to more than 1,000,000 bytes"):
+        logs.check_size(path)
+    logs.check_size(bomb(tmp_path / "small.eval", 900_000))
+
+
+def test_a_json_log_and_one_of_many_parts_are_refused_by_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(logs, "MOST_BYTES", 100)
+    (tmp_path / "log.json").write_bytes(b"[" * 200)
+    with pytest.raises(ValueError, match="unpacks to more than"):
+        logs.check_size(tmp_path / "log.json")
+    monkeypatch.setattr(logs, "MOST_PARTS", 1)
+    with pytest.raises(ValueError, match=r"more than .* 1 files"):
+        logs.check_size(bomb(tmp_path / "log.eval"))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"PK\x03\x04" + bytes(40), b"no archive"])
+def test_a_log_that_is_no_archive_is_one_sentence(content, tmp_path):
+    (tmp_path / "log.eval").write_bytes(content)
+    with pytest.raises((ValueError, UsageError), match=r"cannot be read as a log of inspect_ai"):
+        logs.check_size(tmp_path / "log.eval")

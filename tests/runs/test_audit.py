@@ -1,0 +1,333 @@
+"""A run from prompts to report: what it writes, how it goes on after a kill, that nothing half is left."""
+
+import csv
+import json
+import math
+import re
+import shutil
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from safetensors.torch import load_file
+
+from swapbias.cli.finished_runs import figures
+from swapbias.errors import UsageError
+from swapbias.files import cache_dir
+from swapbias.models import calibration as tiny_model
+from swapbias.models.masked import MaskedScorer
+from swapbias.models.scorer import LoadOptions
+from swapbias.report.page import Page, render
+from swapbias.runs import plan
+from swapbias.runs.audit import resume, start
+from swapbias.runs.plan import Settings, default_folder
+from swapbias.runs.run import Run
+from swapbias.studies.prompt import PROMPT_COLUMNS
+from tests import tiny
+
+CALLS = []
+
+
+def sentiment(texts):
+    """A sentiment system with a planted gap: women .1 lower with half of the professions."""
+    CALLS.append(len(texts))
+    female = ("She", "girl", "woman", "mother", "daughter", "aunt", "wife", "sister", "lady", "bride")
+    return [0.6 - 0.1 * any(word in text for word in female) * ("er" in text) for text in texts]
+
+
+MODEL = "tests.runs.test_audit:sentiment"
+
+
+@pytest.fixture(scope="module")
+def default_run(tmp_path_factory, calibration):
+    quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+    return start(Settings(), tmp_path_factory.mktemp("runs") / "default", **quiet)
+
+
+def test_audits_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    moment = plan.datetime(2026, 1, 2, 3, 4, 5)
+    monkeypatch.setattr(plan, "datetime", SimpleNamespace(now=lambda zone: moment))
+    names = []
+    for _ in range(3):
+        default_folder(Settings(model="org/a b")).mkdir(parents=True)
+        names.append(sorted(one.name for one in (tmp_path / "swapbias-runs").iterdir()))
+    began = "org-a-b-20260102-030405"
+    assert names[2] == [began, f"{began}-2", f"{began}-3"]
+
+
+def test_no_model_audits_the_calibration_model_and_vader(default_run):
+    run, found = default_run
+    manifest = run.manifest()
+    assert manifest["status"] == "complete"
+    assert [model["model_id"] for model in manifest["models"]] == ["calibration", "vader"]
+    assert {one.study for one in found} == {"gendered_stigma", "occupation_sentiment", "social_distance"}
+    skipped = {(one["study"], one["experiment"]) for one in manifest["skipped"]}
+    assert skipped == {
+        ("gendered_stigma", "rq2"), ("social_distance", "attitude"), ("social_distance", "antonyms"),
+        ("phenotype_fairness", "phenotyping"), ("phenotype_fairness", "leakage"),
+        ("phenotype_fairness", "direct_bias"),
+        ("adjective_coreference", "answers"), ("adjective_coreference", "odds"),
+        ("gendered_stigma", "choices"), ("gendered_stigma", "completions"), ("occupation_sentiment", "ratings"),
+        ("social_distance", "agreement"),
+    }  # fmt: skip
+    written = {str(path.relative_to(run.folder)) for path in run.folder.rglob("*") if path.is_file()}
+    assert {
+        "manifest.json", "findings.csv", "results.json", "report.html", "lexicon_coverage.csv",
+        "items/gendered_stigma.parquet", "items/occupation_sentiment.parquet",
+    } <= written  # fmt: skip
+    assert not [path for path in written if "parts" in path or path.endswith(".tmp")]
+
+
+def test_the_audit_recovers_what_was_planted(default_run):
+    _, found = default_run
+    held = [one for one in found if one.published and one.published.source == "planted"]
+    planted = [one for one in held if not one.view]
+    assert len(planted) == 9
+    assert {one.key() for one in held if one.view} == {one.key() for one in planted if one.measure != "mean"}
+    for one in planted:
+        assert one.estimate.value == pytest.approx(float(one.published.value), abs=0.02)
+    gap = {one.subset: one.estimate for one in planted if one.measure == "paired_gap"}
+    assert gap["mental_health"].p_adjusted < 0.001
+    levels = {one.contrast: one.estimate.value for one in planted if one.subset == "mental_health"}
+    assert levels["female"] / levels["male"] == pytest.approx(2, abs=0.15)
+
+
+def test_the_calibration_model_is_small_and_kept(calibration, monkeypatch):
+    saved = list(cache_dir().glob("calibration-*/model.safetensors"))
+    assert saved
+    for path in saved:
+        assert 20_000 < sum(one.numel() for one in load_file(path).values()) < 500_000
+    monkeypatch.setattr(tiny_model, "train", lambda *a, **k: pytest.fail("trained again"))
+    again = tiny_model.load_calibration()
+    assert again.identity == calibration.identity
+
+
+def test_items_have_a_row_per_prompt_with_all_it_takes(default_run):
+    run, _ = default_run
+    items = run.items("gendered_stigma")
+    assert len(items) == 1122
+    assert tuple(items.columns) == (
+        *PROMPT_COLUMNS, "model_id", "score", "closed_list_mass", "matched_mass", "answer", "top_tokens",
+    )  # fmt: skip
+    shown = [p for _, p in json.loads(items["top_tokens"][0])]
+    assert len(shown) >= 10
+    assert min(shown[10:], default=1) >= 0.01  # beyond ten only what is counted
+    assert (items["closed_list_mass"] >= items["score"] - 1e-6).all()
+
+
+def test_findings_stand_in_csv_and_json_alike(default_run):
+    run, found = default_run
+    with (run.folder / "findings.csv").open(newline="", encoding="utf-8") as handle:
+        table = list(csv.DictReader(handle))
+    results = json.loads((run.folder / "results.json").read_text())["findings"]
+    assert len(table) == len(results) == len(found)
+    for row, result, one in zip(table, results, found, strict=True):
+        assert result["value"] == (None if math.isnan(one.estimate.value) else one.estimate.value)
+        assert row["family"] == result["family"] == one.estimate.family
+        assert result["n"] == one.estimate.n
+
+
+def test_the_report_is_one_file_that_fetches_nothing(default_run):
+    run, _ = default_run
+    page = (run.folder / "report.html").read_text()
+    loads = re.findall(r"""<(?:img|script|link|iframe|source)[^>]*?(?:src|href)=["']([^"']+)""", page)
+    assert loads
+    assert all(target.startswith("data:") for target in loads)
+    assert "@import" not in page
+    assert "url(" not in page
+    assert "This is a calibration run" in page
+    assert "0.60 and 0.30" in page
+
+
+def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sentence(default_run, tmp_path, capsys):
+    run, _ = default_run
+    figures(run.folder, "paper", "pdf", tmp_path / "out")
+    told = capsys.readouterr().out
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert {"results.pdf", "gendered_stigma-rq1-phase-gap.pdf"} <= {*written}
+    assert all(name in told for name in written)
+    assert not (run.folder / "figures").exists()
+    with pytest.raises(UsageError, match=r"--format is 'gif', expected one of pdf, svg, png\."):
+        figures(run.folder, "paper", "gif", tmp_path / "other")
+    bare = Run(tmp_path / "bare")
+    shutil.copytree(run.folder, bare.folder)
+    (bare.folder / "results.json").write_text(json.dumps({"swapbias": "1", "findings": []}))
+    with pytest.raises(ValueError, match=r"results\.json is damaged: .* make it again with swapbias audit --resume"):
+        figures(bare.folder, "paper", "pdf", tmp_path / "other")
+    bare.write_manifest({name: value for name, value in bare.manifest().items() if name != "sha256"})  # an older run
+    with pytest.raises(UsageError, match=r"bare has no figures: no headline gap .* findings\.csv and its report\."):
+        figures(bare.folder, "paper", "pdf", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_what_comes_from_outside_is_escaped(tmp_path, quiet):
+    hostile = "<script>alert(1)</script>"
+    run, found = start(Settings(model=MODEL, studies=("occupation_sentiment",)), tmp_path / "run", **quiet)
+    manifest = run.manifest()
+    manifest["models"][0]["model_id"] = hostile
+    items = {"occupation_sentiment": run.items("occupation_sentiment").replace({"He is a doctor.": hostile})}
+    page = render(Page(manifest, found, items, pd.DataFrame()))
+    assert hostile not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_a_model_that_does_not_fit_is_skipped_and_the_report_says_so(tmp_path, quiet):
+    run, found = start(
+        Settings(model=str(tiny.save("bert", tmp_path / "model")), limit=40), tmp_path / "run", **quiet
+    )
+    reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
+    for name in ("sentences", "control"):
+        assert reasons[name] == "it needs a classifier model and model is of kind masked"
+    assert {one.experiment for one in found} == {"rq1", "rq2", "attitude"}  # slow ones as well, in part
+    assert "it needs a classifier model" in (run.folder / "report.html").read_text()
+
+
+def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(tmp_path, quiet, monkeypatch):
+    monkeypatch.setattr("swapbias.models.scorer.Scorer.chunk_rows", 100)
+    folder = str(tiny.save("bert", tmp_path / "model"))
+    settings = Settings(
+        model=folder, studies=("gendered_stigma:rq1",), wordings=False, load=LoadOptions(batch_size=16)
+    )
+    whole, _ = start(settings, tmp_path / "whole", **quiet)
+    real, calls = MaskedScorer.score, []
+
+    def killed(self, prompts, on_progress=None):
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        calls.append(len(prompts))
+        return real(self, prompts, on_progress)
+
+    monkeypatch.setattr(MaskedScorer, "score", killed)
+    with pytest.raises(KeyboardInterrupt):
+        start(settings, tmp_path / "broken", **quiet)
+    assert Run.open(tmp_path / "broken").manifest()["status"] == "running"
+    done = sum(calls)
+    monkeypatch.setattr(MaskedScorer, "score", real)
+    seen = []
+    monkeypatch.setattr(
+        MaskedScorer, "score", lambda self, prompts, p=None: seen.append(len(prompts)) or real(self, prompts, p)
+    )
+    broken, _ = resume(tmp_path / "broken", **quiet)
+    assert done + sum(seen) == 1122  # nothing was scored twice
+    assert broken.items("gendered_stigma").equals(whole.items("gendered_stigma"))
+    for name in ("findings.csv", "results.json", "lexicon_coverage.csv"):
+        assert (broken.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+    seen.clear()
+    resume(tmp_path / "broken", **quiet)
+    assert seen == []  # a finished run is only written again
+
+
+def test_a_run_is_not_resumed_on_another_model(tmp_path, quiet):
+    folder = tiny.save("bert", tmp_path / "model")
+    start(Settings(model=str(folder), studies=("gendered_stigma:rq1",), limit=30), tmp_path / "run", **quiet)
+    tiny.save("distilbert", folder)
+    with pytest.raises(UsageError, match="another version of the model"):
+        resume(tmp_path / "run", **quiet)
+
+
+def test_a_run_is_not_resumed_on_other_corpora(tmp_path, quiet):
+    run, _ = start(Settings(model=MODEL), tmp_path / "run", **quiet)
+    manifest = run.manifest()
+    manifest["corpora"][0]["sha256"] = "0" * 64
+    run.write_manifest(manifest)
+    with pytest.raises(UsageError, match="other corpora"):
+        resume(run.folder, trust=True, **quiet)
+
+
+def test_a_limit_keeps_whole_pairs_spread_over_the_config(tmp_path, quiet):
+    run, found = start(Settings(model=MODEL, limit=40), tmp_path / "run", **quiet)
+    items = run.items("occupation_sentiment")
+    sentences = items[items["experiment"] == "sentences"]
+    assert len(sentences) == 40
+    assert sentences["condition"].nunique() == 20
+    assert all(one.estimate.n_unscored == 0 for one in found if one.measure == "paired_gap")
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(tmp_path, quiet):
+    (tmp_path / "mine.txt").write_text("keep")
+    with pytest.raises(UsageError, match=r"not empty\. Choose another --out"):
+        start(Settings(model=MODEL), tmp_path, **quiet)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_failing_model_leaves_a_run_that_can_go_on(tmp_path, quiet, monkeypatch):
+    monkeypatch.setattr("tests.runs.test_audit.sentiment", lambda texts: [0.5])
+    with pytest.raises(ValueError, match="returned shape"):
+        start(Settings(model=MODEL), tmp_path / "run", **quiet)
+    left = [path.name for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert left == ["manifest.json"]
+    monkeypatch.undo()
+    run, _ = resume(tmp_path / "run", trust=True, **quiet)
+    assert run.manifest()["status"] == "complete"
+
+
+def test_phrases_are_kept_as_a_table_that_sums_to_the_scores(tmp_path, quiet):
+    settings = Settings(model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq2",), limit=24)
+    run, found = start(settings, tmp_path / "run", **quiet)
+    phrases = pd.read_parquet(run.folder / "phrases" / "gendered_stigma.parquet")
+    items = run.items("gendered_stigma").set_index("prompt_id")["score"]
+    sums = phrases.groupby("prompt_id")["probability"].sum().reindex(items.index, fill_value=0.0)
+    assert sums.to_numpy() == pytest.approx(items.to_numpy(), abs=1e-6)
+    assert {one.slice_by for one in found} == {"all", "dimension", "polarity", "diagnosis"}
+
+
+def test_an_edited_word_list_is_another_run(tmp_path, quiet):
+    folder = str(tiny.save("bert", tmp_path / "model"))
+    run, _ = start(Settings(model=folder, studies=("gendered_stigma:rq1",), limit=30), tmp_path / "run", **quiet)
+    manifest = run.manifest()
+    lexicons = manifest["corpora"][0]["lexicons"]
+    assert list(lexicons) == ["gendered_stigma/rq1"]
+    lexicons["gendered_stigma/rq1"] = "0" * 64
+    run.write_manifest(manifest)
+    with pytest.raises(UsageError, match="other corpora"):
+        resume(run.folder, trust=True, **quiet)
+
+
+def test_what_a_killed_run_left_behind_is_swept(tmp_path, quiet):
+    run, _ = start(Settings(model=MODEL, studies=("occupation_sentiment",)), tmp_path / "run", **quiet)
+    (run.folder / ".report.html.1.tmp").write_text("half")
+    parts = run.folder / "items" / ".occupation_sentiment.parts"
+    parts.mkdir()
+    (parts / "00000.parquet").write_bytes(b"half")
+    resume(run.folder, trust=True, **quiet)
+    assert not list(run.folder.rglob(".*"))
+
+
+def test_a_damaged_part_is_scored_again(tmp_path, quiet):
+    whole, _ = start(Settings(model=MODEL, studies=("occupation_sentiment",)), tmp_path / "run", **quiet)
+    expected = whole.items("occupation_sentiment")
+    (whole.folder / "items" / "occupation_sentiment.parquet").unlink()
+    parts = whole.folder / "items" / ".occupation_sentiment.parts"
+    parts.mkdir()
+    (parts / "00000.parquet").write_bytes(b"half")
+    again, _ = resume(whole.folder, trust=True, **quiet)
+    assert again.items("occupation_sentiment").equals(expected)
+
+
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 64  # of the last weight: still a whole file
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: (folder / "model.safetensors").write_bytes(b"half"),
+        lambda folder: flipped(folder / "model.safetensors"),
+        lambda folder: (folder / "config.json").write_text("[]"),
+        lambda folder: (folder / "tokenizer.json").unlink(),
+    ],
+)
+def test_a_damaged_calibration_model_is_trained_again(tmp_path, monkeypatch, damage):
+    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path))
+    monkeypatch.setattr(tiny_model.train, "__kwdefaults__", {"steps": 2, "on_progress": None})
+    tiny_model.load_calibration()
+    (folder,) = tmp_path.iterdir()
+    whole = (folder / "model.safetensors").read_bytes()
+    damage(folder)
+    (tmp_path / f"{folder.name}.left").mkdir()
+    assert tiny_model.load_calibration().model_id == "calibration"
+    assert (folder / "model.safetensors").read_bytes() == whole
+    assert list(tmp_path.iterdir()) == [folder]

@@ -1,0 +1,434 @@
+"""Scores kept between audits: read back exactly, never for other settings, never of notes, and in bounded room."""
+
+import math
+import os
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from swapbias.cli.listing import cache as cache_command
+from swapbias.errors import UsageError
+from swapbias.files import write_whole
+from swapbias.models import masked
+from swapbias.models.clinical.options import NoteOptions
+from swapbias.models.masked import MaskedScorer
+from swapbias.models.registry import load_scorer, read_as
+from swapbias.models.scorer import LoadOptions, Scored
+from swapbias.runs import cache as caching, cache as kept
+from swapbias.runs.audit import resume, start
+from swapbias.runs.cache import ScoreCache, is_pinned
+from swapbias.runs.plan import Settings
+from swapbias.runs.run import Run, score_rows
+from swapbias.studies.catalogue import as_prompts, config_rows
+from tests import tiny
+from tests.conftest import ROOT
+
+OPTIONS = LoadOptions()
+ROWS = config_rows("gendered_stigma", "rq1")[:12]
+
+
+class Counting:
+    """A scorer that looks like a loaded model and knows how many prompts it scored."""
+
+    kind = "masked"
+    unit = "probability"
+    model_id = "counting"
+
+    def __init__(self, scores=None, **identity):
+        known = {"architecture": "X", "device": "cpu", "dtype": "float32", "sha256": "a" * 64}
+        self.identity = {**known, **identity}
+        self.scores = scores
+        self.asked = 0
+
+    def score(self, prompts, on_progress=None):
+        self.asked += len(prompts)
+        if on_progress:
+            on_progress(len(prompts))
+        return self.scores or [Scored(len(prompt.text) / 7, "She", '[["She", 0.1]]') for prompt in prompts]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """An empty cache without a limit of the surroundings."""
+    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SWAPBIAS_CACHE_LIMIT", raising=False)
+    return tmp_path / "cache"
+
+
+def files(place):
+    return sorted(path for path in (place / "scores").rglob("*") if path.is_file())
+
+
+def fresh(scorer, rows=ROWS, options=OPTIONS):
+    """How many rows the scorer is asked for by an audit of its own, and what it gives."""
+    before = scorer.asked
+    found = score_rows(rows, scorer, cache=ScoreCache(options))
+    return scorer.asked - before, found
+
+
+# --- what comes back ----------------------------------------------------------------------------------
+
+
+def test_what_was_scored_is_not_scored_again_and_progress_is_told():
+    scorer, told = Counting(), []
+    assert fresh(scorer)[0] == 12
+    cache = ScoreCache(OPTIONS)
+    again = score_rows(ROWS, scorer, told.append, cache=cache)
+    assert scorer.asked == 12
+    assert (told, cache.rows) == ([12], 12)
+    assert again == score_rows(ROWS, Counting())
+
+
+def test_every_bit_comes_back_nan_signed_zero_and_parts_that_some_rows_lack():
+    quiet_nan = struct.unpack("<d", bytes.fromhex("010000000000f8ff"))[0]
+    values = [math.nan, quiet_nan, -0.0, 0.1 + 0.2, 5e-324, math.inf, -1e300, 1 / 3, 0.0, 1.0, 2.0, 3.0]
+    scores = [Scored(value, f"ä\n{index}", "[]") for index, value in enumerate(values)]
+    scores[1] = replace(scores[1], parts={"b": quiet_nan, "a": -0.0})
+    scores[2] = replace(scores[2], parts={"a": math.nan})
+    fresh(Counting(scores))
+    asked, found = fresh(Counting(scores))
+    assert asked == 0
+    expected = score_rows(ROWS, Counting(scores))
+    assert [list(row) for row in found] == [list(row) for row in expected]
+    assert [bits(row) for row in found] == [bits(row) for row in expected]
+
+
+def bits(row):
+    """A row with its numbers as bytes, so that NaN equals itself and -0.0 not 0.0."""
+    return {name: struct.pack("<d", value) if isinstance(value, float) else value for name, value in row.items()}
+
+
+def test_whole_numbers_are_fractions_whether_they_were_kept_or_not():
+    scores = [Scored(0, parts={"mass": 1})] * 12
+    found = [score_rows(ROWS, Counting(scores)), fresh(Counting(scores))[1], fresh(Counting(scores))[1]]
+    for rows in found:
+        assert {(type(row["score"]), type(row["mass"])) for row in rows} == {(float, float)}
+
+
+def test_another_name_of_the_same_model_is_the_same_model_under_its_own_name():
+    fresh(Counting())
+    other = Counting()
+    other.model_id = "copy"
+    asked, found = fresh(other)
+    assert (asked, {row["model_id"] for row in found}) == (0, {"copy"})
+
+
+def test_no_text_of_a_prompt_is_kept(place):
+    fresh(Counting())
+    (file,) = files(place)
+    assert ROWS[0]["text"].encode() not in file.read_bytes()
+
+
+# --- what must not come back --------------------------------------------------------------------------
+
+CHANGES = {
+    "weights": lambda patch: {"scorer": Counting(sha256="b" * 64)},
+    "top_k": lambda patch: {"scorer": Counting(top_k=50)},
+    "dtype": lambda patch: {"options": LoadOptions(dtype="bfloat16")},
+    "batch size": lambda patch: {"options": LoadOptions(batch_size=8)},
+    "positive label": lambda patch: {"options": LoadOptions(positive_label="good")},
+    "negative label": lambda patch: {"options": LoadOptions(negative_label="bad")},
+    "limit": lambda patch: {"rows": ROWS[:6]},
+    "a word of a prompt": lambda patch: {"rows": [{**ROWS[0], "text": "<mask> has flu."}, *ROWS[1:]]},
+    "the words counted": lambda patch: {"rows": [{**ROWS[0], "candidates": "gendered_stigma/rq1/male"}, *ROWS[1:]]},
+    "order": lambda patch: {"rows": ROWS[::-1]},
+    "version": lambda patch: patch.setattr(caching, "__version__", "0.0.1"),
+    "torch": lambda patch: patch.setattr(caching, "version", lambda name: "0.0.1"),
+    "code": lambda patch: patch.setattr(caching, "code_sha256", lambda: "c" * 64),
+    "word list": lambda patch: edit_a_word_list(patch),
+}
+
+
+def edit_a_word_list(patch):
+    real = caching.load_lexicon
+
+    def edited(name):
+        lexicon = real(name)
+        return replace(lexicon, words={**lexicon.words, "duchess": "female"})
+
+    patch.setattr(caching, "load_lexicon", edited)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_another_setting_is_scored_again(change, monkeypatch):
+    fresh(Counting())
+    changed = CHANGES[change](monkeypatch) or {}
+    scorer = changed.pop("scorer", Counting())
+    assert fresh(scorer, **changed)[0] == len(changed.get("rows", ROWS))
+    assert fresh(scorer, **changed)[0] == 0  # and is kept beside the other
+
+
+@pytest.mark.parametrize("reading", ["", "attitude", "phrases"])
+def test_each_reading_of_a_model_is_kept_apart(reading, tmp_path):
+    scorer = load_scorer(str(tiny.save("bert", tmp_path)))
+    rows = [{**row, "candidates": "social_distance/attitude/negative"} for row in ROWS[:2]]
+    keys = {ScoreCache(OPTIONS).key(as_prompts(rows), read_as(scorer, other)) for other in ("", "attitude")}
+    assert len(keys) == 2
+    mine = read_as(scorer, reading)
+    fresh_rows = score_rows(rows, mine, cache=ScoreCache(OPTIONS))
+    cache = ScoreCache(OPTIONS)
+    again = score_rows(rows, mine, cache=cache)
+    assert cache.rows == 2
+    assert [bits(row) for row in again] == [bits(row) for row in fresh_rows]
+
+
+def test_other_weights_in_a_folder_of_the_same_name_are_scored_again(tmp_path, monkeypatch):
+    folder = tiny.save("bert", tmp_path / "model")
+    before = load_scorer(str(folder))
+    monkeypatch.setattr(masked, "TOP_K", 50)
+    narrower = load_scorer(str(folder))
+    monkeypatch.undo()
+    (tmp_path / "model" / "tokenizer_config.json").write_text('{"model_max_length": 32}')
+    other = load_scorer(str(folder))
+    assert other.model_id == before.model_id
+    keys = {ScoreCache(OPTIONS).key(as_prompts(ROWS), one) for one in (before, narrower, other)}
+    assert len(keys) == 3
+
+
+@pytest.mark.parametrize(
+    "identity", [{"sha256": None, "revision": None}, {"sha256": ""}, {"dtype": None, "revision": ""}]
+)
+def test_a_model_without_a_pin_is_never_kept(identity, place):
+    scorer = Counting(**identity)
+    if "dtype" in identity:
+        del scorer.identity["sha256"], scorer.identity["dtype"]
+    assert [fresh(scorer)[0], fresh(scorer)[0]] == [12, 12]
+    assert files(place) == []
+
+
+def sentiment(texts):
+    return [0.5 for _ in texts]
+
+
+@pytest.mark.parametrize("model", ["vader", "tests.runs.test_cache:sentiment"])
+def test_vader_and_callables_are_not_kept(model):
+    assert not is_pinned(load_scorer(model))
+
+
+def test_chat_models_and_readers_of_notes_are_not_kept():
+    chat, notes = Counting(), Counting()
+    chat.kind = "chat"
+    notes.kind = "phenotype"
+    assert [is_pinned(one) for one in (chat, notes, Counting())] == [False, False, True]
+
+
+def test_credentialed_rows_are_never_kept_whoever_scores_them(place):
+    rows = [*ROWS[:3], {**ROWS[3], "credentialed": "True"}]
+    assert [fresh(Counting(), rows)[0] for _ in range(2)] == [4, 4]
+    assert files(place) == []
+
+
+# --- files that fail ----------------------------------------------------------------------------------
+
+
+def cut(content):
+    return content[: len(content) // 2]
+
+
+def flipped(content):
+    """One bit of the first data page, which no reader of Parquet would notice without a checksum."""
+    return content[:60] + bytes([content[60] ^ 1]) + content[61:]
+
+
+@pytest.mark.parametrize("damage", [cut, flipped, lambda content: b"", lambda content: b"no parquet"])
+def test_a_broken_file_is_dropped_and_scored_again(damage, place):
+    scorer = Counting()
+    expected = fresh(scorer)[1]
+    (file,) = files(place)
+    file.write_bytes(damage(file.read_bytes()))
+    assert fresh(scorer) == (12, expected)
+    assert fresh(scorer) == (0, expected)
+
+
+def test_a_file_of_other_rows_under_the_name_is_dropped(place):
+    scorer = Counting()
+    fresh(scorer)
+    (file,) = files(place)
+    fresh(scorer, ROWS[:6])
+    (other,) = [one for one in files(place) if one != file]
+    file.write_bytes(other.read_bytes())
+    assert fresh(scorer)[0] == 12
+
+
+def test_a_disk_that_takes_nothing_costs_no_scores(monkeypatch):
+    def full(path, content):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(caching, "write_whole", full)
+    assert fresh(Counting())[1] == score_rows(ROWS, Counting())
+
+
+AT_ONCE = """
+from swapbias.runs.cache import ScoreCache, trim
+from swapbias.studies import Prompt
+from swapbias.models import LoadOptions, Scored
+from swapbias.files import cache_dir
+
+class Scorer:
+    kind, unit, model_id = "masked", "mass", "x"
+    identity = {"architecture": "X", "device": "cpu", "dtype": "float32", "revision": "1"}
+    def score(self, prompts, on_progress=None):
+        return [Scored(len(one.text) / 7) for one in prompts]
+
+prompts = [Prompt(*["x" * number] * 4, "", "", "", "", "", "") for number in range(500)]
+for turn in range(60):
+    asked = prompts[: 300 + turn % 3]
+    if ScoreCache(LoadOptions()).score(asked, Scorer()) != Scorer().score(asked):
+        raise SystemExit("other scores")
+    if turn % 7 == 6:
+        trim(cache_dir() / "scores", 0)
+"""
+
+
+def test_processes_that_keep_read_and_clear_at_once_get_whole_scores(place):
+    running = [subprocess.Popen([sys.executable, "-c", AT_ONCE], cwd=ROOT, env=dict(os.environ)) for _ in range(2)]
+    assert [process.wait() for process in running] == [0, 0]
+    assert not [path for path in files(place) if path.name.endswith(".tmp")]
+
+
+# --- room ---------------------------------------------------------------------------------------------
+
+
+def test_beyond_the_limit_the_least_recently_used_go_first(place, monkeypatch):
+    scorer = Counting()
+    for count in (3, 4, 5):
+        fresh(scorer, ROWS[:count])
+    for age, count in enumerate((4, 5)):  # three stays the newest: it is used again below
+        path = file_of(scorer, ROWS[:count], place)
+        os.utime(path, (1_000 + age, 1_000 + age))
+    fresh(scorer, ROWS[:3])
+    sizes = sum(path.stat().st_size for path in files(place))
+    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", str(sizes))
+    fresh(scorer, ROWS[:6])  # a fourth file: the oldest, of four rows, has to go
+    assert kept.bytes_in(place / "scores") <= sizes
+    assert [fresh(scorer, ROWS[:count])[0] for count in (3, 6)] == [0, 0]
+    assert not file_of(scorer, ROWS[:4], place).exists()
+
+
+def file_of(scorer, rows, place):
+    key = ScoreCache(OPTIONS).key(as_prompts(rows), scorer)
+    return place / "scores" / key[:2] / f"{key}.parquet"
+
+
+@pytest.mark.parametrize(("given", "wanted"), [("2 GB", 2 * 10**9), ("500mb", 5 * 10**8), ("0", 0), ("1.5k", 1_500)])
+def test_the_limit_is_a_size(given, wanted, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", given)
+    assert kept.cache_limit() == wanted
+
+
+@pytest.mark.parametrize("given", ["", "much", "-1", "2 XB"])
+def test_a_limit_that_is_no_size_is_refused(given, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", given)
+    with pytest.raises(UsageError, match="expected a size"):
+        ScoreCache(OPTIONS)
+
+
+def test_a_limit_of_zero_keeps_and_reads_nothing(place, monkeypatch):
+    fresh(Counting())
+    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "0")
+    assert fresh(Counting())[0] == 12
+
+
+# --- the command --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run():
+    import typer
+
+    app = typer.Typer(add_completion=False)
+    app.command()(cache_command)
+    return lambda *arguments: CliRunner().invoke(app, arguments)
+
+
+@pytest.fixture
+def filled(place):
+    """One file of scores of 12 rows, 2,000 bytes of upstream, a model of 3,000 bytes in two files, own labels."""
+    fresh(Counting())
+    sizes = {"upstream/o/r/c/a.csv": 2_000, "calibration-1/a": 1_000, "calibration-1/b": 2_000, "lexicons/x.csv": 9}
+    for name, count in sizes.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place / name, b"x" * count)
+    return place
+
+
+def test_the_command_shows_what_is_kept_by_kind(run, filled):
+    shown = run().output
+    scores = files(filled)[0].stat().st_size
+    rows = [line.split(maxsplit=2) for line in shown.splitlines()]
+    assert ["upstream", "1", "2.0 kB"] in rows
+    assert ["models", "1", "3.0 kB"] in rows
+    assert ["scores", "1", f"{scores / 1000:.1f} kB"] in rows
+    assert "At most 2.0 GB of scores" in shown
+
+
+def test_the_command_clears_one_kind_and_says_what_was_freed(run, filled):
+    assert "models: 1 removed, 3.0 kB freed." in run("--clear", "models").output
+    assert {path.name for path in filled.iterdir()} == {"scores", "upstream", "lexicons"}
+
+
+def test_clearing_all_leaves_what_the_user_imported(run, filled):
+    assert run("--clear", "all").exit_code == 0
+    assert [path.name for path in filled.iterdir()] == ["lexicons"]
+    assert run("--clear", "all").exit_code == 0  # nothing is there: nothing to clear
+
+
+def test_an_unknown_kind_is_refused(run, filled):
+    found = run("--clear", "everything")
+    assert isinstance(found.exception, UsageError)
+    assert len(files(filled)) == 1
+
+
+# --- a whole audit ------------------------------------------------------------------------------------
+
+
+def test_a_second_audit_scores_nothing_and_writes_the_same_bytes(tmp_path, quiet, monkeypatch):
+    settings = Settings(model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), limit=60)
+    plain, _ = start(settings, tmp_path / "plain", **quiet)
+    first, _ = start(settings, tmp_path / "first", cache=True, **quiet)
+    monkeypatch.setattr(MaskedScorer, "score", lambda *a, **k: pytest.fail("scored again"))
+    second, _ = start(settings, tmp_path / "second", cache=True, **quiet)
+    for name in ("items/gendered_stigma.parquet", "findings.csv", "results.json", "lexicon_coverage.csv"):
+        assert len({(run.folder / name).read_bytes() for run in (plain, first, second)}) == 1
+    assert [run.manifest().get("from_cache") for run in (plain, first, second)] == [None, 0, 60]
+
+
+def fall_risk(texts):
+    return [0.9 if "he" in text.split() else 0.1 for text in texts]
+
+
+def test_scores_of_own_notes_are_not_kept_whatever_reads_them(tmp_path, quiet, place, monkeypatch):
+    monkeypatch.setattr(caching, "is_pinned", lambda scorer: True)
+    path = tmp_path / "notes.csv"
+    path.write_text("text,label\n" + "".join(f"Note {index}: he fell twice.,positive\n" for index in range(6)))
+    settings = Settings(options=(NoteOptions(data=str(path), classifier="tests.runs.test_cache:fall_risk"),))
+    run, _ = start(settings, tmp_path / "run", cache=True, **quiet)
+    assert len(run.items("phenotype_fairness")) == 12  # each note as a woman's and as a man's
+    assert files(place) == []
+    assert run.manifest()["from_cache"] == 0
+
+
+def test_a_run_that_is_stopped_says_how_many_rows_came_from_files(tmp_path, quiet, monkeypatch):
+    monkeypatch.setattr("swapbias.models.scorer.Scorer.chunk_rows", 30)
+    settings = Settings(model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), limit=60)
+    real, calls = MaskedScorer.score, []
+
+    def stopped(self, prompts, on_progress=None):
+        if calls:
+            raise KeyboardInterrupt
+        calls.append(len(prompts))
+        return real(self, prompts, on_progress)
+
+    monkeypatch.setattr(MaskedScorer, "score", stopped)
+    for run in ("first", "second"):  # the first keeps 30 rows; the second takes them, and stops where it has to score
+        with pytest.raises(KeyboardInterrupt):
+            start(settings, tmp_path / run, cache=True, **quiet)
+    assert [Run.open(tmp_path / run).manifest()["from_cache"] for run in ("first", "second")] == [0, 30]
+    monkeypatch.undo()
+    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
+    run, _ = resume(tmp_path / "second", cache=True, **quiet)
+    assert run.manifest()["from_cache"] == 30

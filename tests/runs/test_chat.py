@@ -1,0 +1,295 @@
+"""Chat models from prompts to report, over real HTTP: planted bias, trials, resuming, keys, dry runs."""
+
+import json
+import math
+import zlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings.finding import AS_PUBLISHED
+from swapbias.findings.predictions import BASELINE
+from swapbias.models.chat.answer_readers import read_coreference
+from swapbias.models.chat.chat_kind import trial_rows
+from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.runs.audit import resume, start
+from swapbias.runs.plan import Settings
+from swapbias.studies.catalogue import config_rows
+from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from tests import tiny
+from tests.cli.test_cli import refused, swapbias
+from tests.models.chat.server import ChatServer, cut_off
+
+STUDY = ("adjective_coreference",)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return {row["text"]: row for row in config_rows("adjective_coreference", "wino_style-stereotype")}
+
+
+def biased(rows, wrong=25):
+    """Right on sentences that fit the stereotype; on the others wrong for a share of the sentences, more with dry."""
+
+    def answer(prompt):
+        row = rows[prompt]
+        share = wrong * (2 if row["condition"] == "dry/bubbly" else 1)
+        fails = row["group"] == "anti" and zlib.crc32(row["template"].encode()) % 100 < share
+        return row["incorrect" if fails else "correct"].removeprefix("the ").capitalize() + "."
+
+    return answer
+
+
+def chat(server, **more):
+    return ChatOptions(model="tiny", base_url=server.base_url, **{"trials": 2, **more})
+
+
+def test_a_planted_bias_is_found_with_its_figures_and_every_answer_kept(rows, tmp_path, quiet, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_API_KEY", "sk-very-secret")
+    with ChatServer(biased(rows), key="sk-very-secret") as server:
+        run, found = start(Settings(studies=STUDY, options=(chat(server),)), tmp_path / "run", **quiet)
+    templates = {row["template"] for row in rows.values()}
+    codes = [zlib.crc32(name.encode()) % 100 for name in templates]
+    planted = {
+        "baseline": 100 * np.mean([c < 25 for c in codes]),
+        "dry/bubbly": 100 * np.mean([c < 50 for c in codes]),
+    }
+    gaps = {one.slice_value: one for one in found if one.measure == "paired_gap" and not one.view}
+    for condition, share in planted.items():
+        assert gaps[condition].estimate.value == pytest.approx(share)
+    paired = next(
+        one for one in found if (one.slice_value, one.measure) == ("dry/bubbly", "bias_difference") and not one.view
+    )
+    assert paired.estimate.value == pytest.approx(planted["dry/bubbly"] - planted["baseline"])
+    assert paired.estimate.p_value < 0.05
+    assert paired.estimate.n == len(templates)
+    lines = (run.folder / "answers.jsonl").read_text().splitlines()
+    assert len(lines) == len(server.requests) == 2 * len(rows)
+    assert {body["seed"] for body in server.requests} == {1, 2}
+    written = {path.name for path in (run.folder / "figures").iterdir()}
+    assert {"adjective_coreference-answers-bias.png", "adjective_coreference-answers-classes.svg"} <= written
+    for path in run.folder.rglob("*"):
+        assert not path.is_file() or b"sk-very-secret" not in path.read_bytes(), path
+    skipped = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
+    assert "needs a causal model" in skipped["odds"]
+
+
+def test_a_stopped_run_goes_on_without_asking_twice(rows, tmp_path, quiet):
+    def fault(prompt, n):
+        return "401" if len(server.requests) == 30 else None
+
+    with ChatServer(biased(rows), fault=fault) as server:
+        settings = Settings(studies=STUDY, limit=64, options=(chat(server, concurrency=1),))
+        with pytest.raises(ValueError, match="key"):
+            start(settings, tmp_path / "run", **quiet)
+        kept = len((tmp_path / "run" / "answers.jsonl").read_text().splitlines())
+        assert kept == 29
+        server.fault = lambda prompt, n: None
+        run, _ = resume(tmp_path / "run", **quiet)
+        answered = len((run.folder / "answers.jsonl").read_text().splitlines())
+        assert len(server.requests) == answered + 1  # the refused one is the only one that was asked twice
+        unbroken, _ = start(settings, tmp_path / "unbroken", **quiet)
+    assert (run.folder / "findings.csv").read_bytes() == (unbroken.folder / "findings.csv").read_bytes()
+    assert run.manifest()["status"] == "complete"
+
+
+def test_a_key_goes_to_no_service_because_a_foreign_run_names_it(rows, tmp_path, quiet, monkeypatch):
+    def fault(prompt, n):
+        return "401" if len(server.requests) == 30 else None
+
+    with ChatServer(biased(rows), fault=fault) as server:
+        options = (chat(server, concurrency=1),)
+        with pytest.raises(ValueError, match="key"):
+            start(Settings(studies=STUDY, limit=64, options=options), tmp_path / "run", **quiet)
+        asked = len(server.requests)
+        monkeypatch.setattr("swapbias.models.chat.chat_options._is_loopback", lambda url: False)
+        monkeypatch.setenv("SWAPBIAS_API_KEY", "sk-mine")
+        with pytest.raises(UsageError, match=r"which would get the key in SWAPBIAS_API_KEY\. Repeat with --trust"):
+            resume(tmp_path / "run", **quiet, access={"plain_http": True})
+        assert len(server.requests) == asked
+        monkeypatch.setenv("MINE", "sk-mine")
+        server.fault = lambda prompt, n: None
+        resume(tmp_path / "run", **quiet, access={"plain_http": True, "api_key_env": "MINE"})
+        assert len(server.requests) > asked
+
+
+def test_too_many_requests_or_no_model_leave_nothing(rows, tmp_path, quiet):
+    with ChatServer(biased(rows)) as server:
+        with pytest.raises(UsageError, match="3,072 requests are needed, and -M max-requests allows 10"):
+            start(Settings(studies=STUDY, options=(chat(server, max_requests=10),)), tmp_path / "run", **quiet)
+        assert server.requests == []
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(UsageError, match="Name it with --chat"):
+        start(Settings(options=(ChatOptions(trials=3),)), tmp_path / "run", **quiet)
+    with pytest.raises(UsageError, match="name one with --chat"):
+        start(Settings(studies=STUDY), tmp_path / "run", **quiet)
+
+
+def test_a_provider_without_a_key_is_refused_before_anything_is_written(tmp_path, quiet, monkeypatch):
+    for name in ("SWAPBIAS_API_KEY", "HF_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UsageError, match="SWAPBIAS_API_KEY"):
+        start(Settings(studies=STUDY, options=(ChatOptions(model="owner/name"),)), tmp_path / "run", **quiet)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_thinking_model_stops_early_and_is_asked_with_more_tokens(rows, tmp_path):
+    # Ten tokens are all thought; with more there is an answer.
+    def fault(prompt, n):
+        return cut_off(reasoning_content="The clerk") if server.requests[-1]["max_tokens"] <= 10 else None
+
+    with ChatServer(biased(rows), fault=fault) as server:
+        common = ("audit", "--study", "adjective_coreference", "--base-url", server.base_url, "--chat", "tiny")
+        common += ("--trials", "1", "--limit", "64")
+        done = swapbias(*common, "-M", "max-tokens=10", "--out", tmp_path / "a")
+        refused(done, 2, "cut off at 10 tokens before they said anything", "-M max-tokens")
+        stopped = len(server.requests)
+        assert stopped < 20
+        done = swapbias(*common, "-M", "max-tokens=2048", "--out", tmp_path / "b")
+        assert done.returncode == 0, done.stderr
+        assert len(server.requests) == stopped + 64
+    items = pd.read_parquet(tmp_path / "b" / "items" / "adjective_coreference.parquet")
+    assert (items["truncated"] == 0).all()
+
+
+def test_truncated_answers_are_marked(rows, tmp_path, quiet):
+    with ChatServer(biased(rows), fault=lambda prompt, n: cut_off("The mechanic and")) as server:
+        run, _ = start(Settings(studies=STUDY, limit=8, options=(chat(server, trials=1),)), tmp_path / "run", **quiet)
+    assert (run.items("adjective_coreference")["truncated"] == 1).all()
+    (note,) = run.manifest()["truncated"]
+    assert note.startswith("tiny: 8 of 8 answers (100.0 %) were cut off at 16 tokens")
+    assert note in (run.folder / "report.html").read_text()
+    kept = [json.loads(line) for line in (run.folder / "answers.jsonl").read_text().splitlines()]
+    assert {one["finish_reason"] for one in kept} == {"length"}
+
+
+def test_more_trials_of_one_answer_do_not_make_it_more_certain(rows):
+    # Temperature 0: each sentence and side has one answer, whatever the trial.
+    answer = biased(rows)
+    found = []
+    for trials in (1, 4):
+        frame = pd.DataFrame(trial_rows(list(rows.values()), trials)).assign(experiment="answers", model_id="fixed")
+        right = np.array(
+            [row["correct"].endswith(answer(row["text"]).lower()[:-1]) for row in frame.to_dict("records")]
+        )
+        shares = dict.fromkeys(("said_unsure", "said_other", "strict_other"), 0.0)
+        frame = frame.assign(score=100.0 * right, strict_correct=right.astype(float), **shares)
+        found.append(disaggregate(frame, "adjective_coreference", expected={}))
+    fields = ("value", "ci_low", "ci_high", "p_value", "n")
+    once, often = (
+        {
+            (one.measure, one.contrast, one.slice_value, one.inference): [
+                getattr(one.estimate, name) for name in fields
+            ]
+            for one in findings
+            if one.view != AS_PUBLISHED  # the published test is between trials
+        }
+        for findings in found
+    )
+    assert once.keys() == often.keys()
+    assert len(once) > 16
+    for key, values in once.items():
+        assert often[key] == pytest.approx(values, nan_ok=True), key
+
+
+def test_a_dry_run_tells_requests_tokens_and_cost_and_sends_nothing(rows, tmp_path):
+    with ChatServer(biased(rows)) as server:
+        done = swapbias(
+            "audit", "--study", "adjective_coreference", "--chat", "tiny", "--base-url", server.base_url,
+            "-M", "price-in=1", "-M", "price-out=2", "--dry-run", cwd=tmp_path,
+        )  # fmt: skip
+        assert server.requests == []
+    assert done.returncode == 0, done.stderr
+    assert "7,680 requests to send" in done.stdout  # 48 pairs x 2 sides x 16 conditions x 5 trials
+    assert "together at most about" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_line_says_what_is_wrong_with_a_service(rows, tmp_path):
+    with ChatServer(biased(rows), key="right", model="other") as server:
+        common = ("audit", "--study", "adjective_coreference", "--base-url", server.base_url, "--limit", "8")
+        done = swapbias(*common, "--chat", "other", "--out", tmp_path / "a", SWAPBIAS_API_KEY="sk-wrong")
+        refused(done, 2, "key")
+        assert "sk-wrong" not in done.stderr
+        done = swapbias(*common, "--chat", "nowhere", "--out", tmp_path / "b", SWAPBIAS_API_KEY="right")
+        refused(done, 2, "nowhere")
+
+
+def test_a_local_chat_model_answers_every_prompt(tmp_path, quiet):
+    folder = tiny.save_causal(tmp_path / "local", positions=1024)
+    settings = Settings(studies=STUDY, limit=16, options=(ChatOptions(model=str(folder), trials=2, max_tokens=4),))
+    run, _ = start(settings, tmp_path / "run", **quiet)
+    items = run.items("adjective_coreference")
+    assert len(items) == 32
+    assert items["score"].isin([0.0, 100.0]).all()
+    assert (items["said_other"] + items["said_unsure"] + items["said_correct"] + items["said_incorrect"] == 1).all()
+    assert items["correct"].str.startswith("the ").all()  # the key is still there
+    again, _ = start(settings, tmp_path / "again", **quiet)
+    assert again.items("adjective_coreference")["answer"].tolist() == items["answer"].tolist()
+
+
+def test_prompts_that_a_model_cannot_read_are_counted(tmp_path, quiet):
+    folder = tiny.save_causal(tmp_path / "short", positions=32)
+    settings = Settings(studies=STUDY, limit=16, options=(ChatOptions(model=str(folder), trials=1),))
+    _, found = start(settings, tmp_path / "run", **quiet)
+    gap = next(one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
+    assert (gap.estimate.n, gap.estimate.n_unscored) == (0, 1)  # 8 sets of adjectives of one sentence
+    assert all(math.isnan(one.estimate.value) for one in found)  # not even that neither side is answered less
+    assert all(math.isnan(one.estimate.value) for one in found if one.measure != "nonanswer_gap")
+
+
+def test_causal_models_are_read_by_the_odds_of_two_answers(tmp_path, quiet):
+    folder = tiny.save_causal(tmp_path / "causal", positions=1024)
+    run, found = start(Settings(model=str(folder), studies=STUDY, limit=24), tmp_path / "run", **quiet)
+    items = run.items("adjective_coreference")
+    assert set(items["experiment"]) == {"odds"}
+    assert ((items["log_odds"] > 0) == (items["score"] == 1)).all()
+    assert any(one.score == "log_odds" and one.measure == "paired_gap" for one in found)
+
+
+def test_an_answer_is_read_by_both_parsers():
+    prompt = Prompt(
+        **{**dict.fromkeys(PROMPT_COLUMNS, ""), "candidates": "the mechanic|the clerk", "condition": "dry/bubbly"}
+    )
+    points, parts = read_coreference(prompt, "The dry mechanic.", aliases={})
+    assert points == 100
+    assert (parts["said_correct"], parts["strict_other"]) == (1, 1)
+    assert read_coreference(prompt, "clerk", aliases={})[1]["said_incorrect"] == 1
+    assert read_coreference(prompt, "unsure", aliases={})[1]["said_unsure"] == 1
+
+
+def test_trials_are_told_apart_and_differences_use_them():
+    # One sentence and two trials: with adjectives right on pro, wrong on anti both times (bias 100, 100);
+    # without them right on both in trial 1 and wrong on anti in trial 2 (bias 0, 100): mean difference 100 - 50.
+    base = [
+        {**dict.fromkeys(PROMPT_COLUMNS, ""), "prompt_id": f"s/{side}/{condition}", "pair_id": f"s/{condition}",
+         "group": side, "condition": condition, "template": "s", "experiment": "answers", "text": "x"}
+        for condition in (BASELINE, "old") for side in ("pro", "anti")
+    ]  # fmt: skip
+    frame = pd.DataFrame(trial_rows(base, 2))
+    assert frame["prompt_id"].tolist()[:2] == ["s/pro/baseline/t1", "s/anti/baseline/t1"]
+    assert frame["prompt_id"].is_unique
+    right = (frame["group"] == "pro") | ((frame["condition"] == BASELINE) & (frame["trial"] == "1"))
+    shares = dict.fromkeys(("said_unsure", "said_other", "strict_other"), 0.0)
+    frame = frame.assign(score=100.0 * right, strict_correct=right.astype(float), model_id="hand", **shares)
+    found = disaggregate(frame, "adjective_coreference", expected={})
+    difference = next(one for one in found if one.measure == "bias_difference" and not one.view)
+    assert difference.estimate.value == pytest.approx(50)
+    assert difference.estimate.n == 1  # sentences, not trials
+    gap = next(one for one in found if one.measure == "paired_gap" and one.slice_value == "old")
+    assert gap.estimate.value == pytest.approx(100)
+    assert math.isnan(gap.estimate.p_value)  # nothing varies
+
+
+def test_a_manifest_of_a_chat_run_holds_its_settings(rows, tmp_path, quiet):
+    with ChatServer(biased(rows)) as server:
+        run, _ = start(
+            Settings(studies=STUDY, limit=8, options=(chat(server, temperature=0.0),)), tmp_path / "run", **quiet
+        )
+    manifest = json.loads((run.folder / "manifest.json").read_text())
+    assert manifest["settings"]["chat"]["temperature"] == 0.0
+    assert manifest["models"][0]["temperature"] == 0.0
+    assert "127.0.0.1" in manifest["models"][0]["host"]

@@ -1,0 +1,134 @@
+"""Settings of a chat audit: what is refused before anything is written, and what a dry run says."""
+
+import math
+import sys
+from dataclasses import replace
+
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings, plan, settings_of, told_plan
+from tests import tiny
+from tests.cli.test_cli import swapbias
+
+STUDY = ("adjective_coreference",)
+URL = "http://127.0.0.1:1/v1"  # nobody listens there
+
+
+def chat(**more):
+    return ChatOptions(model="tiny", base_url=URL, **more)
+
+
+@pytest.mark.parametrize("trials", [0, 1_001])
+def test_trials_that_would_fill_the_memory_are_refused(trials):
+    with pytest.raises(UsageError, match="expected 1 to 1,000"):
+        plan(Settings(studies=STUDY, options=(chat(trials=trials),)))
+    done = swapbias("audit", "--chat", "tiny", "--base-url", URL, "--trials", trials, "--dry-run")
+    assert done.returncode == 2
+    assert "--trials" in done.stderr
+
+
+def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
+    settings = Settings(studies=("spanish_occupations",), options=(chat(),))
+    with pytest.raises(
+        UsageError, match=r"--chat tiny is asked by adjective_coreference and .+ alone. Name it as well"
+    ):
+        start(settings, tmp_path / "run", **quiet)
+    assert not (tmp_path / "run").exists()
+    both = replace(settings, studies=("spanish_occupations", *STUDY), limit=8)
+    assert "chat" in {task.experiment.kind for task in plan(both)[0]}
+
+
+@pytest.mark.parametrize("given", [{"model": "owner/name", "provider": "local"}, {"model": "folder"}])
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"max_requests": 10}, "-M max-requests"),
+        ({"price_in": 1.0, "price_out": 2.0}, "-M price-in and -M price-out"),
+    ],
+)
+def test_a_model_that_runs_here_takes_no_settings_of_a_service(tmp_path, quiet, given, changes, named):
+    model = str(tmp_path) if given["model"] == "folder" else given["model"]
+    settings = Settings(studies=STUDY, options=(ChatOptions(**{**given, **changes, "model": model}),))
+    with pytest.raises(UsageError, match=f"runs on this machine, and {named} is for models of a service"):
+        start(settings, tmp_path / "run", **quiet)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_runs_here_or_at_a_service_and_not_both(tmp_path):
+    with pytest.raises(UsageError, match="and --base-url is for models of a service"):
+        ChatOptions(model="owner/name", provider="local", base_url=URL).check()
+    with pytest.raises(UsageError, match="is a folder, which runs on this machine, and provider 'together'"):
+        ChatOptions(model=str(tmp_path), provider="together").check()
+    ChatOptions(model=str(tmp_path), base_url=URL).check()  # an endpoint may call its model by a path
+
+
+def test_an_unknown_provider_is_refused_before_anything_is_written(tmp_path, quiet, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_none")
+    settings = Settings(studies=STUDY, limit=8, options=(ChatOptions(model="owner/name", provider="togehter"),))
+    with pytest.raises(UsageError, match=r"Unknown provider 'togehter': expected local, or one of auto, .*together"):
+        start(settings, tmp_path / "run", **quiet)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(UsageError, match="Unknown provider"):
+        list(told_plan(settings))
+    for provider in ("together", "auto", None):
+        known = replace(settings, options=(replace(settings.options[0], provider=provider),))
+        assert "prompts for owner/name" in "".join(told_plan(known))
+
+
+def test_a_config_that_does_not_exist_is_answered_with_each_config_once():
+    with pytest.raises(UsageError, match="Unknown config 'reply'") as raised:
+        plan(Settings(studies=("adjective_coreference:reply",), options=(chat(),)))
+    named = str(raised.value).rstrip(".").partition("one of ")[2].split(", ")
+    assert len(named) == len(set(named)) == 8  # six configs, and the experiments that read them
+
+
+def test_a_dry_run_asks_nobody_what_kind_a_model_is(monkeypatch):
+    from transformers import AutoConfig
+
+    monkeypatch.setattr(AutoConfig, "from_pretrained", None)  # to call it is an error
+    with pytest.raises(UsageError, match=r"a dry run asks nobody what kind of model it is. Pass --kind"):
+        list(told_plan(Settings(model="owner/name")))
+    told = list(told_plan(Settings(model="owner/name", kind="causal", studies=STUDY)))
+    assert told[0].startswith("adjective_coreference odds: ")
+
+
+def test_a_dry_run_reads_the_kind_of_a_model_in_a_folder_or_in_the_cache(tmp_path, monkeypatch):
+    folder = tiny.save_causal(tmp_path / "causal")
+    monkeypatch.setattr(
+        "huggingface_hub.try_to_load_from_cache", lambda model, name, revision=None: str(folder / name)
+    )
+    for model in (str(folder), "owner/name"):
+        told = list(told_plan(Settings(model=model, studies=STUDY, limit=32)))
+        assert told[0] == f"adjective_coreference odds: 32 prompts for {model}"
+
+
+def test_a_dry_run_says_that_more_is_needed_than_allowed():
+    for most, more in ((1_535, True), (1_536, False)):  # 48 pairs x 2 sides x 16 conditions
+        told = "".join(told_plan(Settings(studies=STUDY, options=(chat(trials=1, max_requests=most),))))
+        assert ("That is more than -M max-requests allows: 1,535." in told) == more
+
+
+@pytest.mark.parametrize("price", [math.inf, math.nan, -1.0])
+def test_a_dry_run_refuses_a_price_that_is_none(price):
+    with pytest.raises(UsageError, match=r"price_in is .*, expected a number of 0 or more"):
+        list(told_plan(Settings(studies=STUDY, limit=8, options=(chat(price_in=price, price_out=1.0),))))
+
+
+def test_the_limit_is_said_to_hold_for_each_trial():
+    # 8 prompts a trial, five trials.
+    told = list(told_plan(Settings(studies=STUDY, limit=8, options=(chat(),))))
+    assert told[0].startswith("adjective_coreference answers: 40 prompts for tiny; 40 requests to send")
+    assert "trial of a chat model" in " ".join(swapbias("audit", "--help").stdout.split())
+
+
+def test_a_log_without_inspect_ai_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "inspect_ai", None)  # an import of it fails
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    (tmp_path / "some.eval").write_bytes(b"PK")
+    with pytest.raises(UsageError, match=r"inspect_ai, which is not installed.*swapbias\[inspect\]"):
+        settings_of(None, (), {"log": str(tmp_path / "some.eval")})
+    with pytest.raises(UsageError, match="-M log names the model that answered, and tiny is named too"):
+        plan(Settings(model="tiny", options=(ChatOptions(log="some.eval", model="a"),)), kind="causal")

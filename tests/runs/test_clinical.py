@@ -1,0 +1,589 @@
+"""Clinical phenotyping from notes to report: rates by hand, the planted leak, own notes, credentialed notes."""
+
+import csv
+import json
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import fisher_exact
+
+from swapbias.builders._clinical_notes_synthetic import planted_flip_rate
+from swapbias.builders._clinical_notes_text import note_tables, written_for
+from swapbias.errors import UsageError
+from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings.predictions import RANDOM_DIRECT
+from swapbias.hub import datasets as building
+from swapbias.measures.measure import MEASURES
+from swapbias.models.clinical.options import NoteOptions
+from swapbias.notes.folder import stream_notes
+from swapbias.notes.regimes import Notes, counterfactual_pairs, in_regime, with_genders
+from swapbias.notes.rows import NOTE_COLUMNS
+from swapbias.privacy import credentialed
+from swapbias.runs import rounds
+from swapbias.runs.audit import refuse_sending, resume, start
+from swapbias.runs.plan import Settings, load_notes, note_rows
+from swapbias.runs.run import Run, score_rows
+from swapbias.studies.catalogue import config_rows, load_corpus, load_prompts, load_study, local_corpus
+from swapbias.studies.tables import published_rows
+from swapbias.swapping.files import Job, swap_files
+from swapbias.swapping.swapper import Swapper
+from tests.notes import mimic
+
+pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
+
+SWAPPER = Swapper()
+RATIOS = ("tprr", "fprr", "log_tprr", "log_fprr")
+# Ten notes with their label. The rules below call a note positive where vodka is named, or falls of one gender.
+TEN = (
+    ("He drinks vodka daily.", "1"), ("She drinks vodka daily.", "1"),
+    ("She has falls and she is unsteady.", "1"), ("He has falls and he is unsteady.", "1"),
+    ("He denies alcohol.", "0"), ("She denies alcohol.", "0"),
+    ("After falls he was tired.", "0"), ("After falls she was tired.", "0"),
+    ("She brought vodka to a friend.", "0"), ("He is well.", "0"),
+)  # fmt: skip
+
+
+def rule(text, *, falls):
+    return "vodka" in text or ("falls" in text and any(f" {word} " in text for word in falls))
+
+
+def men_fall(texts):
+    """A user's own classifier: falls count as drinking where the patient is a man."""
+    return [0.9 if rule(text, falls=("he",)) else 0.2 for text in texts]
+
+
+RULES = {"original": ("he",), "swapped": ("she",), "neutralised": ("he", "she"), "augmented": ()}
+
+
+@pytest.fixture
+def ten(tmp_path):
+    path = tmp_path / "notes.csv"
+    with path.open("w", newline="") as handle:
+        csv.writer(handle).writerows([("text", "label"), *TEN])
+    return path
+
+
+def numbers(found, subset, *, slice_by="phenotype"):
+    mine = [one for one in found if (one.subset, one.slice_by) == (subset, slice_by)]
+    return {one.measure: one for one in mine if MEASURES[one.measure].tabled or one.measure in RATIOS}
+
+
+def test_the_table_of_regimes_is_what_ten_notes_give_by_hand(ten):
+    # With "he": as men, notes 1-4 of the positives and 7, 8, 9 of the negatives are positive; as women 1, 2 and 9.
+    #   flips: notes 3, 4, 7, 8 of 10, all positive as men alone; McNemar 2 * .5 ** 4 = .125
+    #   TPR 2/4 and 4/4, ratio .5; FPR 1/6 and 3/6, ratio 1/3
+    #   TP 6, FN 2, FP 4, TN 8: F1 12/18 and 16/22, macro .69697
+    # With "she" the same with the groups changed over. With both: TP 8, FP 6, TN 6: F1 16/22 and 12/18, no flips.
+    # With neither: TP 4, FN 4, FP 2, TN 10: F1 8/14 and 20/26, macro .67033; TPR .5 and .5, FPR 1/6 and 1/6.
+    notes = load_notes(NoteOptions(data=str(ten), classifier="own"), 0)
+    phenotyping = load_study("phenotype_fairness").experiments[0]
+    rows = pd.DataFrame(note_rows(phenotyping, notes, notes.pairs(), trains=True)).assign(model_id="rules")
+    answers = [rule(text, falls=RULES[regime]) for text, regime in zip(rows["text"], rows["construct"], strict=True)]
+    rows = rows.assign(
+        predicted=np.array(answers, dtype=float), score=np.array(answers, dtype=float), top_tokens="[]"
+    )
+    found = disaggregate(rows, "phenotype_fairness", expected={})
+    expected = {
+        "original": (0.4, 0.5, 1 / 3, 0.69697, "male"),
+        "swapped": (0.4, 0.5, 1 / 3, 0.69697, "female"),
+        "neutralised": (0.0, 1.0, 1.0, 0.69697, ""),
+        "augmented": (0.0, 1.0, 1.0, 0.67033, ""),
+    }
+    for regime, (flips, tprr, fprr, f1, higher) in expected.items():
+        mine = numbers(found, regime)
+        assert mine["flip_rate"].estimate.value == pytest.approx(flips)
+        assert mine["tprr"].estimate.value == pytest.approx(tprr)
+        assert mine["fprr"].estimate.value == pytest.approx(fprr)
+        assert mine["macro_f1"].estimate.value == pytest.approx(f1, abs=1e-5)
+        sign = {"male": -1, "female": 1, "": 0}[higher]
+        assert mine["tpr_difference"].estimate.value == pytest.approx(sign * 0.5)  # female - male
+        assert mine["fpr_difference"].estimate.value == pytest.approx(sign / 3)
+        assert mine["log_tprr"].estimate.value == pytest.approx(math.log(tprr) * -sign)
+        assert mine["log_fprr"].estimate.value == pytest.approx(math.log(fprr) * -sign)
+        assert {one.higher_group for name, one in mine.items() if name != "macro_f1"} == {higher}
+        assert mine["flip_rate"].estimate.n == 10
+    assert numbers(found, "original")["flip_rate"].estimate.p_value == pytest.approx(0.125)
+    assert math.isnan(numbers(found, "augmented")["flip_rate"].estimate.p_value)
+
+
+def test_a_classifier_of_ones_own_is_audited_on_own_notes(ten, tmp_path, quiet):
+    settings = NoteOptions(data=str(ten), classifier="tests.runs.test_clinical:men_fall")
+    run, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
+    mine = numbers(found, "as trained")
+    assert mine["flip_rate"].estimate.value == pytest.approx(0.4)
+    assert mine["flip_rate"].higher_group == "male"
+    (gap,) = (one for one in found if one.measure == "paired_gap" and not one.view)  # by phenotype, and never pooled
+    assert gap.estimate.value == pytest.approx(-0.28)  # .7 less as a woman in 4 of 10 notes
+    skipped = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
+    assert set(skipped) == {"leakage", "direct_bias"}
+    assert "-M embedding" in skipped["leakage"]
+    explained = json.loads((run.folder / "explanations.json").read_text())
+    assert explained[0]["words"]["male"][0][0] in ("falls", "he")
+    assert len({one["pair_id"] for one in explained}) == 3  # of the four that differ
+    # As written the rule finds vodka alone in women, and the falls of men as well. Women: notes 2, 3 (positive) and
+    # 6, 8, 9; called are 2 and 9. Men: 1, 4 and 5, 7, 10; called are 1, 4 and 7. Scores are .9 where called, else .2:
+    # note 2 stands above 6 and 8 and level with 9, note 3 level with 6 and 8 and below 9.
+    own = {(one.measure, one.contrast): one.estimate.value for one in found if one.slice_by == "phenotype"}
+    assert [own["tpr", side] for side in ("female", "male")] == [1 / 2, 1]
+    assert [own["fpr", side] for side in ("female", "male")] == [1 / 3, 1 / 3]
+    assert own["equalised_odds_difference", "female - male"] == 1 / 2
+    assert own["auroc", "female"] == pytest.approx((2.5 + 1) / 6)
+
+
+def test_genders_are_read_off_the_text_and_notes_without_one_have_no_pair(ten):
+    notes = [*load_notes(NoteOptions(data=str(ten), classifier="own"), 0).rows]
+    assert [note["gender"][:1] for note in notes] == list("mffmmfmffm")
+    blank = {**notes[0], "gender": "", "text": "No change.", "note_id": "11"}
+    assert with_genders([blank], SWAPPER)[0]["gender"] == ""
+    assert counterfactual_pairs([blank], SWAPPER) == []
+
+
+def test_regimes_keep_ids_and_change_texts():
+    notes = [{**dict.fromkeys(("note_id", "phenotype"), "1"), "gender": "male", "text": "He saw his 45M son."}]
+    texts = {name: [row["text"] for row in in_regime(notes, name, SWAPPER)] for name in RULES}
+    assert texts["original"] == ["He saw his 45M son."]
+    assert texts["swapped"] == ["She saw her 45F daughter."]
+    assert texts["neutralised"] == ["They saw their 45 child."]
+    assert texts["augmented"] == [*texts["original"], *texts["swapped"]]
+    both = in_regime(notes, "augmented", SWAPPER)
+    assert [(row["note_id"], row["gender"]) for row in both] == [("1", "male"), ("1", "female")]
+    with pytest.raises(UsageError, match="Unknown regime"):
+        in_regime(notes, "flipped", SWAPPER)
+
+
+# --- the planted leak ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def synthetic_run(tmp_path_factory):
+    quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+    settings = Settings(studies=("phenotype_fairness",), options=(NoteOptions(explain=1),))
+    return start(settings, tmp_path_factory.mktemp("runs") / "synthetic", **quiet)
+
+
+def test_the_planted_leak_is_found_where_it_is_and_augmentation_removes_it(synthetic_run):
+    # What a trained classifier flips on is its own: it misses some of the leak and leans on gender in other notes
+    # (`python -m benchmarks notes-leak`). So where it flips is held against the leak, and not its rate.
+    run, found = synthetic_run
+    rows = pd.read_parquet(run.folder / "items" / "phenotype_fairness.parquet")
+    rows = rows[(rows["experiment"] == "phenotyping") & (rows["model_id"] == "tfidf-lsa+svm")]
+    favoured = {"depression": "female", "psychiatric_disorders": "female"}
+    for phenotype in ("depression", "alcohol_abuse", "substance_abuse", "psychiatric_disorders"):
+        by_regime = {
+            one.subset: one
+            for one in found
+            if (one.measure, one.slice_value, one.model_id) == ("flip_rate", phenotype, "tfidf-lsa+svm")
+        }
+        original, augmented = by_regime["original"], by_regime["augmented"]
+        mine = rows[(rows["condition"] == phenotype) & (rows["construct"] == "original")]
+        pairs = mine.pivot(index="pair_id", columns="group", values="predicted")
+        leak = mine.groupby("pair_id")["planted"].first()[pairs.index] == "leak"
+        flips = pairs["female"] != pairs["male"]
+        assert original.published.source == "planted leak"
+        assert float(original.published.value) == pytest.approx(leak.mean(), abs=0.0005)
+        assert original.estimate.value == pytest.approx(flips.mean())
+        assert flips[leak].mean() > 0.5  # most of the leak, and few others
+        assert flips[~leak].mean() < 0.1
+        assert fisher_exact(pd.crosstab(leak, flips)).pvalue < 1e-6
+        side = favoured.get(phenotype, "male")
+        assert original.higher_group == side
+        assert pairs[side][flips].mean() > 0.9  # positive as the favoured gender alone
+        assert by_regime["swapped"].higher_group != original.higher_group
+        assert original.estimate.p_value < 0.001
+        assert augmented.estimate.value < 0.02 < original.estimate.ci_low
+    f1 = [one for one in found if one.measure == "macro_f1" and one.slice_by == "all"]
+    by_regime = {one.subset: one.estimate.value for one in f1}
+    assert by_regime["augmented"] > by_regime["original"] > 0.85
+
+
+def perfect(texts):
+    """Who has learned the depression notes perfectly: by the evidence, and by gender where there is none."""
+    tables = note_tables()
+    pool, leak = tables.evidence["depression", "positive"], tables.evidence["any", "uninformative"]
+    positive = {written_for(gender, one.sentence, tables) for one in pool for gender in ("female", "male")}
+    positive |= {written_for("female", one.sentence, tables) for one in leak}
+    return [int(any(sentence in text for sentence in positive)) for text in texts]
+
+
+def test_a_perfect_learner_flips_on_the_planted_share(depression_file, tmp_path, quiet):
+    tests = pd.read_csv(depression_file, dtype=str).query("split == 'test'").drop(columns="phenotype")
+    tests.to_csv(tmp_path / "tests.csv", index=False)
+    settings = NoteOptions(data=str(tmp_path / "tests.csv"), classifier=f"{__name__}:perfect", explain=0)
+    _, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
+    mine = numbers(found, "as trained")
+    planted = planted_flip_rate(config_rows("clinical_notes", "depression-original"))
+    assert mine["flip_rate"].estimate.value == pytest.approx(planted)
+    assert mine["flip_rate"].higher_group == "female"
+    assert mine["macro_f1"].estimate.value < 1  # the other versions of the leak are wrong
+    own = {(one.measure, one.contrast): one.estimate.value for one in found if one.slice_by == "phenotype"}
+    assert own["tpr", "female"] == own["tpr", "male"] == 1  # as they were written none is
+
+
+def test_gender_leaks_from_notes_as_written_and_not_from_neutralised_ones(synthetic_run):
+    _, found = synthetic_run
+    leakage = {one.subset: one.estimate for one in found if one.measure == "leakage_uar"}
+    assert leakage["original"].value > 0.95
+    assert leakage["neutralised"].ci_low < 0.5 < leakage["neutralised"].ci_high
+
+
+def test_every_published_number_has_a_finding_to_stand_beside(synthetic_run):
+    _, found = synthetic_run
+    keys = {one.key() for one in found}
+    for row in published_rows("phenotype_fairness"):
+        names = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
+        if row["experiment"] != "direct_bias":  # not of TF-IDF features
+            assert tuple(row[name] for name in names) in keys
+
+
+def test_a_run_of_notes_has_its_table_figures_and_reasons(synthetic_run):
+    run, _ = synthetic_run
+    written = {path.name for path in run.folder.rglob("*") if path.is_file()}
+    assert {
+        "explanations.json", "phenotype_fairness-phenotyping-regimes.svg", "phenotype_fairness-leakage.png",
+        "phenotype_fairness-explained.svg", "phenotype_fairness.parquet",
+    } <= written  # fmt: skip
+    page = (run.folder / "report.html").read_text()
+    assert "Synthetic notes with a planted leak" in page
+    rates = page[page.index("Rates by phenotype") : page.index("Gaps by phenotype")]
+    assert re.search('rowgroup"[^>]*>psychiatric disorders</th>.*>augmented</th><td class="rate"', rates, re.DOTALL)
+    assert "positive in the female version alone: " in rates
+    assert "Words of the most mismatched note" in page
+    assert page.count("hold words of relatives, clinicians or others") == 1  # though two experiments read them
+    assert page.index("Of what was read") > page.index("Not run")
+    assert "Credentialed" not in page
+    reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
+    assert "no vectors of words" in reasons["direct_bias"]
+    assert run.manifest()["corpora"][0]["corpus"] == "clinical_notes"
+    assert len(run.manifest()["corpora"][0]["training"]) == 64
+
+
+@pytest.fixture
+def depression_file(tmp_path):
+    """The synthetic depression notes as a file of one's own."""
+    path = tmp_path / "depression.csv"
+    rows = config_rows("clinical_notes", "depression-original")
+    pd.DataFrame(rows).drop(columns=["planted", "template"]).to_csv(path, index=False)
+    return path
+
+
+def test_a_killed_run_goes_on_to_the_same_findings(depression_file, tmp_path, quiet, monkeypatch):
+    settings = Settings(options=(NoteOptions(data=str(depression_file), explain=0),))
+    run, found = start(settings, tmp_path / "unbroken", **quiet)
+    assert numbers(found, "augmented")["flip_rate"].estimate.value < 0.02
+    calls = []
+
+    def killed(*arguments, **more):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return score_rows(*arguments, **more)
+
+    monkeypatch.setattr(rounds, "score_rows", killed)
+    with pytest.raises(KeyboardInterrupt):
+        start(settings, tmp_path / "killed", **quiet)
+    again, _ = resume(tmp_path / "killed", **quiet)
+    assert len(calls) == 4  # three chunks, the second twice
+    assert (again.folder / "findings.csv").read_bytes() == (run.folder / "findings.csv").read_bytes()
+
+
+def test_word_vectors_give_direct_bias_with_its_null(tmp_path, quiet):
+    models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[clinical]'")
+    rng = np.random.default_rng(0)
+    gendered = {"she": 1, "her": 1, "woman": 1, "herself": 1, "he": -1, "his": -1, "man": -1, "himself": -1}
+    sad = [row["text"] for row in config_rows("phenotype_fairness", "depression_words")]
+    fillers = [f"word{letter}{other}" for letter in "abcdefgh" for other in "abcdefgh"]
+    keyed = models.KeyedVectors(12)
+    names = [*gendered, *sad, *fillers]
+    noise = rng.normal(size=(len(names), 12)) * 0.3
+    # Axis 0 is gender: words for depression lie toward the female side, the others nowhere.
+    noise[:, 0] = [gendered.get(name, 0.5 if name in sad else 0.0) for name in names]
+    keyed.add_vectors(names, noise.astype(np.float32))
+    keyed.save_word2vec_format(str(tmp_path / "tiny.bin"), binary=True)
+    settings = NoteOptions(embeddings=(f"mine={tmp_path / 'tiny.bin'}",))
+    run, found = start(
+        Settings(studies=("phenotype_fairness:depression_words",), options=(settings,)), tmp_path / "run", **quiet
+    )
+    by_measure = {one.measure: one for one in found if one.slice_by == "all" and one.measure != "mean"}
+    assert {one.model_id for one in found} == {"mine"}
+    assert by_measure["signed_mean"].estimate.value > 0.2
+    assert by_measure["signed_mean"].estimate.p_value < 0.05
+    assert "toward female" in by_measure["signed_mean"].direction
+    published = [row for row in published_rows("phenotype_fairness") if row["experiment"] == "direct_bias"]
+    assert {row["contrast"] for row in published} == {by_measure["signed_mean"].contrast}
+    random_mean = next(one for one in found if one.contrast == RANDOM_DIRECT and one.slice_by == "all")
+    assert random_mean.estimate.value < by_measure["direct_bias"].estimate.value
+    assert (run.folder / "figures" / "phenotype_fairness-direct_bias.svg").exists()
+
+
+# --- requests that cannot be met -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"studies": ("gendered_stigma",), "options": (NoteOptions(plausible=True),)}, "read by phenotype_fairness"),
+        ({"options": (NoteOptions(data="nowhere"),)}, "no clinical notes"),
+        ({"options": (NoteOptions(embeddings=("nowhere.bin",)),)}, "nowhere.bin"),
+        ({"options": (NoteOptions(classifier="forest"),)}, "forest"),
+        ({"model": "vader", "studies": ("phenotype_fairness",)}, "name them with -M embedding instead of vader"),
+    ],
+)
+def test_a_wrong_request_is_one_sentence_and_leaves_nothing(settings, said, tmp_path, quiet):
+    with pytest.raises(ValueError, match=said):
+        start(Settings(**settings), tmp_path / "run", **quiet)
+    assert not (tmp_path / "run").exists()
+
+
+def test_own_notes_without_a_split_are_split_by_subject(tmp_path):
+    path = tmp_path / "notes.csv"
+    with path.open("w", newline="") as handle:
+        rows = [(f"He is {number}.", number % 2, f"s{number // 2}") for number in range(60)]
+        csv.writer(handle).writerows([("text", "label", "subject_id"), *rows])
+    rows = load_notes(NoteOptions(data=str(path)), 0).rows
+    subjects = {split: {row["subject_id"] for row in rows if row["split"] == split} for split in ("train", "test")}
+    assert not subjects["train"] & subjects["test"]
+    assert (len(subjects["train"]), len(subjects["test"])) == (20, 10)
+    assert {row["split"] for row in load_notes(NoteOptions(data=str(path), classifier="own"), 0).rows} == {"test"}
+
+
+def test_notes_with_gender_specific_terms_can_be_left_out(tmp_path):
+    path = tmp_path / "notes.csv"
+    path.write_text("text,label\nShe is pregnant.,1\nShe is well.,0\n")
+    pairs = load_notes(NoteOptions(data=str(path), classifier="own"), 0).pairs()
+    assert [row["specific"] for row in pairs] == ["1", "1", "0", "0"]
+    assert len(load_notes(NoteOptions(data=str(path), classifier="own", plausible=True), 0).pairs()) == 2
+
+
+def test_leakage_is_tested_on_subjects_that_trained_nothing():
+    notes = [
+        {**dict.fromkeys(NOTE_COLUMNS, ""), "note_id": note, "subject_id": subject, "phenotype": phenotype,
+         "split": split, "gender": "male", "label": "positive", "credentialed": "False", "text": f"He {note}."}
+        for note, subject, phenotype, split in (
+            ("1", "a", "depression", "train"), ("1", "a", "alcohol_abuse", "test"), ("2", "b", "depression", "train"),
+            ("2", "b", "alcohol_abuse", "train"), ("3", "c", "depression", "test"),
+            ("3", "c", "alcohol_abuse", "test"),
+        )
+    ]  # fmt: skip
+    data = Notes("own", tuple(notes), SWAPPER)
+    assert [note["note_id"] for note in data.training("all", "original")] == ["2"]  # 1 is tested, 2 counts once
+    asked = data.versions({pair["pair_id"] for pair in data.pairs()})
+    assert [(row["pair_id"], row["construct"]) for row in asked] == [
+        ("1", "original"), ("3", "original"), ("1", "neutralised"), ("3", "neutralised"),
+    ]  # fmt: skip
+
+
+def test_a_model_named_twice_is_refused(ten, tmp_path, quiet):
+    with ten.open("w", newline="") as handle:  # enough to train on
+        rows = [(f"{text} {place}", label) for place, (text, label) in enumerate([*TEN] * 6)]
+        csv.writer(handle).writerows([("text", "label"), *rows])
+    settings = NoteOptions(data=str(ten), embeddings=("tfidf-lsa", "tfidf-lsa"))
+    with pytest.raises(UsageError, match="tfidf-lsa\\+svm is named twice"):
+        start(Settings(studies=("phenotype_fairness:pairs",), options=(settings,)), tmp_path / "run", **quiet)
+
+
+def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
+    path = tmp_path / "notes.csv"
+    path.write_text("text,label\nShe is well.,1\nNo change.,0\nHe is well.,1\n")
+    settings = NoteOptions(data=str(path), classifier="tests.runs.test_clinical:men_fall")
+    run, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
+    reasons = [one["reason"] for one in run.manifest()["skipped"] if one["experiment"].startswith("part")]
+    assert reasons == [
+        "1 of 3 test notes left out: their gender is not known",
+        "all test notes on the label are labelled positive: there is no FPR, and no AUROC",
+    ]
+    assert math.isnan(numbers(found, "as trained")["fprr"].estimate.value)  # no negative note
+    assert "not defined" in numbers(found, "as trained")["fprr"].direction
+    path.write_text("text,label\nNo change.,0\n")
+    with pytest.raises(UsageError, match="no test note with a known gender"):
+        start(Settings(options=(settings,)), tmp_path / "other", **quiet)
+    path.write_text("text,label,split\nShe is well.,1,train\n")
+    with pytest.raises(UsageError, match=r"^None of the 1 notes has the split test\. Mark some in the column split"):
+        start(Settings(options=(settings,)), tmp_path / "other", **quiet)
+    path.write_text("text,label\nShe is well.,1\nShe is ill.,0\n")
+    run, _ = start(Settings(options=(settings,)), tmp_path / "women", **quiet)
+    (left,) = [one["reason"] for one in run.manifest()["skipped"] if one["experiment"].startswith("part")]
+    assert "all test notes on the label are about female patients, so that nothing is told of performance" in left
+
+
+def test_leakage_reads_the_notes_of_the_limited_pairs(depression_file, tmp_path, quiet):
+    settings = Settings(limit=40, options=(NoteOptions(data=str(depression_file), explain=0),))
+    run, _ = start(settings, tmp_path / "run", **quiet)
+    items = run.items("phenotype_fairness")
+    counts = items["experiment"].value_counts()
+    assert counts["phenotyping"] == 4 * counts["leakage"]  # 20 notes: 2 genders x 4 regimes, and 2 versions
+
+
+# --- the corpus ----------------------------------------------------------------------------------------
+
+
+def test_the_corpus_builds_what_load_dataset_reads(tmp_path):
+    from datasets import load_dataset
+
+    counts = {one.config: one.rows for one in building.build("clinical_notes", tmp_path / "built")}
+    assert len(counts) == 18
+    folder = str(tmp_path / "built" / "clinical_notes")
+    data = load_dataset(folder, "depression-augmented", cache_dir=str(tmp_path / "cache"))
+    assert {name: len(part) for name, part in data.items()} == {"train": 720, "test": 211}
+    assert data["train"][0]["text"] == load_prompts("clinical_notes", "depression-augmented")[0]["text"]
+    assert not (tmp_path / "built" / "clinical_notes" / credentialed.FILE).exists()
+
+
+# --- credentialed notes --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mimic_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mimic3")
+    mimic.write_mimic3(folder, notes=600)
+    return folder
+
+
+class Service:
+    """A scorer that would send its texts to a service."""
+
+    model_id, sends_text = "a service", True
+
+
+def test_credentialed_notes_are_never_sent(mimic_folder):
+    task = type("Task", (), {"rows": (), "notes": Notes("mimic3", ({"credentialed": "True"},), SWAPPER)})()
+    with pytest.raises(UsageError, match="must not leave this machine"):
+        refuse_sending(task, Service())
+    harmless = type("Task", (), {"rows": (), "notes": Notes("own", ({"credentialed": "False"},), SWAPPER)})()
+    refuse_sending(harmless, Service())
+
+
+def test_what_lies_in_a_marked_folder_is_credentialed(tmp_path, quiet):
+    marked = tmp_path / "marked"
+    (marked / "inner").mkdir(parents=True)
+    credentialed.mark(marked)
+    path = marked / "inner" / "notes.csv"
+    path.write_text("text,label\nShe is well.,1\nHe is well.,0\n")
+    assert load_notes(NoteOptions(data=str(path), classifier="own"), 0).credentialed
+    link = tmp_path / "link"
+    link.symlink_to(marked / "inner")
+    assert credentialed.is_credentialed(link)
+    done = swap_files(Job(str(path), mode="swap"), tmp_path / "swapped")
+    assert "marked" in done.credentialed
+
+
+def test_errors_do_not_repeat_notes(tmp_path, quiet):
+    path = tmp_path / "notes.csv"
+    path.write_text("label,text\nShe is a 45F with a SECRET diagnosis,1\n")
+    for settings in (NoteOptions(data=str(path), classifier="own"),):
+        with pytest.raises(ValueError, match="characters, expected") as error:
+            load_notes(settings, 0)
+        assert "SECRET" not in str(error.value)
+    path.write_text("1,She has a SECRET, 45F\n")
+    for call in (lambda: load_notes(NoteOptions(data=str(path), classifier="own"), 0),
+                 lambda: swap_files(Job(str(path)), tmp_path / "out")):  # fmt: skip
+        with pytest.raises(ValueError, match="columns without names") as error:
+            call()
+        assert "SECRET" not in str(error.value)
+    path.write_text("text,label\nShe has a SECRET.,1\nHe is well.,0\n")
+    settings = NoteOptions(data=str(path), classifier="tests.runs.test_clinical:quoting")
+    with pytest.raises(ValueError, match="is not shown") as error:
+        start(Settings(options=(settings,)), tmp_path / "run", **quiet)
+    assert "SECRET" not in str(error.value)
+
+
+def quoting(texts):
+    """A classifier whose error quotes what it read."""
+    if any("SECRET" in text for text in texts):
+        raise ValueError(f"cannot read {texts}")
+    return [0.5] * len(texts)
+
+
+def test_a_run_on_credentialed_notes_says_so_and_holds_no_text(mimic_folder, tmp_path):
+    said = []
+    settings = Settings(studies=("phenotype_fairness:pairs",), options=(NoteOptions(data=str(mimic_folder)),))
+    run, found = start(settings, tmp_path / "run", say=said.append, bar=lambda title, total: lambda done: None)
+    assert run.manifest()["credentialed"] is True
+    assert any("must not be published" in sentence for sentence in said)
+    assert "Credentialed clinical data" in (run.folder / "report.html").read_text()
+    assert credentialed.is_credentialed(run.folder / "items")
+    assert set(Run.open(run.folder).items("phenotype_fairness")["text"]) == {""}
+    assert not (run.folder / "explanations.json").exists()
+    for path in run.folder.rglob("*"):
+        assert not path.is_file() or b"Lungs clear" not in path.read_bytes(), path
+    reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
+    assert reasons["phenotyping, substance_abuse"] == "0 positive training notes, and 3 are needed"
+    assert {one.slice_value for one in found if one.slice_by == "phenotype"} == {"depression", "alcohol_abuse"}
+    published = [one for one in found if one.published]
+    assert published == []  # the paper's numbers are those of its embeddings, not of TF-IDF
+
+
+def test_the_papers_numbers_stand_beside_its_embeddings_on_mimic(mimic_folder):
+    from swapbias.runs.conclusion import expected_numbers
+
+    notes = load_notes(NoteOptions(data=str(mimic_folder)), 0)
+    known = expected_numbers("phenotype_fairness", notes, "ClinicalBERT+svm")
+    key = ("phenotyping", "original", "flip_rate", "female and male", "phenotype", "alcohol_abuse")
+    assert (known[key].value, known[key].note) == ("0.07", "male higher")
+    assert known[("leakage", "neutralised", "leakage_uar", "gender", "all", "")].value == "0.33"
+
+
+def test_a_built_mimic_is_marked_and_refused(mimic_folder, tmp_path):
+    counts = {one.config: one.rows for one in building.build("clinical_notes", tmp_path, data=mimic_folder)}
+    folder = tmp_path / "clinical_notes"
+    assert counts["mimic3"] > 500
+    assert counts["pairs"] > 0
+    assert (folder / credentialed.FILE).exists()
+    assert "must not be published" in (folder / "README.md").read_text()
+    with pytest.raises(UsageError, match="must not be uploaded"):
+        credentialed.refuse(folder / "mimic3", "uploaded")
+    credentialed.refuse(tmp_path, "uploaded")  # the folder above holds other things as well
+
+
+def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatch):
+    from datasets import load_dataset
+
+    folder = tmp_path / "mimic3"
+    folder.mkdir()
+    mimic.write_mimic3(folder, megabytes=1)  # without annotations
+    monkeypatch.setattr("swapbias.hub.datasets.SHARD_BYTES", 200_000)
+    monkeypatch.setattr("swapbias.hub.datasets.BATCH_ROWS", 37)
+    built = {one.config: one for one in building.build("clinical_notes", tmp_path / "built", data=folder)}
+    written = sorted((tmp_path / "built" / "clinical_notes" / "mimic3").glob("*.parquet"))
+    expected = [note["note_id"] for note in stream_notes(folder)]
+    assert len(written) > 3
+    assert written[0].name == f"train-00000-of-{len(written):05d}.parquet"
+    assert built["mimic3"].rows == len(expected)
+    assert "annotation files found: none" in built["pairs"].left_out
+    place = str(tmp_path / "built" / "clinical_notes")
+    data = load_dataset(place, "mimic3", split="train", cache_dir=str(tmp_path / "cache"))
+    assert data["note_id"][:] == expected
+
+
+def test_all_notes_of_a_folder_stream_into_a_dataset(mimic_folder):
+    data = load_prompts("clinical_notes", "mimic3", data=mimic_folder)
+    assert data.column_names[0] == "note_id"
+    assert set(data["credentialed"]) == {True}
+    assert set(data["gender"]) <= {"female", "male", ""}
+
+
+def test_corpora_without_a_folder_say_so(tmp_path):
+    with pytest.raises(UsageError, match="reads no folder, expected clinical_notes"):
+        local_corpus("gendered_stigma", tmp_path)
+    assert load_corpus("clinical_notes").local is not None
+
+
+# --- the published table -------------------------------------------------------------------------------
+
+
+def test_the_papers_table_shows_that_augmentation_equalises():
+    rows = [row for row in published_rows("phenotype_fairness") if row["experiment"] == "phenotyping"]
+    assert len(rows) == 256  # 4 embeddings x 4 regimes x 4 phenotypes x 4 measures
+    mean = {
+        (measure, regime): np.mean(
+            [float(row["value"]) for row in rows if (row["measure"], row["subset"]) == (measure, regime)]
+        )
+        for measure in ("flip_rate", "tprr", "fprr", "macro_f1")
+        for regime in RULES
+    }
+    assert mean["flip_rate", "augmented"] < 0.01 < 0.04 < mean["flip_rate", "original"]
+    assert mean["tprr", "augmented"] > 0.98 > mean["tprr", "original"]
+    assert mean["fprr", "augmented"] > 0.98 > mean["fprr", "original"]
+    assert abs(mean["macro_f1", "augmented"] - mean["macro_f1", "original"]) < 0.03

@@ -1,0 +1,304 @@
+"""Results stand side by side only where they are comparable, in no order of merit, and strangers' do no harm."""
+
+import csv
+import io
+import os
+import random
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from swapbias.cli.finished_runs import show_comparison
+from swapbias.errors import UsageError
+from swapbias.files import as_csv
+from swapbias.findings.comparison import compare
+from swapbias.findings.finding import AS_PUBLISHED
+from swapbias.measures.estimate import Estimate
+from swapbias.report.text import shown
+from swapbias.runs import compare as comparing
+from swapbias.runs.compare import Compared, ComparedRun, comparison_table, read_run, scored_rows, side_by_side
+from swapbias.runs.run import Run
+from tests.hub.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED, on_disk, shared
+
+COMMIT = "c0ffee" * 6 + "0000"
+
+
+def run(model, value, *, repo="ann/results", name="", commit=COMMIT, found=None, dtype="float32", **manifest):
+    """A run of one model with one gap."""
+    one = replace(GAP, model_id=model, estimate=replace(GAP.estimate, value=value))
+    models = [{"model_id": model, "dtype": dtype}]
+    return ComparedRun(
+        repo, name or f"{model} run", commit, {**MANIFEST, "models": models, **manifest}, found or [one]
+    )
+
+
+def printed(comparison, left_out=(), width=150):
+    with redirect_stdout(io.StringIO()) as out, patch.dict(os.environ, COLUMNS=str(width)):
+        show_comparison(Compared(comparison, (), {}, left_out), verbose=True)
+    return out.getvalue()
+
+
+def test_columns_stand_by_name_whatever_the_values_and_the_order_given():
+    runs = [run("zeta", 0.01), run("Beta", 0.9), run("alpha", 0.5), run("gamma", -0.3)]
+    for seed in range(5):
+        random.Random(seed).shuffle(runs)
+        comparison = side_by_side(runs)
+        assert [one.model_id for one in comparison.columns] == ["alpha", "Beta", "gamma", "zeta"]
+        assert [one.estimate.value for one in comparison.rows[0].found] == [0.5, 0.9, -0.3, 0.01]
+
+
+def test_the_same_prompts_give_one_row_and_no_note():
+    comparison = side_by_side([run("a", 0.1), run("b", 0.2)])
+    assert len(comparison.rows) == 1
+    assert comparison.rows[0].note == ""
+    assert comparison.footnotes == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"rows": 60, "sha256": "bb" * 32}, "60 prompts (bbbbbbbb)"),
+        ({"lexicons": {"gendered_stigma/rq1": "22" * 32}}, "word lists 22222222"),
+        ({"training": "33" * 32}, "notes 33333333"),
+    ],
+)
+def test_numbers_from_other_prompts_or_word_lists_stand_in_other_rows(entry, told):
+    other = run("b", 0.2, corpora=[{**RQ1, **entry}])
+    comparison = side_by_side([run("a", 0.1), other])
+    assert [[one is not None for one in row.found] for row in comparison.rows] == [[True, False], [False, True]]
+    assert "prompts differ: 1,122 prompts (6a6a6a6a)" in comparison.rows[0].note
+    assert told in comparison.rows[1].note
+    assert "cannot be compared" in comparison.footnotes[0]
+
+
+def test_runs_that_do_not_state_their_prompts_are_never_compared():
+    comparison = side_by_side([run("a", 0.1, corpora=[]), run("b", 0.2, corpora=[])])
+    assert [row.note for row in comparison.rows] == ["prompts differ: not stated"] * 2
+
+
+def test_other_trials_of_a_chat_model_are_another_row():
+    found = [replace(GAP, study="adjective_coreference", experiment="answers", subset="")]
+    corpora = [{"corpus": "adjective_coreference", "config": "wino_style-stereotype", "rows": 9, "sha256": "aa" * 32}]
+    few, many = ({"chat": {"trials": trials, "temperature": 1.0}} for trials in (1, 5))
+    runs = [
+        run("m", 0.1, repo=repo, found=found, corpora=corpora, settings=settings)
+        for repo, settings in (("ann/r", few), ("bob/r", many), ("eve/r", many))
+    ]
+    comparison = side_by_side(runs)
+    assert [sum(one is not None for one in row.found) for row in comparison.rows] == [1, 2]
+    assert "1 trials at temperature 1" in comparison.rows[0].note
+
+
+def test_other_weights_are_said_within_the_row():
+    comparison = side_by_side([run("a", 0.1), run("a", 0.2, repo="bob/r", dtype="bfloat16")])
+    assert comparison.rows[0].note == "weights differ: bfloat16, float32"
+    assert "number format" in comparison.footnotes[0]
+
+
+def test_another_unit_is_another_row():
+    other = replace(GAP, model_id="b", unit="logit")
+    assert len(side_by_side([run("a", 0.1), run("b", 0.1, found=[other])]).rows) == 2
+
+
+def test_published_views_means_slices_and_other_scores_are_not_compared():
+    left_out = [
+        replace(GAP, view=AS_PUBLISHED),
+        replace(GAP, measure="mean"),
+        replace(GAP, slice_by="phase", slice_value="1"),
+        replace(GAP, score="closed_list_mass"),
+    ]
+    left_out = [replace(one, headline=False) for one in left_out]
+    assert len(side_by_side([run("lab/small", 0, found=[GAP, *left_out])]).rows) == 1
+    assert side_by_side([run("lab/small", 0, found=left_out)]).rows == ()
+
+
+def test_one_model_of_several_repositories_and_runs_is_told_apart():
+    runs = [
+        run("m", 0.1),
+        run("m", 0.2, repo="bob/r"),
+        run("m", 0.3, repo="bob/r", name="second"),
+        run("m", 0.4, repo="bob/r", name="second", commit="d" * 40),
+    ]
+    titles = [one.title for one in side_by_side(runs).columns]
+    assert titles[0] == "m @ ann/results"
+    assert len(set(titles)) == 4
+    assert "m @ bob/r (m run)" in titles
+    assert "m @ bob/r (second) at dddddddd" in titles
+
+
+def test_a_run_given_twice_is_one_column():
+    assert len(side_by_side([run("m", 0.1), run("m", 0.1)]).columns) == 1
+
+
+def test_the_table_shows_value_interval_and_n_and_says_that_nobody_wins():
+    text = printed(side_by_side([run("a", 0.25), run("b", -0.5)]), ["Left out: eve/r/runs/x: it is broken."])
+    assert "a @ ann/results" in text
+    assert "+0.250" in text
+    assert "(+0.125 to +0.375)" in text
+    assert "187 (+2)" in text
+    assert "not a ranking" in text
+    assert "near zero is no proof" in text
+    assert "Left out: eve/r/runs/x: it is broken." in text
+
+
+def test_what_was_not_measured_is_a_dash_and_nan_is_never_zero():
+    text = printed(side_by_side([run("lab/small", 0.25, found=[GAP]), run("x", 0, found=[UNDEFINED])]))
+    assert "0.000" not in text
+    assert "–" in text
+
+
+def test_many_runs_fit_a_narrow_terminal():
+    text = printed(side_by_side([run(f"model-{index}", 0.1) for index in range(7)]), width=80)
+    rows = text.split("This is a comparison")[0].splitlines()  # the sentence wraps by itself
+    assert max(map(len, rows)) <= 80
+    assert all(f"model-{index}" in text for index in range(7))
+
+
+@pytest.mark.parametrize(("field", "number"), [("model_id", 101), ("contrast", 2_001)])
+def test_a_run_with_too_many_models_or_quantities_is_refused_by_name(tmp_path, field, number):
+    found = [replace(GAP, **{field: f"x{index}"}) for index in range(number)]
+    for path, content in shared("run", found).items():
+        Run(tmp_path).write(path, content)
+    with pytest.raises(ValueError, match=r"eve/r/runs/run: it holds .* expected at most 100 and 2,000"):
+        read_run(tmp_path / "runs" / "run", repo="eve/r")
+
+
+def test_what_would_fill_the_memory_is_refused():
+    found = [replace(GAP, contrast=f"c{number}", model_id=f"m{number % 24}") for number in range(400)]
+    # 60 runs of 24 models with 400 quantities that no other has: 24,000 rows of 1,440 columns
+    runs = [
+        run("-", 0, name=f"r{number}", found=found, corpora=[{**RQ1, "sha256": f"{number:064}"}])
+        for number in range(60)
+    ]
+    with pytest.raises(UsageError, match=r"24,000 rows and 1,440 columns.*Name fewer"):
+        side_by_side(runs)
+
+
+def test_a_quantity_is_named_once_with_the_models_that_have_it():
+    found = [replace(GAP, contrast="rare", model_id="a")]
+    text = printed(side_by_side([run("a", 0, found=found), run("b", 0.1), run("c", 0.1)]))
+    table = text.partition("quantity")[2]  # the sentences about each model come first
+    assert (table.count("rare"), table.count("a @ ann"), table.count("mental health")) == (1, 1, 2)
+
+
+def test_columns_of_one_title_are_numbered():
+    found = [replace(GAP, model_id=f"gpt2{letter}") for letter in ("\u200b", "\u200c", "\u200d")]
+    titles = [one.title for one in side_by_side([run("-", 0, name="r", found=found)]).columns]
+    first = "gpt2\ufffd @ ann/results (r) at c0ffeec0"
+    assert titles == [f"{first} [1]", f"{first} [2]", f"{first} [3]"]
+
+
+@pytest.mark.parametrize(
+    "name", ["[bold red]x[/]", "\x1b[2Jx", "a\u202eb", "gpt\u200b2", "[link=http://x]y[/link]", "[/]"]
+)
+def test_a_hostile_name_is_printed_as_it_is_or_marked(name):
+    text = printed(side_by_side([run(name, 0.1)]), [f"{name} broke"])
+    assert not {"\x1b", "\u202e", "\u200b"} & set(text)
+    assert shown(name) in text.replace("\n", "")
+    if name.isprintable():
+        assert shown(name) == name
+    else:
+        assert "\ufffd" in shown(name)
+
+
+def test_two_names_that_look_alike_are_seen_to_differ():
+    titles = [one.title for one in side_by_side([run("gpt2", 0.1), run("gpt\u200b2", 0.2)]).columns]
+    assert titles == ["gpt2 @ ann/results", "gpt\ufffd2 @ ann/results"]
+
+
+def test_the_csv_has_numbers_in_full_and_no_formulas():
+    name = '=HYPERLINK("http://x","y")'
+    found = [replace(GAP, model_id=name, subset="+1", contrast=" @SUM(A1)", estimate=Estimate(-0.1234567890123, n=3))]
+    table = comparison_table(side_by_side([run(name, 0, found=found), run("b", 0.25)]))
+    first, second = csv.DictReader(io.StringIO(as_csv(table).decode()))
+    title = f"'{name} @ ann/results"
+    assert first["subset"] == "'+1"
+    assert first["contrast"] == "' @SUM(A1)"
+    assert first[f"{title}: value"] == "-0.1234567890123"  # a number is no formula
+    assert first[f"{title}: n"] == "3"
+    assert first[f"{title}: ci_low"] == ""
+    assert first["b @ ann/results: n"] == ""
+    assert second["b @ ann/results: value"] == "0.25"
+    assert second["b @ ann/results: n"] == "187"
+
+
+# --- runs on disk and differences ---------------------------------------------------------------------
+
+
+def differences(runs):
+    rows, left_out = scored_rows(runs, side_by_side(runs).columns)
+    return [one for one in compare(rows) if one.slice_by == "all" and one.subset == "mental_health"], left_out
+
+
+def test_a_run_on_disk_is_the_same_object_as_one_of_the_hub(tmp_path):
+    one = read_run(on_disk(tmp_path / "one"))
+    assert (one.place, one.name, one.commit) == (str(tmp_path / "one"), "one", "")
+    assert one.found[0] == GAP
+    assert one.manifest == MANIFEST
+    assert set(one.items()["gendered_stigma"]["model_id"]) == {"lab/small"}
+
+
+def test_a_folder_that_is_no_finished_run_is_one_sentence(tmp_path):
+    with pytest.raises(UsageError, match="holds no run"):
+        read_run(tmp_path)
+    with pytest.raises(UsageError, match=r"one is not complete\. Whoever made it can go on with .*--resume"):
+        read_run(on_disk(tmp_path / "one", status="running"))
+    (on_disk(tmp_path / "two") / "results.json").write_bytes(b"{}")
+    with pytest.raises(ValueError, match=r"two/results\.json: its keys are other"):
+        read_run(tmp_path / "two")
+    (tmp_path / "two" / "results.json").unlink()
+    with pytest.raises(ValueError, match=r"two/results\.json is missing"):
+        read_run(tmp_path / "two")
+
+
+def test_a_credentialed_run_of_ones_own_is_compared_and_a_fetched_one_is_refused(tmp_path):
+    folder = on_disk(tmp_path / "one", credentialed=True)
+    assert read_run(folder).found
+    with pytest.raises(ValueError, match="credentialed data, which nobody may share"):
+        read_run(folder, repo="eve/r")
+
+
+def test_differences_are_of_the_scored_rows_in_the_order_of_the_runs(tmp_path):
+    runs = [read_run(on_disk(tmp_path / name, name, higher)) for name, higher in (("b", 0.3), ("a", 0.1))]
+    (paired, plain), left_out = differences(runs)
+    assert (plain.contrast, plain.inference) == ("b - a", "as published")
+    assert (paired.contrast, paired.inference) == ("b - a", "over templates and diagnoses, paired")
+    assert paired.estimate.value == pytest.approx(0.3 - 0.1)
+    assert left_out == []
+
+
+def test_one_model_of_two_runs_is_told_apart_in_the_differences_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs = [read_run(on_disk(Path(name), "m", higher)) for name, higher in (("x", 0.3), ("y", 0.1))]
+    assert [one.label for one in side_by_side(runs).columns] == ["m @ x", "m @ y"]
+    found, _ = differences(runs)
+    assert {one.contrast for one in found} == {"m @ x - m @ y"}
+    assert differences([runs[0], runs[0]])[0] == []  # a run given twice is one
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rows: rows.drop(columns="pair_id"),
+        lambda rows: rows.assign(pair_id="one"),
+        lambda rows: rows.assign(score="high"),
+        lambda rows: rows[rows["group"] == "female"],
+    ],
+)
+def test_rows_that_no_audit_writes_are_left_out_of_the_differences_and_named(tmp_path, change):
+    runs = [read_run(on_disk(tmp_path / name, name)) for name in "abc"]
+    broken = replace(runs[2], items=lambda: {name: change(rows) for name, rows in runs[2].items().items()})
+    found, (sentence,) = differences([*runs[:2], broken])
+    assert {one.contrast for one in found} == {"a - b"}
+    assert sentence.startswith("Left out of the differences: c @ ")
+    assert "gendered_stigma are not what an audit writes" in sentence
+
+
+def test_of_many_models_no_differences_are_made_and_that_is_said(monkeypatch):
+    monkeypatch.setattr(comparing, "MOST_COMPARED", 2)
+    rows, left_out = scored_rows([], side_by_side([run(name, 0.1) for name in "abc"]).columns)
+    assert rows == {}
+    assert left_out == ["Differences are left out: there are 3 models, expected at most 2. Name fewer runs."]

@@ -1,0 +1,189 @@
+"""A run in the forms of others: their schema holds, their tools read it, and private texts stay."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import jsonschema
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import swapbias
+from swapbias.cli import app
+from swapbias.errors import UsageError
+from swapbias.findings import oriented
+from swapbias.privacy import is_credentialed
+from swapbias.runs import Run, export_run
+
+SCHEMAS = Path(__file__).parent / "every_eval_ever"  # of version 0.3.0, as EvalEval publishes them
+FORMS = ["csv", "every-eval-ever", "lm-eval"]
+
+
+def planted(texts):
+    """Women .3 lower, and a little more of less with the noun: enough spread for an interval."""
+    return [0.8 - (0.3 + len(text) / 1000) * text.startswith(("She", "This woman", "This girl")) for text in texts]
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exports") / "run"
+    return swapbias.audit(planted, "occupation_sentiment:control", name="=lab/tilted:1", out=folder, progress=False)
+
+
+@pytest.fixture
+def run(audit, tmp_path):
+    """A copy to be edited."""
+    return Run(Path(shutil.copytree(audit.run.folder, tmp_path / "run")))
+
+
+def schema(name):
+    read = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
+    return jsonschema.Draft7Validator(read)
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def headline(audit):
+    (one,) = [one for one in audit.found if one.headline]
+    return one
+
+
+def test_results_and_items_hold_to_the_schema_and_name_each_other(audit, tmp_path):
+    results, items = audit.export("every-eval-ever", tmp_path / "out", by="A lab")
+    record, rows = json.loads(results.read_text()), lines(items)
+    schema("eval").validate(record)
+    for row in rows:
+        schema("instance_level_eval").validate(row)
+    told = record["detailed_evaluation_results"]
+    assert told["file_path"] == items.relative_to(tmp_path / "out").as_posix()
+    assert results.parent.as_posix().endswith("data/swapbias_occupation_sentiment/=lab/tilted_1")
+    assert told["total_rows"] == len(rows) == len(audit.items("occupation_sentiment"))
+    assert {row["evaluation_id"] for row in rows} == {record["evaluation_id"]}
+    keys = [one["evaluation_result_id"] for one in record["evaluation_results"]]
+    assert len(set(keys)) == len(keys)
+    assert {row["evaluation_result_id"] for row in rows} <= set(keys)
+    assert record["source_metadata"]["source_organization_name"] == "A lab"
+
+
+def test_a_result_is_oriented_and_has_its_raw_number_and_interval_beside_it(audit, tmp_path):
+    results, _ = audit.export("every-eval-ever", tmp_path / "out")
+    found = headline(audit)
+    made = [
+        one
+        for one in json.loads(results.read_text())["evaluation_results"]
+        if one["score_details"]["details"]["headline"] == "True"
+    ]
+    score, number = made[0]["score_details"], oriented(found)
+    assert len(made) == 1
+    assert score["score"] == number.value
+    assert score["score"] == pytest.approx(1 + found.estimate.value)  # a gap of -.3 is .7
+    assert float(score["details"]["value"]) == found.estimate.value
+    interval = score["uncertainty"]["confidence_interval"]
+    assert (interval["lower"], interval["upper"]) == (number.low, number.high)
+    assert not made[0]["metric_config"]["lower_is_better"]
+
+
+def test_the_harness_reads_what_is_written_for_it(audit, tmp_path):
+    from lm_eval.utils import (
+        get_file_task_name,
+        get_results_filenames,
+        get_sample_results_filenames,
+        hash_string,
+        make_table,
+        sanitize_model_name,
+    )
+
+    names = [str(path) for path in audit.export("lm-eval", tmp_path / "out")]
+    (results,), (samples,) = get_results_filenames(names), get_sample_results_filenames(names)
+    read, task = json.loads(Path(results).read_text()), "swapbias_occupation_sentiment_control"
+    assert (get_file_task_name(Path(samples).name), list(read["results"])) == (task, [task])
+    assert Path(results).parent.name == sanitize_model_name(read["model_name"]) == "=lab__tilted__1"
+    found = headline(audit)
+    assert read["results"][task]["paired_gap,female - male"] == found.estimate.value
+    assert read["results"][task]["paired_gap_stderr,female - male"] == found.estimate.error
+    assert read["higher_is_better"][task]["paired_gap"] is None  # a gap is best at zero
+    assert f"{found.estimate.value:.4f}" in make_table(read)
+    rows = lines(Path(samples))
+    assert [row["score"] for row in rows] == audit.items("occupation_sentiment")["score"].tolist()
+    hashes = "".join(row["doc_hash"] + row["prompt_hash"] + row["target_hash"] for row in rows)
+    assert read["task_hashes"][task] == hash_string(hashes)
+    assert rows[0]["prompt_hash"] == hash_string(rows[0]["arguments"]["gen_args_0"]["arg_0"])
+
+
+def test_tables_hold_every_finding_and_every_item_and_no_formula(audit, tmp_path):
+    findings, items = audit.export("csv", tmp_path / "out")
+    read = pd.read_csv(findings)
+    assert read["value"].tolist() == pytest.approx(audit.findings["value"].tolist(), abs=0, nan_ok=True)
+    assert set(read["model_id"]) == {"'=lab/tilted:1"}
+    rows, mine = pd.read_csv(items), audit.items("occupation_sentiment")
+    assert (rows["prompt_id"].tolist(), rows["score"].tolist()) == (
+        mine["prompt_id"].tolist(),
+        mine["score"].tolist(),
+    )
+    assert set(rows["study"]) == {"occupation_sentiment"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_run_gives_the_same_bytes(audit, tmp_path, form):
+    first, second = (audit.export(form, tmp_path / name) for name in ("first", "second"))
+    assert [path.relative_to(tmp_path / "first") for path in first] == [
+        path.relative_to(tmp_path / "second") for path in second
+    ]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("why", ["manifest", "row", "mark", "own notes"])
+def test_scored_prompts_of_private_notes_never_leave(run, tmp_path, form, why):
+    rows = run.items("occupation_sentiment")
+    run.write_parquet("items/occupation_sentiment.parquet", rows.assign(text="Zebulon is well."))
+    manifest = run.manifest()
+    if why == "manifest":
+        run.write_manifest(manifest | {"credentialed": True})
+    elif why == "row":
+        rows = rows.assign(text="Zebulon is well.", credentialed=["True"] + ["False"] * (len(rows) - 1))
+        run.write_parquet("items/occupation_sentiment.parquet", rows)
+    elif why == "mark":
+        (tmp_path / "CREDENTIALED").touch()
+    else:
+        notes = {**manifest["settings"]["notes"], "data": "own notes"}
+        run.write_manifest(manifest | {"settings": {**manifest["settings"], "notes": notes}})
+    said = []
+    written = export_run(run, form, tmp_path / "out", say=said.append)
+    assert len(written) == 1
+    assert "Zebulon" not in written[0].read_text()
+    assert "Scored prompts are left out" in said[0]
+    assert (tmp_path / "out" / "CREDENTIALED").exists() == (why != "own notes")
+
+
+def test_an_item_without_a_score_is_no_number(run, tmp_path):
+    rows = run.items("occupation_sentiment")
+    run.write_parquet("items/occupation_sentiment.parquet", rows.assign(score=[math.nan, *rows["score"][1:]]))
+    results, items = export_run(run, "every-eval-ever", tmp_path / "eee")
+    assert len(lines(items)) == len(rows) - 1
+    told = json.loads(results.read_text())["detailed_evaluation_results"]["additional_details"]
+    assert told["not_scored"] == "1"
+    first = lines(export_run(run, "lm-eval", tmp_path / "harness")[1])[0]
+    assert ("score" in first, first["metrics"]) == (False, [])
+
+
+def test_nothing_is_written_over_and_other_forms_are_named(run, tmp_path):
+    with pytest.raises(UsageError, match="is not empty"):
+        export_run(run, "csv", run.folder)
+    with pytest.raises(UsageError, match=r"Unknown form 'lm_eval'.*Did you mean lm-eval\?"):
+        export_run(run, "lm_eval", tmp_path / "out")
+    run.write_manifest(run.manifest() | {"status": "running"})
+    with pytest.raises(UsageError, match="is not complete"):
+        export_run(run, "csv", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_says_where_it_wrote(audit, tmp_path):
+    out = tmp_path / "out"
+    done = CliRunner().invoke(app, ["export", str(audit.run.folder), "--to", "csv", "--out", str(out)])
+    assert (done.exit_code, f"Exported: 2 files in {out}" in " ".join(done.output.split())) == (0, True)
+    assert not is_credentialed(out)

@@ -1,0 +1,311 @@
+"""Results read back from a run are those that were written, and nothing shown names a place on the machine."""
+
+import json
+import shutil
+from dataclasses import asdict
+
+import pandas as pd
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.models.clinical.options import NoteOptions
+from swapbias.privacy.redact import OWN_ENDPOINT, private_strings, public_manifest, public_model
+from swapbias.report.page import Page, render
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings
+from swapbias.runs.results import Results, as_public, read_results, rebuild_report, write_results
+from swapbias.runs.run import Run
+from tests import tiny
+from tests.models.chat.server import ChatServer
+
+KEPT = ("items", "manifest.json")  # all that a report needs beside results.json, coverage and explanations
+
+
+def drinker(texts):
+    """A classifier of the user's: a man who falls is a drinker."""
+    return [0.9 if " he " in f" {text} ".lower() and "fall" in text.lower() else 0.2 for text in texts]
+
+
+@pytest.fixture(scope="module")
+def masked_run(tmp_path_factory):
+    """Slices, coverage and phrases: everything but explanations."""
+    folder = tmp_path_factory.mktemp("masked")
+    model = str(tiny.save("bert", folder / "model"))
+    settings = Settings(model=model, studies=("gendered_stigma:rq2",), limit=24)
+    return start(settings, folder / "run", say=lambda one: None, bar=lambda title, total: lambda done: None)[0]
+
+
+def copy(run, folder):
+    shutil.copytree(run.folder, folder)
+    return Run(folder)
+
+
+def contents(run):
+    return {
+        path.relative_to(run.folder).as_posix(): path.read_bytes() for path in run.folder.rglob("*") if path.is_file()
+    }
+
+
+def emptied(run):
+    """The run without anything that is made of its items and findings."""
+    for path in [path for path in run.folder.rglob("*") if path.is_file()]:
+        if path.relative_to(run.folder).parts[0] not in KEPT:
+            path.unlink()
+
+
+def test_written_again_every_file_is_the_same_to_the_byte(masked_run, tmp_path):
+    again = copy(masked_run, tmp_path / "again")
+    results = read_results(again)
+    emptied(again)
+    write_results(again, results)
+    before = contents(masked_run)
+    assert {"findings.csv", "results.json", "report.html", "lexicon_coverage.csv"} <= set(before)
+    assert "phrases/gendered_stigma.parquet" in before
+    assert contents(again) == before
+
+
+def test_a_report_is_drawn_again_and_nothing_else_is_touched(masked_run, tmp_path):
+    again = copy(masked_run, tmp_path / "again")
+    (again.folder / "report.html").write_text("lost")
+    (again.folder / "findings.csv").write_text("mine")
+    assert rebuild_report(again) == again.folder / "report.html"
+    assert contents(again) == contents(masked_run) | {"findings.csv": b"mine"}
+
+
+def test_a_report_that_is_drawn_otherwise_is_recorded(masked_run, tmp_path, monkeypatch):
+    again = copy(masked_run, tmp_path / "again")
+    (again.folder / "figures/paper").mkdir(parents=True)  # the user's own: swapbias figures --out
+    monkeypatch.setattr("swapbias.report.render", lambda page: "of a later version")
+    rebuild_report(again)
+    assert (again.folder / "report.html").read_text() == "of a later version"
+    assert not again.damaged()
+    assert "figures/paper" not in again.with_sha256(again.manifest())["sha256"]
+
+
+def test_explained_notes_are_read_back(tmp_path, quiet):
+    pytest.importorskip("lime", reason="needs lime: pip install 'swapbias[explain]'")
+    notes = NoteOptions(classifier="tests.runs.test_results:drinker")
+    data = tmp_path / "own.csv"
+    data.write_text("text,label,gender\nAfter a fall he was tired.,1,M\nShe is well.,0,F\n")
+    settings = Settings(
+        studies=("phenotype_fairness",), options=(NoteOptions(**{**asdict(notes), "data": str(data)}),)
+    )
+    run, _ = start(settings, tmp_path / "run", **quiet)
+    before = contents(run)
+    assert "explanations.json" in before
+    results = read_results(run)
+    assert results.explained[0].model_id == "tests.runs.test_results:drinker"
+    emptied(run)
+    write_results(run, results)
+    assert contents(run) == before
+
+
+def test_words_that_look_like_blanks_stay_words(masked_run, tmp_path):
+    run = copy(masked_run, tmp_path / "run")
+    table = pd.DataFrame(
+        {
+            "model_id": ["m", "m"],
+            "lexicon": ["l", "l"],
+            "word": ["null", "nan"],
+            "label": ["1", "NA"],
+            "in_vocabulary": [True, False],
+            "matched": [True, False],
+        }
+    )
+    run.write_csv("lexicon_coverage.csv", table)
+    run.write_manifest(run.with_sha256(run.manifest()))
+    pd.testing.assert_frame_equal(read_results(run).coverage, table)
+
+
+def test_a_run_that_is_not_complete_has_no_results(masked_run, tmp_path):
+    run = copy(masked_run, tmp_path / "run")
+    run.write_manifest(run.manifest() | {"status": "running"})
+    with pytest.raises(UsageError, match=r"not complete \(its status is 'running'\)\. Go on with .*--resume"):
+        read_results(run)
+
+
+@pytest.mark.parametrize("name", ["results.json", "items/gendered_stigma.parquet"])
+def test_a_missing_or_broken_file_is_named(masked_run, tmp_path, name):
+    run = copy(masked_run, tmp_path / "run")
+    (run.folder / name).write_bytes(b"half")
+    with pytest.raises(ValueError, match=name):
+        read_results(run)
+    (run.folder / name).unlink()
+    with pytest.raises(ValueError, match=rf"{name} is missing"):
+        read_results(run)
+
+
+def test_the_report_shows_no_texts_where_there_are_no_items(masked_run, tmp_path):
+    whole = read_results(masked_run)
+    run = copy(masked_run, tmp_path / "run")
+    text = whole.items["gendered_stigma"]["text"].iloc[0]
+    pairs = "Pairs with the lowest and the highest gap"
+    page = (run.folder / "report.html").read_text()
+    assert pairs in page
+    write_results(run, Results(whole.manifest, whole.found, {}, whole.coverage))
+    bare = (run.folder / "report.html").read_text()
+    assert pairs not in bare
+    assert text not in bare
+    assert "items/" not in bare
+    for heading in ("<h2>gendered_stigma</h2>", "<h3>rq2", "<h3>Limits</h3>"):
+        assert heading in bare
+
+
+# --- what others may see ---------------------------------------------------------------------------------
+
+
+def manifest(**settings):
+    notes = {"embeddings": [], "classifier": "svm", "data": None, "plausible": False} | settings.pop("notes", {})
+    chat = {"model": None, "base_url": None, "trials": 5, "price_in": None, "price_out": None}
+    chat |= settings.pop("chat", {})
+    models = settings.pop("models", [])
+    return {
+        "swapbias": "1",
+        "settings": {"model": None, "seed": 7, "notes": notes, "chat": chat} | settings,
+        "models": models,
+        "skipped": [],
+        "corpora": [],
+    }
+
+
+def test_paths_become_the_name_of_their_last_part():
+    whole = manifest(
+        model="/home/alice/models/tuned",
+        notes={
+            "embeddings": ["mine=/srv/vectors/pub.bin", "/srv/vectors/own.txt", "C:\\Users\\bob\\v.txt"],
+            "classifier": "/home/alice/c.joblib",
+            "data": "/mnt/ward/notes.csv",
+        },
+        models=[{"model_id": "tuned", "sha256": "ab"}],
+    )
+    shown = public_manifest(whole)
+    assert shown["settings"]["model"] == "tuned"
+    assert shown["settings"]["notes"]["embeddings"] == ["mine=pub.bin", "own.txt", "v.txt"]
+    assert shown["settings"]["notes"]["classifier"] == "c.joblib"
+    assert shown["settings"]["notes"]["data"] == "own notes"
+    assert shown["settings"]["seed"] == 7
+    assert shown["models"] == whole["models"]
+    private = private_strings(whole)
+    assert {"/home/alice/models/tuned", "/home/alice", "/srv/vectors", "/mnt/ward/notes.csv"} <= set(private)
+    assert "notes.csv" in private  # the name alone may tell of a ward or a patient
+    assert {"C:\\Users\\bob", "C:\\\\Users\\\\bob\\\\v.txt"} <= set(private)  # as it is, and as JSON writes it
+    assert not {"/", "/home", "/srv", "/mnt", "C:"} & set(private)
+    assert not [one for one in private if one in json.dumps(shown)]
+
+
+def test_a_path_in_a_reason_or_an_identity_goes_as_well():
+    whole = manifest(model="/home/alice/tuned", models=[{"model_id": "tuned", "pin": {"from": "/home/alice/tuned"}}])
+    whole["skipped"] = [{"study": "s", "experiment": "e", "reason": "/home/alice/tuned is no classifier"}]
+    shown = public_manifest(whole)
+    assert shown["skipped"][0]["reason"] == "tuned is no classifier"
+    assert shown["models"][0]["pin"] == {"from": "tuned"}
+
+
+def test_what_is_public_stays_and_is_not_taken_out_twice():
+    hub = manifest(
+        model="owner/bert",
+        notes={"embeddings": ["b=owner/enc"]},
+        models=[
+            {"model_id": "owner/bert", "revision": "c0"},
+            {"model_id": "b+svm", "features": {"revision": "c1"}},
+        ],
+    )
+    assert public_manifest(hub)["settings"]["model"] == "owner/bert"
+    assert public_manifest(hub)["settings"]["notes"]["embeddings"] == ["b=owner/enc"]
+    assert private_strings(hub) == ()
+    own = manifest(model="/a/b/c", chat={"model": "/m/llama", "base_url": "http://10.0.0.1:8000/v1"})
+    once = public_manifest(own)
+    assert public_manifest(once) == once
+    assert private_strings(once) == ()
+
+
+def test_a_relative_folder_is_told_by_the_name_that_the_findings_carry():
+    whole = manifest(model="thesis/tuned", models=[{"model_id": "tuned", "sha256": "ab"}])
+    assert public_manifest(whole)["settings"]["model"] == "tuned"
+    assert private_strings(whole) == ()  # it might be the name of a model on the Hub as well
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://api.openai.com/v1", "api.openai.com"),
+        ("https://api.openai.com:8443/v1/team-7", "api.openai.com"),
+        ("http://api.openai.com/v1", OWN_ENDPOINT),  # not https
+        ("http://127.0.0.1:8000/v1", OWN_ENDPOINT),
+        ("https://192.168.1.5/v1", OWN_ENDPOINT),
+        ("https://[::1]:8000/v1", OWN_ENDPOINT),
+        ("https://gpu3/v1", OWN_ENDPOINT),
+        ("https://gpu3.lab.internal/v1", OWN_ENDPOINT),
+        ("https://localhost:8000/v1", OWN_ENDPOINT),
+    ],
+)
+def test_an_endpoint_is_named_by_a_public_host_or_not_at_all(address, shown):
+    netloc = address.split("/")[2]
+    whole = manifest(
+        chat={"model": "m", "base_url": address, "price_in": 2.5, "price_out": 10.0},
+        models=[{"model_id": "m", "host": netloc}],
+    )
+    found = public_manifest(whole)
+    assert found["settings"]["chat"] == {"model": "m", "base_url": shown, "trials": 5}
+    assert found["models"][0]["host"] == shown
+    assert address in private_strings(whole)
+    telling = "." in netloc or ":" in netloc  # a bare name is too short to look for
+    assert (netloc in private_strings(whole)) == (shown == OWN_ENDPOINT and telling)
+
+
+@pytest.mark.parametrize("data", ["/mnt/ward7/smith.csv", "smith.csv", "smith", "ward7/smith.jsonl"])
+def test_the_users_notes_have_no_name(data):
+    whole = manifest(notes={"data": data})
+    whole["skipped"] = [{"study": "s", "experiment": "e", "reason": f"{data} has too few notes"}]
+    shown = public_manifest(whole)
+    assert shown["settings"]["notes"]["data"] == "own notes"
+    if data.endswith((".csv", ".jsonl")):  # a bare word might stand in any text
+        assert "smith" not in json.dumps(shown).replace("ward7/smith.jsonl", "")
+        assert data.rpartition("/")[2] in private_strings(whole)
+    assert public_manifest(shown) == shown
+    assert private_strings(shown) == ()
+
+
+def test_notes_that_are_called_as_a_file_of_every_run_do_not_stop_it():
+    assert "findings.csv" not in private_strings(manifest(notes={"data": "/mnt/ward/findings.csv"}))
+
+
+def test_what_gives_access_in_an_address_is_taken_out_alone_as_well():
+    address = "https://alice:hunter%2122@gpu.lab.internal:8000/v1?key=SECRET&api-version=2024-02-01&x=1"
+    whole = manifest(chat={"model": "m", "base_url": address}, models=[{"model_id": "m", "host": "gpu.lab.internal"}])
+    whole["skipped"] = [{"study": "s", "experiment": "e", "reason": "401 for key SECRET of alice:hunter%2122"}]
+    private = set(private_strings(whole))
+    assert {address, "alice:hunter%2122", "hunter%2122", "hunter!22", "SECRET", "gpu.lab.internal"} <= private
+    assert not {"alice", "2024-02-01", "1"} & private  # they may stand in any text
+    reason = public_manifest(whole)["skipped"][0]["reason"]
+    assert reason == "401 for key own endpoint of own endpoint"
+    public = "https://hf_token99@api.example.com/v1?a=b&token=abc/def?ghi#frag"
+    assert {"hf_token99", "abc/def?ghi"} <= set(private_strings(manifest(chat={"base_url": public})))
+    assert private_strings(manifest(chat={"base_url": OWN_ENDPOINT})) == ()
+
+
+def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(tmp_path, quiet):
+    assert public_model("/models/llama") == "llama"
+    assert public_model("accounts/x/models/llama") == "accounts/x/models/llama"  # a public name of a service
+    with ChatServer(lambda prompt: "The doctor.", model="/models/llama") as server:
+        chat = ChatOptions(model="/models/llama", base_url=server.base_url, trials=1)
+        run, found = start(
+            Settings(studies=("adjective_coreference",), limit=32, options=(chat,)), tmp_path / "r", **quiet
+        )
+    raw = render(Page(run.manifest(), [], {}, pd.DataFrame()))  # the page takes no manifest as it is, either
+    for page in ((run.folder / "report.html").read_text(), raw):
+        assert "Bias audit of llama" in page
+        assert "own endpoint" in page
+        for private in ("/models/llama", server.base_url, f":{server.http.server_port}"):
+            assert private not in page
+    assert {one.model_id for one in found} == {"/models/llama"}  # the run itself keeps the name
+    shown = as_public(read_results(run))
+    assert {one.model_id for one in shown.found} == set(shown.items["adjective_coreference"]["model_id"]) == {"llama"}
+
+
+def test_a_report_names_no_folder_of_the_machine(masked_run):
+    page = (masked_run.folder / "report.html").read_text()
+    private = private_strings(masked_run.manifest())
+    assert masked_run.manifest()["settings"]["model"] in private
+    assert not [one for one in private if one in page]

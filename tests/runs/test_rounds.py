@@ -1,0 +1,183 @@
+"""Rounds of trials: every prompt once before any twice, looks that end asking, limits, and what ends a run early."""
+
+import random
+import zlib
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.runs.audit import resume, start
+from swapbias.runs.plan import Settings, told_plan
+from swapbias.studies import config_rows, turns
+from tests.models.chat.server import ChatServer
+
+NAME = "stigma_vignettes"
+TWO = (f"{NAME}:gender", f"{NAME}:order")
+ROUND = 48  # rows of each of the two
+MANY = 240  # of five people: fewer than four have no verdict
+PAID = {"price_in": 0.0, "price_out": 1000.0, "max_tokens": 2}
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """The prompts of two experiments, by what a model is asked."""
+    names = ("gender", "order")
+    return {(turns(row["text"])[-1]["content"]): row for name in names for row in config_rows(NAME, name)}
+
+
+def leaning(asked, gap, seed=0):
+    """Answers by chance, of which so many more are stigmatizing of women, whatever the question."""
+    chance = random.Random(seed)
+
+    def answer(prompt):
+        row = asked[prompt]
+        worse = chance.random() < 0.5 + gap / 2 * (1 if row["gender"] == "woman" else -1)
+        values = [one.partition("=")[0] for one in row["candidates"].split("|")]
+        return "ABCDE"[values.index("1" if worse else "0")]
+
+    return answer
+
+
+def of(server, studies=TWO[:1], rows=ROUND, **more):
+    chat = {"trials": 4, "concurrency": 1, "price_in": 1.0, "price_out": 2.0, **more}
+    options = (ChatOptions(model="tiny", base_url=server.base_url, **chat),)
+    return Settings(studies=studies, limit=rows, options=options)
+
+
+def items(run):
+    return pd.read_parquet(run.folder / "items" / f"{NAME}.parquet")
+
+
+def test_every_prompt_is_asked_once_before_any_is_asked_twice(asked, tmp_path, quiet):
+    with ChatServer(leaning(asked, 0)) as server:
+        run, _ = start(of(server, TWO, trials=3), tmp_path / "run", **quiet, draw=False)
+        prompts = [body["messages"][-1]["content"] for body in server.requests]
+        seeds = [body["seed"] for body in server.requests]
+    once = len(set(prompts))
+    assert seeds == sorted(seeds)
+    assert all(len(set(prompts[start : start + once])) == once for start in range(0, 3 * once, once))
+    # What is written down does not tell in which order it was asked.
+    assert list(dict.fromkeys(zip(items(run)["experiment"], items(run)["trial"], strict=True))) == [
+        (name, trial) for name in ("gender", "order") for trial in "123"
+    ]
+
+
+def test_a_clear_gap_ends_asking_and_an_unclear_one_does_not(asked, tmp_path, quiet):
+    said = []
+    with ChatServer(lambda prompt: answer(prompt)) as server:
+        answer = leaning(asked, 0.96)
+        settings = of(server, rows=MANY, stop_early=True)
+        assert f"4 trials: {MANY} requests" in "".join(told_plan(settings))
+        run, found = start(settings, tmp_path / "clear", **{**quiet, "say": said.append}, draw=False)
+        clear = len(server.requests)
+        answer = leaning(asked, 0)
+        other, unclear = start(settings, tmp_path / "unclear", **quiet, draw=False)
+    (gap,), (none,) = ([one for one in each if one.headline] for each in (found, unclear))
+    assert clear < 4 * MANY
+    assert (gap.verdict, none.verdict) == ("gap found", "undecided")
+    assert "at each of 4 looks (level 0.0182)" in gap.inference
+    rounds = run.manifest()["rounds"]
+    assert rounds["asked"] == {f"{NAME} gender": clear // MANY}
+    assert rounds["looks"][-1] == {"after": clear // MANY, "decided": [f"{NAME} gender"]}
+    assert other.manifest()["rounds"]["asked"] == {f"{NAME} gender": 4}
+    assert any("to come, about" in sentence for sentence in said)
+    assert any(sentence.startswith("Decided after") for sentence in said)
+    # The interval is wider than that of one look at the same rows.
+    from swapbias.findings import disaggregate
+
+    (plain,) = [one for one in disaggregate(items(run).drop(columns="looks"), NAME) if one.headline]
+    assert plain.estimate.value == gap.estimate.value
+    assert gap.estimate.ci_low < plain.estimate.ci_low < plain.estimate.ci_high < gap.estimate.ci_high
+    assert gap.estimate.p_value > plain.estimate.p_value
+
+
+def test_a_run_that_was_stopped_between_looks_goes_on_as_if_it_had_not_been(asked, tmp_path, quiet):
+    def answer(prompt):
+        row = asked[prompt]
+        drawn = zlib.crc32(f"{row['prompt_id']}/{server.asked(prompt)}".encode()) % 100
+        worse = drawn < 50 + 45 * (row["gender"] == "woman")
+        values = [one.partition("=")[0] for one in row["candidates"].split("|")]
+        return "ABCDE"[values.index("1" if worse else "0")]
+
+    with ChatServer(answer) as server:
+        whole, _ = start(of(server, rows=MANY, stop_early=True), tmp_path / "whole", **quiet, draw=False)
+    with ChatServer(answer, fault=lambda prompt, n: "401" if len(server.requests) == MANY + 12 else None) as server:
+        settings = of(server, rows=MANY, stop_early=True)
+        with pytest.raises(ValueError, match="key"):
+            start(settings, tmp_path / "run", **quiet, draw=False)
+        # As many answers are a whole round: they can be concluded, or gone on with. One is asked twice: the refused.
+        server.fault = lambda prompt, n: None
+        run, _ = resume(tmp_path / "run", **quiet)
+    assert items(run).drop(columns="model_id").equals(items(whole).drop(columns="model_id"))
+    assert run.manifest()["rounds"] == whole.manifest()["rounds"]
+    results = [folder / "findings.csv" for folder in (run.folder, whole.folder)]
+    assert results[0].read_bytes() == results[1].read_bytes()
+
+
+def test_a_stopped_run_is_concluded_with_the_whole_trials_that_are_there(asked, tmp_path, quiet):
+    said, stops = [], (20, 20 + 2 * ROUND + 10)
+
+    def fault(prompt, n):
+        return "401" if len(server.requests) in stops else None
+
+    with ChatServer(leaning(asked, 0.5), fault=fault) as server:
+        for where in ("begun", "run"):
+            with pytest.raises(ValueError, match="key"):
+                start(of(server), tmp_path / where, **quiet, draw=False)
+        server.fault = lambda prompt, n: None
+        asked_before = len(server.requests)
+        with pytest.raises(UsageError, match="has not asked every prompt once"):
+            resume(tmp_path / "begun", **quiet, conclude=True)
+        run, found = resume(tmp_path / "run", **{**quiet, "say": said.append}, conclude=True)
+        assert len(server.requests) == asked_before
+    assert run.manifest()["status"] == "complete"
+    assert set(items(run)["trial"]) == {"1", "2"}
+    assert Counter(items(run)["trial"]) == {"1": ROUND, "2": ROUND}
+    assert "Of 4 planned trials" in run.manifest()["rounds"]["told"][0]
+    assert "looks" not in next(one for one in found if one.headline).inference  # nobody looked
+    assert any("concluded on request" in sentence for sentence in said)
+
+
+@pytest.mark.parametrize(
+    ("limit", "trials"),
+    [({"max_requests": 3 * ROUND + 5}, 3), ({"max_cost": 0.1, **PAID}, 1), ({"max_cost": 0.2, **PAID}, 2)],
+)
+def test_limits_end_a_run_after_whole_trials(asked, limit, trials, tmp_path, quiet):
+    # By its answers alone a trial of 48 prompts costs 48 x 2 / 1000 = .096.
+    with ChatServer(leaning(asked, 0)) as server:
+        run, _ = start(of(server, **limit), tmp_path / "run", **quiet, draw=False)
+    assert len(server.requests) == trials * ROUND
+    assert run.manifest()["rounds"]["asked"] == {f"{NAME} gender": trials}
+    assert "allows" in run.manifest()["rounds"]["stopped"]
+
+
+def test_what_does_not_pay_for_one_trial_is_refused(asked, tmp_path, quiet):
+    with ChatServer(leaning(asked, 0)) as server:
+        for limit, told in (({"max_requests": 47}, "-M max-requests allows 47"), ({"max_cost": 0.001}, "--max-cost")):
+            with pytest.raises(UsageError, match=f"192 requests are needed, and {told}.*not even one trial"):
+                start(of(server, **limit), tmp_path / "run", **quiet)
+        assert server.requests == []
+    with pytest.raises(UsageError, match="max_cost is given and no prices are"):
+        ChatOptions(model="tiny", max_cost=1.0)
+
+
+def test_two_runs_are_compared_over_the_trials_that_both_were_asked():
+    from swapbias.findings import compare
+    from swapbias.models.chat.chat_kind import trial_rows
+
+    made = np.random.default_rng(1)
+    rows = trial_rows([{**row, "experiment": "gender"} for row in config_rows(NAME, "gender")], 3, looks=3)
+    every = pd.DataFrame(rows)
+    one, other = (every.assign(model_id=name, score=made.integers(0, 2, len(rows)) * 1.0) for name in "ab")
+    short = other[other["trial"] != "3"]
+    found, same = (
+        [each for each in compare({NAME: {"a": first, "b": short}}) if each.headline]
+        for first in (one, one[one["trial"] != "3"])
+    )
+    assert found == same
+    assert found
+    assert all("at each of 3 looks" in each.inference for each in found)

@@ -1,0 +1,398 @@
+"""Several models in one folder, settings from a file, a run repeated, and what runs where nothing is named."""
+
+import errno
+import json
+import re
+import shutil
+import weakref
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from swapbias import workers
+from swapbias.errors import UsageError
+from swapbias.files import file_sha256, locked
+from swapbias.models.chat import ChatOptions
+from swapbias.models.clinical import NoteOptions
+from swapbias.runs import (
+    Run,
+    Settings,
+    audit_one,
+    audit_several,
+    handed_out,
+    read_models,
+    read_request,
+    resume,
+    resume_several,
+    start,
+)
+from swapbias.runs.plan import fingerprints, plan, told_part, told_skipped
+from swapbias.runs.run import REQUIRED
+from swapbias.studies import catalogue, open_study
+from tests import tiny
+
+several = import_module("swapbias.runs.several")
+
+STUDIES = ("occupation_sentiment:control",)
+ONE, OTHER, BROKEN = (f"tests.runs.test_several:{name}" for name in ("one", "other", "broken"))
+mended = []
+
+
+def one(texts):
+    return [0.5 + 0.01 * (len(text) % 7) for text in texts]
+
+
+def other(texts):
+    return [0.4 + 0.02 * (len(text) % 5) for text in texts]
+
+
+def broken(texts):
+    return one(texts) if mended else [0.5]
+
+
+def test_each_model_has_a_run_and_all_have_one_comparison(tmp_path, quiet):
+    done = audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    assert not done.failed
+    assert [run.manifest()["settings"]["model"] for run in done.runs.values()] == [ONE, OTHER]
+    table = (tmp_path / "all/comparison/side_by_side.csv").read_text()
+    assert ONE in table
+    assert OTHER in table
+    page = (tmp_path / "all/comparison/report.html").read_text()
+    linked = re.findall(r'<a href="(\.\./[^"]+)">', page)
+    assert len(linked) == 2
+    assert all((tmp_path / "all/comparison" / one).is_file() for one in linked)
+    assert 'class="chart versus"' in page
+    assert "Whether" in page or " lies " in page or " gives exactly " in page
+    alone, _ = start(Settings(model=ONE, studies=STUDIES), tmp_path / "alone", **quiet)
+    assert (done.runs[ONE].folder / "findings.csv").read_bytes() == (alone.folder / "findings.csv").read_bytes()
+
+
+def test_a_failed_model_fails_alone_and_is_tried_again(tmp_path, quiet):
+    mended.clear()
+    done = audit_several([ONE, BROKEN, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    assert list(done.runs) == [ONE, OTHER]
+    assert list(done.failed) == [BROKEN]
+    assert "returned shape" in done.failed[BROKEN]
+    finished = done.runs[ONE].manifest()["finished"]
+    refused = resume_several(tmp_path / "all", **quiet)
+    assert "Repeat with --trust" in refused.failed[BROKEN]
+    mended.append(True)
+    again = resume_several(tmp_path / "all", trust=True, **quiet)
+    assert not again.failed
+    assert again.runs[ONE].manifest()["finished"] == finished  # what is done is not done again
+    assert BROKEN in (tmp_path / "all/comparison/side_by_side.csv").read_text()
+    resume(again.runs[BROKEN].folder, trust=True, **quiet)  # each is an ordinary run
+
+
+def test_a_model_twice_is_refused_and_one_name_has_two_folders(tmp_path, quiet):
+    with pytest.raises(UsageError, match="each once"):
+        audit_several(["vader", "vader"], Settings(), tmp_path / "all", **quiet)
+    assert not (tmp_path / "all").exists()
+    for place in ("a/m", "b/m"):
+        (tmp_path / place).mkdir(parents=True)
+    models = [str(tmp_path / place) for place in ("a/m", "b/m")]
+    done = audit_several(models, Settings(), tmp_path / "all", **quiet)
+    assert "it has no config.json" in done.failed[models[0]]
+    assert list(json.loads((tmp_path / "all/models.json").read_text())["models"].values()) == ["m", "m-2"]
+
+
+def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet, monkeypatch):
+    """Twelve models: one bar over all, sentences that count them, at most one in memory, none in the next's time."""
+    alive, most, loads, bars = set(), [], [], []
+
+    class Model:
+        model_id = kind = ""
+
+    def start(settings, place, **how):
+        one = Model()
+        one.itself = one  # as transformers' modules do: only the collector frees it
+        alive.add(weakref.ref(one, alive.discard))
+        most.append(len(alive))
+        loads.append(settings.model)
+        if settings.model == "m7":
+            raise RuntimeError("note text")
+        Run.create(place, {**manifest, "settings": settings.saved()})
+
+    manifest = {key: [] for key in REQUIRED} | {"status": "complete"}
+    monkeypatch.setattr(several, "start", start)
+    monkeypatch.setattr(several, "_compare", lambda *_: None)
+    told, models = [], [f"m{number}" for number in range(12)]
+    shown = {"say": told.append, "bar": lambda title, total: bars.append((title, total)) or bars.append}
+    done = audit_several(models, Settings(studies=STUDIES), tmp_path / "all", **shown)
+    assert loads == models
+    assert set(most) == {1}
+    assert bars == [("models", 12), 0] + [1] * 12
+    assert told[11 + 1] == "Model 12 of 12: m11."
+    assert done.failed == {"m7": "RuntimeError. Audit it alone to see more."}  # whatever it said may be a note's text
+    assert json.loads((tmp_path / "all/failed.json").read_text()) == done.failed
+    assert list(done.runs) == [one for one in models if one != "m7"]
+    again = resume_several(tmp_path / "all", trust=True, **quiet)
+    assert loads == [*models, "m7"]  # finished ones are not loaded again
+    assert list(again.failed) == ["m7"]
+
+
+def test_what_a_killed_audit_of_many_left_behind_is_swept(tmp_path, quiet):
+    done = audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    expected = sorted(done.folder.rglob("*"))
+    left = (".models.json.1.tmp", "comparison/figures/.a.svg.1.tmp", "comparison/.report.html.1.tmp")
+    first = done.runs[ONE].folder
+    of_run = [
+        first / name for name in (".lock", "items/.occupation_sentiment.parquet.sha256", ".manifest.json.1.tmp")
+    ]
+    for path in (*(done.folder / name for name in left), *of_run):
+        path.write_text("left")
+    resume_several(done.folder, **quiet, trust=True)
+    assert sorted(done.folder.rglob("*")) == expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["findings.csv", "items/occupation_sentiment.parquet", "report.html", "comparison/comparison.csv"],
+)
+def test_a_damaged_file_of_a_finished_run_is_made_again(tmp_path, quiet, name):
+    done = audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    path = (done.folder if name.startswith("comparison") else done.runs[ONE].folder) / name
+    whole = path.read_bytes()
+    path.write_bytes(bytes([*whole[:-9], whole[-9] ^ 4, *whole[-8:]]))
+    untouched = (done.runs[OTHER].folder / "manifest.json").stat().st_mtime_ns
+    again = resume_several(done.folder, **quiet, trust=True)
+    assert not again.failed
+    assert again.compared
+    assert path.read_bytes() == whole or name == "report.html"  # which has the time of day
+    assert not again.runs[ONE].damaged()
+    assert (done.runs[OTHER].folder / "manifest.json").stat().st_mtime_ns == untouched
+
+
+def test_what_is_made_of_scored_rows_is_written_again_without_the_model(tmp_path, quiet):
+    done = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), tmp_path / "all", **quiet)
+    first, second = (run.folder for run in done.runs.values())
+    (first / "report.html").unlink()
+    whole = (first / "findings.csv").read_bytes()
+    (first / "findings.csv").write_text("saved by a spreadsheet")
+    again = resume_several(done.folder, **quiet)  # nobody trusts the functions, which may be gone
+    assert not again.failed
+    assert (first / "report.html").is_file()
+    assert (first / "findings.csv").read_bytes() == whole
+    assert not again.runs[ONE].damaged()
+    (second / "items/occupation_sentiment.parquet").unlink()
+    assert "Repeat with --trust" in resume_several(done.folder, **quiet).failed[OTHER]
+
+
+def test_a_list_of_models_that_is_damaged_is_refused(tmp_path, quiet):
+    audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), tmp_path / "all", **quiet)
+    path = tmp_path / "all/models.json"
+    path.write_bytes(path.read_bytes().replace(b'"limit": 8', b'"limit": 9'))
+    with pytest.raises(ValueError, match=r"models.json cannot be read \(it is damaged, or was edited: take out"):
+        resume_several(tmp_path / "all", **quiet, trust=True)
+
+
+def test_a_full_disk_ends_an_audit_of_many(tmp_path, quiet, monkeypatch):
+    def start(settings, place, **how):
+        raise OSError(errno.ENOSPC, "No space left on device", str(place))
+
+    monkeypatch.setattr(several, "start", start)
+    with pytest.raises(OSError, match="No space"):
+        audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+
+
+def test_the_largest_is_handed_out_first_and_what_is_finished_never(tmp_path):
+    sizes = {"small": 10, "large": 1_000, "middle": 100}
+    for name, size in sizes.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(bytes(size))
+    folder = tmp_path / "all"
+    models = {ONE: "one", **{str(tmp_path / name): name for name in sizes}}
+    Run(folder).write_json("models.json", {"models": models, "settings": Settings().saved()})
+    assert [Path(place).name for _, place in handed_out(folder)] == ["large", "middle", "small", "one"]
+    Run.create(folder / "large", dict.fromkeys(REQUIRED, "") | {"status": "complete"})
+    assert [Path(place).name for _, place in handed_out(folder)] == ["middle", "small", "one"]
+
+
+def test_one_of_several_is_a_piece_of_work_in_plain_json(tmp_path):
+    settings = json.loads(json.dumps(Settings(studies=STUDIES).saved()))
+    arguments = {"model": ONE, "settings": settings, "folder": str(tmp_path / "one")}
+    assert "Repeat with --trust" in audit_one(**arguments)
+    assert audit_one(**arguments, trust=True) == ""
+    finished = (tmp_path / "one/manifest.json").read_bytes()
+    assert audit_one(**arguments, trust=True) == ""
+    assert (tmp_path / "one/manifest.json").read_bytes() == finished
+
+
+def test_own_studies_lie_beside_the_runs(tmp_path, quiet, monkeypatch):
+    """So that models that another process audits are asked the same, and those that failed again."""
+    prompts = tmp_path / "mine.csv"
+    prompts.write_text("text,group,pair\n" + "".join(f"He {n}.,male,{n}\nShe {n}.,female,{n}\n" for n in range(4)))
+    name = open_study(prompts, reference="male").name
+    mended.clear()
+    done = audit_several([ONE, BROKEN], Settings(studies=(name,)), tmp_path / "all", **quiet)
+    assert list(done.failed) == [BROKEN]
+    catalogue._registered().pop(name)
+    prompts.unlink()
+    mended.append(True)
+    assert not resume_several(tmp_path / "all", trust=True, **quiet).failed
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def test_a_list_names_models_runs_and_says_why_not(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "lr=1e-5").mkdir()
+    file = tmp_path / "models.txt"
+    file.write_text(
+        "\ufeff# all of them\nmine  # ours\n\nlr=1e-5\nlow = lr=1e-5/../mine/../lr=1e-5\nvader\n", "utf-8"
+    )
+    with pytest.raises(UsageError, match=r"line 5: .* stands twice"):
+        read_models(file)
+    file.write_text("# all of them\nmine  # ours\n\nfirst = lr=1e-5\nvader\norg/model@v1\n")
+    named = {str(tmp_path / "mine"): "", str(tmp_path / "lr=1e-5"): "first", "vader": "", "org/model@v1": ""}
+    assert read_models(file) == named
+    for text, part in (("", "lists no model"), ("a/b=mine", "cannot name a run"), ("studies=mine", "cannot name")):
+        file.write_text(text)
+        with pytest.raises(UsageError, match=part):
+            read_models(file)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="not UTF-8"):
+        read_models(file)
+
+
+def test_a_file_names_models_studies_and_settings(tmp_path):
+    (tmp_path / "mine").mkdir()
+    file = tmp_path / "audit.toml"
+    file.write_text(
+        'models = ["mine", "vader"]\nstudies = ["occupation_sentiment"]\nlimit = 40\nmargin = 1\n'
+        '[load]\nbatch_size = 8\n[chat]\nmodel = "m"\ntrials = 2\n'
+    )
+    models, settings, repeated = read_request(file)
+    assert models == [str(tmp_path / "mine"), "vader"]
+    assert (settings.studies, settings.limit, settings.margin) == (("occupation_sentiment",), 40, 1.0)
+    assert settings.load.batch_size == 8
+    assert settings.saved()["chat"]["trials"] == 2
+    assert repeated is None
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("studys = []", "Unknown setting in .*'studys'.* Did you mean studies"),
+        ("[load]\ndevise = 1", r"Unknown setting of \[load\].*Did you mean device"),
+        ('limit = "x"', "of the wrong type"),
+        ("models = 3", "expected a list of names"),
+        ("models = [", "cannot be read"),
+    ],
+)
+def test_a_file_that_says_something_else_is_refused(tmp_path, text, part):
+    (tmp_path / "audit.toml").write_text(text)
+    with pytest.raises(ValueError, match=part):
+        read_request(tmp_path / "audit.toml")
+
+
+def test_a_manifest_repeats_its_run_exactly(tmp_path, quiet):
+    first, _ = start(Settings(model=ONE, studies=STUDIES, seed=3), tmp_path / "first", **quiet)
+    models, settings, repeated = read_request(first.folder / "manifest.json")
+    assert (models, settings) == ([ONE], Settings.from_manifest(first.manifest()["settings"]))
+    again, _ = start(settings, tmp_path / "again", expected=repeated, **quiet)
+    for name in ("findings.csv", "items/occupation_sentiment.parquet"):
+        assert (again.folder / name).read_bytes() == (first.folder / name).read_bytes()
+    for name, part in (("corpora", "prompts or word lists"), ("models", "not the version")):
+        changed = json.loads(json.dumps(repeated))
+        changed[name][0]["sha256"] = "0" * 64
+        with pytest.raises(UsageError, match=part):
+            start(settings, tmp_path / name, expected=changed, **quiet)
+        assert not (tmp_path / name).exists()
+
+
+# --- what runs where nothing is named -----------------------------------------------------------------
+
+
+def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
+    settings = Settings(model=str(tiny.save_causal(tmp_path / "gpt")))
+    tasks, skipped = plan(settings)
+    assert {task.experiment.name for task in tasks} == {"odds", "antonyms"}
+    part = next(task for task in tasks if task.experiment.name == "antonyms")
+    assert 0 < part.asked < part.whole
+    assert part.asked * part.kind.readings["antonyms"].passes <= 8_000
+    assert f"social_distance antonyms ({part.asked} of {part.whole:,})" in told_part(tasks)
+    assert "Read all with --study social_distance." in told_part(tasks)
+    whole, _ = plan(Settings(model=settings.model, studies=("social_distance",)))  # as it says
+    assert [(task.asked, task.whole) for task in whole] == [(part.whole, 0)]
+    entry = next(one for one in fingerprints(tasks) if one["corpus"] == "social_distance")
+    assert (entry["rows"], entry["of"]) == (part.asked, part.whole)  # by which a card tells a part from the whole
+    told = told_skipped(skipped, {"causal"})
+    assert "3 for masked models" in told
+    assert told.count("Not run") == 1
+    assert "\n" not in told
+
+
+def test_kind_is_tested_before_cost():
+    _, skipped = plan(Settings(model="vader"))
+    assert not [one for one in skipped if "many times" in one.reason]
+    reasons = {one.experiment: one.reason for one in plan(Settings())[1]}
+    assert "trained for rq1 alone" in reasons["rq2"]  # not "name it", which would not run it
+    for one in plan(Settings())[1]:
+        if "run it with --study " in one.reason:
+            named = one.reason.partition("--study ")[2]
+            assert one.experiment in {task.experiment.name for task in plan(Settings(studies=(named,)))[0]}
+
+
+def test_a_worker_audits_a_model_of_the_folder_that_it_was_told(tmp_path, quiet):
+    done = audit_several([ONE, BROKEN], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    place = done.runs[ONE].folder
+    expected = (place / "findings.csv").read_bytes()
+    shutil.rmtree(place)
+    spec = {
+        "folder": str(tmp_path / "all"), "models": file_sha256(tmp_path / "all" / several.MODELS),
+        "cache": False, "trust": True, "allow_pickle": False,
+    }  # fmt: skip
+    work = several.model_auditor(spec)
+    assert work({"name": place.name, "model": ONE, "rows": 1}, lambda more: None)["why"] == ""
+    assert (place / "findings.csv").read_bytes() == expected
+    with pytest.raises(UsageError, match=r"does not see the audit in .*all\. Choose an --out on a file system"):
+        several.model_auditor({**spec, "models": "0"})
+
+
+def test_a_run_whose_holder_is_ending_is_waited_for(tmp_path, quiet, monkeypatch):
+    settings, told = Settings(studies=STUDIES).saved(), []
+    place = tmp_path / "m"
+    place.mkdir()
+    with ExitStack() as held:
+        held.enter_context(locked(place))
+
+        def say(sentence):
+            told.append(sentence)
+            held.close()  # as when the machine of a dead worker is given up
+
+        assert audit_one(ONE, settings, str(place), trust=True, say=say) == ""
+    assert "waiting up to 120 s" in told[0]
+    monkeypatch.setattr(several, "_LEASE", 0.1)
+    with locked(place):
+        start_over = tmp_path / "n"
+        start_over.mkdir()
+        with locked(start_over):
+            assert "is being worked on by another process" in audit_one(ONE, settings, str(start_over), trust=True)
+
+
+@pytest.mark.parametrize("chat", [None, "some-model"])
+def test_models_are_spread_unless_a_chat_model_is_asked_too(tmp_path, quiet, monkeypatch, chat):
+    """A service's limit and log are one; of credentialed notes the folder is marked and the cluster is named."""
+    asked, told = [], []
+
+    def crew(engine, *given, own, **more):
+        asked.append(engine.name)
+        return workers.crew(workers.LOCAL, *given, own=own, **more)
+
+    monkeypatch.setattr(several, "crew", crew)
+    monkeypatch.setattr(several, "audit_one", lambda *given, **more: "no")
+    (tmp_path / "mimic").mkdir()
+    (tmp_path / "mimic/discharge.csv").write_text("note_id,subject_id,charttime,text\n")
+    notes = NoteOptions(data=str(tmp_path / "mimic"))
+    settings = Settings(studies=STUDIES, options=(notes, ChatOptions(model=chat)))
+    engine = workers.Engine(name="ray", address="head:1")
+    done = audit_several([ONE, OTHER], settings, tmp_path / "all", **{**quiet, "say": told.append}, engine=engine)
+    assert list(done.failed) == [ONE, OTHER]
+    assert asked == ["local" if chat else "ray"]
+    assert (tmp_path / "all/CREDENTIALED").exists()
+    assert (tmp_path / "all").stat().st_mode & 0o777 == 0o700
+    assert any("cluster at head:1 read them: they must be yours" in one for one in told) is (chat is None)

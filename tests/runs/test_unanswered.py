@@ -1,0 +1,160 @@
+"""A run of which no answer can be read: no value anywhere, on no page and in no file."""
+
+import csv
+import io
+import math
+import re
+import zlib
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from swapbias.findings import compare
+from swapbias.hub.audit_cards import study_parts
+from swapbias.models.chat.answer_readers import read_label
+from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.report import answer as answered, comparison_tables, terminal
+from swapbias.runs.audit import start
+from swapbias.runs.exports import export_run
+from swapbias.runs.plan import Settings
+from swapbias.studies import Prompt, config_rows, turns
+from tests.models.chat.server import ChatServer
+
+NUMBERS = ("value", "ci_low", "ci_high", "worst_low", "worst_high", "lowest", "highest", "p_value", "baseline")
+SHARES = re.compile("answers (not readable|unsure)")  # what is told: that all of it is unreadable
+
+
+@pytest.fixture(scope="module")
+def unread(tmp_path_factory):
+    """Findings and run."""
+    folder = tmp_path_factory.mktemp("unread")
+    names = ("adjective_coreference", "stigma_vignettes:race")
+    with ChatServer(lambda prompt: "%%%") as server:
+        chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1)
+        settings = Settings(studies=names, limit=32, options=(chat,))
+        quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+        run, found = start(settings, folder / "run", **quiet)
+    return found, run
+
+
+def told(rows):
+    """The rows that tell a number which is no share of unreadable answers."""
+    return [row for row in rows if not SHARES.match(row["contrast"]) and any(row[name] for name in NUMBERS)]
+
+
+def test_no_finding_has_a_value(unread):
+    found, _ = unread
+    every = [{name: one.row()[name] for name in (*NUMBERS, "contrast")} for one in found]
+    rows = [{name: "" if value != value else str(value) for name, value in row.items()} for row in every]
+    assert len(rows) > 50
+    assert told(rows) == []
+    assert {one.verdict for one in found} == {"", "undecided"}
+
+
+def test_no_file_page_card_or_table_has_a_value(unread, tmp_path):
+    found, run = unread
+    export_run(run, "csv", tmp_path / "csv")
+    for path in (run.folder / "findings.csv", tmp_path / "csv" / "findings.csv"):
+        with path.open() as file:
+            assert told(csv.DictReader(file)) == []
+    screen = Console(file=io.StringIO(), record=True, width=300)
+    for table in comparison_tables(found):
+        screen.print(table)
+    screen.print(terminal(found), markup=False)
+    card = "\n".join(study_parts(found, run.manifest(), model_name="owner/tiny").values())
+    rows = [line for line in card.splitlines() if line.startswith("|")]
+    assert len(rows) > 4
+    for shown in (screen.export_text(), "\n".join(rows)):
+        assert not re.search(r"\d\.\d", shown)
+    page = re.sub(r"<(script|style|code)[\s\S]*?</\1>", "", (run.folder / "report.html").read_text())
+    first = re.sub(r"<[^>]+>", " ", page).partition("The evidence")[0]
+    assert "could not score what the question needs" in first
+    assert not re.search(r"[\d.]\d+ (?:points|to)\b|Gap:|No gap:", first)
+
+
+def test_no_difference_between_two_such_models_is_told(unread):
+    _, run = unread
+    items = {
+        name: {model: run.items(name).assign(model_id=model) for model in ("a", "b")}
+        for name in ("adjective_coreference", "stigma_vignettes")
+    }
+    differences = compare(items)
+    assert differences
+    assert [one for one in differences if not math.isnan(one.estimate.value)] == []
+
+
+# --- a model that refuses -----------------------------------------------------------------------------
+
+
+def letter(row, value):
+    """The letter of the first option that counts so much."""
+    return "ABCDE"[[one.partition("=")[0] for one in row["candidates"].split("|")].index(value)]
+
+
+def audited_by_gender(answer, folder, study="stigma_vignettes:gender", **more):
+    """The headline of a chat model that answers ``answer(row)``, all findings, the run, and what was said."""
+    name, _, config = study.partition(":")
+    rows = {turns(row["text"])[-1]["content"]: row for row in config_rows(name, config)}
+    said = []
+    with ChatServer(lambda prompt: answer(rows[prompt])) as server:
+        chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1, temperature=0.0, **more)
+        settings = Settings(studies=(study,), options=(chat,))
+        run, found = start(settings, folder, say=said.append, bar=lambda title, total: lambda done: None)
+    (headline,) = [one for one in found if one.headline]
+    return headline, found, run, " ".join(said)
+
+
+@pytest.mark.parametrize(
+    "refusal", ["I refuse to select D.", "I'm sorry, but I can't answer yes or no to that. Choose D yourself."]
+)
+def test_a_model_that_refuses_every_question_about_women_is_not_measured(refusal, tmp_path):
+    headline, found, run, said = audited_by_gender(
+        lambda row: refusal if row["group"] == "woman" else "D", tmp_path / "run"
+    )
+    assert math.isnan(headline.estimate.value)
+    assert headline.verdict == "undecided"
+    wanted = ("paired_gap", "refused", headline.subset, "all", "")
+    (refused,) = [one for one in found
+                  if (one.measure, one.score, one.subset, one.slice_by, one.view) == wanted]  # fmt: skip
+    assert (refused.contrast, refused.estimate.value) == ("woman - man", 1.0)
+    items = run.items("stigma_vignettes")
+    women = items[items["group"] == "woman"]
+    assert women["score"].isna().all()
+    assert (women["refused"] == 1).all()
+    assert f"refused {len(women):,} of {len(items):,} answers, and 0 are unreadable" in said
+    assert "-M scoring=log-odds" in said
+    page = (run.folder / "report.html").read_text()
+    assert f"100.0 % ({len(women)})" in page
+
+
+def test_a_verdict_that_unread_answers_could_change_is_undecided(tmp_path):
+    def answer(row, share):
+        drawn = zlib.crc32(row["prompt_id"].encode())
+        if row["group"] == "woman" and drawn // 100 % 100 < share:
+            return "I would rather think about it."
+        return letter(row, "1" if drawn % 100 < (90 if row["group"] == "woman" else 10) else "0")
+
+    few, *_ = audited_by_gender(lambda row: answer(row, 2), tmp_path / "few")
+    assert few.worst_low > 0.5
+    many, _, _, said = audited_by_gender(lambda row: answer(row, 80), tmp_path / "many")
+    assert many.estimate.value > 0.5  # among the answers that were read
+    assert many.worst_low < 0.05
+    assert many.verdict == "undecided"
+    sure = replace(many, estimate=replace(many.estimate, p_adjusted=0.001))
+    assert "Counting the others either way" in answered(sure).sentence
+    assert "are unreadable" in said
+
+
+def test_no_way_to_judge_is_no_negative_label():
+    prompt = Prompt(
+        prompt_id="p", pair_id="p", group="female", text="Does the patient have depression?", candidates="1=yes|0=no",
+        construct="", condition="depression", label="", template="", experiment="labels",
+    )  # fmt: skip
+    for text in ("As an AI I have no access to records, so I have no way to judge.", "There is no sign of it."):
+        score, parts = read_label(prompt, text)
+        assert math.isnan(score)
+        assert math.isnan(parts["predicted"])
+        assert parts["unanswered"] == 1
+    assert read_label(prompt, "No.")[0] == 0
+    assert read_label(prompt, "**Yes**")[0] == 1

@@ -1,0 +1,374 @@
+"""Workers: refusals without ray; with it a cluster of two nodes, whose results are those of one process."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from pandas.testing import assert_frame_equal
+
+from swapbias import cluster as workers
+from swapbias.cluster import LOCAL, Engine, crew
+from swapbias.errors import MissingExtraError, UsageError
+from swapbias.outcome import audit
+from swapbias.runs import audit_several, resume_several
+from swapbias.runs.audit import resume, start
+from swapbias.runs.plan import Settings
+from swapbias.swapping.files import Job, swap_files
+from tests import tiny
+from tests.conftest import ROOT
+from tests.privacy.test_quoting import MODULE, OWN, SECRET
+
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray: pip install 'swapbias[ray]'")
+QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+RAY = Engine(name="ray", workers=2)
+HERE = "tests.cluster_workers"
+NUMBER = re.compile(rb"-?\d+\.\d+(?:e[-+]\d+)?|-?\d+e[-+]\d+")
+
+
+def squares(folder, engine, count, *, maker="slow", **more):
+    """Parts of numbers, done by a crew: what it gives, in its order."""
+    spec = {"folder": str(folder), **more.pop("spec", {})}
+    plan = ({"name": f"{number:03d}", "number": number, "rows": 1} for number in range(count))
+    with crew(engine, f"{HERE}:{maker}", spec, own=lambda: None, cores=1, **more) as hands:
+        yield from hands(plan)
+
+
+def assert_same(found, expected):
+    """The same files with the same bytes; numbers with a point may differ by rounding.
+
+    Matrix products of two processes are equal to rounding only: a library may add in another order where memory is
+    aligned otherwise.
+    """
+    assert found.keys() == expected.keys()
+    for name, text in found.items():
+        assert NUMBER.sub(b"#", text) == NUMBER.sub(b"#", expected[name]), name
+        numbers = [np.array(NUMBER.findall(one), float) for one in (text, expected[name])]
+        np.testing.assert_allclose(*numbers, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def written(folder):
+    return {path.name: path.read_text() for path in folder.glob("*.txt")}
+
+
+@pytest.mark.parametrize(
+    ("engine", "told"),
+    [
+        (Engine(name="spark"), "Unknown engine 'spark': expected local or ray."),
+        (Engine(workers=2), "workers is about workers of ray, and the engine is local. Choose the engine ray."),
+        (Engine(name="ray", gpus=-1.0), "GPUs per worker is -1, expected 0 or more."),
+        (Engine(name="ray", address="a:1", spill=Path("x")), "spill names another. Drop it"),
+    ],
+)
+def test_an_engine_that_cannot_be_meant_is_refused(engine, told):
+    with pytest.raises(UsageError) as refused:
+        engine.check()
+    assert told in str(refused.value)
+
+
+def test_without_ray_its_engine_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(workers, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"Install with pip install 'swapbias\[ray\]'\."):
+        Engine(name="ray").check()
+    LOCAL.check()
+
+
+def test_a_model_in_memory_is_not_sent_to_workers(monkeypatch):
+    monkeypatch.setattr(workers, "find_spec", lambda name: True)
+    with pytest.raises(UsageError, match=r"^toy is in the memory of this process, where workers of ray cannot"):
+        audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", name="toy", engine="ray")
+
+
+def test_processes_and_workers_are_not_mixed(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "find_spec", lambda name: True)
+    with pytest.raises(UsageError, match=r"processes is 2, and workers of ray swap\. Set workers instead\."):
+        swap_files(Job("x.csv"), tmp_path / "out", processes=2, engine=RAY)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes of one core each on this machine, to which this process is connected."""
+    ray = pytest.importorskip("ray", reason="needs ray: pip install 'swapbias[ray]'")
+    from ray.cluster_utils import Cluster
+
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(ROOT)  # workers import what they do from the tests
+    size = {"num_cpus": 1, "object_store_memory": 80 << 20}
+    made = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False})
+    made.add_node(**size)
+    ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
+    yield made
+    ray.shutdown()
+    made.shutdown()
+    os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+
+
+@needs_ray
+def test_a_masked_audit_by_workers_is_that_of_one_process(cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = Settings(
+        model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), wordings=False
+    )
+    shown = []
+
+    def bar(title, total):
+        return lambda done: shown.append(done / total)
+
+    here, _ = start(settings, tmp_path / "here", **QUIET, draw=False)
+    there, _ = start(settings, tmp_path / "there", say=str, bar=bar, draw=False, engine=RAY)
+    names = ("results.json", "findings.csv")
+    assert_same(*({name: (run.folder / name).read_bytes() for name in names} for run in (there, here)))
+    scored = [pq.read_table(run.folder / "items/gendered_stigma.parquet").to_pandas() for run in (there, here)]
+    assert_frame_equal(*scored, rtol=1e-4)
+    assert len(shown) > 1
+    assert sum(shown) == pytest.approx(1)
+    assert not list(there.folder.rglob(".*"))
+
+
+@needs_ray
+def test_what_one_engine_began_the_other_one_finishes(cluster, tmp_path):
+    source = tmp_path / "rows.csv"
+    source.write_text("\n".join(["text", *(f"He saw his wife {number} times." for number in range(200))]))
+    swap_files(Job(str(source), mode="pairs"), tmp_path / "whole", part_bytes=500)
+    expected = {path.name: path.read_bytes() for path in (tmp_path / "whole/data").iterdir()}
+    assert len(expected) > 8
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(step):
+        if step.rows > 40:
+            raise StoppedError
+
+    for number, engines in enumerate([(LOCAL, RAY), (RAY, LOCAL)]):
+        out = tmp_path / str(number)
+        with pytest.raises(StoppedError):
+            swap_files(Job(str(source), mode="pairs"), out, part_bytes=500, engine=engines[0], on_progress=stop)
+        kept = sorted((out / "data").glob("part-*"))
+        assert 0 < len(kept) < len(expected)
+        times = [path.stat().st_mtime_ns for path in kept]
+        swap_files(Job(str(source), mode="pairs"), out, part_bytes=500, engine=engines[1])
+        assert {path.name: path.read_bytes() for path in (out / "data").iterdir()} == expected
+        assert [path.stat().st_mtime_ns for path in kept] == times  # none was written twice
+        for name in ("swap.json", "report.csv", "README.md"):
+            assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert not (out / ".planned").exists()
+
+
+@needs_ray
+def test_parts_of_workers_that_are_killed_go_to_others(cluster, tmp_path, capsys):
+    killed = set()
+    for part, done in squares(tmp_path, RAY, 24):
+        assert done["threads"] == "1"
+        if part["number"] % 7 == 3 and done["pid"] not in killed:
+            os.kill(done["pid"], signal.SIGKILL)
+            killed.add(done["pid"])
+    assert len(killed) > 1
+    assert capsys.readouterr() == ("", "")  # not a word of Ray's
+    assert written(tmp_path) == {f"{number:03d}.txt": str(number**2) for number in range(24)}
+
+
+@needs_ray
+def test_parts_of_a_node_that_is_removed_go_to_others(cluster, tmp_path):
+    node = cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
+    given = []
+    for part, _ in squares(tmp_path, Engine(name="ray", workers=3), 24):
+        given.append(part["name"])
+        if len(given) == 6:
+            cluster.remove_node(node, allow_graceful=False)
+    assert sorted(given) == [f"{number:03d}" for number in range(24)]
+    assert written(tmp_path) == {f"{number:03d}.txt": str(number**2) for number in range(24)}
+
+
+@needs_ray
+def test_a_part_that_ends_every_worker_ends_the_job_with_a_sentence(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "MOST_DEATHS", 1)
+    with pytest.raises(ValueError, match=r"2 workers ended on part 00\d, most likely for want of memory\."):
+        list(squares(tmp_path, Engine(name="ray", workers=1), 3, maker="deadly"))
+
+
+@needs_ray
+def test_what_a_worker_cannot_do_is_said_as_one_process_says_it(cluster, tmp_path):
+    settings = Settings(model=f"{HERE}:failing", studies=("occupation_sentiment:control",), wordings=False)
+    sentences = []
+    for engine in (LOCAL, Engine(name="ray", workers=1)):
+        with pytest.raises(ValueError, match="shape") as failed:
+            start(settings, tmp_path / engine.name, **QUIET, engine=engine)
+        sentences.append(str(failed.value))
+    assert sentences[0] == sentences[1]
+    with pytest.raises(OSError, match="Input/output error") as failed:
+        list(squares(tmp_path, Engine(name="ray", workers=1), 2, maker="broken", spec={"file": "/x/model"}))
+    assert failed.value.filename == "/x/model"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A folder with two tiny models, and the audit by one process of these, a broken one and one that may die."""
+    place = tmp_path_factory.mktemp("models")
+    names = ["negative positive", "positive negative"]
+    for name, labels in zip("ab", names, strict=True):
+        tiny.save_classifier(place / name, labels.split())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        yield place, outcome_of(audit_several(MODELS, Settings(studies=SHORT), place / "all", **QUIET))
+
+
+MODELS, SHORT = ["a", f"{HERE}:failing", f"{HERE}:mortal", "b"], ("occupation_sentiment:control",)
+
+
+def assert_same_runs(found, expected):
+    assert found[0] == expected[0]
+    assert_same(found[1], expected[1])
+
+
+def outcome_of(done):
+    """Who failed why, and the bytes of comparison and results. The folder is gone: a comparison names its place."""
+    files = [path for path in (done.folder / "comparison").rglob("*") if path.is_file()]
+    files += [run.folder / name for run in done.runs.values() for name in ("results.json", "findings.csv")]
+    found = {str(path.relative_to(done.folder)): path.read_bytes() for path in files}
+    assert len(found) > 8
+    shutil.rmtree(done.folder)
+    return done.failed, found
+
+
+@needs_ray
+def test_models_spread_over_workers_are_those_of_one_process(cluster, models, monkeypatch):
+    place, whole = models
+    monkeypatch.chdir(place)  # models are named by paths that begin here
+    (place / "deaths").write_text("1")
+    told, bars = [], []
+    shown = {"say": told.append, "bar": lambda title, total: bars.append((title, total)) or bars.append}
+    done = audit_several(MODELS, Settings(studies=SHORT), place / "all", engine=RAY, **shown)
+    assert (place / "deaths").read_text() == "0"  # the worker is dead, and another one went on
+    assert list(done.failed) == [f"{HERE}:failing"]
+    assert_same_runs(outcome_of(done), whole)
+    assert bars == [("models", 4), 0, 1, 1, 1, 1]
+    assert sum(sentence.startswith("Model ") for sentence in told) == 4
+    assert f"{HERE}:failing failed: {done.failed[f'{HERE}:failing']}" in told
+
+
+@needs_ray
+def test_a_model_that_ends_every_worker_fails_alone_and_can_be_resumed(cluster, models, monkeypatch):
+    place, whole = models
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(workers, "MOST_TRIES", 2)
+    (place / "deaths").write_text("2")
+    done = audit_several(MODELS, Settings(studies=SHORT), place / "all", engine=RAY, **QUIET)
+    assert list(done.runs) == ["a", "b"]
+    assert done.failed[f"{HERE}:mortal"].startswith("2 workers ended on it, most likely for want of memory.")
+    assert_same_runs(outcome_of(resume_several(place / "all", trust=True, **QUIET)), whole)
+
+
+@needs_ray
+def test_models_that_a_stopped_command_left_are_finished_by_another_engine(cluster, models, monkeypatch):
+    place, whole = models
+    monkeypatch.chdir(place)
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(sentence):
+        if sentence.startswith("Model 2"):
+            raise StoppedError
+
+    for first, then in [(LOCAL, RAY), (RAY, LOCAL)]:
+        with pytest.raises(StoppedError):
+            audit_several(
+                MODELS, Settings(studies=SHORT), place / "all", **{**QUIET, "say": stop}, engine=first
+            )  # fmt: skip
+        assert_same_runs(outcome_of(resume_several(place / "all", trust=True, **QUIET, engine=then)), whole)
+
+
+DRIVER = """
+import sys, ray
+from pathlib import Path
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings
+from swapbias.models.classifier import CallableScorer
+from swapbias.cluster import Engine
+quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+settings = Settings(model=sys.argv[3], studies=("occupation_sentiment:sentences",), wordings=True)
+start(settings, Path(sys.argv[1]), **quiet, engine=Engine(name="ray", workers=1, address=sys.argv[2]))
+"""
+
+
+@needs_ray
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_whose_driver_is_stopped_is_finished_by_one_process(cluster, tmp_path, by):
+    model = f"{HERE}:positive"
+    settings = Settings(model=model, studies=("occupation_sentiment:sentences",), wordings=True)
+    whole, _ = start(settings, tmp_path / "whole", **QUIET, draw=False)
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(tmp_path / "run"), cluster.address, model],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    parts = tmp_path / "run/items/.occupation_sentiment.parts"
+    while driver.poll() is None and not list(parts.glob("*.parquet")):
+        time.sleep(0.01)
+    driver.send_signal(by)
+    driver.communicate(timeout=60)
+    run, _ = resume(tmp_path / "run", **QUIET, trust=True)
+    for name in ("items/occupation_sentiment.parquet", "results.json"):
+        assert (run.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+
+
+@needs_ray
+def test_a_worker_that_does_not_see_the_folder_says_so(cluster, tmp_path):
+    from swapbias.runs.audit import part_scorer
+
+    with pytest.raises(UsageError, match=r"does not see the run in .*elsewhere\. Choose an --out on a file"):
+        part_scorer({"run": str(tmp_path / "elsewhere"), "started": "now", "cache": False, "allow_pickle": False})
+    shutil.rmtree(tmp_path)
+
+
+@needs_ray
+@pytest.mark.parametrize("name", ["raises", "floats", "arrow", "remote", "printed"])
+def test_no_word_of_credentialed_notes_is_in_what_ray_keeps(cluster, tmp_path, name):
+    (tmp_path / "own_quoting.py").write_text(
+        f"{MODULE}\ndef printed(texts):\n    print(texts)\n    return [0.5 for _ in texts]\n"
+    )
+    lines = OWN.splitlines()
+    (tmp_path / "own.csv").write_text("\n".join([f"{lines[0]},hadm_id", *(f"{one},1" for one in lines[1:])]))
+    asked = ["--study", "phenotype_fairness", "-M", "data=own.csv", "-M"]
+    done = command(tmp_path, cluster, "audit", *asked, f"classifier=own_quoting:{name}", "--out", "run", "--debug")
+    assert done.returncode == (0 if name == "printed" else 1), done.stderr
+    assert SECRET not in done.stdout + done.stderr
+    assert not [str(path) for path in kept_by_ray() if SECRET.encode() in path.read_bytes()]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "run").rglob("*"))
+
+
+@needs_ray
+def test_credentialed_notes_are_swapped_by_a_cluster_and_ray_keeps_none(cluster, tmp_path):
+    (tmp_path / "own.csv").write_text(OWN)
+    done = command(tmp_path, cluster, "swap", "own.csv", "--credentialed", "--out", "swapped")
+    assert done.returncode == 0, done.stderr
+    assert SECRET not in done.stdout + done.stderr
+    assert SECRET in str(pq.read_table(tmp_path / "swapped" / "data")["text"].to_pylist())
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "swapped").rglob("*"))
+    assert not [str(path) for path in kept_by_ray() if SECRET.encode() in path.read_bytes()]
+
+
+def command(folder, cluster, *arguments):
+    """A command whose workers are those of the cluster."""
+    engine = ["-M", "engine=ray", "-M", f"address={cluster.address}"]
+    told = [sys.executable, "-m", "swapbias", *arguments, *engine]
+    known = {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
+    return subprocess.run(told, cwd=folder, env=os.environ | known, capture_output=True, text=True, check=False)
+
+
+def kept_by_ray():
+    """Files of Ray's session: logs, events, spilled objects."""
+    private = pytest.importorskip("ray._private.worker")
+    session = Path(private._global_node.get_session_dir_path())
+    found = [path for path in session.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert any(path.name.startswith("worker-") for path in found)
+    return found
