@@ -19,11 +19,11 @@ from swapbias.models.trust import Code, is_pickle, module_file
 from swapbias.studies import Experiment
 
 _KINDS = (
-    "models:MASKED",
-    "models:CLASSIFIER",
-    "models:REGRESSOR",
-    "models:CAUSAL",
-    "notes.kind:EMBEDDING",
+    "auto:MASKED",
+    "auto:CLASSIFIER",
+    "auto:REGRESSOR",
+    "auto:CAUSAL",
+    "clinical.kind:EMBEDDING",
     "chat.chat_kind:CHAT",
 )
 

@@ -322,7 +322,7 @@ def test_every_unit_of_a_scorer_is_known_or_read_as_another():
         "log-probability",  # of a text: read as log-odds of an antonym or answer
         "cosine with the gender direction",  # read as direct bias
     }
-    text = "".join(path.read_text() for path in (ROOT / "swapbias" / "scorers").rglob("*.py"))
+    text = "".join(path.read_text() for path in (ROOT / "swapbias" / "models").rglob("*.py"))
     units = set(re.findall(r'^    unit = "(.+)"$', text, re.MULTILINE))
     units |= {"logistic of the SVM's decision value", "probability of female", "probability of the phenotype"}
     assert len(units) > 9

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from swapbias import workers
+from swapbias import cluster as workers
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, locked
 from swapbias.models.chat import ChatOptions
