@@ -300,7 +300,7 @@ def test_word_vectors_give_direct_bias_with_its_null(tmp_path, quiet):
     keyed.add_vectors(names, noise.astype(np.float32))
     keyed.save_word2vec_format(str(tmp_path / "tiny.bin"), binary=True)
     settings = NoteOptions(embeddings=(f"mine={tmp_path / 'tiny.bin'}",))
-    run, found = start(
+    _, found = start(
         Settings(studies=("phenotype_fairness:depression_words",), options=(settings,)), tmp_path / "run", **quiet
     )
     by_measure = {one.measure: one for one in found if one.slice_by == "all" and one.measure != "mean"}
