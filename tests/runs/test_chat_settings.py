@@ -117,11 +117,10 @@ def test_a_dry_run_refuses_a_price_that_is_none(price):
         list(told_plan(Settings(studies=STUDY, limit=8, options=(chat(price_in=price, price_out=1.0),))))
 
 
-def test_the_limit_is_said_to_hold_for_each_trial():
+def test_the_limit_holds_for_each_trial():
     # 8 prompts a trial, five trials.
     told = list(told_plan(Settings(studies=STUDY, limit=8, options=(chat(),))))
     assert told[0].startswith("adjective_coreference answers: 40 prompts for tiny; 40 requests to send")
-    assert "trial of a chat model" in " ".join(swapbias("audit", "--help").stdout.split())
 
 
 def test_a_log_without_inspect_ai_says_what_to_install(tmp_path, monkeypatch):

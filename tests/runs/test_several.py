@@ -136,7 +136,7 @@ def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet,
 def test_what_a_killed_audit_of_many_left_behind_is_swept(tmp_path, quiet):
     done = audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
     expected = sorted(done.folder.rglob("*"))
-    left = (".models.json.1.tmp", "comparison/figures/.a.svg.1.tmp", "comparison/.report.html.1.tmp")
+    left = (".models.json.1.tmp", "comparison/.report.html.1.tmp")
     first = done.runs[ONE].folder
     of_run = [
         first / name for name in (".lock", "items/.occupation_sentiment.parquet.sha256", ".manifest.json.1.tmp")
