@@ -521,7 +521,7 @@ def beyond_wording(context: Context, rows: pd.DataFrame, headline: Finding) -> I
     others = [gap for wording, gap in gaps.items() if wording != ORIGINAL and not math.isnan(gap)]
     if len(others) < 2:
         return
-    together = pd.concat([units.rows.assign(wording=name) for name, units in parts.items()])
+    together = pd.concat([units.rows.assign(wording=name) for name, units in parts.items()], ignore_index=True)
     every = Units(together, wider, next(iter(parts.values())).weights)
     estimate = every.estimate()
     spread = float(np.std(list(gaps.values()), ddof=1))
