@@ -461,24 +461,7 @@ _CLINICIAN = re.compile(
     r"(?:\s+[A-Z][\w'’.-]*){0,3},?\s+(?:M\.?D|D\.?O|R\.?N|N\.?P|P\.?A|Ph\.?D|PharmD|LPN|CRNA|DPM|DDS)\b"
 )
 _CAPITAL_BEFORE = re.compile(r"(?:^|[^\w.'’-])([A-Z][\w'’-]*)\.?\s+$")
-_NO_FIRST_NAMES = frozenset(
-    {
-        "patient",
-        "pt",
-        "name",
-        "mother",
-        "father",
-        "brother",
-        "sister",
-        "son",
-        "daughter",
-        "wife",
-        "husband",
-        "baby",
-        "aunt",
-        "uncle",
-    }
-)
+_NO_FIRST_NAMES = word_list("no_first_names")
 _CAPITAL_AFTER = re.compile(r"\s+(?:[A-Z]\.\s+)?[A-Z][a-z'’-]")
 
 
