@@ -88,8 +88,8 @@ def agreeing(pronoun: str, before: str, after: str, *, plural: bool) -> tuple[li
     asks = bool(inverted and _ASKS.search(before[: inverted.start(1)]))
     if inverted and _plain(inverted[1]) in forms and (asks or verb is None):
         start = inverted.start(1) - len(before) - len(pronoun)
-        told = _changed(inverted[1], forms[_plain(inverted[1])])
-        return [Verb(start, start + len(inverted[1]), inverted[1], told)], "" if asks else _DOUBT
+        new_form = _changed(inverted[1], forms[_plain(inverted[1])])
+        return [Verb(start, start + len(inverted[1]), inverted[1], new_form)], "" if asks else _DOUBT
     if verb is None:
         word = _WORD.match(after)
         if plural and word and (_plain(word[1]) in _FIXED or word[1].lower().endswith("ed")):
@@ -233,8 +233,8 @@ def article_before(before: str, old: str, new: str) -> tuple[int, str, str] | No
     if None in vowels or vowels[0] == vowels[1] or vowels[0] != (len(written) == 2):
         return None
     capitals = new[:2].isupper() and len(new.split()[0]) > 2
-    told = written[0] + (("N" if capitals and written.isupper() else "n") if vowels[1] else "")
-    return -len(written) - len(found[2]), written, told
+    article = written[0] + (("N" if capitals and written.isupper() else "n") if vowels[1] else "")
+    return -len(written) - len(found[2]), written, article
 
 
 def _plain(word: str) -> str:

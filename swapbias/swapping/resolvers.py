@@ -318,8 +318,8 @@ def in_context(previous: str, after: str) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def _by_second(previous: str, following: str | None, second: str | None, opens: bool) -> float:
-    if told := _phrased(previous, following, second):
-        return told
+    if odds_of_phrase := _phrased(previous, following, second):
+        return odds_of_phrase
     weights = _weights()
     return sum(weights.get(name, 0.0) for name in further_features(previous, following, second, opens))
 
