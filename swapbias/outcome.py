@@ -178,7 +178,7 @@ class Audit:
     >>> run.assert_below(0.05)  # 400 pairs that score alike leave no room for a gap of .05
     >>> print(run)  # doctest: +ELLIPSIS
     occupation_sentiment:sentences, even: ...
-      NO GAP    all 400 pairs about women and men score the same.
+      NO GAP        all 400 pairs about women and men score the same.
     ...
 
     Attributes:
