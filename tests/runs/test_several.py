@@ -28,7 +28,7 @@ from swapbias.runs import (
     resume_several,
     start,
 )
-from swapbias.runs.plan import fingerprints, plan, told_part, told_skipped
+from swapbias.runs.plan import fingerprints, plan, partial_note, skipped_note
 from swapbias.runs.run import REQUIRED
 from swapbias.studies import catalogue, open_study
 from tests import tiny
@@ -314,13 +314,13 @@ def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
     part = next(task for task in tasks if task.experiment.name == "antonyms")
     assert 0 < part.asked < part.whole
     assert part.asked * part.kind.readings["antonyms"].passes <= 8_000
-    assert f"social_distance antonyms ({part.asked} of {part.whole:,})" in told_part(tasks)
-    assert "Read all with --study social_distance." in told_part(tasks)
+    assert f"social_distance antonyms ({part.asked} of {part.whole:,})" in partial_note(tasks)
+    assert "Read all with --study social_distance." in partial_note(tasks)
     whole, _ = plan(Settings(model=settings.model, studies=("social_distance",)))  # as it says
     assert [(task.asked, task.whole) for task in whole] == [(part.whole, 0)]
     entry = next(one for one in fingerprints(tasks) if one["corpus"] == "social_distance")
     assert (entry["rows"], entry["of"]) == (part.asked, part.whole)  # by which a card tells a part from the whole
-    told = told_skipped(skipped, {"causal"})
+    told = skipped_note(skipped, {"causal"})
     assert "3 for masked models" in told
     assert told.count("Not run") == 1
     assert "\n" not in told
