@@ -28,7 +28,7 @@ from swapbias.runs import (
     resume_several,
     start,
 )
-from swapbias.runs.plan import fingerprints, plan, partial_note, skipped_note
+from swapbias.runs.plan import fingerprints, partial_note, plan, skipped_note
 from swapbias.runs.run import REQUIRED
 from swapbias.studies import catalogue, open_study
 from tests import tiny
