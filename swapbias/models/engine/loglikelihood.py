@@ -220,7 +220,8 @@ class _Tree:
 
     They are read branch by branch, each from the cache of the one it grows from. Branches that go on from the same
     position are read together: equally long ones, but for those after which nothing is read, which are padded
-    behind, where a causal model does not look. Breadth-first until the KV cache exceeds 256 MB, then depth-first. The head reads the states of many passes at once.
+    behind, where a causal model does not look. Breadth-first until the KV cache exceeds 256 MB, then depth-first.
+    The head reads the states of many passes at once.
     """
 
     def __init__(self, model: _Whole | _Pieces, texts: Sequence[Text], batch_size: int) -> None:
@@ -296,7 +297,7 @@ class _Tree:
         return self._split(longer, branch.last, branch.stop, None, row)
 
     def _targets(self, batch: Sequence[_Branch], children: Sequence[_Branch]) -> _Table:
-        """Row and place of states, then as ``_Pending.targets``; tokens before all ends of their texts are left out."""
+        """Row and place of states, then as ``_Pending.targets``; tokens before all ends are left out."""
         found = [
             (row, position - 1 - one.start, self.ids[one.first][position], position, one.first, one.last)
             for row, one in enumerate(batch)
