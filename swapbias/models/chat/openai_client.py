@@ -68,38 +68,13 @@ class RequestTrouble:
     param: str = ""
 
 
-def ask(
-    groups: Mapping[str, Sequence[Prompt]],
-    *,
-    model: str,
-    options: ChatOptions,
-    key: str,
-    log: AnswerLog,
-    report: Progress,
-    closed: bool = False,
-    later: Callable[[Prompt], Trials] = lambda prompt: {},
-) -> None:
-    """Ask the first row of each key and log the answers; ``report`` is called with the rows of each.
+class Asking:
+    """One pass over requests. The first failure ends it once the requests under way have ended: they are paid for.
 
     Args:
         closed: the prompts have options, so that a JSON schema may allow these alone.
         later: of a prompt the keys of its later trials that one request may bring as well.
-
-    Raises:
-        UsageError: a wrong key or an unknown model.
-        ValueError: a request that the service refuses, or does not answer in all attempts.
     """
-    if not options.base_url and is_offline_mode():
-        raise ValueError("Hugging Face Inference Providers cannot be asked: HF_HUB_OFFLINE is set: unset it.")
-    asking = Asking(model, options, key, log, closed=closed, later=later)
-    with _quiet(log.read is not None):
-        _finish(asking.run(groups, report))
-    if asking.end is not None:  # raised here, so that no error of the client, and no header, hangs on it
-        raise asking.failure(*asking.end)
-
-
-class Asking:
-    """One pass over requests. The first failure ends it once the requests under way have ended: they are paid for."""
 
     def __init__(
         self,
@@ -119,6 +94,20 @@ class Asking:
         self.length = LENGTHS[0]  # the name that this service takes
         self.end: tuple[RequestTrouble, Prompt, int] | None = None  # what ended it, whose, after how many attempts
         self.stopped, self.answered = asyncio.Event(), 0.0  # when the last answer came
+
+    def ask(self, groups: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
+        """Ask the first row of each key and log the answers; ``report`` is called with the rows of each.
+
+        Raises:
+            UsageError: a wrong key or an unknown model.
+            ValueError: a request that the service refuses, or does not answer in all attempts.
+        """
+        if not self.options.base_url and is_offline_mode():
+            raise ValueError("Hugging Face Inference Providers cannot be asked: HF_HUB_OFFLINE is set: unset it.")
+        with _quiet(self.log.read is not None):
+            _finish(self.run(groups, report))
+        if self.end is not None:  # raised here, so that no error of the client, and no header, hangs on it
+            raise self.failure(*self.end)
 
     async def run(self, groups: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
         """Ask for all, as many at once as the options allow."""

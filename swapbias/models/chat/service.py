@@ -244,15 +244,13 @@ class ChatScorer(AnsweringScorer):
         if not missing:
             return
         check_client()
-        from swapbias.models.chat.openai_client import ask  # loads when it is needed
+        from swapbias.models.chat.openai_client import Asking  # loads when it is needed
 
         self._refuse_many(len(missing))
         key, before = api_key(self.options), len(self.log)
         try:
-            ask(
-                missing, model=self.model_id, options=self.options, key=key, log=self.log, closed=self.closed,
-                report=report, later=self._later,
-            )  # fmt: skip
+            asking = Asking(self.model_id, self.options, key, self.log, closed=self.closed, later=self._later)
+            asking.ask(missing, report)
         finally:
             self.sent += len(self.log) - before
 

@@ -114,7 +114,7 @@ def _read(model: Any, beginning: _Beginning | None) -> Any:
 class _Slots(DynamicLayer):  # type: ignore[no-untyped-call]
     """Keys and values of a layer with room behind them: a token is written in place, where others copy all before."""
 
-    def __init__(self, states: Sequence[torch.Tensor | None], like: torch.Tensor, width: int, room: int) -> None:
+    def __init__(self, states: Sequence[Any], like: torch.Tensor, width: int, room: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         shape = (len(states), like.shape[1], width + room, like.shape[3])
         self.slots = tuple(like.new_zeros(shape) for _ in range(2))  # masked, but NaN would count
@@ -152,13 +152,13 @@ def _batch(
         [0] * (width - start) + [1] * start + [0] * gap + [1] * (own - gap)
         for start, gap in zip(starts, gaps, strict=True)
     ]
-    batch = {
+    batch: dict[str, Any] = {
         "input_ids": torch.tensor(rows, device=model.device),
         "attention_mask": torch.tensor(mask, device=model.device),
     }
     caches = [_read(model, one) for one in shared]
     if first := next((one for one in caches if one is not None), None):
-        layers = [
+        layers: list[Any] = [
             _Slots([one and one.layers[layer] for one in caches], first.layers[layer].keys, width, own + room)
             for layer in range(len(first.layers))
         ]
