@@ -216,16 +216,15 @@ def axis_of(found: Sequence[Finding]) -> Axis:
     ends = [
         text.shown_factor(one) * end
         for one in found
-        for end in (one.estimate.value, one.estimate.ci_low, one.estimate.ci_high, one.worst_low, one.worst_high)
+        for end in (one.estimate.value, one.estimate.ci_low, one.estimate.ci_high)
     ]
     return Axis.over(ends, margin=max(margins, default=math.nan), least=least, most=most)
 
 
-def dot_of(finding: Finding, group: int | None = None, *, bounds: bool = False) -> Dot:
+def dot_of(finding: Finding, group: int | None = None) -> Dot:
     """A value on its scale, hollow where it may be zero."""
     scale, one = text.shown_factor(finding), finding.estimate
-    ends = (scale * finding.worst_low, scale * finding.worst_high) if bounds else (math.nan, math.nan)
-    return Dot(scale * one.value, scale * one.ci_low, scale * one.ci_high, group, unsure(finding), *ends)
+    return Dot(scale * one.value, scale * one.ci_low, scale * one.ci_high, group, unsure(finding))
 
 
 def unsure(finding: Finding) -> bool:
@@ -242,7 +241,7 @@ def chart_of(
     """Findings as rows on one scale.
 
     Args:
-        name: of the chart; blank for that of an answer, which has bounds in place of p-values.
+        name: of the chart; blank for that of an answer, which has no p-values.
         caption: what it shows.
         lines: in the order of their parts.
         columns: title and colour of each; a single one is drawn as a gap, of several those without a colour are not.
@@ -252,25 +251,23 @@ def chart_of(
     """
     axis = axis or axis_of([one for line in lines for one in line.found.values()])
     single, parts = len(columns) == 1, dict[str, list[Row]]()
-    bounds = not name and any(not math.isnan(one.worst_low) for line in lines for one in line.found.values())
     for line in lines:
         shown = [
-            dot_of(one, _group_of(one) if single else columns[column][1], bounds=bounds)
+            dot_of(one, _group_of(one) if single else columns[column][1])
             for column, one in line.found.items()
             if single or columns[column][1] is not None
         ]
         one = next(iter(line.found.values()))
-        cells = _cells(one, bounds=bounds, tested=bool(name)) if single else [
+        cells = _cells(one, tested=bool(name)) if single else [
             (written(line.found[column]), line.found[column].estimate.value) if column in line.found
             else ("", math.nan) for column in columns
         ]  # fmt: skip
-        title = ", ".join(text for text, _ in cells[:3]) if bounds else ""
-        picture = strip(shown, axis, title=title) if drawn else Markup("")
+        picture = strip(shown, axis) if drawn else Markup("")
         parts.setdefault(line.part, []).append(Row(line.name, picture, tuple(cells), line.find))
     unit = unit_head(next(iter(lines[0].found.values())))
     heads = [title for title, _ in columns.values()]
     if single:
-        heads = [unit, "95 % interval", *["missing answers either way"] * bounds, *["p corrected"] * bool(name), "n"]
+        heads = [unit, "95 % interval", *["p corrected"] * bool(name), "n"]
     rows = [row for part in parts.values() for row in part]
     alike = bool(name) and len(rows) >= ALIKE and len({tuple(cell for cell, _ in row.cells[:2]) for row in rows}) == 1
     return Chart(
@@ -281,16 +278,13 @@ def chart_of(
     )  # fmt: skip
 
 
-def _cells(finding: Finding, *, bounds: bool, tested: bool) -> list[tuple[str, float | None]]:
-    """Value, interval, bounds or p-value, and count of a gap."""
+def _cells(finding: Finding, *, tested: bool) -> list[tuple[str, float | None]]:
+    """Value, interval, p-value where asked, and count of a gap."""
     one = finding.estimate
     cells: list[tuple[str, float | None]] = [
         (text.value(finding).removesuffix(" points"), one.value),
         (text.interval(finding) or "–", one.ci_low),
     ]
-    if bounds:
-        known = not math.isnan(finding.worst_low)
-        cells.append((text.bounds(finding).removesuffix(" points") if known else "–", finding.worst_low))
     if tested:
         cells.append((text.p_value(one.p_adjusted), one.p_adjusted))
     return [*cells, (text.counted(one), one.n)]
@@ -456,10 +450,15 @@ def rate_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Ch
             column = one.contrast if one.contrast in experiment.compared else ""
             cells.setdefault((text.value_name(one.slice_value), text.plain(one.subset)), {})[column] = one
         groups = [one for one in experiment.compared if any(one in each for each in cells.values())]
-        columns = {one: (text.group_name(experiment, one), text.group_place(experiment, one)) for one in groups}
+        columns: dict[str, tuple[str, int | None]] = {
+            one: (text.group_name(experiment, one), text.group_place(experiment, one)) for one in groups
+        }
         if any("" in each for each in cells.values()):
             columns[""] = ("difference" if groups else name, None)
-        lines = [Line(part, regime, each) for (part, regime), each in cells.items()]
+        lines = [
+            Line(part, text.rate_name(regime, next(iter(each.values()))), each)
+            for (part, regime), each in cells.items()
+        ]
         title = f"{name}{f', {model}' if several else ''}"
         yield chart_of(title, text.rate_caption(experiment, mine[0]), lines, columns, written=text.rate_value)
 
@@ -592,7 +591,7 @@ def marked(texts: Sequence[str]) -> list[Markup]:
         split = [re.split(r"(<mask>|\[MASK\])", one) for one in unique]
         return [Markup("").join(_piece(one, place % 2 == 1) for place, one in enumerate(parts)) for parts in split]
     split = [re.findall(r"\s+|\w+|[^\w\s]", one) for one in unique]
-    codes = difflib.SequenceMatcher(None, *split, autojunk=False).get_opcodes()
+    codes = difflib.SequenceMatcher(None, split[0], split[1], autojunk=False).get_opcodes()
     sides = [[(code, low, high) for code, low, high, *_ in codes], [(code, *ends) for code, _, _, *ends in codes]]
     return [
         Markup("").join(_piece("".join(words[low:high]), code != "equal") for code, low, high in side)
@@ -653,8 +652,8 @@ def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
     scores = [None if math.isnan(one) else round(one, 5) for one in rows["score"].astype(float)]
     pairs: dict[tuple[str, ...], list[Any]] = {}
     names = [rows[name].astype(str) for name in ("pair_id", "model_id", "trial") if name in rows]
-    for at, name in enumerate(zip(*names, strict=True)):
-        pair = pairs.setdefault(name, [[int(codes[one][at]) for one in fields], []])
+    for at, of_pair in enumerate(zip(*names, strict=True)):
+        pair = pairs.setdefault(of_pair, [[int(codes[one][at]) for one in fields], []])
         group, text_of, token, answer = (int(codes[one][at]) for one in ("group", "text", "top_tokens", "answer"))
         pair[1].append([group, text_of, scores[at], token, answer])
     titles = {"model_id": "model", experiment.subset: "set", **{one.column: one.name for one in experiment.slices}}

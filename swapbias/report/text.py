@@ -92,31 +92,6 @@ class Verdict:
         return f"{self.word}: {self.text}" if self.word else self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What an experiment found about one model.
-
-    Attributes:
-        sentence: the verdict with value and interval; of a difference of gaps also what each gap is.
-        certainty: what the interval covers, and the smallest gap that could have been found.
-        meaning: what the number and its sign mean.
-        cautions: how far it holds, a sentence each.
-        published: the paper's own statistic of these rows and the number that it prints; blank where there is none.
-    """
-
-    sentence: str
-    certainty: str
-    meaning: str
-    cautions: tuple[str, ...]
-    published: str
-
-
-def answer(finding: Finding, found: Sequence[Finding] = ()) -> Answer:
-    """A headline in words; ``found`` are findings of the same run: the parts of a difference, the paper's test."""
-    sentence = summary([finding], found)
-    return Answer(sentence, certainty(finding), meaning(finding), tuple(cautions(finding)), published(finding, found))
-
-
 def summary(asked: Sequence[Finding], found: Sequence[Finding] = ()) -> str:
     """The verdicts of all headlines of an experiment and model, a sentence or two each."""
     return " ".join(str(one) for one in verdicts(asked, found))
@@ -533,11 +508,14 @@ def rate_caption(experiment: Experiment, finding: Finding) -> str:
 
 
 def rate_value(finding: Finding) -> str:
-    """A rate with its interval and, where there is one, what it is of."""
-    tested = f"; p {p_value(finding.estimate.p_adjusted)}" if MEASURES[finding.measure].performed else ""
-    return own_value(finding) + (
-        f"; {finding.direction}" if finding.measure == "flip_rate" and finding.direction else tested
-    )
+    """A rate with its interval; of performance also the p-value of the difference."""
+    tested = finding.estimate.p_adjusted
+    return own_value(finding) + ("" if math.isnan(tested) else f", p {p_value(tested)}")
+
+
+def rate_name(regime: str, finding: Finding) -> str:
+    """The row of a rate: training notes, and in which version a flip is positive."""
+    return f"{regime}: {finding.direction}" if finding.measure == "flip_rate" and finding.direction else regime
 
 
 def explained_name(explained: Sequence[Explained], names: Mapping[str, str]) -> str:

@@ -17,7 +17,7 @@ import pytest
 
 from swapbias.findings import disaggregate, headlines, influential
 from swapbias.models.clinical import Explained
-from swapbias.report import Page, answer, render, terminal, verdicts
+from swapbias.report import Page, render, terminal, text as words, verdicts
 from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
 from tests.report.test_breakdowns import answered, rate
@@ -100,15 +100,14 @@ def broken_down(tmp_path_factory):
 
 def test_the_answer_stands_first_and_the_terminal_says_the_same(page, found):
     (headline,) = headlines(found)
-    told = answer(headline, found)
     text = html.unescape(page)
     for said in verdicts([headline], found):
         assert text.index(f"</span></span> {said.text}") < text.index(f"<h2>{EXPERIMENT.question}")
-    assert told.certainty in text
+    assert words.certainty(headline) in text
     out = " ".join(terminal(found).split())
     for verdict in verdicts([headline], found):
         assert " ".join(f"{verdict.word.upper()} {verdict.text}".split()) in out
-    for part in (told.certainty, *told.cautions):
+    for part in (words.certainty(headline), *words.cautions(headline)):
         assert part in out
     strange = terminal([replace(headline, slice_by="phenotype", slice_value="\x1b[2Jgone")])
     assert "[2Jgone" in strange
