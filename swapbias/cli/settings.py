@@ -67,7 +67,6 @@ _CLUSTER = (
 _RUN = (
     Setting("group", "prompts", str, "", "Own prompts: the group compared with the reference; each by default."),
     Setting("lexicon", "prompts", str, "", "Own prompts: a CSV file of words (word, group) counted at <mask>."),
-    Setting("conclude", "run", bool, False, "With --resume: ask nothing more, and conclude from whole trials."),
     *_CLUSTER,
 )
 CLUSTER = tuple(one.name for one in _CLUSTER)

@@ -28,7 +28,7 @@ from swapbias.runs.plan import Settings, load_notes, note_rows
 from swapbias.runs.run import Run, score_rows
 from swapbias.studies.catalogue import config_rows, load_corpus, load_prompts, load_study, local_corpus
 from swapbias.studies.tables import published_rows
-from swapbias.swapping.files import Job, swap_files
+from swapbias.swapping import Job, swap_files
 from swapbias.swapping.swapper import Swapper
 from tests.notes import mimic
 
