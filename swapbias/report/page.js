@@ -16,12 +16,10 @@
   /** A text with a mark for what cannot be seen and for what turns the direction of writing. @param {string} text */
   const shown = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 
+  const [plainly, withSign] = [/** @type {const} */ ("negative"), /** @type {const} */ ("exceptZero")].map((signDisplay) =>
+    new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1, useGrouping: false, signDisplay }));
   /** @param {number|null} value @param {boolean} signed */
-  function number(value, signed) {
-    if (value === null || Number.isNaN(value)) return "–";
-    const text = Math.abs(value).toFixed(1);
-    return Number(text) === 0 ? text : (value < 0 ? "−" : signed ? "+" : "") + text;
-  }
+  const number = (value, signed) => (value === null ? "–" : (signed ? withSign : plainly).format(value).replace("-", "−"));
 
   /** Values in order, those that are missing last. @param {number|string} a @param {number|string} b @param {number} sign */
   function order(a, b, sign) {
@@ -29,38 +27,28 @@
     return Number.isNaN(a) || Number.isNaN(b) ? Number(Number.isNaN(a)) - Number(Number.isNaN(b)) : sign * (a - b);
   }
 
-  // --- tables ---------------------------------------------------------------------------------------
-
   /** Sort the rows of each part by a column, at a second click the other way, at a third as they were. @param {HTMLTableElement} table */
   function sortable(table) {
     const heads = [...(table.tHead?.rows[0].cells ?? [])];
-    const before = [...table.tBodies].map((body) => [...body.rows]);
+    const before = [...table.tBodies].map((body) => [...body.rows].filter((row) => !row.classList.contains("group")));
     heads.forEach((head, place) => {
       if (head.classList.contains("pic")) return;
+      const worth = (/** @type {HTMLTableRowElement} */ row) => {
+        const { dataset, textContent } = row.cells[place];
+        return dataset.number === undefined ? textContent || "" : dataset.number === "" ? NaN : Number(dataset.number);
+      };
       const button = made("button", { type: "button" }, head.textContent || "");
       head.replaceChildren(button);
       button.addEventListener("click", () => {
         const next = { ascending: "descending", descending: "none" }[head.getAttribute("aria-sort") || ""] ?? "ascending";
         heads.forEach((one) => one.removeAttribute("aria-sort"));
         if (next !== "none") head.setAttribute("aria-sort", next);
-        [...table.tBodies].forEach((body, part) => body.append(...arranged(before[part], place, next)));
+        const sign = next === "ascending" ? 1 : -1;
+        const sorted = before.map((rows) => (next === "none" ? rows : [...rows].sort((a, b) => order(worth(a), worth(b), sign))));
+        [...table.tBodies].forEach((body, part) => body.append(...sorted[part]));
       });
     });
   }
-
-  /** Headings first. @param {HTMLTableRowElement[]} rows @param {number} place @param {string} next */
-  function arranged(rows, place, next) {
-    /** @param {HTMLTableRowElement} row */
-    const worth = (row) => {
-      const { dataset, textContent } = row.cells[place];
-      return dataset.number === undefined ? textContent || "" : dataset.number === "" ? NaN : Number(dataset.number);
-    };
-    const sorted = rows.filter((row) => !row.classList.contains("group"));
-    if (next !== "none") sorted.sort((one, other) => order(worth(one), worth(other), next === "ascending" ? 1 : -1));
-    return [...rows.filter((row) => row.classList.contains("group")), ...sorted];
-  }
-
-  // --- pairs ----------------------------------------------------------------------------------------
 
   /** Codes of a prompt: group, text, its score, tokens, answer. A comparison has a score a model. @typedef {[number, number, any, number, number]} Prompt */
   /** Codes of the fields, then the prompts. @typedef {[number[], Prompt[]]} Entry */
@@ -93,14 +81,13 @@
     return first.map((score, place) => (score === null || (second[place] ?? null) === null ? null : (score - second[place]) * pairs.scale));
   }
 
-  /** What pairs are ordered by: the gap, of several models how far they lie from each other. @param {Pairs} pairs @param {Entry} entry */
+  /** What orders pairs: the gap, of several models how far they lie from each other. @param {Pairs} pairs @param {Entry} entry */
   function worth(pairs, entry) {
     const known = gaps(pairs, entry).flatMap((one) => (one === null ? [] : [one]));
     return pairs.models ? (known.length > 1 ? Math.max(...known) - Math.min(...known) : NaN) : known[0] ?? NaN;
   }
 
-  /** @param {string} name */
-  const plain = (name) => name.replaceAll("_", " ");
+  const plain = (/** @type {string} */ name) => name.replaceAll("_", " ");
 
   /** @param {Pairs} pairs @param {Entry} entry */
   function pairNode(pairs, entry) {
@@ -134,31 +121,26 @@
   function explorer(place, pairs) {
     const [list, status, search] = [made("div"), made("p", { class: "soft", role: "status" }), made("input", { type: "search" })];
     const names = [...pairs.fields, "order"];
-    const orders = pairs.models ? ["as asked", "models furthest apart first"] : ["as asked", "highest gap first", "lowest gap first", "largest gap first"];
+    const orders = pairs.models ? ["study order", "models furthest apart first"] : ["study order", "highest gap first", "lowest gap first", "largest gap first"];
     const selects = [...pairs.fields.map((name) => choice(["all", ...pairs.values[name]])), choice(orders)];
-    const initial = names.map((name) => (name === "order" || (name === "wording" && pairs.values[name].includes("as asked")) ? "as asked" : "all"));
+    const initial = names.map((name) => (name === "order" ? orders[0] : name === "wording" && pairs.values[name].includes("original") ? "original" : "all"));
     const more = made("button", { type: "button" }, "more");
     let pages = 1;
-    function chosen() {
-      const words = search.value.toLowerCase();
+    function draw() {
+      const [words, wanted] = [search.value.toLowerCase(), selects[selects.length - 1].value];
       const found = pairs.entries.filter((entry) =>
         entry[0].every((code, at) => selects[at].selectedIndex < 1 || code === selects[at].selectedIndex - 1) &&
         (!words || entry[1].some((one) => pairs.values.text[one[1]].toLowerCase().includes(words))));
-      const wanted = selects[selects.length - 1].value;
-      if (wanted === "as asked") return found;
       const size = wanted === "largest gap first" ? Math.abs : Number;
-      const worths = found.map((entry) => ({ entry, value: size(worth(pairs, entry)) }));
-      return worths.sort((a, b) => order(a.value, b.value, wanted === "lowest gap first" ? 1 : -1)).map(({ entry }) => entry);
-    }
-    function draw() {
-      const found = chosen();
+      const sign = wanted === "lowest gap first" ? 1 : -1;
+      if (wanted !== orders[0]) found.sort((a, b) => order(size(worth(pairs, a)), size(worth(pairs, b)), sign));
       const last = Math.min(pages * PER_PAGE, found.length);
       list.replaceChildren(...found.slice(0, last).map((entry) => pairNode(pairs, entry)));
       status.textContent = found.length ? `${last} of ${found.length} (${pairs.entries.length} in all)` : "None is like that.";
       more.hidden = last >= found.length;
     }
     more.addEventListener("click", () => { pages += 1; draw(); });
-    for (const one of [search, ...selects]) one.addEventListener("input", () => { pages = 1; draw(); });
+    [search, ...selects].forEach((one) => one.addEventListener("input", () => { pages = 1; draw(); }));
     const labels = [...pairs.titles, "order"].map((title, at) => made("label", {}, title, selects[at]));
     const unit = `Scores and gaps ${pairs.scale === 1 ? "in the unit" : "in points, hundredths of the unit"}: ${pairs.unit}. Gap: ${pairs.sides[0]} minus ${pairs.sides[1]}. Marked: what differs, or the place that is filled.`;
     place.append(made("div", { class: "tools" }, made("label", {}, "search texts", search), ...labels), made("p", { class: "soft" }, unit), status, list, made("div", { class: "tools more" }, more));
@@ -173,19 +155,16 @@
     };
   }
 
-  /** @type {Map<Element, Promise<(link: URLSearchParams) => void>>} */
+  /** @type {Map<Element, Promise<void|((link: URLSearchParams) => void)>>} */
   const explorers = new Map();
-
-  /** Show the pairs that a link names. @param {HTMLDetailsElement} place @param {string} [query] */
+  /** Show the pairs that a link names, or at first all. @param {HTMLDetailsElement} place @param {string} [query] */
   function show(place, query) {
     if (query === undefined && explorers.has(place)) return;
-    const opened = explorers.get(place) ?? unpacked(place.dataset.items ?? "").then((pairs) => explorer(place, pairs));
-    if (!explorers.has(place)) opened.catch(() => place.append(made("p", {}, "This browser cannot unpack the pairs; they are in the folder of the run, beside this page.")));
+    const opened = explorers.get(place) ?? unpacked(place.dataset.items ?? "").then((pairs) => explorer(place, pairs)).catch(() =>
+      place.append(made("p", {}, "This browser cannot unpack the pairs. They are in the folder of the run.")));
     explorers.set(place, opened);
-    opened.then((one) => one(new URLSearchParams(query || "")), () => undefined);
+    opened.then((draw) => draw?.(new URLSearchParams(query || "")));
   }
-
-  // --- the page -------------------------------------------------------------------------------------
 
   /** Open what a link points to; of pairs those that it asks for. */
   function follow() {
@@ -204,13 +183,6 @@
   });
   /** @type {NodeListOf<HTMLDetailsElement>} */ (document.querySelectorAll("details.pairs")).forEach((place) =>
     place.addEventListener("toggle", () => { if (place.open) show(place); }));
-  /** @type {HTMLDetailsElement[]} */
-  let opened = [];
-  addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details")].filter((one) => !one.open && !one.classList.contains("pairs"));
-    opened.forEach((one) => { one.open = true; });
-  });
-  addEventListener("afterprint", () => opened.forEach((one) => { one.open = false; }));
   addEventListener("hashchange", follow);
   follow();
 })();

@@ -157,10 +157,10 @@ def anchor(*names: str) -> str:
 
 def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
     """For each question and model the sentences and their picture; gaps in points share one scale."""
-    asked = text.questions(found)
-    shown = [[one for each in several for one in (*text.parts(each, found), each)] for several in asked]
+    questions = text.questions(found)
+    shown = [[one for each in several for one in (*text.parts(each, found), each)] for several in questions]
     every = [one for several in shown for one in several]
-    return [_answer(several, mine, every, found) for several, mine in zip(asked, shown, strict=True)]
+    return [_answer(several, mine, every, found) for several, mine in zip(questions, shown, strict=True)]
 
 
 def _answer(
@@ -302,15 +302,15 @@ def _section(page: Page, study: str, name: str, packed: Mapping[str, str]) -> di
     charts = [*_charts(experiment, mine, items), *rate_charts(experiment, mine), *answer_charts(experiment, items)]
     if "flips" in experiment.rates:
         charts += word_charts(experiment, [one for one in page.explained if one.study == study])
-    asked = headlines(mine)
+    answers = headlines(mine)
     return {
         "study": load_study(study),
         "experiment": experiment,
         "place": place,
         "several": len({one.model_id for one in mine}) > 1,
-        "answers": [one for one in asked if MEASURES[one.measure].reach] or asked,
+        "answers": [one for one in answers if MEASURES[one.measure].reach] or answers,
         "found": mine,
-        "unit": (asked or mine)[0].unit,
+        "unit": (answers or mine)[0].unit,
         "charts": charts,
         "compared": _published(mine),
         "examples": [] if items is None else _examples(in_unit_read(study, experiment, mine), items),
@@ -335,11 +335,9 @@ def _charts(experiment: Experiment, found: Sequence[Finding], items: pd.DataFram
     for slice_ in experiment.slices:
         mine = [one for one in shown if one.slice_by == slice_.name]
         gaps = [one for one in mine if MEASURES[one.measure].reach]
-        category = categories(experiment, slice_, items)
-        if gaps:
-            yield _gap_chart(slice_, gaps, category, several)
-        elif means := [one for one in mine if one.measure == "mean" and one.contrast in experiment.levels]:
-            yield _mean_chart(experiment, slice_, means, category, several)
+        means = [one for one in mine if one.measure == "mean" and one.contrast in experiment.levels]
+        if gaps or means:
+            yield _slice_chart(experiment, slice_, gaps or means, categories(experiment, slice_, items), several)
 
 
 def categories(experiment: Experiment, slice_: Slice, items: pd.DataFrame | None) -> Mapping[str, str]:
@@ -387,39 +385,31 @@ def _group_charts(found: Sequence[Finding], several: bool) -> Iterator[Chart]:
         yield chart_of("groups", f"In {unit_head(mine[0])}. {BAND}{more}", lines, {"": ("", None)})
 
 
-def _gap_chart(slice_: Slice, gaps: Sequence[Finding], category: Mapping[str, str], several: bool) -> Chart:
-    more = len({one.contrast for one in gaps}) > 1
-    lines = [
-        Line(
-            _part(one, category, several, text.compared(one) if more else ""), text.value_name(one.slice_value),
-            {"": one}, find(slice_, one),
-        )
-        for one in gaps
-    ]  # fmt: skip
-    what = "Gap" if more else f"Gap ({text.compared(gaps[0])})"
-    caption = f"{what} by {slice_.name}, in {unit_head(gaps[0])}. {BAND}"
-    return chart_of(f"gaps by {slice_.name}", caption, lines, {"": ("", None)})
-
-
-def _mean_chart(
-    experiment: Experiment, slice_: Slice, means: Sequence[Finding], category: Mapping[str, str], several: bool
+def _slice_chart(
+    experiment: Experiment, slice_: Slice, found: Sequence[Finding], category: Mapping[str, str], several: bool
 ) -> Chart:
-    """A row for each value with a dot for each group."""
+    """A row for each value of a slice: with its gap, or with a dot for the mean of each group."""
+    means, unit = found[0].measure == "mean", unit_head(found[0])
+    more = len({one.contrast for one in found}) > 1 and not means
     cells: dict[tuple[str, str], dict[str, Finding]] = {}
-    for one in means:
-        cells.setdefault((_part(one, category, several), one.slice_value), {})[one.contrast] = one
-    present = {one.contrast for one in means}
-    columns = {
-        one: (text.group_name(experiment, one), text.group_place(experiment, one))
-        for one in experiment.levels
-        if one in present
-    }
-    lines = [
+    for one in found:
+        place = _part(one, category, several, text.compared(one) if more else ""), one.slice_value
+        cells.setdefault(place, {})[one.contrast if means else ""] = one
+    columns: dict[str, tuple[str, int | None]] = {"": ("", None)}
+    caption = f"Gap{'' if more else f' ({text.compared(found[0])})'} by {slice_.name}, in {unit}. {BAND}"
+    if means:
+        present = [one for one in experiment.levels if any(one in each for each in cells.values())]
+        columns = {one: (text.group_name(experiment, one), text.group_place(experiment, one)) for one in present}
+        caption = f"Mean {found[0].unit} by {slice_.name}, in {unit}, with 95 % intervals."
+    return chart_of(f"{'means' if means else 'gaps'} by {slice_.name}", caption, lines_of(slice_, cells), columns)
+
+
+def lines_of(slice_: Slice, cells: Mapping[tuple[str, str], Mapping[str, Finding]]) -> list[Line]:
+    """Rows of a chart by slice: findings by column, of each part and value."""
+    return [
         Line(part, text.value_name(value), mine, find(slice_, next(iter(mine.values()))))
         for (part, value), mine in cells.items()
     ]
-    caption = f"Mean {means[0].unit} by {slice_.name}, in {unit_head(means[0])}, with 95 % intervals."
-    return chart_of(f"means by {slice_.name}", caption, lines, columns)
 
 
 def find(slice_: Slice, finding: Finding) -> str:
@@ -641,7 +631,7 @@ def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
     if "side" in rows:
         rows = rows.assign(group=rows["group"].where(rows["group"] != PLACEBO, rows["side"]))
     if "wording" in rows:
-        rows = rows.assign(wording=rows["wording"].fillna("as asked"))
+        rows = rows.assign(wording=rows["wording"].fillna("original"))
     fields = [name for name in _FIELDS if name in rows and rows[name].nunique() > 1]
     codes, values = {}, {}
     for name in (*fields, "group", "text", "top_tokens", "answer"):

@@ -308,14 +308,13 @@ def test_rates_answers_and_words_fit_and_are_text(browser, broken_down):
 
 def test_everything_is_open_and_uncut_on_paper(browser, report):
     browser.open(report, width=794, media="print", dark=True)
-    browser.run("dispatchEvent(new Event('beforeprint'))")
-    closed = "[...document.querySelectorAll('details:not(.pairs)')].filter((one) => !one.open).length"
-    assert browser.run(closed) == 0
+    heights = (
+        "[...document.querySelectorAll('details:not(.pairs) table')].map((one) => one.getBoundingClientRect().height)"
+    )
+    assert min(browser.run(heights)) > 50  # though no box is open
     assert browser.run("document.documentElement.scrollWidth") <= 794
     assert browser.run("getComputedStyle(document.querySelector('thead')).display") == "table-header-group"
     assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    browser.run("dispatchEvent(new Event('afterprint'))")
-    assert browser.run(closed) > 0
 
 
 def test_a_screen_reader_finds_its_way(browser, report):
