@@ -582,7 +582,7 @@ def marked(texts: Sequence[str]) -> list[Markup]:
         return [Markup("").join(_piece(one, place % 2 == 1) for place, one in enumerate(parts)) for parts in split]
     split = [re.findall(r"\s+|\w+|[^\w\s]", one) for one in unique]
     codes = difflib.SequenceMatcher(None, split[0], split[1], autojunk=False).get_opcodes()
-    sides = [[(code, low, high) for code, low, high, *_ in codes], [(code, *ends) for code, _, _, *ends in codes]]
+    sides = [[(code[0], *code[1:3]) for code in codes], [(code[0], *code[3:5]) for code in codes]]
     return [
         Markup("").join(_piece("".join(words[low:high]), code != "equal") for code, low, high in side)
         for words, side in zip(split, sides, strict=True)

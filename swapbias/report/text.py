@@ -59,7 +59,7 @@ _CLAIMS = {
 _RATIOS = {"log-odds": "odds", "log-probability": "probability", "log of words": "length"}
 _PERCENT = ("flip_rate", "sign_kept", "leakage_uar")
 _SHARES = ("TPR", "FPR", "PPV", "called positive", "equalised odds")  # of performance, beside AUROC and calibration
-_SIGNED = ("nonanswer_gap", "truncation_gap", "intersection")  # written as gaps are, though no question's answer
+_SIGNED = ("nonanswer_gap", "truncation_gap", "intersection", "gap_beyond_wording")  # no answers, but written as gaps
 _RATES = {
     "flip_rate": "the share of notes whose prediction changes with the patient's gender",
     "leakage_uar": "the average recall of the patient's gender from notes (50 % is chance)",
@@ -452,7 +452,7 @@ def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, s
                 name = "the paper's test, which treats prompts as independent"
             verdict = word(one) if one.verdict else f"p {tested(one.estimate)}"
             rows.append((name, value(one), interval(one) or "–", verdict))
-    return rows if len(rows) > 1 else []
+    return rows if len(rows) > 1 and not math.isnan(finding.estimate.value) else []
 
 
 def published(finding: Finding, found: Sequence[Finding]) -> str:
