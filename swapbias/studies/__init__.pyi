@@ -37,7 +37,10 @@ from .parsed import (
     MOST_BYTES as MOST_BYTES,
     STUDY_FILES as STUDY_FILES,
     Parsed as Parsed,
+    faults as faults,
     parse_study as parse_study,
+    spellings as spellings,
+    unlike_pairs as unlike_pairs,
 )
 from .prompt import (
     MASK as MASK,
@@ -105,4 +108,3 @@ from .tables import (
     with_imported as with_imported,
     wordings as wordings,
 )
-from .validation import faults as faults, spellings as spellings, unlike_pairs as unlike_pairs
