@@ -8,12 +8,14 @@ from .answers import (
     word_count as word_count,
 )
 from .catalogue import (
+    agreement as agreement,
     as_prompts as as_prompts,
     calibrated as calibrated,
     checked_rows as checked_rows,
     config_features as config_features,
     config_rows as config_rows,
     corpora as corpora,
+    import_labels as import_labels,
     load_corpus as load_corpus,
     load_lexicon as load_lexicon,
     load_prompts as load_prompts,
@@ -22,8 +24,11 @@ from .catalogue import (
     metric_path as metric_path,
     metrics as metrics,
     own_studies as own_studies,
+    rated as rated,
+    read_labels as read_labels,
     row_count as row_count,
     studies as studies,
+    unrated_words as unrated_words,
 )
 from .custom import (
     as_named as as_named,
@@ -61,13 +66,6 @@ from .prompt import (
     placebo as placebo,
     slots as slots,
     turns as turns,
-)
-from .ratings import (
-    agreement as agreement,
-    import_labels as import_labels,
-    rated as rated,
-    read_labels as read_labels,
-    unrated_words as unrated_words,
 )
 from .study import (
     Agreement as Agreement,
