@@ -89,7 +89,7 @@ class Experiment:
     Model:
         kind: the kind of model it needs. reading: how it is read, where not in the usual way (``models.readings``).
         compares_orders: its groups are orders of the options of one question, which no reading may average.
-        calibrated: the calibration model is trained for it. regimes: how training notes were treated, each one reading.
+        calibrated: the calibration model is trained for it. regimes: treatments of training notes, a reading each.
         aliases: other names of right and wrong answers. rubric: how a judge reads answers in free text.
 
     Comparison:
