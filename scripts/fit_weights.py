@@ -77,7 +77,7 @@ def examples(notes: Sequence[Note], known: dict[str, float] | None = None) -> li
                 mine = sum(known.get(name, 0.0) for name in seen) + known["bias"] <= 0
             return None if mine else person
 
-        with patch("swapbias.swapping.persons.meant", teacher):
+        with patch("swapbias.swapping.persons.antecedent_of", teacher):
             swapper.run([note.text], genders=[note.gender])
     return found
 

@@ -64,14 +64,14 @@ def test_a_constant_model_is_not_measured(tmp_path):
     gaps = run.findings.query("contrast == 'female - male'")
     assert len(gaps) > 1
     assert gaps["value"].isna().all()  # nor anywhere a 0 that reads as equal
-    assert "Not measured: even gives every prompt the same score." in " ".join(str(run).split())
+    assert "NOT MEASURED even gives every prompt the same score." in " ".join(str(run).split())
     assert "Not measured: even gives every prompt the same score." in run.report().read_text()
     done = check(tmp_path / "run", "--junit", tmp_path / "junit.xml")
     assert done.exit_code == 3
-    assert "undecided: not measured, because every prompt has the same score" in done.output
+    assert "undecided: every prompt has the same score." in done.output
     assert ElementTree.parse(tmp_path / "junit.xml").getroot().get("errors") == "1"
     assert json.loads(check(tmp_path / "run", "--json").output)["outcome"] == "undecided"
-    with pytest.raises(AssertionError, match="not measured"):
+    with pytest.raises(AssertionError, match="every prompt has the same score"):
         run.assert_below(0.5)
     assert check(tmp_path / "run", "--baseline", tmp_path / "run").exit_code == 3
 

@@ -22,7 +22,7 @@ from swapbias.outcome import audit
 from swapbias.runs import audit_several, resume_several
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
-from swapbias.swapping.files import Job, swap_files
+from swapbias.swapping import Job, swap_files
 from tests import tiny
 from tests.conftest import ROOT
 from tests.privacy.test_quoting import MODULE, OWN, SECRET

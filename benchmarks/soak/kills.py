@@ -26,7 +26,7 @@ _LOADED = [
     "swapbias.cli",
     "swapbias.runs.audit",
     "swapbias.runs.conclusion",
-    "swapbias.swapping.files",
+    "swapbias.swapping.jobs",
     "swapbias.report.page",
     "swapbias.report.figures",
     "swapbias.models.masked",

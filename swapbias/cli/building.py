@@ -28,7 +28,7 @@ from swapbias.errors import UsageError
 
 if TYPE_CHECKING:
     from swapbias.models.sentiment import GenderAudit
-    from swapbias.swapping import Done, Step
+    from swapbias.swapping import Progress, SwapResult
 
 _MOST_TERMS = 10  # in the closing table; report.csv has them all
 
@@ -112,7 +112,7 @@ def swap(
     ):
         advance, position = None, 0
 
-        def on_progress(step: "Step") -> None:
+        def on_progress(step: "Progress") -> None:
             nonlocal advance, position
             if step.size:  # bytes of the input
                 advance = advance or bar("Swapping (bytes)", step.size)
@@ -121,7 +121,7 @@ def swap(
 
         done = swap_files(
             job, here, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=engine, say=say,
-            store=store,
+            uploaded_to=None if store is None or store.own else str(store),
         )  # fmt: skip
     if as_json:
         show_json({"folder": folder, "credentialed": done.credentialed, **asdict(done.totals)})
@@ -129,7 +129,7 @@ def swap(
         _show_swapped(done, folder)
 
 
-def _show_swapped(done: "Done", place: str) -> None:
+def _show_swapped(done: "SwapResult", place: str) -> None:
     """One table: rows, terms, doubts, and where it all is."""
     totals, last = done.totals, done.last
     table = plain_table("Swapped", "what", numbers=("count",))
@@ -143,7 +143,7 @@ def _show_swapped(done: "Done", place: str) -> None:
         ("rows with a gender-specific term", totals.rows_specific),
     ):
         table.add_row(what, f"{count:,}")
-    for kind, counts in totals.by_kind():
+    for kind, counts in totals.by_kind().items():
         table.add_section()
         first = counts.most_common(_MOST_TERMS)
         for term, count in first:

@@ -75,7 +75,6 @@ _CLUSTER = (
 _RUN = (
     Setting("group", "prompts", str, "", "Own prompts: the group compared with the reference; each by default."),
     Setting("lexicon", "prompts", str, "", "Own prompts: a CSV file of words (word, group) counted at <mask>."),
-    Setting("conclude", "run", bool, False, "With --resume: ask nothing more, and conclude from whole trials."),
     *_CLUSTER,
 )
 CLUSTER = tuple(one.name for one in _CLUSTER)
@@ -317,10 +316,10 @@ def cache(
         for one in [store.clear(kind) for kind in (store.CLEARED if clear == "all" else (clear,))]:
             show(f"{one.kind}: {one.entries} removed, {decimal(one.bytes)} freed.")
     elif as_json:
-        show_json({"kept": [asdict(one) for one in store.kept()], "place": str(cache_dir())})
+        show_json({"kept": [asdict(one) for one in store.usage()], "place": str(cache_dir())})
     else:
         table = plain_table("Cache", "kept", numbers=("entries", "size"))
-        for one in store.kept():
+        for one in store.usage():
             table.add_row(one.kind, str(one.entries), decimal(one.bytes))
         out.print(table)
         show(f"At most {decimal(store.cache_limit())} of scores are kept ({store.LIMIT}).")

@@ -91,15 +91,15 @@ def split_commas(names: Sequence[str] | None) -> list[str]:
 
 
 @contextmanager
-def working_folder(place: str, *, own: bool, begun: bool = False) -> Iterator[tuple[Path, "Store | None"]]:
-    """The folder that is written to; of one in a store its copy (of all, if ``begun``), and the locked store."""
+def working_folder(place: str, *, own: bool) -> Iterator[tuple[Path, "Store | None"]]:
+    """The folder that is written to; of a store a local copy, which is copied back at the end, and the store."""
     if not is_url(place):
         yield Path(place), None
         return
     from swapbias.store import Store  # its library takes long to import
 
-    store = Store.open(place, own=own)
-    with store.mirrored(begun=begun, say=say) as here:
+    store = Store(place, own=own)
+    with store.mirrored() as here:
         yield here, store
 
 

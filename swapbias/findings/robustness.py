@@ -222,13 +222,14 @@ class _Counted:
 
 def row_shares(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> Floats:
     """What each row weighs in the mean of its group, shape (rows,): as in ``condition_means``; 0 without a score."""
-    used = rows[rows[score].notna()]
-    shares, columns = pd.Series(0.0, index=rows.index), ["group", *experiment.aggregate]
-    shares[used.index] = 1 / used.groupby(columns, sort=False)["group"].transform("size")
+    scored = rows[score].notna().to_numpy()
+    used, shares = rows[scored], np.zeros(len(rows))
+    sizes = 1 / used.groupby(["group", *experiment.aggregate], sort=False)["group"].transform("size").to_numpy()
     for place, column in enumerate(experiment.aggregate):
         within = ["group", *experiment.aggregate[place + 1 :]]
-        shares[used.index] /= used.groupby(within, sort=False)[column].transform("nunique")
-    return np.asarray(shares, dtype=np.float64)
+        sizes = sizes / used.groupby(within, sort=False)[column].transform("nunique").to_numpy()
+    shares[scored] = sizes
+    return shares
 
 
 def condition_means(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
@@ -520,7 +521,7 @@ def beyond_wording(context: Context, rows: pd.DataFrame, headline: Finding) -> I
     others = [gap for wording, gap in gaps.items() if wording != ORIGINAL and not math.isnan(gap)]
     if len(others) < 2:
         return
-    together = pd.concat([units.rows.assign(wording=name) for name, units in parts.items()])
+    together = pd.concat([units.rows.assign(wording=name) for name, units in parts.items()], ignore_index=True)
     every = Units(together, wider, next(iter(parts.values())).weights)
     estimate = every.estimate()
     spread = float(np.std(list(gaps.values()), ddof=1))

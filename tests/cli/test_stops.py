@@ -11,8 +11,7 @@ from swapbias.errors import UsageError
 from swapbias.files import LOCK
 from swapbias.runs import rounds
 from swapbias.runs.run import Run
-from swapbias.swapping import Job, swap_files
-from swapbias.swapping.parts import SwapFolder
+from swapbias.swapping import Job, jobs, swap_files
 from tests import tiny
 from tests.cli.test_cli import swapbias
 
@@ -118,7 +117,7 @@ def test_a_swap_keeps_whole_parts_and_goes_on(name, code, tmp_path, monkeypatch)
     (tmp_path / "a.csv").write_text("text\n" + "She left.\n" * 5)
     out = tmp_path / "out"
     with monkeypatch.context() as patched:
-        patched.setattr(SwapFolder, "finish", raising(name, SwapFolder.finish))
+        patched.setattr(jobs, "_finish", raising(name, jobs._finish))
         told(swapbias("swap", tmp_path / "a.csv", "--out", out), code, str(out), "the same command goes on")
     assert swapbias("swap", tmp_path / "a.csv", "--out", out).returncode == 0
     assert pq.read_table(out / "data").num_rows == 5

@@ -226,7 +226,7 @@ def test_the_report_shows_each_difference_paired_by_sentence_and_as_published(re
         assert shown[4] == str(each.estimate.n) == ("4" if each.view else "12")
         assert (shown[3] == "–") == math.isnan(each.estimate.p_value)
     dry = cells(page, "gap, pro − anti, minus baseline", "adjectives: dry/bubbly", OVER)
-    assert dry[1].startswith("[")
+    assert re.fullmatch(r"[−+][\d.]+ to [−+][\d.]+", dry[1])
 
 
 def test_the_report_counts_sentences_for_every_adjective(report):
@@ -236,7 +236,7 @@ def test_the_report_counts_sentences_for_every_adjective(report):
     for each in gaps:
         shown = cells(page, "gap, pro − anti", f"adjectives: {each.slice_value}", each.inference)
         assert shown[4] == "12"
-        assert shown[1].startswith("[")
+        assert re.fullmatch(r"[−+][\d.]+ to [−+][\d.]+", shown[1])
 
 
 def test_two_models_differ_no_more_surely_when_asked_again(prompts):

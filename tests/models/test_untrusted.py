@@ -15,7 +15,7 @@ from swapbias.models.checkpoint import read_config
 from swapbias.models.clinical.options import NoteOptions
 from swapbias.privacy import public_manifest
 from swapbias.runs.plan import Settings, settings_of
-from swapbias.swapping.files import _resolver
+from swapbias.swapping.jobs import _resolver
 from tests import tiny
 from tests.cli.test_cli import refused, swapbias
 

@@ -18,7 +18,7 @@ from swapbias.report import comparison_tables
 from swapbias.runs import judge as judging
 from swapbias.runs.audit import resume, start
 from swapbias.runs.judge import JudgedScorer, judged_prompt
-from swapbias.runs.plan import Settings, told_plan
+from swapbias.runs.plan import Settings, plan_sentences
 from swapbias.runs.run import score_rows
 from swapbias.studies import config_rows, load_study, new_study, open_study, turns
 from tests.models.chat.server import ChatServer
@@ -222,7 +222,7 @@ def test_a_run_asks_a_judge_of_another_place_with_another_key_and_nothing_twice(
         )  # fmt: skip
         settings = Settings(studies=(f"{NAME}:{CONFIG}",), options=(chat,), limit=72)
         assert any(
-            "The judge wise reads each answer twice: at most 144 requests" in one for one in told_plan(settings)
+            "The judge wise reads each answer twice: at most 144 requests" in one for one in plan_sentences(settings)
         )
         run, found = start(settings, tmp_path / "run", **quiet)
         asked = (len(model.requests), len(judge.requests))

@@ -11,7 +11,7 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings, told_plan
+from swapbias.runs.plan import Settings, plan_sentences
 from swapbias.studies import config_rows, turns
 from tests.models.chat.server import ChatServer
 
@@ -71,7 +71,7 @@ def test_a_clear_gap_ends_asking_and_an_unclear_one_does_not(asked, tmp_path, qu
     with ChatServer(lambda prompt: answer(prompt)) as server:
         answer = leaning(asked, 0.96)
         settings = of(server, rows=MANY, stop_early=True)
-        assert f"4 trials: {MANY} requests" in "".join(told_plan(settings))
+        assert f"4 trials: {MANY} requests" in "".join(plan_sentences(settings))
         run, found = start(settings, tmp_path / "clear", **{**quiet, "say": said.append}, draw=False)
         clear = len(server.requests)
         answer = leaning(asked, 0)

@@ -28,7 +28,7 @@ from swapbias.runs import (
     resume_several,
     start,
 )
-from swapbias.runs.plan import fingerprints, plan, told_part, told_skipped
+from swapbias.runs.plan import fingerprints, partial_note, plan, skipped_note
 from swapbias.runs.run import REQUIRED
 from swapbias.studies import catalogue, open_study
 from tests import tiny
@@ -136,7 +136,7 @@ def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet,
 def test_what_a_killed_audit_of_many_left_behind_is_swept(tmp_path, quiet):
     done = audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
     expected = sorted(done.folder.rglob("*"))
-    left = (".models.json.1.tmp", "comparison/figures/.a.svg.1.tmp", "comparison/.report.html.1.tmp")
+    left = (".models.json.1.tmp", "comparison/.report.html.1.tmp")
     first = done.runs[ONE].folder
     of_run = [
         first / name for name in (".lock", "items/.occupation_sentiment.parquet.sha256", ".manifest.json.1.tmp")
@@ -314,13 +314,13 @@ def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
     part = next(task for task in tasks if task.experiment.name == "antonyms")
     assert 0 < part.asked < part.whole
     assert part.asked * part.kind.readings["antonyms"].passes <= 8_000
-    assert f"social_distance antonyms ({part.asked} of {part.whole:,})" in told_part(tasks)
-    assert "Read all with --study social_distance." in told_part(tasks)
+    assert f"social_distance antonyms ({part.asked} of {part.whole:,})" in partial_note(tasks)
+    assert "Read all with --study social_distance." in partial_note(tasks)
     whole, _ = plan(Settings(model=settings.model, studies=("social_distance",)))  # as it says
     assert [(task.asked, task.whole) for task in whole] == [(part.whole, 0)]
     entry = next(one for one in fingerprints(tasks) if one["corpus"] == "social_distance")
     assert (entry["rows"], entry["of"]) == (part.asked, part.whole)  # by which a card tells a part from the whole
-    told = told_skipped(skipped, {"causal"})
+    told = skipped_note(skipped, {"causal"})
     assert "3 for masked models" in told
     assert told.count("Not run") == 1
     assert "\n" not in told
