@@ -359,7 +359,7 @@ def filled(place):
 def test_the_command_shows_what_is_kept_by_kind(run, filled):
     shown = run().output
     scores = files(filled)[0].stat().st_size
-    rows = [line.split(maxsplit=2) for line in shown.splitlines()]
+    rows = [line.rstrip().split(maxsplit=2) for line in shown.splitlines()]
     assert ["upstream", "1", "2.0 kB"] in rows
     assert ["models", "1", "3.0 kB"] in rows
     assert ["scores", "1", f"{scores / 1000:.1f} kB"] in rows
