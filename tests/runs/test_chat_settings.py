@@ -9,7 +9,7 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings, plan, settings_of, plan_sentences
+from swapbias.runs.plan import Settings, plan, plan_sentences, settings_of
 from tests import tiny
 from tests.cli.test_cli import swapbias
 
