@@ -39,10 +39,9 @@ ROOMS = {
     "notes": set(),
     "findings": {"numpy", "pandas"},
     "report": {"markupsafe", "numpy", "pandas"},
-    "runs": {"pandas", "pyarrow"},
+    "runs": {"pandas", "pyarrow", "pydantic", "pydantic_core", "transformers"},
     "hub": {"datasets", "markdown_it", "markupsafe", "pandas", "pyarrow", "yaml"},
     "outcome": {"pandas"},
-    "callbacks": {"transformers"},
     "cli": {"rich", "typer"},
     "__main__": set(),
 }
