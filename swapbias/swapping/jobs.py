@@ -208,9 +208,8 @@ def swap_files(
             spec = {"out": str(out.resolve()), "task": {**asdict(task), **_absolute(task)}, "shape": shape}
             planned = out / _PLANNED
             planned.mkdir(mode=0o700, exist_ok=True)
-            workers = worker_pool(
-                engine, WORKER, spec, own=lambda: part_swapper(spec), cores=1, credentialed=bool(why), say=say
-            )
+            how: dict[str, Any] = {"cores": 1, "credentialed": bool(why), "say": say}
+            workers = worker_pool(engine, WORKER, spec, own=lambda: part_swapper(spec), **how)
             try:
                 with workers as work:
                     for done_part, done in work(_planned_parts(planned, units)):
