@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import MissingExtraError, UsageError
-from swapbias.privacy import notes_read, told
+from swapbias.privacy import notes_read, safe_message
 
 ENGINES = ("local", "ray")
 Part = Mapping[str, Any]  # names and numbers, as JSON has them; ``name`` is unique, ``rows`` is its size
@@ -167,10 +167,10 @@ class Worker:
             return dict(self._work(part, lambda more: None)), None
         except OSError as error:
             place = error.filename if isinstance(error.filename, str) else None
-            return None, OSError(error.errno, error.strerror, place) if error.errno else OSError(told(error))
+            return None, OSError(error.errno, error.strerror, place) if error.errno else OSError(safe_message(error))
         except Exception as error:  # noqa: BLE001 - it would come as a traceback of Ray's, with texts
             kind = next(one for one in (UsageError, ValueError, RuntimeError, Exception) if isinstance(error, one))
-            return None, (RuntimeError if kind is Exception else kind)(told(error))
+            return None, (RuntimeError if kind is Exception else kind)(safe_message(error))
 
 
 def versions() -> dict[str, str]:

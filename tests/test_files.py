@@ -18,7 +18,7 @@ from swapbias.files import LOCK, as_csv, as_meant, inert, locked, locked_place
 from swapbias.hub import ShareOptions, export_study
 from swapbias.hub.client import Change, Repo
 from swapbias.hub.datasets import build
-from swapbias.hub.share import _lay_out
+from swapbias.hub.shared_runs import _lay_out
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.sentiment.training import _FITS, TrainSettings, train_model
 from swapbias.runs import (

@@ -369,7 +369,7 @@ def _planned(folder: Path, go_on: Callable[..., Any], quiet: Any) -> None:
 
 
 def _cards() -> Iterator[Target]:
-    from swapbias.hub import eval_results
+    from swapbias.hub import shared_runs as eval_results
     from swapbias.hub.cards import decode, load, markdown, replaced, split, visible, with_keys
 
     def card(content: bytes) -> None:
@@ -399,7 +399,7 @@ def _cards() -> Iterator[Target]:
 
 def _eval(eval_results: Any, content: bytes) -> None:
     eval_results.numbers(content, "swapbias.yaml", "alice")
-    eval_results.merged(content, [], "swapbias.yaml")
+    eval_results.merged_entries(content, [], "swapbias.yaml")
 
 
 # --- chat ---------------------------------------------------------------------------------------------

@@ -55,8 +55,8 @@ def _build(names: Sequence[str], folder: Path, data: Path | None) -> None:
     for name in names:
         left_out: dict[str, list[str]] = {}
         for built in writing.build(name, folder, data=data):
-            if built.left_out:
-                left_out.setdefault(built.left_out, []).append(built.config)
+            if built.reason:
+                left_out.setdefault(built.reason, []).append(built.config)
             else:
                 show(f"{name} {built.config}: {built.rows} rows")
         for reason, configs in left_out.items():

@@ -357,11 +357,10 @@ def push_datasets(
     namespace: Namespace,
     corpora: Corpora = None,
     private: Private = False,
-    collection: Annotated[str, typer.Option(metavar="TITLE", help="Put them into this collection.")] = "",
     dry_run: DryRun = False,
 ) -> None:
     """Publish corpora as datasets, each tagged with its version."""
-    more = {"private": private, "collection": collection, "dry_run": dry_run}
+    more = {"private": private, "dry_run": dry_run}
     _end_with("push_datasets", corpora or (), namespace=namespace, **more)
 
 

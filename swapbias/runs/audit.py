@@ -112,7 +112,7 @@ def start(
         **({"in_memory": True} if scorer else {}),
         **({"repeats": repeats} if repeats else {}),
     }
-    with writing(folder, held=is_credentialed_plan(tasks), then=_next_step(address or folder)):
+    with writing(folder, credentialed=is_credentialed_plan(tasks), then=_next_step(address or folder)):
         run = Run.create(folder, manifest, address)
         run.remove_temporary()
         if own := run.save_studies(list(dict.fromkeys(task.study.name for task in tasks))):
@@ -217,7 +217,7 @@ def _go_on(
         raise UsageError(f"{run.place} was begun with another version of the model. Start a new run.")
     if manifest["status"] == "complete":
         return run, read_results(run).found
-    with writing(run.folder, held=bool(manifest.get("credentialed")), then=_next_step(run.place)):
+    with writing(run.folder, credentialed=bool(manifest.get("credentialed")), then=_next_step(run.place)):
         run.remove_temporary()
         return _work(run, settings, tasks, readers, say=say, bar=bar, cache=cache, engine=engine, draw=draw)
 

@@ -211,7 +211,7 @@ def write_comparison(folder: Path, compared: Compared) -> None:
     Of runs of credentialed notes the folder is marked, and its user's alone.
     """
     need_audit_extra("A comparison of runs", "jinja2")
-    with writing(folder, held=compared.comparison.credentialed):
+    with writing(folder, credentialed=compared.comparison.credentialed):
         _write(Run(folder), compared)
 
 

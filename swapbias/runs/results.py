@@ -245,7 +245,7 @@ def rebuild_report(run: Run) -> Path:
         UsageError, ValueError: as ``read_results``.
     """
     results = read_results(run)
-    with writing(run.folder, held=is_credentialed(run.folder)):
+    with writing(run.folder, credentialed=is_credentialed(run.folder)):
         write_report(run, results)
         manifest = run.manifest()
         if SHA256 in manifest:
@@ -274,7 +274,7 @@ def write_figures(run: Run, folder: Path, *, style: str, kind: str) -> "list[tup
             f"{run.folder} has no figures: no headline gap has a margin, and no slice has values that differ. Its "
             f"numbers are in {FINDINGS_CSV} and its report."
         )
-    with writing(folder, held=is_credentialed(run.folder)):
+    with writing(folder, credentialed=is_credentialed(run.folder)):
         for one in figures:
             write_whole(folder / f"{one.name}.{kind}", one.as_bytes(kind, style))
     return [(folder / f"{one.name}.{kind}", one.caption) for one in figures]

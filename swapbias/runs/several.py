@@ -12,7 +12,7 @@ from swapbias.errors import UsageError
 from swapbias.files import as_json, parse_json
 from swapbias.models import Bar, Progress, Say, short_name
 from swapbias.models.clinical import NoteOptions
-from swapbias.privacy import is_credentialed, log_traceback, told, writing
+from swapbias.privacy import is_credentialed, log_traceback, safe_message, writing
 from swapbias.runs.audit import check_code, check_keys, start, without_permissions
 from swapbias.runs.compare import Compared, compare_runs, read_run, write_comparison
 from swapbias.runs.plan import Settings, with_access
@@ -158,7 +158,7 @@ def _writing(folder: Path, settings: Settings) -> Any:
     data = settings.of(NoteOptions).data
     credentialed = is_credentialed(folder) or (data is not None and is_credentialed(Path(data)))
     then = f"Wait until it ends, or stop it and go on with swapbias audit --resume {folder}."
-    return writing(folder, held=credentialed, then=then)
+    return writing(folder, credentialed=credentialed, then=then)
 
 
 def is_several(folder: Path) -> bool:
@@ -192,7 +192,7 @@ def _audit_each(
             if isinstance(error, OSError) and error.errno in _FULL:
                 raise
             log_traceback(error)
-            failed[model] = " ".join(told(error).split())
+            failed[model] = " ".join(safe_message(error).split())
         except Exception as error:  # noqa: BLE001 - one model may break in any way, and the others go on
             log_traceback(error)
             failed[model] = f"{type(error).__name__}. Audit it alone to see more."

@@ -181,7 +181,7 @@ def swap_files(
         raise UsageError(f"{out} is a file, expected a folder. Choose another --out.")
     mode = "neutralise" if job.mode == "neutralise" else "swap"
     task = Task(job.table, job.resolver, job.column, mode, whose, job.spouses, gender, job.names)
-    with writing(out, held=bool(why), then="Wait until it ends, or choose another --out."):
+    with writing(out, credentialed=bool(why), then="Wait until it ends, or choose another --out."):
         finished, hashes = _begin_or_resume(out, settings)
         totals = sum(finished.values(), Totals())
         progress, begun = Progress(0, source.size, totals.rows_read, 0, 0.0), time.perf_counter()

@@ -136,7 +136,7 @@ def test_a_build_leaves_nothing_half(name, code, tmp_path, monkeypatch):
     ("module", "place", "arguments", "part"),
     [
         ("swapbias.hub", "share_run", ("share", "RUN", "--results", "me/r"), "What is on the Hub stays"),
-        ("swapbias.hub.commands", "share_run", ("push", "results", "RUN", "--results", "me/r"), ""),
+        ("swapbias.hub.shared_runs", "share_run", ("push", "results", "RUN", "--results", "me/r"), ""),
         ("swapbias.runs", "write_figures", ("figures", "RUN"), "The same command"),
         ("swapbias.runs", "read_run", ("compare", "RUN", "RUN"), "The same command"),
     ],

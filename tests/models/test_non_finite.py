@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from swapbias.hub.bundle import unknown_columns
+from swapbias.hub.shared_runs import unknown_columns
 from swapbias.measures.direction import gender_direction
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.chat.local import LocalChatScorer

@@ -540,14 +540,14 @@ def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatc
     folder.mkdir()
     mimic.write_mimic3(folder, megabytes=1)  # without annotations
     monkeypatch.setattr("swapbias.hub.datasets.SHARD_BYTES", 200_000)
-    monkeypatch.setattr("swapbias.hub.datasets.BATCH_ROWS", 37)
+    monkeypatch.setattr("swapbias.hub.datasets.CorpusBuilder.DEFAULT_WRITER_BATCH_SIZE", 37)
     built = {one.config: one for one in building.build("clinical_notes", tmp_path / "built", data=folder)}
     written = sorted((tmp_path / "built" / "clinical_notes" / "mimic3").glob("*.parquet"))
     expected = [note["note_id"] for note in stream_notes(folder)]
     assert len(written) > 3
     assert written[0].name == f"train-00000-of-{len(written):05d}.parquet"
     assert built["mimic3"].rows == len(expected)
-    assert "annotation files found: none" in built["pairs"].left_out
+    assert "annotation files found: none" in built["pairs"].reason
     place = str(tmp_path / "built" / "clinical_notes")
     data = load_dataset(place, "mimic3", split="train", cache_dir=str(tmp_path / "cache"))
     assert data["note_id"][:] == expected

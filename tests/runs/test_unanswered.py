@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from swapbias.findings import compare
-from swapbias.hub.audit_cards import study_parts
+from swapbias.hub.cards import study_parts
 from swapbias.models.chat.answer_readers import read_label
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.report import comparison_tables, summary, terminal

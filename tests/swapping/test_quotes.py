@@ -14,7 +14,7 @@ from swapbias.models.sentiment import sst2
 from swapbias.notes.annotated import VOTES, read_votes
 from swapbias.notes.folder import stream_notes
 from swapbias.notes.own import own_notes
-from swapbias.privacy import gate as outgoing
+from swapbias.privacy import check_upload
 from swapbias.studies import catalogue as rating, tables as sources
 from swapbias.swapping.readers import LONGEST, read_files
 from swapbias.swapping.table import load_table
@@ -161,4 +161,4 @@ def test_the_command_stops_with_one_sentence(tmp_path):
 
 def test_a_table_whose_quotes_hide_rows_does_not_leave():
     with pytest.raises(UsageError, match="quotes that are not closed"):
-        outgoing.check({"a.csv": b'text,credentialed\n"a,False\nb,True\n'})
+        check_upload({"a.csv": b'text,credentialed\n"a,False\nb,True\n'})
