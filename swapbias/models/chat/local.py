@@ -18,9 +18,9 @@ from swapbias.models.chat.answer_log import (
 from swapbias.models.chat.chat_options import ChatOptions, settings
 from swapbias.models.chat.log_odds import Forms, Logs, logs_of
 from swapbias.models.chat.service import AnsweringScorer, answer_key
-from swapbias.models.checkpoint import length_batches, length_limit, load_model, model_name
 from swapbias.models.engine.beginnings import ends
 from swapbias.models.engine.generation import Answered, generator
+from swapbias.models.loading import length_batches, length_limit, load_model, model_name
 from swapbias.models.scorer import LoadOptions, Progress
 from swapbias.studies import Prompt, turns
 
@@ -64,7 +64,7 @@ class LocalChatScorer(AnsweringScorer):
         Raises:
             ValueError: no such model, or not a causal one.
         """
-        loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, device=load.device, dtype=load.dtype)
+        loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, load)
         return cls(
             loaded, tokenizer, model_id=model_name(model), identity=pin, options=options, batch_size=load.batch_size,
             read=read,
