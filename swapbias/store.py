@@ -72,6 +72,7 @@ class Store:
                     for name in set(names) - {one.relative_to(mirror).as_posix() for one in mirror.rglob("*")}:
                         files.delete_file(f"{root}/{name}")
                     if any(one.is_file() for one in mirror.rglob("*")):
+                        files.create_dir(root, recursive=True)
                         here = LocalFileSystem()
                         copy_files(str(mirror), root, source_filesystem=here, destination_filesystem=files)
                 shutil.rmtree(mirror)

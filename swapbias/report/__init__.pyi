@@ -9,9 +9,7 @@ from .comparison import (
 from .figures import FORMATS as FORMATS, STYLES as STYLES, Drawn as Drawn, draw_figures as draw_figures
 from .page import Page as Page, answer_counts as answer_counts, render as render, render_summary as render_summary
 from .text import (
-    Answer as Answer,
     Verdict as Verdict,
-    answer as answer,
     check_name as check_name,
     checked as checked,
     comparison_tables as comparison_tables,

@@ -13,7 +13,7 @@ from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
 from swapbias.report import page, text
 from swapbias.report.charts import Chart, Row, ruler, strip
-from swapbias.report.page import Line, anchor
+from swapbias.report.page import anchor
 from swapbias.studies import Experiment, load_study
 
 MOST_DRAWN = 5  # models that are drawn by slice; of more there are numbers
@@ -193,16 +193,13 @@ def _charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Ite
         cells: dict[tuple[str, str], dict[str, Finding]] = {}
         for model in compared.models:
             for one in model.found:
-                asked = (one.study, one.experiment, one.slice_by, one.score, one.view)
-                if asked == (study, experiment.name, slice_.name, "score", "") and MEASURES[one.measure].reach:
+                which = (one.study, one.experiment, one.slice_by, one.score, one.view)
+                if which == (study, experiment.name, slice_.name, "score", "") and MEASURES[one.measure].reach:
                     part = ", ".join(
                         text.plain(each) for each in (one.contrast * bool(experiment.groups), one.subset) if each
                     )
                     cells.setdefault((part, one.slice_value), {})[model.name] = one
-        lines = [
-            Line(part, text.value_name(value), mine, page.find(slice_, next(iter(mine.values()))))
-            for (part, value), mine in cells.items()
-        ]
+        lines = page.lines_of(slice_, cells)
         if lines:
             unit = page.unit_head(next(iter(lines[0].found.values())))
             caption = (

@@ -76,9 +76,9 @@ def draw_figures(found: Sequence[Finding], *, style: str = "page") -> list[Drawn
     for key in dict.fromkeys((one.study, one.experiment, one.model_id) for one in found):
         mine = [one for one in found if (one.study, one.experiment, one.model_id) == key]
         models = {one.model_id for one in found if one.study == key[0]}
-        experiment = experiment_of(mine[0])
-        for slice_ in experiment.slices if experiment else ():
-            figures += _of_slice(mine, experiment, slice_, f", {text.shown(key[2])}" * (len(models) > 1), style)
+        if experiment := experiment_of(mine[0]):
+            model = f", {text.shown(key[2])}" * (len(models) > 1)
+            figures += [one for each in experiment.slices for one in _of_slice(mine, experiment, each, model, style)]
     return figures
 
 

@@ -157,10 +157,10 @@ def anchor(*names: str) -> str:
 
 def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
     """For each question and model the sentences and their picture; gaps in points share one scale."""
-    asked = text.questions(found)
-    shown = [[one for each in several for one in (*text.parts(each, found), each)] for several in asked]
+    questions = text.questions(found)
+    shown = [[one for each in several for one in (*text.parts(each, found), each)] for several in questions]
     every = [one for several in shown for one in several]
-    return [_answer(several, mine, every, found) for several, mine in zip(asked, shown, strict=True)]
+    return [_answer(several, mine, every, found) for several, mine in zip(questions, shown, strict=True)]
 
 
 def _answer(
@@ -216,16 +216,15 @@ def axis_of(found: Sequence[Finding]) -> Axis:
     ends = [
         text.shown_factor(one) * end
         for one in found
-        for end in (one.estimate.value, one.estimate.ci_low, one.estimate.ci_high, one.worst_low, one.worst_high)
+        for end in (one.estimate.value, one.estimate.ci_low, one.estimate.ci_high)
     ]
     return Axis.over(ends, margin=max(margins, default=math.nan), least=least, most=most)
 
 
-def dot_of(finding: Finding, group: int | None = None, *, bounds: bool = False) -> Dot:
+def dot_of(finding: Finding, group: int | None = None) -> Dot:
     """A value on its scale, hollow where it may be zero."""
     scale, one = text.shown_factor(finding), finding.estimate
-    ends = (scale * finding.worst_low, scale * finding.worst_high) if bounds else (math.nan, math.nan)
-    return Dot(scale * one.value, scale * one.ci_low, scale * one.ci_high, group, unsure(finding), *ends)
+    return Dot(scale * one.value, scale * one.ci_low, scale * one.ci_high, group, unsure(finding))
 
 
 def unsure(finding: Finding) -> bool:
@@ -242,7 +241,7 @@ def chart_of(
     """Findings as rows on one scale.
 
     Args:
-        name: of the chart; blank for that of an answer, which has bounds in place of p-values.
+        name: of the chart; blank for that of an answer, which has no p-values.
         caption: what it shows.
         lines: in the order of their parts.
         columns: title and colour of each; a single one is drawn as a gap, of several those without a colour are not.
@@ -252,25 +251,23 @@ def chart_of(
     """
     axis = axis or axis_of([one for line in lines for one in line.found.values()])
     single, parts = len(columns) == 1, dict[str, list[Row]]()
-    bounds = not name and any(not math.isnan(one.worst_low) for line in lines for one in line.found.values())
     for line in lines:
         shown = [
-            dot_of(one, _group_of(one) if single else columns[column][1], bounds=bounds)
+            dot_of(one, _group_of(one) if single else columns[column][1])
             for column, one in line.found.items()
             if single or columns[column][1] is not None
         ]
         one = next(iter(line.found.values()))
-        cells = _cells(one, bounds=bounds, tested=bool(name)) if single else [
+        cells = _cells(one, tested=bool(name)) if single else [
             (written(line.found[column]), line.found[column].estimate.value) if column in line.found
             else ("", math.nan) for column in columns
         ]  # fmt: skip
-        title = ", ".join(text for text, _ in cells[:3]) if bounds else ""
-        picture = strip(shown, axis, title=title) if drawn else Markup("")
+        picture = strip(shown, axis) if drawn else Markup("")
         parts.setdefault(line.part, []).append(Row(line.name, picture, tuple(cells), line.find))
     unit = unit_head(next(iter(lines[0].found.values())))
     heads = [title for title, _ in columns.values()]
     if single:
-        heads = [unit, "95 % interval", *["missing answers either way"] * bounds, *["p corrected"] * bool(name), "n"]
+        heads = [unit, "95 % interval", *["p corrected"] * bool(name), "n"]
     rows = [row for part in parts.values() for row in part]
     alike = bool(name) and len(rows) >= ALIKE and len({tuple(cell for cell, _ in row.cells[:2]) for row in rows}) == 1
     return Chart(
@@ -281,16 +278,13 @@ def chart_of(
     )  # fmt: skip
 
 
-def _cells(finding: Finding, *, bounds: bool, tested: bool) -> list[tuple[str, float | None]]:
-    """Value, interval, bounds or p-value, and count of a gap."""
+def _cells(finding: Finding, *, tested: bool) -> list[tuple[str, float | None]]:
+    """Value, interval, p-value where asked, and count of a gap."""
     one = finding.estimate
     cells: list[tuple[str, float | None]] = [
         (text.value(finding).removesuffix(" points"), one.value),
         (text.interval(finding) or "–", one.ci_low),
     ]
-    if bounds:
-        known = not math.isnan(finding.worst_low)
-        cells.append((text.bounds(finding).removesuffix(" points") if known else "–", finding.worst_low))
     if tested:
         cells.append((text.p_value(one.p_adjusted), one.p_adjusted))
     return [*cells, (text.counted(one), one.n)]
@@ -308,15 +302,15 @@ def _section(page: Page, study: str, name: str, packed: Mapping[str, str]) -> di
     charts = [*_charts(experiment, mine, items), *rate_charts(experiment, mine), *answer_charts(experiment, items)]
     if "flips" in experiment.rates:
         charts += word_charts(experiment, [one for one in page.explained if one.study == study])
-    asked = headlines(mine)
+    answers = headlines(mine)
     return {
         "study": load_study(study),
         "experiment": experiment,
         "place": place,
         "several": len({one.model_id for one in mine}) > 1,
-        "answers": [one for one in asked if MEASURES[one.measure].reach] or asked,
+        "answers": [one for one in answers if MEASURES[one.measure].reach] or answers,
         "found": mine,
-        "unit": (asked or mine)[0].unit,
+        "unit": (answers or mine)[0].unit,
         "charts": charts,
         "compared": _published(mine),
         "examples": [] if items is None else _examples(in_unit_read(study, experiment, mine), items),
@@ -341,11 +335,9 @@ def _charts(experiment: Experiment, found: Sequence[Finding], items: pd.DataFram
     for slice_ in experiment.slices:
         mine = [one for one in shown if one.slice_by == slice_.name]
         gaps = [one for one in mine if MEASURES[one.measure].reach]
-        category = categories(experiment, slice_, items)
-        if gaps:
-            yield _gap_chart(slice_, gaps, category, several)
-        elif means := [one for one in mine if one.measure == "mean" and one.contrast in experiment.levels]:
-            yield _mean_chart(experiment, slice_, means, category, several)
+        means = [one for one in mine if one.measure == "mean" and one.contrast in experiment.levels]
+        if gaps or means:
+            yield _slice_chart(experiment, slice_, gaps or means, categories(experiment, slice_, items), several)
 
 
 def categories(experiment: Experiment, slice_: Slice, items: pd.DataFrame | None) -> Mapping[str, str]:
@@ -393,39 +385,31 @@ def _group_charts(found: Sequence[Finding], several: bool) -> Iterator[Chart]:
         yield chart_of("groups", f"In {unit_head(mine[0])}. {BAND}{more}", lines, {"": ("", None)})
 
 
-def _gap_chart(slice_: Slice, gaps: Sequence[Finding], category: Mapping[str, str], several: bool) -> Chart:
-    more = len({one.contrast for one in gaps}) > 1
-    lines = [
-        Line(
-            _part(one, category, several, text.compared(one) if more else ""), text.value_name(one.slice_value),
-            {"": one}, find(slice_, one),
-        )
-        for one in gaps
-    ]  # fmt: skip
-    what = "Gap" if more else f"Gap ({text.compared(gaps[0])})"
-    caption = f"{what} by {slice_.name}, in {unit_head(gaps[0])}. {BAND}"
-    return chart_of(f"gaps by {slice_.name}", caption, lines, {"": ("", None)})
-
-
-def _mean_chart(
-    experiment: Experiment, slice_: Slice, means: Sequence[Finding], category: Mapping[str, str], several: bool
+def _slice_chart(
+    experiment: Experiment, slice_: Slice, found: Sequence[Finding], category: Mapping[str, str], several: bool
 ) -> Chart:
-    """A row for each value with a dot for each group."""
+    """A row for each value of a slice: with its gap, or with a dot for the mean of each group."""
+    means, unit = found[0].measure == "mean", unit_head(found[0])
+    more = len({one.contrast for one in found}) > 1 and not means
     cells: dict[tuple[str, str], dict[str, Finding]] = {}
-    for one in means:
-        cells.setdefault((_part(one, category, several), one.slice_value), {})[one.contrast] = one
-    present = {one.contrast for one in means}
-    columns = {
-        one: (text.group_name(experiment, one), text.group_place(experiment, one))
-        for one in experiment.levels
-        if one in present
-    }
-    lines = [
+    for one in found:
+        place = _part(one, category, several, text.compared(one) if more else ""), one.slice_value
+        cells.setdefault(place, {})[one.contrast if means else ""] = one
+    columns: dict[str, tuple[str, int | None]] = {"": ("", None)}
+    caption = f"Gap{'' if more else f' ({text.compared(found[0])})'} by {slice_.name}, in {unit}. {BAND}"
+    if means:
+        present = [one for one in experiment.levels if any(one in each for each in cells.values())]
+        columns = {one: (text.group_name(experiment, one), text.group_place(experiment, one)) for one in present}
+        caption = f"Mean {found[0].unit} by {slice_.name}, in {unit}, with 95 % intervals."
+    return chart_of(f"{'means' if means else 'gaps'} by {slice_.name}", caption, lines_of(slice_, cells), columns)
+
+
+def lines_of(slice_: Slice, cells: Mapping[tuple[str, str], Mapping[str, Finding]]) -> list[Line]:
+    """Rows of a chart by slice: findings by column, of each part and value."""
+    return [
         Line(part, text.value_name(value), mine, find(slice_, next(iter(mine.values()))))
         for (part, value), mine in cells.items()
     ]
-    caption = f"Mean {means[0].unit} by {slice_.name}, in {unit_head(means[0])}, with 95 % intervals."
-    return chart_of(f"means by {slice_.name}", caption, lines, columns)
 
 
 def find(slice_: Slice, finding: Finding) -> str:
@@ -456,10 +440,15 @@ def rate_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Ch
             column = one.contrast if one.contrast in experiment.compared else ""
             cells.setdefault((text.value_name(one.slice_value), text.plain(one.subset)), {})[column] = one
         groups = [one for one in experiment.compared if any(one in each for each in cells.values())]
-        columns = {one: (text.group_name(experiment, one), text.group_place(experiment, one)) for one in groups}
+        columns: dict[str, tuple[str, int | None]] = {
+            one: (text.group_name(experiment, one), text.group_place(experiment, one)) for one in groups
+        }
         if any("" in each for each in cells.values()):
             columns[""] = ("difference" if groups else name, None)
-        lines = [Line(part, regime, each) for (part, regime), each in cells.items()]
+        lines = [
+            Line(part, text.rate_name(regime, next(iter(each.values()))), each)
+            for (part, regime), each in cells.items()
+        ]
         title = f"{name}{f', {model}' if several else ''}"
         yield chart_of(title, text.rate_caption(experiment, mine[0]), lines, columns, written=text.rate_value)
 
@@ -592,8 +581,8 @@ def marked(texts: Sequence[str]) -> list[Markup]:
         split = [re.split(r"(<mask>|\[MASK\])", one) for one in unique]
         return [Markup("").join(_piece(one, place % 2 == 1) for place, one in enumerate(parts)) for parts in split]
     split = [re.findall(r"\s+|\w+|[^\w\s]", one) for one in unique]
-    codes = difflib.SequenceMatcher(None, *split, autojunk=False).get_opcodes()
-    sides = [[(code, low, high) for code, low, high, *_ in codes], [(code, *ends) for code, _, _, *ends in codes]]
+    codes = difflib.SequenceMatcher(None, split[0], split[1], autojunk=False).get_opcodes()
+    sides = [[(code[0], *code[1:3]) for code in codes], [(code[0], *code[3:5]) for code in codes]]
     return [
         Markup("").join(_piece("".join(words[low:high]), code != "equal") for code, low, high in side)
         for words, side in zip(split, sides, strict=True)
@@ -642,7 +631,7 @@ def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
     if "side" in rows:
         rows = rows.assign(group=rows["group"].where(rows["group"] != PLACEBO, rows["side"]))
     if "wording" in rows:
-        rows = rows.assign(wording=rows["wording"].fillna("as asked"))
+        rows = rows.assign(wording=rows["wording"].fillna("original"))
     fields = [name for name in _FIELDS if name in rows and rows[name].nunique() > 1]
     codes, values = {}, {}
     for name in (*fields, "group", "text", "top_tokens", "answer"):
@@ -653,8 +642,8 @@ def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
     scores = [None if math.isnan(one) else round(one, 5) for one in rows["score"].astype(float)]
     pairs: dict[tuple[str, ...], list[Any]] = {}
     names = [rows[name].astype(str) for name in ("pair_id", "model_id", "trial") if name in rows]
-    for at, name in enumerate(zip(*names, strict=True)):
-        pair = pairs.setdefault(name, [[int(codes[one][at]) for one in fields], []])
+    for at, of_pair in enumerate(zip(*names, strict=True)):
+        pair = pairs.setdefault(of_pair, [[int(codes[one][at]) for one in fields], []])
         group, text_of, token, answer = (int(codes[one][at]) for one in ("group", "text", "top_tokens", "answer"))
         pair[1].append([group, text_of, scores[at], token, answer])
     titles = {"model_id": "model", experiment.subset: "set", **{one.column: one.name for one in experiment.slices}}

@@ -59,7 +59,7 @@ _CLAIMS = {
 _RATIOS = {"log-odds": "odds", "log-probability": "probability", "log of words": "length"}
 _PERCENT = ("flip_rate", "sign_kept", "leakage_uar")
 _SHARES = ("TPR", "FPR", "PPV", "called positive", "equalised odds")  # of performance, beside AUROC and calibration
-_SIGNED = ("nonanswer_gap", "truncation_gap", "intersection")  # written as gaps are, though no question's answer
+_SIGNED = ("nonanswer_gap", "truncation_gap", "intersection", "gap_beyond_wording")  # no answers, but written as gaps
 _RATES = {
     "flip_rate": "the share of notes whose prediction changes with the patient's gender",
     "leakage_uar": "the average recall of the patient's gender from notes (50 % is chance)",
@@ -92,57 +92,32 @@ class Verdict:
         return f"{self.word}: {self.text}" if self.word else self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What an experiment found about one model.
-
-    Attributes:
-        sentence: the verdict with value and interval; of a difference of gaps also what each gap is.
-        certainty: what the interval covers, and the smallest gap that could have been found.
-        meaning: what the number and its sign mean.
-        cautions: how far it holds, a sentence each.
-        published: the paper's own statistic of these rows and the number that it prints; blank where there is none.
-    """
-
-    sentence: str
-    certainty: str
-    meaning: str
-    cautions: tuple[str, ...]
-    published: str
-
-
-def answer(finding: Finding, found: Sequence[Finding] = ()) -> Answer:
-    """A headline in words; ``found`` are findings of the same run: the parts of a difference, the paper's test."""
-    sentence = summary([finding], found)
-    return Answer(sentence, certainty(finding), meaning(finding), tuple(cautions(finding)), published(finding, found))
-
-
-def summary(asked: Sequence[Finding], found: Sequence[Finding] = ()) -> str:
+def summary(results: Sequence[Finding], found: Sequence[Finding] = ()) -> str:
     """The verdicts of all headlines of an experiment and model, a sentence or two each."""
-    return " ".join(str(one) for one in verdicts(asked, found))
+    return " ".join(str(one) for one in verdicts(results, found))
 
 
 def questions(found: Sequence[Finding]) -> list[list[Finding]]:
     """The headlines of each experiment and model."""
-    asked: dict[tuple[str, ...], list[Finding]] = {}
+    results: dict[tuple[str, ...], list[Finding]] = {}
     for one in headlines(found):
-        asked.setdefault((one.study, one.experiment, one.model_id), []).append(one)
-    return list(asked.values())
+        results.setdefault((one.study, one.experiment, one.model_id), []).append(one)
+    return list(results.values())
 
 
-def verdicts(asked: Sequence[Finding], found: Sequence[Finding] = ()) -> list[Verdict]:
+def verdicts(results: Sequence[Finding], found: Sequence[Finding] = ()) -> list[Verdict]:
     """What the headlines of an experiment and model come to; of many alike one sentence for all of them."""
-    whole = next((one for one in asked if one.tests_all_groups), None)
+    whole = next((one for one in results if one.tests_all_groups), None)
     if whole is not None:
         wanted = (whole.study, whole.experiment, whole.model_id, whole.subset, whole.slice_value)
         beside = [
             one for one in headlines(found)
             if wanted == (one.study, one.experiment, one.model_id, one.subset, one.slice_value)
         ]  # fmt: skip
-        return [*_of_groups(whole, asked if len(asked) > 1 else beside)]
-    if len(asked) == 1:
-        return [verdict(asked[0]), *_of_sets(asked[0], found)]
-    return [*(_alike(asked, sliced, "for ") if all(one.verdict for one in asked) else _range_of_rates(asked))]
+        return [*_of_groups(whole, results if len(results) > 1 else beside)]
+    if len(results) == 1:
+        return [verdict(results[0]), *_of_sets(results[0], found)]
+    return [*(_alike(results, sliced, "for ") if all(one.verdict for one in results) else _range_of_rates(results))]
 
 
 # --- one finding --------------------------------------------------------------------------------------
@@ -322,10 +297,10 @@ def _alike(found: Sequence[Finding], name: Callable[[Finding], str], start: str)
             yield verdict(first, f"for {names}")
 
 
-def _range_of_rates(asked: Sequence[Finding]) -> Iterator[Verdict]:
+def _range_of_rates(results: Sequence[Finding]) -> Iterator[Verdict]:
     """The lowest and the highest of rates."""
-    missing = [one for one in asked if word(one) == "Not measured"]
-    known = sorted((one for one in asked if one not in missing), key=lambda one: one.estimate.value)
+    missing = [one for one in results if word(one) == "Not measured"]
+    known = sorted((one for one in results if one not in missing), key=lambda one: one.estimate.value)
     if known:
         (low, first), (high, last) = ((value(one), sliced(one)) for one in (known[0], known[-1]))
         ends = f"from {low} ({first}) to {high} ({last})" if low != high else f"{low} for each"
@@ -335,22 +310,22 @@ def _range_of_rates(asked: Sequence[Finding]) -> Iterator[Verdict]:
         yield verdict(missing[0], f"for {listed([sliced(one) for one in missing], MOST_NAMES)}")
 
 
-def _of_groups(whole: Finding, asked: Sequence[Finding]) -> Iterator[Verdict]:
+def _of_groups(whole: Finding, results: Sequence[Finding]) -> Iterator[Verdict]:
     """The test of all groups, the intersection that it names, then gaps or effects, those alike together."""
-    yield _of_all(whole, asked)
+    yield _of_all(whole, results)
     if whole.verdict == UNMEASURED:
         return
     if whole.intersection:
         size = f"{size_of(whole.from_mean, whole.unit)} {'below' if whole.from_mean < 0 else 'above'} the mean of all"
         whole_parts, name = size_of(whole.parts, whole.unit, signed=True), plain(whole.group or whole.intersection)
         yield Verdict("", f"{name} lies {size}, further than its parts, which add up to {whole_parts}.")
-    judged = [one for one in asked if MEASURES[one.measure].reach and one.verdict]
+    judged = [one for one in results if MEASURES[one.measure].reach and one.verdict]
     sure = sorted((one for one in judged if word(one) == "Gap"), key=lambda one: -abs(one.estimate.value))
     yield from (verdict(one) for one in sure[:1])
     yield from _alike([*sure[1:], *(one for one in judged if one not in sure)], pair_name, "")
 
 
-def _of_all(whole: Finding, asked: Sequence[Finding]) -> Verdict:
+def _of_all(whole: Finding, results: Sequence[Finding]) -> Verdict:
     """What the test of all groups says."""
     experiment, one, model = experiment_of(whole), whole.estimate, shown(whole.model_id)
     p = one.p_value if math.isnan(one.p_adjusted) else one.p_adjusted
@@ -358,7 +333,7 @@ def _of_all(whole: Finding, asked: Sequence[Finding]) -> Verdict:
         return verdict(whole)
     groups = f"the {len(experiment.compared)} groups" if experiment else "the groups"
     if math.isnan(p) and one.value == 0:
-        alike = {two.verdict for two in asked if MEASURES[two.measure].reach} == {NONE}
+        alike = {two.verdict for two in results if MEASURES[two.measure].reach} == {NONE}
         return Verdict("No gap" if alike else "Undecided", f"{model} scores {groups} the same.")
     if math.isnan(p):
         size = size_of(one.value, whole.unit)
@@ -437,9 +412,9 @@ def cautions(finding: Finding) -> Iterator[str]:
         yield f"{missing} of {every} units ({100 * missing / every:.0f} %) were not scored."
 
 
-def beside(asked: Sequence[Finding]) -> list[str]:
+def beside(results: Sequence[Finding]) -> list[str]:
     """Sentences under an answer: interval and cautions of its only headline, else of the test of all groups."""
-    one = asked[0] if len(asked) == 1 else next((each for each in asked if each.tests_all_groups), None)
+    one = results[0] if len(results) == 1 else next((each for each in results if each.tests_all_groups), None)
     return [] if one is None else [sentence for sentence in (certainty(one), *cautions(one)) if sentence]
 
 
@@ -477,7 +452,7 @@ def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, s
                 name = "the paper's test, which treats prompts as independent"
             verdict = word(one) if one.verdict else f"p {tested(one.estimate)}"
             rows.append((name, value(one), interval(one) or "–", verdict))
-    return rows if len(rows) > 1 else []
+    return rows if len(rows) > 1 and not math.isnan(finding.estimate.value) else []
 
 
 def published(finding: Finding, found: Sequence[Finding]) -> str:
@@ -533,11 +508,14 @@ def rate_caption(experiment: Experiment, finding: Finding) -> str:
 
 
 def rate_value(finding: Finding) -> str:
-    """A rate with its interval and, where there is one, what it is of."""
-    tested = f"; p {p_value(finding.estimate.p_adjusted)}" if MEASURES[finding.measure].performed else ""
-    return own_value(finding) + (
-        f"; {finding.direction}" if finding.measure == "flip_rate" and finding.direction else tested
-    )
+    """A rate with its interval; of performance also the p-value of the difference."""
+    tested = finding.estimate.p_adjusted
+    return own_value(finding) + ("" if math.isnan(tested) else f", p {p_value(tested)}")
+
+
+def rate_name(regime: str, finding: Finding) -> str:
+    """The row of a rate: training notes, and in which version a flip is positive."""
+    return f"{regime}: {finding.direction}" if finding.measure == "flip_rate" and finding.direction else regime
 
 
 def explained_name(explained: Sequence[Explained], names: Mapping[str, str]) -> str:
@@ -734,7 +712,7 @@ def in_percent(measure: str) -> bool:
     return measure in _PERCENT or (record.performed in _SHARES if record.performed else share)
 
 
-def amount(value: float, unit: str, *, signed: bool = False, named: bool = True, digits: int = 1) -> str:
+def amount(value: float, unit: str, *, signed: bool = False, named: bool = True) -> str:
     """A gap in points, or in its own unit where that has no range.
 
     >>> amount(0.1234, "P(negative)"), amount(-0.0002, "P(negative)"), amount(-0.5, "P(negative)", signed=True)
@@ -743,7 +721,7 @@ def amount(value: float, unit: str, *, signed: bool = False, named: bool = True,
     if math.isnan(value):
         return "–"
     points = in_points(unit)
-    digits += 0 if points else 2
+    digits = 1 if points else 3
     exact = value * factor(unit) if signed else abs(value * factor(unit))
     text = number(exact, signed=signed, digits=digits)
     if not signed and exact and not round(exact, digits):
@@ -1006,8 +984,8 @@ def terminal(found: Sequence[Finding], *, brief: bool = False) -> str:
 
     With ``brief`` the verdicts alone, where there are several questions.
     """
-    asked = questions(found)
-    return "\n\n".join("\n".join(_question(one, found, brief and len(asked) > 1)) for one in asked)
+    results = questions(found)
+    return "\n\n".join("\n".join(_question(one, found, brief and len(results) > 1)) for one in results)
 
 
 def _question(several: Sequence[Finding], found: Sequence[Finding], alone: bool) -> Iterator[str]:

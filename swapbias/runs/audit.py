@@ -171,13 +171,19 @@ def _check_same(run: Run, settings: Settings) -> None:
     Raises:
         UsageError: naming the first that differs.
     """
-    begun = run.manifest()["settings"]
-    for name, value in as_json(settings.saved()).items():
+    begun = without_permissions(run.manifest()["settings"])
+    for name, value in without_permissions(as_json(settings.saved())).items():
         if begun.get(name) != value:
             raise UsageError(
                 f"{run.place} was begun with {name} {begun.get(name)!r}, and {value!r} is asked for. Ask for the "
                 "same, or choose another --out."
             )
+
+
+def without_permissions(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Saved settings without what is asked of whoever goes on with a run."""
+    load = saved.get("load")
+    return {**saved, **({"load": {**load, "allow_pickle": False}} if isinstance(load, dict) else {})}
 
 
 def _go_on(

@@ -162,7 +162,8 @@ def _validated(model: type[BaseModel], content: bytes, where: str, most: int) ->
         if first["type"] == "json_invalid":
             raise ValueError(f"{where}: it is no JSON. {_NEXT_STEP}") from None
         places = [f"entry {one + 1}" if isinstance(one, int) else repr(one[:40]) for one in first["loc"]]
-        raise ValueError(f"{where}: {', '.join(places) or 'file'}: {first['msg']}. {_NEXT_STEP}") from None
+        place, why = ", ".join(places) or "file", first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{where}: {place}: {why}. {_NEXT_STEP}") from None
 
 
 def _check_texts(value: Any, where: str) -> None:

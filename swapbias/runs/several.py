@@ -13,7 +13,7 @@ from swapbias.files import as_json, parse_json
 from swapbias.models import Bar, Progress, Say, short_name
 from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import is_credentialed, log_traceback, told, writing
-from swapbias.runs.audit import check_code, check_keys, start
+from swapbias.runs.audit import check_code, check_keys, start, without_permissions
 from swapbias.runs.compare import Compared, compare_runs, read_run, write_comparison
 from swapbias.runs.plan import Settings, with_access
 from swapbias.runs.run import STUDIES, Run
@@ -112,13 +112,17 @@ def audit_several(
     record: dict[str, Any] = {"models": named, "settings": settings.saved()}
     if not is_several(folder):
         Run.check_new(folder)
-    elif {name: value for name, value in _read(folder).items() if name in record} != as_json(record):
+    elif _comparable(_read(folder)) != _comparable(as_json(record)):
         raise UsageError(f"{folder} has an audit of other models or settings. Choose another --out.")
     with _writing(folder, settings):
         if not is_several(folder):
             own = Run(folder).save_studies([one.partition(":")[0] for one in settings.studies])
             Run(folder).write_json(MODELS, {**record, **({"own_studies": own} if own else {})})
         return _audit_each(named, settings, folder, say=say, bar=bar, cache=cache, engine=engine)
+
+
+def _comparable(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    return record["models"], without_permissions(record["settings"])
 
 
 def resume_several(

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from swapbias.cluster import LOCAL, Engine, Part, Worker, crew
+from swapbias.cluster import LOCAL, Engine, Part, Work, worker_pool
 from swapbias.errors import UsageError, quoted
 from swapbias.files import TEMPORARY, file_sha256, inert, is_there, parse_json, temporary_for, write_whole
 from swapbias.privacy import is_left_over, why_credentialed, writing
@@ -208,7 +208,8 @@ def swap_files(
             spec = {"out": str(out.resolve()), "task": {**asdict(task), **_absolute(task)}, "shape": shape}
             planned = out / _PLANNED
             planned.mkdir(mode=0o700, exist_ok=True)
-            workers = crew(engine, WORKER, spec, own=lambda: part_swapper(spec), cores=1, held=bool(why), say=say)
+            how: dict[str, Any] = {"cores": 1, "credentialed": bool(why), "say": say}
+            workers = worker_pool(engine, WORKER, spec, own=lambda: part_swapper(spec), **how)
             try:
                 with workers as work:
                     for done_part, done in work(_planned_parts(planned, units)):
@@ -559,7 +560,7 @@ def _planned_parts(folder: Path, units: Iterator[Unit]) -> Iterator[Part]:
         yield {"name": name, "part": number, "first": first, "rows": rows, "position": position}
 
 
-def part_swapper(spec: Mapping[str, Any]) -> Worker:
+def part_swapper(spec: Mapping[str, Any]) -> Work:
     """The worker of a swap on a machine of a cluster.
 
     Args:

@@ -17,7 +17,7 @@ import pytest
 
 from swapbias.findings import disaggregate, headlines, influential
 from swapbias.models.clinical import Explained
-from swapbias.report import Page, answer, render, terminal, verdicts
+from swapbias.report import Page, render, terminal, text as words, verdicts
 from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
 from tests.report.test_breakdowns import answered, rate
@@ -100,15 +100,14 @@ def broken_down(tmp_path_factory):
 
 def test_the_answer_stands_first_and_the_terminal_says_the_same(page, found):
     (headline,) = headlines(found)
-    told = answer(headline, found)
     text = html.unescape(page)
     for said in verdicts([headline], found):
         assert text.index(f"</span></span> {said.text}") < text.index(f"<h2>{EXPERIMENT.question}")
-    assert told.certainty in text
+    assert words.certainty(headline) in text
     out = " ".join(terminal(found).split())
     for verdict in verdicts([headline], found):
         assert " ".join(f"{verdict.word.upper()} {verdict.text}".split()) in out
-    for part in (told.certainty, *told.cautions):
+    for part in (words.certainty(headline), *words.cautions(headline)):
         assert part in out
     strange = terminal([replace(headline, slice_by="phenotype", slice_value="\x1b[2Jgone")])
     assert "[2Jgone" in strange
@@ -309,14 +308,13 @@ def test_rates_answers_and_words_fit_and_are_text(browser, broken_down):
 
 def test_everything_is_open_and_uncut_on_paper(browser, report):
     browser.open(report, width=794, media="print", dark=True)
-    browser.run("dispatchEvent(new Event('beforeprint'))")
-    closed = "[...document.querySelectorAll('details:not(.pairs)')].filter((one) => !one.open).length"
-    assert browser.run(closed) == 0
+    heights = (
+        "[...document.querySelectorAll('details:not(.pairs) table')].map((one) => one.getBoundingClientRect().height)"
+    )
+    assert min(browser.run(heights)) > 50  # though no box is open
     assert browser.run("document.documentElement.scrollWidth") <= 794
     assert browser.run("getComputedStyle(document.querySelector('thead')).display") == "table-header-group"
     assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    browser.run("dispatchEvent(new Event('afterprint'))")
-    assert browser.run(closed) > 0
 
 
 def test_a_screen_reader_finds_its_way(browser, report):

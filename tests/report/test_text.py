@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,19 @@ import pytest
 
 from swapbias.findings import VERDICTS, Finding, disaggregate
 from swapbias.measures import Estimate
-from swapbias.report import answer, summary, text
+from swapbias.report import summary, text
 from swapbias.studies import config_rows
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS
 SURE = ("prefers women's words", "prefers men's words")
+
+
+def answer(finding, found=()):
+    """What is said of a headline and beside it."""
+    return SimpleNamespace(
+        sentence=summary([finding], found), certainty=text.certainty(finding), meaning=text.meaning(finding),
+        cautions=[*text.cautions(finding)],
+    )  # fmt: skip
 
 
 def gap(value, verdict, *, error=0.01, width=0.02, **more):
