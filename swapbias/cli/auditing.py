@@ -148,7 +148,10 @@ def audit(
     else:
         settings = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
         request = _from_options(models or (), _studies(study, prompts, reference, run), options, revision, **settings)
-        if trust and not request.file:
+        remote = request.settings.load.trust_remote_code
+        if remote and not trust:
+            raise UsageError("-M trust-remote-code runs code of the model's maker. Read it, then add --trust.")
+        if trust and not (request.file or remote):
             raise UsageError(
                 "--trust is for the code that a run or a file names, and no --resume, manifest, audit.toml or list "
                 "of models is given. Drop it."

@@ -393,6 +393,10 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
     Raises:
         UsageError: a pickle or Python function that is not trusted, or not the one that the run began with.
     """
+    if settings.load.trust_remote_code and not trust:
+        raise UsageError(
+            f"{run} asks to run code of {settings.model}. Repeat with --trust if you have read that code."
+        )
     known = set(_hashes(pinned))
     for model in (settings.model, *(name for one in kinds() for name in one.code(settings))):
         code = code_of(model) if model else None

@@ -336,7 +336,7 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
     own = [study for one in kinds() if one.given(settings) for study in _meant(one, settings)]
     chosen = [_study_and_config(name) for name in settings.studies or dict.fromkeys(own) or _usual()]
     if kind is None and settings.model is not None:
-        kind = model_kind(settings.model, settings.kind)
+        kind = model_kind(settings.model, settings.kind, load=settings.load)
     tasks: list[Task] = []
     skipped: list[Skipped] = []
     options = settings.of(NoteOptions)
@@ -733,7 +733,11 @@ def plan_sentences(settings: Settings) -> Iterator[str]:
     Raises:
         UsageError, ValueError: as ``plan``, and where only the Hub could tell what kind a model is.
     """
-    kind = None if settings.model is None else model_kind(settings.model, settings.kind, ask_hub=False)
+    kind = (
+        None
+        if settings.model is None
+        else model_kind(settings.model, settings.kind, ask_hub=False, load=settings.load)
+    )
     tasks, skipped = plan(settings, kind=kind)
     known: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for task in tasks:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from swapbias.cli import app, main, terminal
 from swapbias.cli.listing import known_settings, read_settings
 from swapbias.errors import UsageError
-from swapbias.models.checkpoint import pick_device, read_config
+from swapbias.models.loading import pick_device, read_config
 from swapbias.studies import corpora, load_corpus, load_study, metrics, studies
 from tests import tiny
 from tests.conftest import ROOT

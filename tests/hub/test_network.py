@@ -8,7 +8,7 @@ import pytest
 from swapbias import network
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Change, Hub, Repo
-from swapbias.models.revision import at_commit
+from swapbias.models.loading import at_commit
 from swapbias.network import TimeoutPolicy
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import refused, swapbias

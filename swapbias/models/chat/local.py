@@ -11,9 +11,9 @@ from swapbias.models.chat.answer_log import CUT_OFF, NON_FINITE, Answer, Read, r
 from swapbias.models.chat.chat_options import ChatOptions, settings
 from swapbias.models.chat.log_odds import Forms, Logs, log_sum
 from swapbias.models.chat.service import AnsweringScorer, Groups, answer_key
-from swapbias.models.checkpoint import length_limit, load_model, model_name
 from swapbias.models.engine import generation
 from swapbias.models.engine.loglikelihood import ends
+from swapbias.models.loading import length_limit, load_model, model_name
 from swapbias.models.scorer import LoadOptions, Progress
 from swapbias.studies import Prompt, turns
 
@@ -54,7 +54,7 @@ class LocalChatScorer(AnsweringScorer):
         Raises:
             ValueError: no such model, or not a causal one.
         """
-        loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, device=load.device, dtype=load.dtype)
+        loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, load)
         return cls(
             loaded, tokenizer, model_id=model_name(model), identity=pin, options=options, batch_size=load.batch_size,
             read=read,

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from transformers import Cache, DynamicLayer, GenerationConfig, LogitsProcessorList
 
-from swapbias.models.checkpoint import length_batches
 from swapbias.models.engine.loglikelihood import alike, cached_rows
+from swapbias.models.loading import length_batches
 
 Answers = tuple[list[int], list[list[int]]]  # indices of prompts, and the tokens of their answers
 Weigh = Callable[[torch.Tensor, Sequence[int]], torch.Tensor]  # logits (rows, vocabulary) of some prompts -> the same

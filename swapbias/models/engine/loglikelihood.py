@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional
 from transformers import DynamicCache
 
-from swapbias.models.checkpoint import length_batches
+from swapbias.models.loading import length_batches
 
 Text = tuple[list[int], int]  # tokens, and where the end begins whose log-probability is asked for: 1 at least
 Ends = Iterator[tuple[list[int], list[float]]]
