@@ -29,6 +29,7 @@ ROOMS = {
         "inspect_ai",
         "numpy",
         "openai",
+        "pydantic",
         "safetensors",
         "tokenizers",
         "torch",

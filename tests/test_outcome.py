@@ -342,7 +342,7 @@ def test_a_study_without_pairs_has_no_worst_one():
 
 def test_a_notebook_shows_the_verdict_with_nothing_from_outside(tilted):
     shown = tilted._repr_html_()
-    assert ">Gap<" in shown
+    assert "<b>Gap</b>: " in shown
     assert "<b>tilted" not in shown
     assert not re.search(r"<script|https?://|url\(", shown)
 

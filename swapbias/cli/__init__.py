@@ -10,12 +10,9 @@ import typer
 from typer.main import get_command
 
 from swapbias.cli.auditing import audit, plan
-from swapbias.cli.authoring import lexicon, study
-from swapbias.cli.building import build, swap, train
-from swapbias.cli.finished_runs import check, compare, export, figures, report
-from swapbias.cli.listing import cache, list_, reproduce
-from swapbias.cli.publishing import pull, push, share
-from swapbias.cli.settings import WithSettings, help_on
+from swapbias.cli.building import build, lexicon, study, swap, train
+from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, report, share
+from swapbias.cli.listing import WithSettings, cache, help_on, list_, reproduce
 from swapbias.cli.terminal import Sectioned, say, show
 from swapbias.errors import StudyError, UsageError, extras_named
 from swapbias.privacy import TRACEBACKS, forget_notes, log_traceback, told

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from swapbias.cli.finished_runs import comparison_record, show_comparison
-from swapbias.cli.settings import CLUSTER, RUN, ModelSettings, engine_of, read_settings
+from swapbias.cli.listing import CLUSTER, RUN, ModelSettings, engine_of, read_settings
 from swapbias.cli.terminal import (
     AsJson,
     Verbose,

@@ -11,8 +11,8 @@ from transformers import AutoModelForCausalLM
 from swapbias.errors import UsageError
 from swapbias.models.chat.local import open_ids
 from swapbias.models.checkpoint import length_limit, load_model, loaded_pin, model_name
-from swapbias.models.engine.beginnings import Ends, Text, ends
 from swapbias.models.engine.encoder import twin
+from swapbias.models.engine.loglikelihood import Ends, Text, ends
 from swapbias.models.scorer import LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.studies import MASK, Prompt, load_lexicon
 

@@ -15,7 +15,7 @@ from swapbias.report import draw_figures
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.runs.run import score_rows
-from swapbias.studies import ratings as rating
+from swapbias.studies import catalogue as rating
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, load_study
 from swapbias.studies.tables import imported_path, upstream_file
 from tests import tiny

@@ -65,19 +65,6 @@ def test_a_model_runs_here_or_at_a_service_and_not_both(tmp_path):
     ChatOptions(model=str(tmp_path), base_url=URL).check()  # an endpoint may call its model by a path
 
 
-def test_an_unknown_provider_is_refused_before_anything_is_written(tmp_path, quiet, monkeypatch):
-    monkeypatch.setenv("HF_TOKEN", "hf_none")
-    settings = Settings(studies=STUDY, limit=8, options=(ChatOptions(model="owner/name", provider="togehter"),))
-    with pytest.raises(UsageError, match=r"Unknown provider 'togehter': expected local, or one of auto, .*together"):
-        start(settings, tmp_path / "run", **quiet)
-    assert not (tmp_path / "run").exists()
-    with pytest.raises(UsageError, match="Unknown provider"):
-        list(plan_sentences(settings))
-    for provider in ("together", "auto", None):
-        known = replace(settings, options=(replace(settings.options[0], provider=provider),))
-        assert "prompts for owner/name" in "".join(plan_sentences(known))
-
-
 def test_a_config_that_does_not_exist_is_answered_with_each_config_once():
     with pytest.raises(UsageError, match="Unknown config 'reply'") as raised:
         plan(Settings(studies=("adjective_coreference:reply",), options=(chat(),)))

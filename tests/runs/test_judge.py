@@ -241,7 +241,7 @@ def test_a_run_asks_a_judge_of_another_place_with_another_key_and_nothing_twice(
     assert b"key-of-the" not in files
     page = (run.folder / "report.html").read_text()
     assert "By a judge, wise" in page
-    assert page.index("Every number over all rows") > page.index("By a judge, wise") > page.index("What was found")
+    assert page.index("Every comparison") > page.index("By a judge, wise") > page.index("The answer</h2>")
     public = json.dumps(public_manifest(manifest))
     assert judge.base_url not in public
     assert judge.base_url.split("/")[2] not in public

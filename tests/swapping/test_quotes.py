@@ -15,7 +15,7 @@ from swapbias.notes.annotated import VOTES, read_votes
 from swapbias.notes.folder import stream_notes
 from swapbias.notes.own import own_notes
 from swapbias.privacy import gate as outgoing
-from swapbias.studies import ratings as rating, tables as sources
+from swapbias.studies import catalogue as rating, tables as sources
 from swapbias.swapping.readers import LONGEST, read_files
 from swapbias.swapping.table import load_table
 

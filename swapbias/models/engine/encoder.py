@@ -180,7 +180,7 @@ def is_plain(model: Any) -> bool:
 def can_prepack(weight: torch.Tensor) -> bool:
     """Whether weights of this device and type can be packed here, tried on a small one.
 
-    The operations are private to torch: where they are gone, refuse or mean something else, models run plainly.
+    The operations are private to torch: where they are gone, refuse or do something else, models run plainly.
     """
     if weight.device.type != "cpu" or weight.dtype not in _DTYPES or not torch.backends.mkldnn.enabled:
         return False

@@ -293,8 +293,8 @@ def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(t
         assert [len(json.loads(line)["logprobs"]) for line in lines] == [5] * 11
         server.fault = lambda prompt, n: None
         sampled = replace(asked, options=(replace(asked.options[0], scoring="sampled"),))
-        with pytest.raises(UsageError, match=r"'scoring': 'log-odds'.*'scoring': 'sampled'"):
-            resume(tmp_path / "run", asked=sampled, **quiet)
+        with pytest.raises(UsageError, match=r"log-odds.*sampled"):
+            start(sampled, tmp_path / "run", **quiet)
         run, found = resume(tmp_path / "run", **quiet)
         assert len(server.requests) == 33  # 32, and the one that was refused
     items = run.items("stigma_vignettes")
