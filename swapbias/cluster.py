@@ -195,15 +195,15 @@ class _RayPool:
         os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
         import ray
 
-        self.ray, self.engine, self.say = ray, engine, say
-        self.own_cluster = not ray.is_initialized()
+        self.engine, self.say = engine, say
+        self.ray: Any = ray
+        self.own_cluster = not self.ray.is_initialized()
         if self.own_cluster:
             self._connect()
         count, threads = self._spread(cores)
         options = {"num_cpus": threads, "num_gpus": engine.gpus, "scheduling_strategy": "SPREAD"}
-        self.start = partial(
-            ray.remote(Worker).options(**options).remote, maker, dict(spec), threads, str(Path.cwd()), credentialed
-        )
+        actor = self.ray.remote(Worker).options(**options)
+        self.start = partial(actor.remote, maker, dict(spec), threads, str(Path.cwd()), credentialed)
         self.coming: dict[Any, Any] = {}  # worker by the reference of its ``ready``
         self.busy: dict[Any, tuple[Any, Part]] = {}  # worker and part by the reference of its result
         self.free: list[Any] = []

@@ -121,20 +121,10 @@ with open(f"{sys.argv[2]}-{trainer.args.process_index}", "w") as file:
 def test_of_two_processes_the_first_audits_and_the_other_waits(folder, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(TWO)
-    launch = [
-        sys.executable,
-        "-m",
-        "accelerate.commands.launch",
-        "--cpu",
-        "--num_processes",
-        "2",
-        "--num_machines",
-        "1",
-    ]
-    more = ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "0"]
     known = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [*launch, *more, str(script), str(folder), str(tmp_path / "out")],
+        [*launch, str(script), str(folder), str(tmp_path / "out")],
         cwd=tmp_path, env=known, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]

@@ -272,7 +272,8 @@ def _validated(made: Any, names: Iterable[str], saved: Mapping[str, Any]) -> Any
     """
     hints = get_type_hints(made)
     strict = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
-    model = create_model(made.__name__, __config__=strict, **{name: (hints[name], None) for name in names})
+    types: dict[str, Any] = {name: (hints[name], None) for name in names}
+    model = create_model(made.__name__, __config__=strict, **types)
     try:
         checked = model.model_validate_json(json.dumps(saved))
     except ValidationError as error:

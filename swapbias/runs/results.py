@@ -181,7 +181,7 @@ def _check_texts(value: Any, where: str) -> None:
 
 
 def _finding(row: Mapping[str, Any]) -> Finding:
-    known = {name: math.nan if value is None else value for name, value in row.items()}
+    known: dict[str, Any] = {name: math.nan if value is None else value for name, value in row.items()}
     printed = [row[name] for name in _PRINTED]
     return Finding(
         **{name: known[name] for name in _OF_FINDING},

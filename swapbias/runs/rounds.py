@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +122,9 @@ class Scoring:
 
     def _score_round(self, number: int, pool: WorkerPool) -> None:
         """A broken model stops the run as soon as the last part of a study is there."""
-        here, elsewhere, rows_of, places = [], [], {}, {}
+        here: list[Part] = []
+        elsewhere: list[Part] = []
+        rows_of, places = {}, {}
         for place, one in enumerate(self.every):
             for part, rows in one.parts(place, number):
                 prompts, private = as_prompts(rows), one.task.notes is not None or _is_credentialed(rows)
@@ -150,7 +153,7 @@ class Scoring:
         if elsewhere:
             yield from pool(elsewhere)
         for part in here:
-            yield part, score_part(self.every, part, lambda more, part=part: self.advance(part, more))
+            yield part, score_part(self.every, part, partial(self.advance, part))
 
     def _add(self, part: Part, rows: Rows, scored: Sequence[Scored]) -> None:
         one = self.every[part["place"]]

@@ -110,7 +110,7 @@ class Run:
             ValueError: a copy that was edited and is no study any more.
         """
         copies = self.folder / STUDIES
-        origins = self.manifest().get("own_studies") if copies.is_dir() else None
+        origins: Any = self.manifest().get("own_studies") if copies.is_dir() else None
         for place in sorted(copies.iterdir()) if isinstance(origins, dict) else ():
             if place.name in origins:
                 reopen_study(place, str(origins[place.name]))

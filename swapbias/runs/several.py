@@ -207,7 +207,7 @@ def _audit_each(
 
 def _is_complete(place: Path) -> bool:
     try:
-        return Run(place).manifest()["status"] == "complete"
+        return bool(Run(place).manifest()["status"] == "complete")
     except (ValueError, OSError):
         return False
 
