@@ -395,7 +395,7 @@ def _weight_settings(options: LoadOptions) -> dict[str, Any]:
 
         _needs("bitsandbytes", "quantization")
         bits = {"8bit": "load_in_8bit", "4bit": "load_in_4bit"}[options.quantization]
-        found["quantization_config"] = BitsAndBytesConfig(**{bits: True})
+        found["quantization_config"] = BitsAndBytesConfig(**{bits: True})  # type: ignore[no-untyped-call]
         if not options.device_map:
             found["device_map"] = {"": str(pick_device(options.device))}
     return found
