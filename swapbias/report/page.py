@@ -29,7 +29,6 @@ from swapbias.findings import (
     experiment_of,
     headlines,
     influential,
-    told_by_chance,
 )
 from swapbias.measures import MEASURES
 from swapbias.models.chat import scoring_in_words
@@ -156,7 +155,6 @@ def template(name: str) -> "Template":
         "text": text,
         "anchor": anchor,
         "scoring_in_words": scoring_in_words,
-        "told_by_chance": told_by_chance,
     }
     return templates.get_template(name)
 

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from swapbias.findings import DIFFERENCE, Finding, by_the_judge, comparisons, experiment_of, headlines, told_by_chance
+from swapbias.findings import DIFFERENCE, Finding, by_the_judge, comparisons, experiment_of, headlines
 from swapbias.measures import MEASURES
 from swapbias.report import text
 
@@ -92,7 +92,7 @@ def terminal_table(title: str, found: Sequence[Finding]) -> "Table":
         what = f"{one.study}:{one.experiment}, {text.where(one)}: {text.quantity(one)}, {one.inference}"
         verdict = text.difference_word(one) if one.measure == DIFFERENCE else text.word(one) if one.verdict else ""
         if one.measure == "group_told":
-            verdict = told_by_chance(one)
+            verdict = text.blinding(one)
         known = one.published
         table.add_row(
             Text(text.shown(what, 500) + (f"\n→ {verdict}" if verdict else "")),

@@ -14,6 +14,7 @@ from swapbias.findings import (
     EFFECTS,
     FAILS,
     FEWEST,
+    GOAL,
     JUDGED,
     LEVEL,
     OPEN,
@@ -25,6 +26,7 @@ from swapbias.findings import (
     Check,
     Finding,
     Gate,
+    blinding as blinding_of,
     equal_needed,
     experiment_of,
     independent_pairs,
@@ -1018,3 +1020,26 @@ def where(finding: Finding, every: str = "all") -> str:
     elif finding.slice_by != "all":
         parts.append(f"{finding.slice_by}: {plain(finding.slice_value)}" if finding.slice_value else finding.slice_by)
     return ", ".join(parts) or every
+
+
+_BLINDING = {
+    "unknown": "not known",
+    "leaks": "WARNING, answers tell the group without its words as well, by more than the judgement",
+    "leaks_in_judgement": (
+        "WARNING, answers tell the group without its words as well, by their wording or by what they decide"
+    ),
+    "met": "met",
+    "too_few_stories": "too few stories to show that it is met",
+    "nearly_met": "nearly met",
+}
+
+
+def blinding(finding: Finding) -> str:
+    """Whether a judge was blind to the group, as the end of a sentence."""
+    outcome, chance = blinding_of(finding)
+    return f"goal {chance:.2f} ± {GOAL:.2f}: {_BLINDING[outcome]}"
+
+
+def leaks_group(finding: Finding) -> bool:
+    """Whether the answers that a judge saw predict the group better than the goal."""
+    return blinding_of(finding)[0].startswith("leaks")

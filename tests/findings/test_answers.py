@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from swapbias.findings import comparison as comparing
-from swapbias.findings.disaggregation import disaggregate
-from swapbias.findings.finding import AS_PUBLISHED
+from swapbias.findings import comparison as comparing, disaggregate
+from swapbias.findings.finding import AS_PUBLISHED, Context
 from swapbias.findings.predictions import BASELINE, over_trials, sentence_pairs
 from swapbias.measures.contrast import linear_contrast
 from swapbias.measures.gaps import paired_gap
@@ -243,10 +242,11 @@ def test_two_models_differ_no_more_surely_when_asked_again(prompts):
     def p_value(trials):
         rows = {"a": answered(prompts, trials), "b": answered(prompts, trials, fails=lambda row: False)}
         experiment = next(one for one in load_study("adjective_coreference").experiments if one.name == "answers")
-        made = {model: comparing.units(experiment, part) for model, part in rows.items()}
+        made = [comparing.units(experiment, part) for part in rows.values()]
+        context = Context("adjective_coreference", "a - b", experiment, "score")
         (found,) = [
             one
-            for one in comparing._differences("adjective_coreference", experiment, ("a", "b"), made)
+            for one in comparing._differences(context, ("a", "b"), *made)
             if one.slice_by == "all" and not one.view
         ]
         return found.estimate.p_value, found.estimate.n
