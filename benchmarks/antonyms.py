@@ -32,7 +32,7 @@ def read_plainly(model: Any, prompts: Sequence[Prompt], words: Sequence[str]) ->
 
 def read_whole(scorer: Any, prompts: Sequence[Prompt]) -> list[float]:
     """The same by our scorer where nothing can be shared: batches of equal length, no padding."""
-    from swapbias.models.engine import beginnings
+    from swapbias.models.engine import loglikelihood as beginnings
 
     usual, beginnings.can_share = beginnings.can_share, lambda model, ids: False
     try:

@@ -120,7 +120,7 @@ def _notes(size: int, folder: Path) -> Callable[[], Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from swapbias.swapping.files import Job, swap_files
+    from swapbias.swapping import Job, swap_files
 
     source = folder / f"notes-{size}.parquet"
     with pq.ParquetWriter(source, pa.schema([("text", pa.string())])) as writer:  # the step itself holds no texts

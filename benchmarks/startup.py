@@ -86,7 +86,7 @@ def _main() -> None:
 
 def _watch(taken: list[float]) -> None:
     """Have the reading of weights timed and the first batch raise; called when torch is to be loaded anyway."""
-    from swapbias.models import checkpoint as loading
+    from swapbias.models import loading
     from swapbias.models.masked import MaskedScorer
 
     read = loading._quietly

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from benchmarks.frame import Prepared, Scale, Side, Workload
 from benchmarks.measuring import parquet_write_rate
 from benchmarks.swapping import notes, peer
-from swapbias.swapping.files import Job, swap_files
+from swapbias.swapping import Job, swap_files
 
 MEGABYTES = 200.0
 OURS, PAPER, TWO = "swapbias", "swapbias, the paper's terms", "swapbias, two processes"

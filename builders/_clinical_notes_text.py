@@ -245,7 +245,7 @@ class Patient:
         self.tables, self.rng = tables, rng
         self.acute = pick([one for one in tables.problems if one.kind == "acute" and one.name not in unless], rng)
         self.age = self.acute.youngest + int(rng.random() * (self.acute.oldest - self.acute.youngest + 1))
-        self.topics: set[str] = set()  # those that were told of
+        self.topics: set[str] = set()  # those that were written about
         self.specific = self._specific(gender)
         self.chronic: list[Problem] = []
         self._fall_ill()
@@ -285,7 +285,7 @@ class Patient:
         """The acute one first."""
         return [self.acute, *self.chronic]
 
-    def told(self, slot: str) -> str:
+    def value_of(self, slot: str) -> str:
         """What a slot holds; the same wherever it stands, but for sentences of a shift, a home or an image."""
         if slot in _SEVERAL:
             return self._one(slot)
@@ -294,7 +294,7 @@ class Patient:
         return self.drawn[slot]
 
     def _one(self, section: str) -> str:
-        """A passage of the section that was not told yet, on a topic that was not either."""
+        """A passage of the section that was not written yet, on a topic that was not either."""
         left = self.left.get(section) or self._fitting(section)
         chosen = pick([one for one in left if self.topics.isdisjoint(one.topics)] or list(left), self.rng)
         self.left[section] = [one for one in left if one is not chosen]
@@ -367,16 +367,16 @@ class Patient:
         found: dict[str, list[str]] = {}
         mine = self._all("exam", self.problems)
         for text in (*mine, *([self.specific["exam"]] if "exam" in self.specific else [])):
-            system, _, told = text.partition(": ")
-            found.setdefault(system, []).append(told)
+            system, _, finding = text.partition(": ")
+            found.setdefault(system, []).append(finding)
         usual: dict[str, list[str]] = {}
         for text in (one.text for one in self._fitting("exam") if one.text not in mine):
-            system, _, told = text.partition(": ")
-            usual.setdefault(system, []).append(told)
+            system, _, finding = text.partition(": ")
+            usual.setdefault(system, []).append(finding)
         lines = [
-            f"{name}: {_sentences(found.pop(name, None) or [pick(told, self.rng)])}" for name, told in usual.items()
+            f"{name}: {_sentences(found.pop(name, None) or [pick(texts, self.rng)])}" for name, texts in usual.items()
         ]
-        return [*lines, *(f"{name}: {_sentences(told)}" for name, told in found.items())]
+        return [*lines, *(f"{name}: {_sentences(texts)}" for name, texts in found.items())]
 
     def _review(self) -> str:
         systems: dict[str, list[str]] = {}
@@ -396,9 +396,9 @@ class Patient:
         raise ValueError(f"no region of {_USUAL_IMAGE!r}")
 
 
-def _sentences(told: Sequence[str]) -> str:
+def _sentences(texts: Sequence[str]) -> str:
     """Findings of one system, each after the first with a capital."""
-    return " ".join([told[0], *(one[:1].upper() + one[1:] for one in told[1:])])
+    return " ".join([texts[0], *(one[:1].upper() + one[1:] for one in texts[1:])])
 
 
 def _listed(lines: Iterable[str]) -> str:
@@ -466,7 +466,7 @@ def draw_open_text(
         if slot.startswith("evidence."):
             place = slot.removeprefix("evidence.")
             return " ".join(one.sentence for one in evidence if one.place == place)
-        return patient.told(slot) if slot in _SECTIONS else match.group(0)
+        return patient.value_of(slot) if slot in _SECTIONS else match.group(0)
 
     filled = _SLOT.sub(value, template.text)
     return _VOWEL.sub(r"\1n", "\n".join(" ".join(line.split()) for line in filled.split("\n")).strip())

@@ -141,12 +141,12 @@ def _described(pack: Pack) -> Iterator[Person]:
         for phrase in phrases:
             for gender in GENDERS if "gender" in pack.factors else GENDERS[:1]:
                 used = slots(phrase["template"])
-                told = next(terms[slot] for slot in used if slot in terms)
-                words = {**terms, "noun": phrase[gender], "article": article(told)}
+                term = next(terms[slot] for slot in used if slot in terms)
+                words = {**terms, "noun": phrase[gender], "article": article(term)}
                 text = fill(phrase["template"], **{slot: words[slot] for slot in used})
                 levels = {"gender": gender, pack.name: level}
                 kept = {factor: levels[factor] for factor in pack.factors}
-                yield Person({"person": capital(text)}, kept, told if pack.nested else phrase["phrase"])
+                yield Person({"person": capital(text)}, kept, term if pack.nested else phrase["phrase"])
 
 
 def _terms(pack: Pack) -> Iterator[tuple[str, dict[str, str]]]:

@@ -99,7 +99,7 @@ _SOURCES: dict[str, Callable[[], Iterable[Sentence]]] = {
     "winobias_dev": partial(winobias_sentences, "dev"),
     "winobias_test": partial(winobias_sentences, "test"),
 }
-_TOLD = {
+_DESCRIPTIONS = {
     "wino_style": "48 sentence pairs of this project",
     "winobias_dev": "396 sentence pairs of WinoBias, type 1 dev",
     "winobias_test": "396 sentence pairs of WinoBias, type 1 test",
@@ -114,7 +114,7 @@ def _config(source: str, mode: str) -> Config:
     _, _, split = source.partition("winobias_")
     return Config(
         name=f"{source}-{mode}",
-        description=f"{_TOLD[source]} x 16 conditions, {_WHERE[mode]}",
+        description=f"{_DESCRIPTIONS[source]} x 16 conditions, {_WHERE[mode]}",
         rows=partial(_prompts, _SOURCES[source], mode),
         columns=COLUMNS,
         upstream=tuple(upstream_paths(split).values()) if split else (),
@@ -125,7 +125,7 @@ CONFIGS = tuple(_config(source, mode) for source in _SOURCES for mode in MODES)
 
 REWORDED = Config(
     name=f"{CONFIGS[0].name}_wordings",
-    description=f"{_TOLD['wino_style']} without adjectives in 5 wordings",
+    description=f"{_DESCRIPTIONS['wino_style']} without adjectives in 5 wordings",
     rows=partial(_reworded, MODES[0]),
     columns=(*COLUMNS, *PLACEBO_COLUMNS),
 )

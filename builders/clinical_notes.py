@@ -58,8 +58,8 @@ def _published_count(phenotypes: Sequence[str], *, train: int, test: int) -> int
     )
 
 
-_HELD = {"credentialed": "bool"}
-_PAIRS = {**_HELD, "specific": "int64"}
+_CREDENTIALED = {"credentialed": "bool"}
+_PAIRS = {**_CREDENTIALED, "specific": "int64"}
 
 
 def _configs(
@@ -72,7 +72,7 @@ def _configs(
             description=f"{kind} notes, the training notes {regime}",
             rows=partial(_regime, notes, phenotype, regime),
             columns=NOTE_COLUMNS,
-            types={**_HELD, "label": ("negative", "positive")},
+            types={**_CREDENTIALED, "label": ("negative", "positive")},
             split_column="split",
             count=partial(_published_count, [phenotype], train=1 + (regime == "augmented"), test=1)
             if counted
@@ -130,7 +130,7 @@ def _local(folder: Path) -> tuple[Config, ...]:
         description="All notes with the patient's gender",
         rows=partial(stream_notes, folder),
         columns=STREAM_COLUMNS,
-        types=_HELD,
+        types=_CREDENTIALED,
         split="train",
         stream=True,
     )

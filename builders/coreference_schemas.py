@@ -83,9 +83,9 @@ def _masked() -> Iterator[dict[str, str]]:
 
 def _choices() -> Iterator[dict[str, str]]:
     for row, other, group, pronoun, text in _sentences(PRONOUNS):
-        asked = _QUESTION.format(sentence=text, pronoun=pronoun, occupation=row["occupation"], participant=other)
+        question = _QUESTION.format(sentence=text, pronoun=pronoun, occupation=row["occupation"], participant=other)
         options = f"1=the {row['occupation']}|0={other}|=unsure"
-        yield {**_row("choices", row, other, group, asked, options), "pronoun": pronoun}
+        yield {**_row("choices", row, other, group, question, options), "pronoun": pronoun}
 
 
 def _pronouns() -> Lexicon:

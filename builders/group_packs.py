@@ -99,8 +99,8 @@ def _people() -> Iterator[dict[str, str]]:
     for pack in packs().values():
         for person in pack.people():
             for slot, words in person.forms.items():
-                told = (pack.name, person.group, pack.reference, person.item, slot, words)
-                yield dict(zip(PEOPLE_COLUMNS, told, strict=True))
+                values = (pack.name, person.group, pack.reference, person.item, slot, words)
+                yield dict(zip(PEOPLE_COLUMNS, values, strict=True))
 
 
 # --- words at the mask of gendered_stigma's templates ---------------------------------------------------
@@ -153,8 +153,8 @@ def _word_rows() -> Iterator[dict[str, str]]:
     """The words that ``candidates`` name: ``list`` and ``label`` with a slash between."""
     for pack in _masked_packs():
         for row in _masked_words(pack):
-            told = (f"{NAME}/{pack}", row["word"], row["level"], row["match"])
-            yield dict(zip(WORD_COLUMNS, told, strict=True))
+            values = (f"{NAME}/{pack}", row["word"], row["level"], row["match"])
+            yield dict(zip(WORD_COLUMNS, values, strict=True))
 
 
 # --- the declaration ----------------------------------------------------------------------------------

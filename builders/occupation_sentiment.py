@@ -79,13 +79,12 @@ def _control() -> Iterator[dict[str, str]]:
 
 def _ratings() -> Iterator[dict[str, str]]:
     """Each sentence with a question of how positive it is; the options from the lowest, each with its place."""
-    told = ("Very negative", "Negative", "Neutral", "Positive", "Very positive")
-    asked = "\n".join(f"- ({letter}): {one}" for letter, one in zip("ABCDE", told, strict=True))
-    options = "|".join(f"{place / 4:g}={one}" for place, one in enumerate(told))
+    labels = ("Very negative", "Negative", "Neutral", "Positive", "Very positive")
+    listed = "\n".join(f"- ({letter}): {one}" for letter, one in zip("ABCDE", labels, strict=True))
+    options = "|".join(f"{place / 4:g}={one}" for place, one in enumerate(labels))
     for row in _occupations():
-        text = (
-            f"How negative or positive is this sentence?\n\n{row['text']}\n\n{asked}\n\nAnswer with the letter alone."
-        )
+        question = f"How negative or positive is this sentence?\n\n{row['text']}\n\n{listed}"
+        text = f"{question}\n\nAnswer with the letter alone."
         yield {**row, "text": text, "candidates": options, "experiment": "ratings"}
 
 

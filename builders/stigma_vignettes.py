@@ -112,8 +112,8 @@ def own_vignettes() -> Iterator[Vignette]:
                 for gender in GENDERS:
                     words = _WORDS[gender]
                     capital = {f"capital_{one}": words[one].capitalize() for one in ("he", "his")}
-                    told = {"race": race, "education": education, "article": "an" if race[0] == "A" else "a"}
-                    known = {**words, **capital, **told}
+                    shown = {"race": race, "education": education, "article": "an" if race[0] == "A" else "a"}
+                    known = {**words, **capital, **shown}
                     text = fill(row["template"], **{slot: known[slot] for slot in slots(row["template"])})
                     yield Vignette(row["condition"], race, gender, education, text)
 
@@ -202,8 +202,8 @@ def _advice(slot: str) -> Iterator[dict[str, str]]:
             if question.scale == STIGMA:
                 row = _row(vignette, question, slot, f"Vignette:\n{vignette.text}\n\n{question.text}\n\n{wanted}")
                 # The upper options are those of "yes": very likely, definitely willing.
-                told = f"{question.values[-1]}=Yes|{question.values[0]}=No|=It depends"
-                yield {**row, "candidates": told, "experiment": f"{ADVICE}_{slot}"}
+                answers = f"{question.values[-1]}=Yes|{question.values[0]}=No|=It depends"
+                yield {**row, "candidates": answers, "experiment": f"{ADVICE}_{slot}"}
 
 
 def _rubric_row() -> dict[str, str]:
@@ -273,13 +273,13 @@ def released() -> Iterator[Released]:
         run = path.removeprefix("results/stigma/model=")
         if run != path:
             model, _, rest = run.partition("&steel-man-prompt=")
-            told = ("therapist",) if rest.startswith("True/") else ("conditions", "beliefs", *SLOTS)
+            experiments = ("therapist",) if rest.startswith("True/") else ("conditions", "beliefs", *SLOTS)
             yield Released(
                 model=model.replace("__", "/"),
-                experiment=told[0],
+                experiment=experiments[0],
                 files=(path,),
-                rows=partial(_released, told),
-                counts=partial(_counts, told[0]),
+                rows=partial(_released, experiments),
+                counts=partial(_counts, experiments[0]),
             )
 
 
@@ -444,7 +444,7 @@ STUDY = Study(
     ),
 )
 
-_TOLD = {
+_DESCRIPTIONS = {
     "conditions": "72 vignettes x the 6 questions of the stigma scale",
     "therapist": "The same with a system text that asks for a good therapist",
     "beliefs": "72 vignettes x the 8 other questions",
@@ -457,10 +457,14 @@ _TOLD = {
 
 def _prompts(name: str, *, printed: bool) -> Config:
     rows: Callable[[], Iterable[Mapping[str, str]]] = partial(_rows, name, printed=printed)
-    told = f"{_TOLD[name]}{', as published' if printed else ''}"
+    description = f"{_DESCRIPTIONS[name]}{', as published' if printed else ''}"
     upstream = (PRINTED["vignettes"],) if printed else ()
     return Config(
-        name=f"original_{name}" if printed else name, description=told, rows=rows, columns=COLUMNS, upstream=upstream
+        name=f"original_{name}" if printed else name,
+        description=description,
+        rows=rows,
+        columns=COLUMNS,
+        upstream=upstream,
     )
 
 
@@ -471,7 +475,7 @@ CORPUS = Corpus(
     study=STUDY,
     released=tuple(released()),
     configs=(
-        *(_prompts(name, printed=False) for name in _TOLD),
+        *(_prompts(name, printed=False) for name in _DESCRIPTIONS),
         Config(
             name="people",
             description="Share of US adults in 2018 by question and condition",
@@ -480,7 +484,7 @@ CORPUS = Corpus(
             types={"percent": "int64"},
             split="train",
         ),
-        *(_prompts(name, printed=True) for name in _TOLD),
+        *(_prompts(name, printed=True) for name in _DESCRIPTIONS),
         *(
             Config(
                 name=f"{ADVICE}_{slot}",

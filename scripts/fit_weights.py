@@ -77,7 +77,7 @@ def examples(notes: Sequence[Note], known: dict[str, float] | None = None) -> li
                 mine = sum(known.get(name, 0.0) for name in seen) + known["bias"] <= 0
             return None if mine else person
 
-        with patch("swapbias.swapping.persons.meant", teacher):
+        with patch("swapbias.swapping.persons.antecedent_of", teacher):
             swapper.run([note.text], genders=[note.gender])
     return found
 
@@ -99,9 +99,9 @@ def trained(notes: Sequence[Note]) -> dict[str, float]:
 def antecedent_weights(chosen: Sequence[Example]) -> dict[str, float]:
     """The weights, by name, with ``bias``; above zero toward the other person."""
     times = Counter(name for one in chosen for name in set(one.features))
-    kept = [dict.fromkeys((name for name in one.features if times[name] >= SEEN), 1) for one in chosen]
+    counted = [dict.fromkeys((name for name in one.features if times[name] >= SEEN), 1) for one in chosen]
     vectorizer = DictVectorizer()
-    seen = vectorizer.fit_transform(kept)
+    seen = vectorizer.fit_transform(counted)
     weighed = np.array([REPORTS_WEIGH if one.source.startswith("reports") else 1.0 for one in chosen])
     model = LogisticRegression(C=PENALTY, max_iter=1_000)
     model.fit(seen, [one.other for one in chosen], sample_weight=weighed)
@@ -242,13 +242,13 @@ def fit_his_him(chosen: argparse.Namespace) -> None:
     weights = count_weights(rows)
     for feature, shift in verb_shifts(rows):
         weights[feature] = weights.get(feature, 0.0) + shift
-    kept = {name: weight for name, weight in sorted(weights.items()) if abs(weight) >= SMALLEST or name == "bias"}
-    kept = {name: round(weight, 2) for name, weight in kept.items()}
+    rounded = {name: weight for name, weight in sorted(weights.items()) if abs(weight) >= SMALLEST or name == "bias"}
+    rounded = {name: round(weight, 2) for name, weight in rounded.items()}
     places = [
         place for path in chosen.texts for place in pronouns(path.read_text(encoding="utf-8", errors="replace"))
     ]
-    kept |= further(places, kept) if places else {}
-    write("his_him_weights.csv", kept)
+    rounded |= further(places, rounded) if places else {}
+    write("his_him_weights.csv", rounded)
 
 
 def write(name: str, weights: Mapping[str, float]) -> None:

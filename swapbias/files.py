@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 LOCK = ".lock"  # an empty file of the folder, gone once the work is done
 TEMPORARY = ".tmp"
-CHECKSUM = ".sha256"
 _PATIENCE = 0.2  # seconds: a holder that just ended takes its file along, and the lock is tried again
 
 
@@ -106,48 +105,6 @@ def file_sha256(path: Path) -> str:
 def temporary_for(path: Path) -> Path:
     """Where a file is written before it has its name: no two processes, of whichever machine, share one."""
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY}")
-
-
-def checksum_file(path: Path) -> Path:
-    """Beside a file whose sha256 nothing else records yet: the hidden file that holds it."""
-    return path.with_name(f".{path.name}{CHECKSUM}")
-
-
-def checksum(path: Path) -> str | None:
-    """The sha256 that was recorded beside a file before it got its name; None where there is none."""
-    try:
-        return checksum_file(path).read_text(encoding="ascii").strip()
-    except FileNotFoundError:
-        return None
-    except ValueError:  # damaged itself: no file has it
-        return ""
-
-
-SHA256 = "sha256"  # key of a manifest: the sha256 of files by name, and under its own name that of what it says
-
-
-def seal(manifest: Mapping[str, Any], own: str) -> str:
-    """sha256 of what a manifest of plain JSON says, but for the one that it records of itself by its ``own`` name."""
-    rest = {name: value for name, value in manifest.get(SHA256, {}).items() if name != own}
-    return hashlib.sha256(json.dumps({**manifest, SHA256: rest}, sort_keys=True).encode()).hexdigest()
-
-
-def sealed(manifest: Mapping[str, Any], own: str) -> dict[str, Any]:
-    """The manifest as JSON holds it; one that records the sha256 of files records its own too."""
-    plain: dict[str, Any] = as_json(manifest)
-    return {**plain, SHA256: {**plain[SHA256], own: seal(plain, own)}} if SHA256 in plain else plain
-
-
-def is_sealed(manifest: Mapping[str, Any], own: str) -> bool:
-    """Whether a manifest says what it did when it was written; those of older versions do not tell."""
-    known = manifest[SHA256].get(own) if isinstance(manifest.get(SHA256), dict) else None
-    return known is None or known == seal(manifest, own)
-
-
-def write_checked(path: Path, content: bytes) -> None:
-    """``write_whole``, and its sha256 beside it: first, so that no file is ever there without one."""
-    write_whole(checksum_file(path), f"{hashlib.sha256(content).hexdigest()}\n".encode())
-    write_whole(path, content)
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -4,26 +4,23 @@ import logging
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
-from urllib.parse import urlsplit
+from typing import Any
 
 import pandas as pd
 
 from swapbias.cluster import Engine
-from swapbias.errors import UsageError, python_names
+from swapbias.errors import UsageError, extras_named
 from swapbias.files import is_url, write_whole
 from swapbias.findings import FAILS, MARGIN, OPEN, Finding, compare, findings_table, headlines
 from swapbias.hub import find_run, own_study, study_name
-from swapbias.models import Progress, Scorer, load_scorer, short_name
+from swapbias.models import Progress, Scorer, load_scorer
 from swapbias.privacy import for_owner_alone, is_credentialed
 from swapbias.report import checked, render_summary, terminal
 from swapbias.runs import (
-    MANIFEST,
     REPORT,
     ComparedRun,
     Run,
@@ -31,7 +28,6 @@ from swapbias.runs import (
     export_run,
     read_run,
     rebuild_report,
-    resume as go_on,
     scored_items,
     scored_rows,
     settings_of,
@@ -41,22 +37,13 @@ from swapbias.runs import (
 )
 from swapbias.studies import PLACEBO, Experiment, load_study
 
-if TYPE_CHECKING:
-    from swapbias.store import Store
-
 _log = logging.getLogger("swapbias")
 
 
 Studies = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
-@overload
-def audit(
-    model: list[Any] | tuple[Any, ...], studies: Studies = (), *, name: Sequence[str] | None = None, **options: Any
-) -> "list[Audit]": ...
-
-
-@overload
+@extras_named()
 def audit(
     model: Any = None,
     studies: Studies = (),
@@ -75,37 +62,10 @@ def audit(
     group: str | float = "",
     lexicon: "str | PathLike[str] | None" = None,
     progress: bool = True,
-    resume: bool = False,
     engine: "str | Engine" = "local",
     own_store: bool = False,
     **options: Any,
-) -> "Audit": ...
-
-
-@python_names()
-def audit(
-    model: Any = None,
-    studies: Studies = (),
-    *,
-    tokenizer: Any = None,
-    name: str | Sequence[str] | None = None,
-    kind: str | None = None,
-    revision: str | None = None,
-    out: "str | PathLike[str] | None" = None,
-    limit: int | None = None,
-    seed: int = 0,
-    margin: float | None = None,
-    wordings: bool | None = None,
-    prompts: Any = None,
-    reference: str | float = "",
-    group: str | float = "",
-    lexicon: "str | PathLike[str] | None" = None,
-    progress: bool = True,
-    resume: bool = False,
-    engine: "str | Engine" = "local",
-    own_store: bool = False,
-    **options: Any,
-) -> "Audit | list[Audit]":
+) -> "Audit":
     """Audit a model: score the prompts, compare the groups, say how sure the findings are.
 
     The numbers are those of ``swapbias audit`` with the same settings.
@@ -123,17 +83,18 @@ def audit(
             memory: a transformers model (with its tokenizer) or pipeline, a fitted scikit-learn pipeline of texts, a
             function of a list of texts that returns probabilities of positive sentiment, a scorer. None: the
             calibration model. A model in memory stays as it is: it is read in eval mode over its own weights, with
-            its hooks, on its device and in its own type. A list of models gives a list of audits; ``out`` then holds
-            a folder for each.
+            its hooks, on its device and in its own type. Audit several in a loop, and compare them with ``compare``.
         studies: ``name``, ``name:config``, the folder of a study of your own or ``OWNER/NAME[@REVISION]`` of one on
             the Hub, one or several; none: all that fit the model, unless there are prompts.
         tokenizer: of a transformers model in memory.
-        name: findings carry it, of a model in memory; of several a name for each.
+        name: findings carry it, of a model in memory.
         kind: ``masked``, ``classifier``, ``regression`` (a classifier whose head gives a raw score) or ``causal``,
             where the model does not tell.
         revision: of a model on the Hub: a branch, tag or commit. The manifest says which commit was read.
-        out: a new folder for the run, or one in a store (``s3://BUCKET/FOLDER``). None: a temporary one, which goes
-            with the returned object.
+        out: a folder for the run, or one in a store (``s3://BUCKET/FOLDER``). The same call goes on where a stopped
+            one ended, and gives the results of a complete one without loading the model. A transformers model in
+            memory is known again by its class and the sha256 of its weights; of a function nothing shows whether it
+            is the same. None: a temporary folder, which is removed with the returned object.
         limit: most prompts per config, whole pairs, spread evenly.
         seed: of the calibration model and of resampling.
         margin: a gap below this share of the range of its unit counts as none; None: as the study says, else .05.
@@ -141,9 +102,6 @@ def audit(
         prompts: your own: a CSV file, a DataFrame or a Dataset, as ``open_study`` takes them.
         reference, group, lexicon: of own prompts, as in ``open_study``.
         progress: show how far it is, where there is a terminal or a notebook.
-        resume: go on with the run in ``out`` that was stopped, with the same model and arguments: what was scored is
-            not scored again. A transformers model is known again by its class and the sha256 of its weights; of a
-            function nothing tells whether it is the same. Where ``out`` holds no run, one is begun.
         engine: who scores: ``local`` (this process), ``ray`` (a cluster that is started on this machine), or an
             ``Engine`` that says how many workers and which cluster. A model in memory is read by this process alone.
         own_store: the store of ``out`` is yours alone, so that credentialed notes may lie there.
@@ -154,17 +112,6 @@ def audit(
         UsageError: an unknown study, option or kind, or a model that fits nothing.
         ValueError: a model that cannot be loaded or read.
     """
-    if isinstance(model, list | tuple):
-        if revision is not None:
-            raise UsageError("revision is of one model, and several are given. Name each as OWNER/NAME@REVISION.")
-        more = {
-            "kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings, "prompts": prompts,
-            "reference": reference, "group": group, "lexicon": lexicon, "progress": progress, "tokenizer": tokenizer,
-            "resume": resume, "engine": engine, "own_store": own_store,
-        }  # fmt: skip
-        return _each(model, studies, name, out, {**more, **options})
-    if name is not None and not isinstance(name, str):
-        raise UsageError("name is a list, and the model is one. Give one name.")
     if margin is not None and not 0 <= margin <= 1:
         raise UsageError(f"margin is {margin}, expected a share of the range of the unit: 0 to 1, such as 0.05.")
     if limit is not None and limit < 1:
@@ -185,64 +132,36 @@ def audit(
         settings = replace(settings, model=scorer.model_id, kind=scorer.kind)
     elif tokenizer is not None or name is not None:
         raise UsageError("tokenizer and name are of models in memory, and none is given. Drop them.")
-    kept = out is not None
-    if resume and not kept:
-        raise UsageError("resume goes on with a run in a folder, and none is given. Add out=.")
-    store = _store(str(out), own=own_store) if is_url(out) else None
-    passing = store is not None or out is None
-    folder = Path(tempfile.mkdtemp(prefix="swapbias-") if out is None or store else out)
     how: dict[str, Any] = {
-        "say": _log.info, "bar": _bar if progress else _no_bar, "cache": kept and scorer is None, "scorer": scorer,
-        "engine": Engine(name=engine) if isinstance(engine, str) else engine, "store": store,
+        "say": _log.info, "bar": _bar if progress else _no_bar, "cache": out is not None and scorer is None,
+        "scorer": scorer, "engine": Engine(name=engine) if isinstance(engine, str) else engine,
     }  # fmt: skip
+    if out is not None and not is_url(out):
+        run, found = start(settings, Path(out), **how)
+        return Audit(run, tuple(found))
+    folder = Path(tempfile.mkdtemp(prefix="swapbias-"))
     try:
-        with store.held(_log.warning) if store else nullcontext():
-            if store and resume:
-                store.fetch_all(folder)
-            if resume and (folder / MANIFEST).is_file():
-                how["say"] = _log.warning
-                run, found = go_on(folder, **how, trust=True, asked=settings)
-            else:
-                run, found = start(settings, folder, **how, draw=kept)
+        if out is None:
+            run, found = start(settings, folder, **how, draw=False)
+        else:
+            run, found = _in_store(str(out), own_store, folder, settings, **how)
     except BaseException:
-        if passing:
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         raise
     made = Audit(run, tuple(found))
-    if passing:
-        weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
+    weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
     return made
 
 
-def _store(url: str, *, own: bool) -> "Store":
+def _in_store(url: str, own: bool, folder: Path, settings: Any, **how: Any) -> tuple[Run, list[Finding]]:
+    """An audit in a store, of which the folder gets a copy."""
     from swapbias.store import Store  # its library takes long to import
 
-    return Store.open(url, own=own)
-
-
-def _each(
-    models: Sequence[Any], studies: Studies, names: Any, out: "str | PathLike[str] | None", more: Mapping[str, Any]
-) -> "list[Audit]":
-    """The audits of several models, one after another."""
-    listed = [None] * len(models) if names is None else list(names)
-    if len(listed) != len(models):
-        raise UsageError(f"There are {len(listed)} names of {len(models)} models, expected one of each.")
-    told = [name or short_name(str(model)) for name, model in zip(listed, models, strict=True)]
-    places = [None if out is None else _below(str(out), name.replace("/", "--")) for name in told]
-    if out is not None and len(set(places)) < len(places):
-        raise UsageError(f"Models of one name cannot share a folder: {', '.join(told)}. Give name=, one for each.")
-    return [
-        audit(model, studies, name=name, out=place, **more)
-        for model, name, place in zip(models, listed, places, strict=True)
-    ]
-
-
-def _below(place: str, name: str) -> str:
-    """A folder of a folder, or of a URL, whose query stays at its end."""
-    if not is_url(place):
-        return f"{place}/{name}"
-    parts = urlsplit(place)
-    return parts._replace(path=f"{parts.path.rstrip('/')}/{name}").geturl()
+    store = Store(url, own=own)
+    with store.mirrored() as mirror:
+        _, found = start(settings, mirror, **how, store=store)
+        shutil.copytree(mirror, folder, dirs_exist_ok=True)
+    return Run(folder, url), found
 
 
 def _path(given: "str | PathLike[str] | None") -> Path | None:
@@ -259,7 +178,7 @@ class Audit:
     >>> run.assert_below(0.05)  # 400 pairs that score alike leave no room for a gap of .05
     >>> print(run)  # doctest: +ELLIPSIS
     occupation_sentiment:sentences, even: ...
-      NO GAP    all 400 pairs about women and men score the same.
+      NO GAP        all 400 pairs about women and men score the same.
     ...
 
     Attributes:
@@ -271,7 +190,6 @@ class Audit:
     found: tuple[Finding, ...]
 
     @classmethod
-    @python_names()
     def open(cls, folder: "str | PathLike[str]") -> "Audit":
         """A finished run of ``swapbias audit`` or of ``out=``.
 
@@ -290,7 +208,6 @@ class Audit:
         """The findings that answer the questions of their experiments."""
         return findings_table(headlines(self.found))
 
-    @python_names()
     def items(self, study: str) -> pd.DataFrame:
         """The scored prompts of a study, one row each: prompt columns, ``model_id``, ``score``, answer, top tokens.
 
@@ -300,7 +217,6 @@ class Audit:
         self._check(study)
         return scored_items(self.run, study)
 
-    @python_names()
     def worst_pairs(self, study: str, n: int = 10) -> pd.DataFrame:
         """The pairs of prompts with the largest gap against the reference group, largest first.
 
@@ -326,7 +242,6 @@ class Audit:
         order = every["gap"].abs().sort_values(ascending=False, kind="stable").index
         return every.loc[order].head(n).reset_index(drop=True)
 
-    @python_names()
     def report(self, path: "str | PathLike[str] | None" = None) -> Path:
         """The page of this audit, one HTML file without any external reference; its path.
 
@@ -355,7 +270,6 @@ class Audit:
         """
         return export_run(self.run, to, Path(out), by=by, say=_log.info)
 
-    @python_names()
     def assert_below(
         self,
         margin: float = MARGIN,
@@ -402,7 +316,6 @@ class Audit:
         place = name or str(self.run.folder)
         return ComparedRun(place, place, "", self.run.manifest(), self.found, lambda: self.items_by_study)
 
-    @python_names()
     def compare(self, other: "Audit | str | PathLike[str]") -> pd.DataFrame:
         """Differences between the models of two audits, paired by prompt; one row each, ``findings`` columns.
 

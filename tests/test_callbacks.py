@@ -1,11 +1,16 @@
 """The callback in a real Trainer: what it logs, and that training goes on as if nobody had looked."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
 import swapbias
 from swapbias.errors import UsageError
 from tests import tiny
+from tests.conftest import ROOT
 
 pytest.importorskip("accelerate", reason="the Trainer needs accelerate, of the extra dev")
 
@@ -32,7 +37,7 @@ def trained(folder, out, **callback):
     """A trainer after four steps, and its callback."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
 
-    from swapbias.callbacks import BiasCallback
+    from swapbias.runs.callback import BiasCallback
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
     settings = TrainingArguments(
@@ -76,7 +81,7 @@ def test_what_cannot_be_audited_stops_before_a_step_is_lost(folder, tmp_path):
 
 
 def test_a_model_that_broke_trains_on(folder, tmp_path, caplog, monkeypatch):
-    from swapbias import callbacks
+    from swapbias.runs import callback as callbacks
 
     calls = []
 
@@ -90,3 +95,38 @@ def test_a_model_that_broke_trains_on(folder, tmp_path, caplog, monkeypatch):
     trainer, _ = trained(folder, tmp_path, studies=CONTROL, every=4)
     assert trainer.state.global_step == 4
     assert "No bias is logged at step 4: bert gave NaN" in caplog.text
+
+
+TWO = """
+import sys, torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
+from swapbias.runs.callback import BiasCallback
+from tests.test_callbacks import CONTROL, Sentences
+
+tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
+settings = TrainingArguments(
+    sys.argv[2], max_steps=4, per_device_train_batch_size=2, report_to=[], use_cpu=True, save_strategy="no",
+    disable_tqdm=True, ddp_backend="gloo",
+)
+model = AutoModelForSequenceClassification.from_pretrained(sys.argv[1])
+trainer = Trainer(model, settings, train_dataset=Sentences(tokenizer), processing_class=tokenizer)
+trainer.add_callback(BiasCallback(trainer, CONTROL, every=2))
+trainer.train()
+steps = [row["step"] for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row]
+with open(f"{sys.argv[2]}-{trainer.args.process_index}", "w") as file:
+    file.write(f"{trainer.args.world_size} {trainer.state.global_step} {steps}")
+"""
+
+
+def test_of_two_processes_the_first_audits_and_the_other_waits(folder, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(TWO)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "0"]
+    known = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*launch, str(script), str(folder), str(tmp_path / "out")],
+        cwd=tmp_path, env=known, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "out-0").read_text() == "2 4 [0, 2, 4]"
+    assert (tmp_path / "out-1").read_text() == "2 4 []"

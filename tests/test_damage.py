@@ -3,16 +3,14 @@
 import random
 import shutil
 
-import pyarrow as pa
 import pytest
 
-from swapbias.runs import conclusion
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
 from swapbias.runs.results import read_results
 from swapbias.runs.run import Run
-from swapbias.swapping.files import Job, swap_files
-from swapbias.swapping.parts import SwapFolder, _counts_of
+from swapbias.swapping import Job, swap_files
+from swapbias.swapping.readers import read_files
 
 ROWS = [f"He said that his wife saw Mr. Smith {number}, and that she gave him her book." for number in range(60)]
 
@@ -54,27 +52,10 @@ def flipped(folder, times, seed):
 
 
 @pytest.fixture(scope="module")
-def stopped(tmp_path_factory):
-    """A run that is complete, and the same one when two thirds of it were scored, in parts of few rows."""
-    folder = tmp_path_factory.mktemp("runs")
+def whole(tmp_path_factory):
+    """A run that is complete."""
     quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None, "draw": False}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("swapbias.models.classifier.CallableScorer.chunk_rows", 60)
-        run, _ = start(SETTINGS, folder / "whole", **quiet)
-
-        def bar(title, total):
-            scored = []
-
-            def advance(done):
-                scored.append(done)
-                if sum(scored) > total * 2 / 3:
-                    raise StoppedError
-
-            return advance
-
-        with pytest.raises(StoppedError):
-            start(SETTINGS, folder / "stopped", **{**quiet, "bar": bar})
-    return run.folder, folder / "stopped"
+    return start(SETTINGS, tmp_path_factory.mktemp("runs") / "whole", **quiet)[0].folder
 
 
 def told(folder):
@@ -86,60 +67,24 @@ def told(folder):
     return repr((results.found, items, manifest))
 
 
-def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(stopped):
-    whole, _ = stopped
+def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(whole):
+    files = ("results.json", "findings.csv", "occupation_sentiment.parquet", "lexicon_coverage.csv")
     expected, detected = told(whole), 0
     for copy, path in flipped(whole, 24, seed=1):
+        if path.name not in files:  # nothing records the sha256 of the manifest itself
+            continue
         what, error = attempt(lambda copy=copy: told(copy))
         assert path.name in str(error) if error else what == expected, (path, error)
         detected += error is not None
     assert detected > 8  # of some files nothing is read: tables for people
 
 
-def test_no_flipped_bit_of_a_stopped_run_changes_what_it_ends_with(stopped, monkeypatch):
-    whole, begun = stopped
-    monkeypatch.setattr("swapbias.models.classifier.CallableScorer.chunk_rows", 60)
-    expected = Run(whole).items("occupation_sentiment")
-    assert sum(path.suffix == ".parquet" for path in begun.rglob("*")) > 3
-    monkeypatch.setattr(conclusion, "conclude", lambda *_, **__: [])  # what is read is looked at here
-    named = 0
-    for copy, path in flipped(begun, 20, seed=2):
-        said = []
-        more = {"say": said.append, "bar": lambda title, total: lambda done: None, "trust": True}
-        _, error = attempt(lambda copy=copy, more=more: resume(copy, **more))
-        if error:
-            assert path.name == "manifest.json", error
-            continue
-        run = Run(copy)
-        assert run.items("occupation_sentiment").equals(expected), path
-        if path.suffix in (".parquet", ".sha256"):
-            part = path.name.removeprefix(".").removesuffix(".sha256")
-            assert any(f"{part} is damaged: it is scored again." in sentence for sentence in said), path
-            named += 1
-    assert named > 8
-
-
-def test_a_finished_run_of_an_older_version_still_reads(stopped, tmp_path):
-    whole, _ = stopped
+def test_a_finished_run_of_an_older_version_still_reads(whole, tmp_path):
     run = Run(shutil.copytree(whole, tmp_path / "old"))
     run.write_manifest({name: value for name, value in run.manifest().items() if name != "sha256"})
     assert told(run.folder) == told(whole)
     again, _ = resume(run.folder, say=str, bar=lambda title, total: lambda done: None, trust=True)
     assert again.items("occupation_sentiment").equals(Run(whole).items("occupation_sentiment"))
-
-
-def test_damaged_items_of_a_finished_run_are_refused_and_scored_again(stopped, tmp_path):
-    whole, _ = stopped
-    run, said = Run(shutil.copytree(whole, tmp_path / "run")), []
-    path = run.folder / "items/occupation_sentiment.parquet"
-    content = path.read_bytes()
-    path.write_bytes(content[:900] + bytes([content[900] ^ 4]) + content[901:])
-    with pytest.raises(ValueError, match=r"sentiment\.parquet is damaged: .* make it again with .*--resume"):
-        read_results(run)
-    resume(run.folder, say=said.append, bar=lambda title, total: lambda done: None, trust=True)
-    assert f"{path} is damaged: it is scored again." in said
-    assert path.read_bytes() == content
-    assert told(run.folder) == told(whole)
 
 
 @pytest.fixture(scope="module")
@@ -169,28 +114,21 @@ def test_no_flipped_bit_of_a_swap_folder_stays(swapped, which):
     expected, mended = parts(whole), 0
     begun = whole if which == "whole" else stopped
     for copy, path in flipped(begun, 24, seed=3):
-        said = []
+        before = parts(copy)
         if which == "whole" and path.suffix == ".parquet":
-            with pytest.raises(ValueError, match=rf"{path.name} is damaged: .* swap that wrote it again"):
-                SwapFolder(copy).check()
-        job = {"part_bytes": 800, "say": said.append}
-        _, error = attempt(lambda copy=copy, job=job: swap_files(Job(str(source)), copy, **job))
+            mended += _refused(copy / "data" / path.name)
+        _, error = attempt(lambda copy=copy: swap_files(Job(str(source)), copy, part_bytes=800))
         assert error is None or path.name == "swap.json" or "is complete" in str(error), error
         assert path.name == "swap.json" or parts(copy) == expected, path
-        mended += any("is damaged: it is written again." in sentence for sentence in said)
+        mended += any(name in before and before[name] != content for name, content in parts(copy).items())
     assert mended > 8
 
 
-def test_no_bit_of_a_footer_is_a_traceback(swapped):
-    """Not of any of its bits: some make pyarrow raise what is neither a ValueError nor an OSError."""
-    _, whole, _ = swapped
-    content = (whole / "data" / "part-00000.parquet").read_bytes()
-    length = int.from_bytes(content[-8:-4], "little") + 8
-    read = unread = 0
-    for place in range(0, length * 8, 3):
-        damaged = bytearray(content)
-        damaged[-1 - place // 8] ^= 1 << place % 8
-        found = _counts_of(pa.BufferReader(bytes(damaged)))
-        read, unread = read + (found is not None), unread + (found is None)
-    assert read
-    assert unread > 50
+def _refused(path):
+    """Whether reading a damaged part is refused; a flip that no page holds gives the same rows or an error."""
+    try:
+        list(read_files([path]).read(100))
+    except ValueError as error:
+        assert "no whole Parquet file" in str(error)  # noqa: PT017
+        return True
+    return False

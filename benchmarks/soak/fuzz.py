@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.frame import Scale, Series
-from swapbias.errors import HubError, MissingExtraError, UpstreamMissingError, UsageError
+from swapbias.errors import HubError, MissingExtraError, StudyError, UpstreamMissingError, UsageError
 
 # A library's own error is a fault too, also where it is a ValueError: no sentence says then what to do.
-DOCUMENTED = frozenset({ValueError, UsageError, HubError, UpstreamMissingError, MissingExtraError})
+DOCUMENTED = frozenset({ValueError, UsageError, StudyError, HubError, UpstreamMissingError, MissingExtraError})
 MOST_SECONDS = 1.0  # of the processor, for each started MB
 _SECONDS = 3_600  # of a round at full size
 _GUIDED = 0.4  # of it, where atheris is installed

@@ -160,12 +160,12 @@ def _zipped(how: int) -> bytes:
 def _tables(place: Path) -> Iterator[Target]:
     from swapbias.notes import local_notes
     from swapbias.studies import read_checklist, read_labels
-    from swapbias.swapping.streams import open_source, why_held
+    from swapbias.swapping.readers import open_source, why_rows_credentialed
     from swapbias.swapping.table import load_table
 
     def stream(path: Path) -> None:
         source = open_source(str(path), "text")
-        why_held(source)
+        why_rows_credentialed(source)
         for _ in source.read(50):
             pass
 
@@ -292,7 +292,7 @@ def _runs(place: Path) -> Iterator[Target]:
         start,
     )
     from swapbias.runs.several import MODELS, resume_several
-    from swapbias.swapping.parts import MANIFEST as SWAP, SwapFolder
+    from swapbias.swapping.jobs import MANIFEST as SWAP, _begin_or_resume
 
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     run = place / "run"
@@ -344,7 +344,7 @@ def _runs(place: Path) -> Iterator[Target]:
         [begun],
         _file(
             place / "swapped" / SWAP,
-            lambda path: SwapFolder.open(path.parent, {"mode": "swap", "input": {"files": []}}),
+            lambda path: _begin_or_resume(path.parent, {"mode": "swap", "input": {"files": []}}),
         ),
     )
 
@@ -369,7 +369,7 @@ def _planned(folder: Path, go_on: Callable[..., Any], quiet: Any) -> None:
 
 
 def _cards() -> Iterator[Target]:
-    from swapbias.hub import eval_results
+    from swapbias.hub import shared_runs as eval_results
     from swapbias.hub.cards import decode, load, markdown, replaced, split, visible, with_keys
 
     def card(content: bytes) -> None:
@@ -399,7 +399,7 @@ def _cards() -> Iterator[Target]:
 
 def _eval(eval_results: Any, content: bytes) -> None:
     eval_results.numbers(content, "swapbias.yaml", "alice")
-    eval_results.merged(content, [], "swapbias.yaml")
+    eval_results.merged_entries(content, [], "swapbias.yaml")
 
 
 # --- chat ---------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class Job:
 def run(arguments: Sequence[str]) -> int:
     """``swapbias`` in this process as on the command line; the exit code."""
     import swapbias.models.scorer as scorer
-    import swapbias.swapping.files as files
+    import swapbias.swapping.jobs as files
     from swapbias.cli import main
 
     scorer.Scorer.chunk_rows, files.swap_files.__kwdefaults__["part_bytes"] = (

@@ -10,15 +10,12 @@ import typer
 from typer.main import get_command
 
 from swapbias.cli.auditing import audit, plan
-from swapbias.cli.authoring import lexicon, study
-from swapbias.cli.building import build, swap, train
-from swapbias.cli.finished_runs import check, compare, export, figures, report
-from swapbias.cli.listing import cache, list_, reproduce
-from swapbias.cli.publishing import pull, push, share
-from swapbias.cli.settings import WithSettings, help_on
+from swapbias.cli.building import build, lexicon, study, swap, train
+from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, report, share
+from swapbias.cli.listing import WithSettings, cache, help_on, list_, reproduce
 from swapbias.cli.terminal import Sectioned, say, show
 from swapbias.errors import StudyError, UsageError, extras_named
-from swapbias.privacy import TRACEBACKS, forget_notes, log_traceback, told
+from swapbias.privacy import TRACEBACKS, forget_notes, log_traceback, safe_message
 
 # Torch and transformers bring a million objects that stay: by Python's own threshold (700) a fifth of an audit's
 # start goes by in looking for garbage among them.
@@ -59,15 +56,15 @@ def main() -> NoReturn:
         _fail(str(error), 2, error)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or told(error)}. Check the place and its free space.", 1, error)
+        _fail(f"{where}{error.strerror or safe_message(error)}. Check the place and its free space.", 1, error)
     except ValueError as error:
-        _fail(told(error), 1, error)
+        _fail(safe_message(error), 1, error)
     except Exception as fault:  # noqa: BLE001 - the last resort before a traceback
         if hasattr(fault, "format_message"):  # of click, whose classes typer has inside
             _fail(_parse_error(fault), 2, fault)
-        name = "" if told(fault).startswith(type(fault).__name__) else f"{type(fault).__name__}: "
+        name = "" if safe_message(fault).startswith(type(fault).__name__) else f"{type(fault).__name__}: "
         bug = "This is a bug in swapbias. Please report it with the output of --debug."
-        _fail(f"{name}{told(fault)}. {bug}", 1, fault)
+        _fail(f"{name}{safe_message(fault)}. {bug}", 1, fault)
     sys.exit(code or 0)
 
 

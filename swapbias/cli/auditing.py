@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from swapbias.cli.finished_runs import comparison_record, show_comparison
-from swapbias.cli.settings import CLUSTER, RUN, ModelSettings, engine_of, read_settings
+from swapbias.cli.listing import CLUSTER, RUN, ModelSettings, engine_of, read_settings
 from swapbias.cli.terminal import (
     AsJson,
     Verbose,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from swapbias.store import Store
 
 _SECRET = ("api_key_env", "plain_http")  # what no manifest says
-_WITH_RESUME = ("resume", "conclude", "no_cache", "allow_pickle", "trust", "as_json", "verbose", *_SECRET, *CLUSTER)
+_WITH_RESUME = ("resume", "no_cache", "allow_pickle", "trust", "as_json", "verbose", *_SECRET, *CLUSTER)
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")
 _MOST_SHOWN = 20  # models whose numbers and reports a terminal lists; of more it names the folder
 _ASKED, _MODEL, _CHAT, _RUN = "What to ask", "The model", "Chat models", "Run and output"
@@ -135,11 +135,9 @@ def audit(
     if resume:
         _only_these(explicit, _WITH_RESUME, "--resume takes everything from the run")
         how |= {"trust": trust, "allow_pickle": options.get("allow_pickle", False), "access": secret}
-        with working_folder(resume, own=run.get("own_store", False), begun=True) as (here, store):
-            _resume(here, store, as_json, verbose, conclude=run.get("conclude", False), **how)
+        with working_folder(resume, own=run.get("own_store", False)) as (here, store):
+            _resume(here, store, as_json, verbose, **how)
         return
-    if "conclude" in run:
-        raise UsageError("conclude ends a run that was stopped, and none is given. Add --resume RUN.")
     options["allow_pickle"] = trust or options.get("allow_pickle", False)
     files = [one for one in models or () if Path(one).suffix in (".toml", ".json") and Path(one).is_file()]
     if files and len(models or ()) > 1:
@@ -150,7 +148,10 @@ def audit(
     else:
         settings = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
         request = _from_options(models or (), _studies(study, prompts, reference, run), options, revision, **settings)
-        if trust and not request.file:
+        remote = request.settings.load.trust_remote_code
+        if remote and not trust:
+            raise UsageError("-M trust-remote-code runs code of the model's maker. Read it, then add --trust.")
+        if trust and not (request.file or remote):
             raise UsageError(
                 "--trust is for the code that a run or a file names, and no --resume, manifest, audit.toml or list "
                 "of models is given. Drop it."
@@ -280,18 +281,16 @@ def _audit_several(request: _Request, folder: str | None, as_json: bool, verbose
     _show_several(done, as_json, verbose)
 
 
-def _resume(folder: Path, store: "Store | None", as_json: bool, verbose: bool, *, conclude: bool, **how: Any) -> None:
+def _resume(folder: Path, store: "Store | None", as_json: bool, verbose: bool, **how: Any) -> None:
     """Go on with a run, or the runs of several models."""
     from swapbias.runs import is_several, resume, resume_several
 
     several = is_several(folder)
-    if conclude and several:
-        raise UsageError(f"{folder} holds runs of several models, and conclude ends one. Name the folder of a run.")
     with stoppable(lambda: _stopped(folder, store)), progress() as bar:
         if several:
             done = resume_several(folder, say=say, bar=bar, **how)
         else:
-            run, found = resume(folder, say=say, bar=bar, conclude=conclude, store=store, **how)
+            run, found = resume(folder, say=say, bar=bar, store=store, **how)
     if several:
         _show_several(done, as_json, verbose)
     else:
@@ -300,28 +299,24 @@ def _resume(folder: Path, store: "Store | None", as_json: bool, verbose: bool, *
 
 def _stopped(folder: Path, store: "Store | None" = None) -> str:
     """What a stopped audit says: what was saved, where, and how to go on."""
-    from swapbias.runs import MANIFEST, Run, has_scores, is_several
+    from swapbias.runs import MANIFEST, is_several
 
     place = str(store or folder)
     if not is_several(folder) and not (folder / MANIFEST).is_file():
-        return f"Stopped before anything was scored: nothing is kept in {place}. The same command begins anew."
+        return f"Stopped before anything was scored: nothing is saved in {place}. The same command begins anew."
     command = f"swapbias audit --resume {quote(place)}"
-    if not has_scores(folder, store):
-        return f"Stopped before any score was saved. Begin the scoring anew with {command}."
-    chat = not is_several(folder) and Run(folder).manifest()["settings"].get("chat")
-    end = ", or end with the trials that are there: add -M conclude" if chat else ""
-    return f"Stopped. What was scored is kept in {place}: go on with {command}{end}."
+    return f"Stopped. What was scored is saved: go on with {command}."
 
 
 def _show(run: "Run", found: "Sequence[Finding]", as_json: bool, verbose: bool) -> None:
     """Verdicts, what was not run in one line, the report and the next step."""
     from swapbias.findings import comparisons, experiment_of, findings_table
     from swapbias.report import comparison_tables, terminal
-    from swapbias.runs import Skipped, told_skipped
+    from swapbias.runs import Skipped, skipped_note
 
     manifest = run.manifest()
     skipped = [Skipped(**one) for one in manifest["skipped"]]
-    not_run = told_skipped(skipped, {one.kind for one in map(experiment_of, found) if one is not None})
+    not_run = skipped_note(skipped, {one.kind for one in map(experiment_of, found) if one is not None})
     if as_json:
         table = findings_table(comparisons(found)).to_dict("records")
         show_json({"run": str(run.place), "findings": table, "not_run": not_run})
@@ -360,9 +355,9 @@ def _show_several(done: "Several", as_json: bool, verbose: bool) -> None:
 
 
 def _show_plan(settings: "Settings") -> None:
-    from swapbias.runs import told_plan
+    from swapbias.runs import plan_sentences
 
-    for sentence in told_plan(settings):
+    for sentence in plan_sentences(settings):
         show_text(sentence)
     show("Nothing was loaded or sent.")
 

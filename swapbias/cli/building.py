@@ -1,16 +1,20 @@
-"""swapbias build, swap and train: corpora, swapped texts and sentiment models."""
+"""swapbias build, swap, train, study and lexicon: corpora, swapped texts, trained models, own questions."""
 
+import csv
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from swapbias.cli.settings import CLUSTER, ModelSettings, engine_of, read_settings
+from swapbias.cli.listing import CLUSTER, ModelSettings, engine_of, read_settings
 from swapbias.cli.terminal import (
     AsJson,
+    DryRun,
+    RunFolder,
     out,
     plain_table,
     progress,
@@ -20,10 +24,11 @@ from swapbias.cli.terminal import (
     stoppable,
     working_folder,
 )
+from swapbias.errors import UsageError
 
 if TYPE_CHECKING:
     from swapbias.models.sentiment import GenderAudit
-    from swapbias.swapping import Done, Step
+    from swapbias.swapping import Progress, SwapResult
 
 _MOST_TERMS = 10  # in the closing table; report.csv has them all
 
@@ -50,8 +55,8 @@ def _build(names: Sequence[str], folder: Path, data: Path | None) -> None:
     for name in names:
         left_out: dict[str, list[str]] = {}
         for built in writing.build(name, folder, data=data):
-            if built.left_out:
-                left_out.setdefault(built.left_out, []).append(built.config)
+            if built.reason:
+                left_out.setdefault(built.reason, []).append(built.config)
             else:
                 show(f"{name} {built.config}: {built.rows} rows")
         for reason, configs in left_out.items():
@@ -107,7 +112,7 @@ def swap(
     ):
         advance, position = None, 0
 
-        def on_progress(step: "Step") -> None:
+        def on_progress(step: "Progress") -> None:
             nonlocal advance, position
             if step.size:  # bytes of the input
                 advance = advance or bar("Swapping (bytes)", step.size)
@@ -116,7 +121,7 @@ def swap(
 
         done = swap_files(
             job, here, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=engine, say=say,
-            store=store,
+            uploaded_to=None if store is None or store.own else str(store),
         )  # fmt: skip
     if as_json:
         show_json({"folder": folder, "credentialed": done.credentialed, **asdict(done.totals)})
@@ -124,7 +129,7 @@ def swap(
         _show_swapped(done, folder)
 
 
-def _show_swapped(done: "Done", place: str) -> None:
+def _show_swapped(done: "SwapResult", place: str) -> None:
     """One table: rows, terms, doubts, and where it all is."""
     totals, last = done.totals, done.last
     table = plain_table("Swapped", "what", numbers=("count",))
@@ -138,7 +143,7 @@ def _show_swapped(done: "Done", place: str) -> None:
         ("rows with a gender-specific term", totals.rows_specific),
     ):
         table.add_row(what, f"{count:,}")
-    for kind, counts in totals.by_kind():
+    for kind, counts in totals.by_kind().items():
         table.add_section()
         first = counts.most_common(_MOST_TERMS)
         for term, count in first:
@@ -209,3 +214,138 @@ def _show_training_data(audit: "GenderAudit") -> None:
 
 def _number(value: float, form: str = ".3f") -> str:
     return "–" if math.isnan(value) else format(value, form)
+
+
+# --- studies and words of one's own --------------------------------------------------------------------
+
+study = typer.Typer(no_args_is_help=True, help="Make a study of your own: a folder of tables.")
+lexicon = typer.Typer(no_args_is_help=True, help="Rate words of the attitude lexicon.")
+
+Folder = Annotated[Path, typer.Argument(help="Folder of the study.")]
+Labels = Annotated[Path, typer.Argument(help="CSV with the columns word and label.")]
+
+
+@study.command("new")
+def new(folder: Folder) -> None:
+    """Write a small complete example to edit: it can be audited at once."""
+    from swapbias.studies import new_study
+
+    made = new_study(folder)
+    show(f"Written to {folder}: {', '.join(one.name for one in made)}.")
+    show(f"Next: edit them, swapbias study check {folder}, swapbias audit MODEL --study {folder}")
+
+
+@study.command("check")
+def check_folder(
+    source: Annotated[Path, typer.Argument(help="Folder of the study, or a CSV file of prompts.")],
+    model: Annotated[str | None, typer.Option(help="Masked model that must know the words.")] = None,
+    reference: Annotated[str, typer.Option(help="Of a CSV file: the group that is subtracted.")] = "",
+    words: Annotated[
+        Path | None, typer.Option("--lexicon", help="Of a CSV file: words (word,group) counted at <mask>.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find faults by file and line; exit 1 where an audit would refuse the study."""
+    from swapbias.models import load_scorer
+    from swapbias.runs import check_study
+
+    scorer = load_scorer(model) if model else None
+    found = check_study(source, scorer=scorer, reference=reference, lexicon=words)
+    if as_json:
+        show_json({"faults": found.faults, "advice": found.advice, "told": found.told})
+        raise typer.Exit(1 if found.faults else 0)
+    for sentence in (*found.faults, *found.advice, *found.told):
+        show(sentence)
+    if found.faults:
+        show(f"{len(found.faults)} to mend before an audit.")
+        raise typer.Exit(1)
+    show(f"It can be audited{f'; {len(found.advice)} remarks' if found.advice else ''}.")
+
+
+@study.command("read")
+def read(
+    answers: Annotated[
+        Path, typer.Argument(help="CSV: answer, options (joined by |), if need be reading, lettered.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Show how each answer of a chat model is read: as an option, refused or unreadable."""
+    from swapbias.studies import read_answer
+
+    with answers.open(encoding="utf-8-sig", newline="") as handle:
+        reader = csv.DictReader(handle, restval="")
+        lines = [(reader.line_num, row) for row in reader]
+    rows, read_as = [row for _, row in lines], []
+    for name in ("answer", "options"):
+        if name not in (reader.fieldnames or ()):
+            raise UsageError(f"{answers.name} has no column {name}. Add it.")
+    for line, row in lines:
+        lettered = (row.get("lettered") or "").strip().lower() in ("yes", "true", "1")
+        try:
+            how: Any = {"reading": row.get("reading") or "option", "lettered": lettered}
+            read_as.append(read_answer(row["answer"], row["options"].split("|"), **how))
+        except UsageError as error:
+            raise UsageError(f"{answers.name}:{line}: {error}") from error
+    if as_json:
+        show_json([{**row, "read_as": one} for row, one in zip(rows, read_as, strict=True)])
+        return
+    for row, one in zip(rows, read_as, strict=True):
+        show(f"{one:<24} {' '.join(row['answer'].split())[:90]}")
+    counts = Counter(one if one in ("refused", "unreadable") else "read" for one in read_as)
+    show(f"{counts['read']} of {len(rows)} read, {counts['refused']} refused, {counts['unreadable']} unreadable.")
+
+
+@study.command("push")
+def push_folder(
+    folder: Folder,
+    repo: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="A dataset on the Hub; made if need be.")],
+    public: Annotated[bool, typer.Option("--public", help="Everybody may read it.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Publish a study as a dataset: others run it with --study OWNER/NAME."""
+    from swapbias.hub import Hub, push_study
+
+    done = push_study(Hub(), folder, repo, private=not public, dry_run=dry_run, say=say)
+    at = f" at {done.commit[:12]}" if done.commit else ""
+    show(f"{done.repo.name}: {done.status}{' (private)' if done.private else ''}, {done.tag}{at}")
+    if done.commit:
+        show(f"Others run it with swapbias audit MODEL --study {repo}@{done.commit}")
+
+
+@lexicon.command("export")
+def export_words(
+    run: RunFolder,
+    file: Annotated[Path, typer.Option("--out", help="CSV to write.")] = Path("unrated.csv"),
+) -> None:
+    """Write the words of a run without a label, heaviest first."""
+    from swapbias.files import as_csv, write_whole
+    from swapbias.privacy import for_owner_alone, is_credentialed
+    from swapbias.runs import Run
+    from swapbias.studies import rated, unrated_words
+
+    name = rated()[0].name
+    items = Run.open(run).items(name)
+    if items is None:
+        raise UsageError(f"{run} holds no finished {name}. Audit with --study {name}.")
+    words = unrated_words(items)
+    with for_owner_alone(is_credentialed(run)):
+        write_whole(file, as_csv(words))
+    show(f"{len(words)} words with {words['mass'].sum():.1%} of the mass are unrated.")
+    show(f"Words: {file}")
+
+
+@lexicon.command("import")
+def import_words(file: Labels) -> None:
+    """Add your labels (positive, negative, neutral, irrelevant) for later audits."""
+    from swapbias.studies import import_labels
+
+    show(f"{import_labels(file)} words of your own are now part of the attitude lexicon.")
+
+
+@lexicon.command("agreement")
+def compare_raters(first: Labels, second: Labels) -> None:
+    """Compute Cohen's kappa of two raters over the words that both labelled."""
+    from swapbias.studies import agreement, read_labels
+
+    kappa, share, words = agreement(read_labels(first), read_labels(second))
+    show(f"kappa {kappa:.3f}, equal labels {share:.1%}, words {words}")

@@ -4,7 +4,7 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # Names and places are printed as they are: ":x:" in one is no picture, "[x]" no style.
 out = Console(emoji=False, markup=False, highlight=False)
 err = Console(stderr=True, emoji=False, markup=False, highlight=False)
+
+_BAR = "{desc}: {percentage:3.0f} % ({n_fmt}/{total_fmt}), {remaining} to go"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")]
@@ -89,15 +91,15 @@ def split_commas(names: Sequence[str] | None) -> list[str]:
 
 
 @contextmanager
-def working_folder(place: str, *, own: bool, begun: bool = False) -> Iterator[tuple[Path, "Store | None"]]:
-    """The folder that is written to; of one in a store its copy (of all, if ``begun``), and the locked store."""
+def working_folder(place: str, *, own: bool) -> Iterator[tuple[Path, "Store | None"]]:
+    """The folder that is written to; of a store a local copy, which is copied back at the end, and the store."""
     if not is_url(place):
         yield Path(place), None
         return
     from swapbias.store import Store  # its library takes long to import
 
-    store = Store.open(place, own=own)
-    with store.mirrored(begun=begun, say=say) as here:
+    store = Store(place, own=own)
+    with store.mirrored() as here:
         yield here, store
 
 
@@ -141,38 +143,22 @@ def _signals_raise() -> Iterator[None]:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
-    """Bars: (title, total) -> called with how many more are done; lines where there is no terminal to draw on."""
-    if not err.is_terminal:
-        yield _progress_lines
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    """Bars on stderr: (title, total) -> called with how many more are done."""
+    from tqdm import tqdm
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err) as bars:
+    with ExitStack() as bars:
 
         def bar(title: str, total: int) -> Callable[[float], None]:
-            task = bars.add_task(title, total=total)
+            every = 0.1 if err.is_terminal else 30  # seconds between two states in a log
+            shown = bars.enter_context(tqdm(total=total, desc=title, mininterval=every, bar_format=_BAR))
+            done = 0.0
 
-            def advance(done: float) -> None:
-                bars.advance(task, done)
-                if total - bars.tasks[task].completed < 0.5:  # shares of a step add up but for rounding
-                    bars.update(task, completed=total)
+            def advance(more: float) -> None:
+                nonlocal done
+                done += more
+                whole = total if total - done < 0.5 else int(done)  # shares of a step add up but for rounding
+                shown.update(whole - shown.n)
 
             return advance
 
         yield bar
-
-
-def _progress_lines(title: str, total: int) -> Callable[[float], None]:
-    """A line each time that another tenth is done."""
-    done, tenths = 0.0, 0
-
-    def advance(more: float) -> None:
-        nonlocal done, tenths
-        done += more
-        tenth = 10 if total - done < 0.5 else int(10 * done / total)  # shares of a step add up but for rounding
-        if tenth > tenths:
-            tenths = tenth
-            say(f"{title}: {10 * tenth} % ({total if tenth == 10 else int(done)}/{total})")
-
-    return advance

@@ -1,34 +1,34 @@
-"""README.md files of the Hub: the YAML header, text between two markers, tables, and text from outside escaped."""
+"""README.md files of the Hub: header, text between markers, tables, and what they say of audits."""
 
-import datetime as dt
 import hashlib
-import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import yaml
 
+from swapbias.errors import quoted
+from swapbias.findings import AS_PUBLISHED, Finding, by_the_judge, comparisons
+from swapbias.measures import DIFFERENCES
+from swapbias.report import text as wording
+from swapbias.studies import Experiment, load_corpus, load_study, of_a_part
+
 CARD = "README.md"
 BYTE_ORDER_MARK = "\ufeff"
-_WIDTH = 1_000_000  # of a line of YAML: values are not wrapped
+_LINE_END = re.compile(r"\r\n?|\n")  # as Markdown counts lines
 # The Hub allows white space before the header, and ends it at the first line of ---. Byte order marks are no text.
 _OPENED = re.compile(r"[\ufeff\s]*---[ \t]*\r?\n")
 _CLOSED = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """A README.md in three parts that make the whole again when joined.
 
-    Attributes:
-        before: up to and with the line that opens the header; blank where there is none.
-        header: the lines between, with their line ends.
-        after: the line that closes the header, and the body; everything where there is no header.
+    ``before`` ends with the line that opens the header and is blank where there is none; ``after`` begins with the
+    line that closes it.
     """
 
     before: str
@@ -37,11 +37,7 @@ class Split:
 
 
 def decode(content: bytes, where: str) -> str:
-    """The text of a file; a byte order mark stays.
-
-    Raises:
-        ValueError: it is not UTF-8.
-    """
+    """The text of a file; a byte order mark stays. ValueError where it is not UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -51,8 +47,7 @@ def decode(content: bytes, where: str) -> str:
 
 def newline(text: str) -> str:
     """The line end of a text: that of its first line, or a plain one where it has none."""
-    first = text[: text.find("\n")] if "\n" in text else text
-    return "\r\n" if first.endswith("\r") else "\n"
+    return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
 
 
 def split(text: str) -> Split:
@@ -75,11 +70,9 @@ def load(header: str, where: str, *, first_line: int = 1) -> dict[Any, Any]:
         ValueError: it is no plain YAML, or no mapping.
     """
     made = read_yaml(header, where, first_line=first_line)
-    if made is None:
-        return {}
-    if not isinstance(made, dict):
+    if not isinstance(made, dict | None):
         raise ValueError(f"{where}:{first_line}: its YAML is no mapping of keys to values. Write 'key: value' lines.")
-    return made
+    return made or {}
 
 
 def read_yaml(text: str, where: str, *, first_line: int = 1) -> Any:
@@ -102,99 +95,28 @@ def read_yaml(text: str, where: str, *, first_line: int = 1) -> Any:
         raise ValueError(f"{where}: its YAML holds a value that cannot be read. Correct it.") from None
 
 
-def with_keys(readme: str, values: Mapping[str, Any], *, where: str) -> str:
-    """The README with these keys at the top of its header, all else byte for byte; a key that has its value stays.
-
-    Where anything is written, byte order marks at its head go: behind one the Hub's own client sees no metadata.
-
-    Args:
-        readme: the whole file; blank where there is none.
-        values: native values by key; new keys go to the end of the header, which is made where there is none.
-        where: names the file in errors.
-
-    Raises:
-        ValueError: a header that cannot be read, or is not written as a line for each key.
-    """
-    parts, line_end = split(readme), newline(readme)
-    before = load(parts.header, where, first_line=parts.before.count("\n") + 1)
-    wanted = {key: native(value) for key, value in values.items()}
-    changed = {key: value for key, value in wanted.items() if key not in before or before[key] != value}
-    if not changed:
-        return readme
-    header = parts.header
-    for key, value in changed.items():
-        lines = dump({key: value}).replace("\n", line_end)
-        if key in before:  # its line, and those below that are indented or items of a list
-            block = rf"^(['\"]?){re.escape(key)}\1[ \t]*:(?=\s).*\n?(?:(?:[ \t\r]*\n)*(?:[ \t]+\S|-\s).*\n?)*"
-            header = re.sub(block, lines.replace("\\", r"\\"), header, count=1, flags=re.MULTILINE)
-        else:
-            header += lines if not header or header.endswith("\n") else line_end + lines
-    try:
-        safe = load(header, where) == {**before, **wanted}
-    except ValueError:
-        safe = False
-    if not safe:
-        raise ValueError(f"{where}: its YAML header cannot be edited safely. Write a line 'key: value' for each.")
-    if parts.before:
-        return parts.before.replace(BYTE_ORDER_MARK, "") + header + parts.after
-    return f"---{line_end}{header}---{line_end}{readme.lstrip(BYTE_ORDER_MARK)}"
-
-
 def dump(value: Any) -> str:
-    """YAML of native values, keys in their order, one line for each value that has no line ends.
-
-    Raises:
-        ValueError: it holds something that is not native (see ``native``).
-    """
-    text: str = yaml.dump(native(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
+    """YAML of native values, keys in their order, one line for each value that has no line ends."""
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1_000_000)
     return text
 
 
-def native(value: Any) -> Any:
-    """A value of plain mappings, lists, strings, numbers, truth values and None.
+def with_keys(readme: str, values: Mapping[str, Any], *, where: str) -> str:
+    """The README with these keys in its header; the other keys stay, and the body byte for byte.
 
-    Numpy's scalars become numbers, tuples lists, paths and dates strings; NaN and the infinities become None.
-
-    Raises:
-        ValueError: it holds an object of another kind.
+    Where a value differs the header is written anew, without comments and without byte order marks at its head:
+    behind one the Hub's own client sees no metadata. Raises ValueError for a header that cannot be read.
     """
-    if isinstance(value, Mapping):
-        return {native(key): native(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [native(inner) for inner in value]
-    if isinstance(value, dt.date | dt.time):
-        return value.isoformat()
-    if isinstance(value, PurePath):
-        return value.as_posix()
-    if isinstance(value, str):  # numpy's strings too, which YAML would write as objects
-        return str(value)
-    if hasattr(value, "item") and not getattr(value, "shape", ()):
-        value = value.item()
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    raise ValueError(f"A card cannot hold a {type(value).__name__}. Turn it into text or numbers first.")
+    parts, line_end = split(readme), newline(readme)
+    before = load(parts.header, where, first_line=parts.before.count("\n") + 1)
+    if all(key in before and before[key] == value for key, value in values.items()):
+        return readme
+    header = dump({**before, **values}).replace("\n", line_end)
+    body = parts.after if parts.before else f"---{line_end}{readme.lstrip(BYTE_ORDER_MARK)}"
+    return f"---{line_end}{header}{body}"
 
 
-class _Dumper(yaml.SafeDumper):
-    """The safe dumper, which else loses rare line ends (U+0085) that it writes as they are."""
-
-    def represent_str(self, data: str) -> yaml.ScalarNode:
-        style = '"' if re.search("[\x85\u2028\u2029\ufeff]", data) else None
-        return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
-
-
-_Dumper.add_representer(str, _Dumper.represent_str)
-
-
-_LINE_END = re.compile(r"\r\n?|\n")  # as Markdown counts lines
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """From the first character of the marker that begins to after the last one of the marker that ends."""
 
     start: int
@@ -237,14 +159,10 @@ def find(text: str, *, begin: str, end: str, where: str = "README.md") -> Span |
     names = [name for name, _ in found]
     if names == [begin, end]:
         return Span(found[0][1], found[1][1] + len(end))
-    line, begun, ended = len(_LINE_END.findall(text[: found[0][1]])) + 1, names.count(begin), names.count(end)
-    if begun and ended:
-        step = "Remove the markers that are too many, with what stands between them."
-    else:
-        lost, there = (begin, end) if ended else (end, begin)
-        step = f"Put {lost} back {'before' if ended else 'after'} what belongs to it, or remove {there} with it."
+    line = len(_LINE_END.findall(text[: found[0][1]])) + 1
     raise ValueError(
-        f"{where}:{line}: {begun} lines of {begin} and {ended} of {end}, expected one of each in this order. {step}"
+        f"{where}:{line}: {names.count(begin)} lines of {begin} and {names.count(end)} of {end}, expected one of "
+        "each in this order. Put back the one that is missing, or remove the others with what is in between."
     )
 
 
@@ -343,3 +261,456 @@ def md_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: i
     """A table of Markdown whose last ``numbers`` columns stand to the right; cells are escaped already."""
     rules = ["---"] * (len(titles) - numbers) + ["--:"] * numbers
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (titles, rules, *rows))
+
+
+# --- what experiments of a run read -----------------------------------------------------------------------
+
+MACHINE: Mapping[str, tuple[str, ...]] = {  # settings that change how fast or how dear an audit is, not what it asks
+    "load": ("device", "batch_size", "allow_pickle"),
+    "chat": ("concurrency", "max_requests", "timeout"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PromptsRead:
+    """What an experiment of a run read.
+
+    Attributes:
+        corpus: the corpus that its prompts come from, or are made like.
+        usual: the configs are those that the study reads by default.
+        own: they were made of the user's own notes: nothing public holds them.
+        limit: the most rows of a table, where only a part was read.
+        deviation: what differs from the study's own prompts, in a few words; blank where nothing does.
+    """
+
+    corpus: str
+    usual: bool
+    own: bool
+    limit: int | None
+    deviation: str
+
+
+def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> PromptsRead:
+    """What an experiment of a run read, by the run's manifest (as it is, or as it is shared).
+
+    Raises:
+        UsageError: no such study. ValueError: no such experiment.
+    """
+    declared = next((one for one in load_study(study).experiments if one.name == experiment), None)
+    if declared is None:
+        raise ValueError(
+            f"{study} has no experiment {quoted(experiment)}. Share the run with the version that made it."
+        )
+    corpus, known = declared.corpus or study, {*declared.configs, *declared.alternatives}
+    entries = [
+        one
+        for one in manifest.get("corpora", ())
+        if str(one["corpus"]) == corpus and set(str(one["config"]).split(", ")) <= known
+    ]
+    configs = tuple(dict.fromkeys(name for one in entries for name in str(one["config"]).split(", ")))
+    settings = manifest["settings"]
+    notes = settings.get("notes") if load_corpus(corpus).local is not None else None
+    notes = notes if isinstance(notes, Mapping) else {}
+    own, usual = bool(notes.get("data")), not configs or configs == declared.configs
+    parts = [int(one["rows"]) for one in entries if one.get("of")]  # slow, and not all of it by default
+    limit = settings.get("limit") or max(parts, default=None)
+    limit = limit if isinstance(limit, int) else None
+    rows = max((int(one.get("rows", 0)) for one in entries), default=0)
+    texts = [
+        f"the user's own notes ({rows} prompts)" if own else "",
+        f"at most {limit} rows of each table" if limit is not None else "",
+        f"config {', '.join(configs)} in place of the usual one" if not usual and not own else "",
+        "plausible notes alone" if notes.get("plausible") and not own else "",
+    ]
+    return PromptsRead(corpus, usual, own, limit, "; ".join(filter(None, texts)))
+
+
+# --- what is said of a run --------------------------------------------------------------------------------
+
+Row = dict[str, str]  # of a table: cells by the title of their column
+_COLUMNS = (
+    "experiment", "quantity", "rows", "value", "95 % interval", "inference", "as published", "p corrected", "n",
+)  # fmt: skip
+_FIGURE = re.compile(r"(?!.*\.\.)\w[\w./-]*", re.ASCII)
+_PLAIN = re.compile(r"[A-Za-z0-9_.:@/+=,-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure by its path in the model's repo, and the sentence that says what it shows."""
+
+    path: str
+    caption: str
+
+
+def study_parts(
+    found: Sequence[Finding],
+    manifest: Mapping[str, Any],
+    *,
+    model_name: str,
+    revision: str = "",
+    results_url: str = "",
+    results_private: bool = False,
+    figures: Mapping[str, Figure] | None = None,
+) -> dict[str, str]:
+    """What is said of one model by study, in Markdown: the comparisons over all rows.
+
+    Whatever comes from outside is escaped; the addresses are checked.
+
+    Args:
+        found: findings of one model.
+        manifest: the run's, as it is or as it is shared.
+        model_name: its name on the Hub, which need not be the one that it was audited under.
+        revision: the commit there whose weights were read.
+        results_url: the full results, at a commit; blank where they are not shared.
+        results_private: not everybody can open them.
+        figures: by study; already in the model's repo, or on their way there.
+
+    Raises:
+        ValueError: findings of several models, or no comparison among them; an address, or a path of a figure, that
+            cannot stand in Markdown.
+    """
+    models = sorted({one.model_id for one in found})
+    if len(models) > 1:
+        raise ValueError(f"Findings of {len(models)} models ({', '.join(models)[:200]}), expected one. Choose one.")
+    shown = headline_rows(found)
+    if not shown:
+        raise ValueError("The run holds no comparison of two groups for this model. Audit it with another --study.")
+    named = f", audited as {markdown(models[0])}, which has the same weights," if models[0] != model_name else ""
+    measured = (
+        f"swapbias {markdown(str(manifest['swapbias']))} measured {markdown(model_name)}"
+        f"{f' at commit {revision}' if revision else ''}{named} on {markdown(_date(manifest))}"
+    )
+    closed = " (not public: ask the model's owner)" if results_private else ""
+    made = {}
+    for study in (load_study(name) for name in dict.fromkeys(one.study for one, _ in shown)):
+        rows = [(one, row) for one, row in shown if one.study == study.name]
+        read = {one.experiment: prompts_read(manifest, study.name, one.experiment) for one, _ in rows}
+        not_run = [
+            str(one["experiment"])
+            for one in manifest["skipped"]
+            if one["study"] == study.name and not of_a_part(one["experiment"])
+        ]
+        place = f"{model_name}@{revision}" if revision else model_name
+        place = place if _PLAIN.fullmatch(place) else "MODEL"
+        how = "--chat " if (manifest["settings"].get("chat") or {}).get("model") else ""
+        command = f"swapbias audit {how}{place} --study {study.name}"
+        texts = [
+            f"### {markdown(study.name)}: [{markdown(study.title)}]({url(study.url)})",
+            f"{measured} {_which_prompts(read)}",
+            "\n".join(_units(rows, read)),
+            _table(_COLUMNS, [row for _, row in rows], numbers=6),
+            performance_part(found, study.name),
+            _picture((figures or {}).get(study.name)),
+            f"[Full results, with every breakdown and a report]({url(results_url)}){closed}." if results_url else "",
+            "\n".join(["Limits:", "", *(f"- {markdown(one)}" for one in study.limits)]) if study.limits else "",
+            f"Not run: {markdown(', '.join(not_run))}." if not_run else "",
+            ""
+            if any(one.own for one in read.values())
+            else f"To repeat it, with the settings of the manifest:\n\n```bash\n{command}\n```",
+        ]
+        made[study.name] = "\n\n".join(filter(None, texts))
+    return made
+
+
+def _date(manifest: Mapping[str, Any]) -> str:
+    return str(manifest.get("finished") or manifest.get("started") or "")[:10]
+
+
+def _which_prompts(read: Mapping[str, PromptsRead]) -> str:
+    if any(one.own for one in read.values()):
+        return (
+            "on notes of the user's own, treated as this study treats its notes. They are not public: "
+            "only who has them can repeat it (with -M data), and no evaluation result of the model lists the numbers."
+        )
+    if any(one.deviation for one in read.values()):
+        return "with prompts of this study, but not all of its usual ones, as said below."
+    return "with the prompts of this study."
+
+
+def _units(rows: Sequence[tuple[Finding, Row]], read: Mapping[str, PromptsRead]) -> Iterator[str]:
+    for experiment, unit in dict.fromkeys((one.experiment, one.unit) for one, _ in rows):
+        same = [one for one, _ in rows if (one.experiment, one.unit) == (experiment, unit)]
+        signs = "; ".join(dict.fromkeys(wording.plain(one.direction) for one in same if one.direction))
+        other = read[experiment].deviation
+        instead = f" Read: {markdown(other)}." if other else ""
+        yield f"- {markdown(experiment)}, in {markdown(unit)}{f': {markdown(signs)}' if signs else ''}.{instead}"
+
+
+def _picture(figure: Figure | None) -> str:
+    if figure is None:
+        return ""
+    if not _FIGURE.fullmatch(figure.path):
+        raise ValueError(f"{quoted(figure.path)} is no path of a figure. Use letters, digits, dashes and dots.")
+    return f"![{markdown(figure.caption)}]({figure.path})"
+
+
+def headline_rows(found: Sequence[Finding]) -> list[tuple[Finding, Row]]:
+    """The comparisons over all rows, headlines first, with each paper's own interval of the same beside it.
+
+    What a judge found comes last, and says so.
+    """
+    published = {
+        (one.study, one.model_id, *one.key()): one
+        for one in found
+        if one.view == AS_PUBLISHED and one.score == "score"
+    }
+    rows = []
+    for one in (*comparisons(found), *by_the_judge(found)):
+        estimate, paper = one.estimate, published.get((one.study, one.model_id, *one.key()))
+        cells = (
+            one.experiment,
+            wording.quantity(one),
+            wording.where(one),
+            wording.value_of(one),
+            wording.interval_of(one),
+            one.inference,
+            wording.interval_of(paper) if paper else "–",
+            wording.tested(estimate),
+            f"{estimate.n} (+{estimate.n_unscored} unscored)" if estimate.n_unscored else str(estimate.n),
+        )
+        rows.append((one, dict(zip(_COLUMNS, cells, strict=True))))
+    return rows
+
+
+def _table(titles: Sequence[str], rows: Iterable[Row], *, numbers: int) -> str:
+    cells = [[markdown(row[title]) for title in titles] for row in rows]
+    return md_table(list(map(markdown, titles)), cells, numbers=numbers)
+
+
+# --- performance by group ---------------------------------------------------------------------------------
+
+EQUALISED_ODDS = "equalised_odds_difference"
+_QUANTITIES = (  # title, of each group, difference
+    ("flips when the group is swapped", "", "flip_rate"),
+    ("TPR", "tpr", DIFFERENCES["tpr"]),
+    ("FPR", "fpr", DIFFERENCES["fpr"]),
+    ("equalised odds: larger of both", "", EQUALISED_ODDS),
+    ("PPV", "ppv", DIFFERENCES["ppv"]),
+    ("called positive: demographic parity", "selection_rate", DIFFERENCES["selection_rate"]),
+    ("AUROC", "auroc", DIFFERENCES["auroc"]),
+    ("calibration slope", "calibration_slope", DIFFERENCES["calibration_slope"]),
+    ("calibration error (ECE)", "ece", ""),
+)
+_PERFORMANCE = (
+    "Performance by the patient's own group, in the notes as they were written, beside how often the answer flips "
+    "when the words for the patient are swapped. Each value has its 95 % interval {over}. Notes about {two} differ "
+    "in more than words, so that a difference of performance may lie in the notes; a flip lies in the model."
+)
+
+
+def performance_part(found: Sequence[Finding], study: str) -> str:
+    """Tables of how well each group is served; blank where no experiment of the study tells performance by group."""
+    made = []
+    for one in load_study(study).experiments:
+        wanted = (study, one.name, "score", "")
+        mine = [each for each in found if (each.study, each.experiment, each.score, each.view) == wanted]
+        performed = [each for each in mine if each.measure == EQUALISED_ODDS]
+        performed = [each for each in performed if each.subset == one.headline_subset] or performed
+        if performed:
+            made.append(_performance_table(one, mine, performed))
+    return "\n\n".join(made)
+
+
+def _performance_table(experiment: Experiment, found: Sequence[Finding], performed: Sequence[Finding]) -> str:
+    sides = (experiment.group, experiment.reference_group)
+    first, second = (wording.group_name(experiment, side) for side in sides)
+    titles = (experiment.name, "quantity", first, second, f"{first} − {second}, or of all", "p corrected")
+    rows: list[Row] = []
+    places = list(dict.fromkeys((one.slice_by, one.slice_value, one.subset) for one in performed))
+    sliced = [place for place in places if place[0] != "all"]  # by phenotype, never pooled over them
+    for place in sliced or places:
+        cells = {
+            (one.measure, one.contrast if one.contrast in sides else ""): one
+            for one in found
+            if (one.slice_by, one.slice_value, one.subset) == place
+        }
+        for title, level, difference in _QUANTITIES:
+            both = [cells.get((level, side)) for side in sides]
+            gap = cells.get((difference, ""))
+            if any(both) or gap:
+                where = wording.value_name(place[1]) if place[1] else "all notes"
+                tested = wording.tested(gap.estimate) if gap else ""
+                row = (where, title, *map(_value, both), _value(gap), tested)
+                rows.append(dict(zip(titles, row, strict=True)))
+    how = _PERFORMANCE.format(over=performed[0].inference, two=f"{first} and {second}")
+    return f"{markdown(how)}\n\n{_table(titles, rows, numbers=4)}"
+
+
+def _value(one: Finding | None) -> str:
+    if one is None:
+        return ""
+    interval = wording.interval_of(one)
+    return f"{wording.value_of(one)} ({interval})" if interval != "–" else wording.value_of(one)
+
+
+# --- sections between markers -----------------------------------------------------------------------------
+
+BEGIN, END = "<!-- swapbias:begin -->", "<!-- swapbias:end -->"
+RESULTS_BEGIN, RESULTS_END = "<!-- swapbias:begin results -->", "<!-- swapbias:end results -->"
+FINDINGS = "findings"  # the config of every run's findings
+_PART = re.compile(
+    r"^<!-- swapbias:begin (?P<key>[a-z0-9._-]+) -->[ \t]*\n.*?^<!-- swapbias:end (?P=key) -->[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
+_LONE = re.compile(r"^<!-- swapbias:(?:begin|end) [a-z0-9._-]+ -->[ \t]*$", re.MULTILINE)
+_RUN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")  # of a run: a folder, and part of a config's name
+_READING = """Each study fills templates with words for two groups and compares the model's numbers; a gap of zero \
+means no difference on average. The 95 % interval and p hold over what the next column names, which the prompts are \
+a sample of; "as published" is the interval of the study's own statistic, which takes every prompt for independent \
+and is as a rule too narrow. p is corrected for the number of tests.
+
+This is a measurement, not a ranking: values in different units cannot be compared, and a gap near zero on these \
+prompts is no proof that the model is fair."""
+_RESULTS = f"""# Bias audits in {{repo}}
+
+Results of [swapbias](https://github.com/swapbias/swapbias), by run in alphabetical order, which ranks nothing.
+
+{_READING}
+
+## Load
+
+```python
+from datasets import load_dataset
+
+{{load}}
+```
+
+`findings` holds every run's findings, one row each, with its unit, its sign convention and its n; an empty cell is a
+number that is not defined. Each run has its scored prompts in a config of its own, if they were shared. Beside them
+stand in `runs/<run>` the report, the figures and the manifest (settings, models and versions, hashes of the prompts).
+To pin what you read, give `revision=` with a commit.
+
+The prompts stand under the licences of their corpora. What a model answered may be bound by the terms of that model.
+The numbers, tables and figures are facts about them. Please cite the studies that were audited.
+
+## Runs"""
+
+
+def with_parts(readme: str, parts: Mapping[str, str], *, where: str = CARD) -> str:
+    """The README with a section that holds these parts; it goes to the end where there is none.
+
+    Parts of other studies stay as they are, and so does everything outside the section, byte for byte. Markers count
+    where Markdown reads them as comments, each on a line of its own: not in code blocks, quotes, lists, or the YAML
+    header. Doing it twice changes nothing more.
+
+    Args:
+        readme: the whole file, its line ends as they are; blank where there is none.
+        parts: by study (see ``study_parts``).
+        where: names the file in errors.
+
+    Raises:
+        ValueError: markers that make no pair, or a code block that is never closed.
+    """
+    both = {**section_parts(readme, where), **{key: _marked(key, text) for key, text in parts.items()}}
+    texts = [BEGIN, "## Bias audit", _READING, *(both[key] for key in sorted(both)), END]
+    return replaced(readme, "\n\n".join(texts), begin=BEGIN, end=END, where=where)
+
+
+def _marked(key: str, text: str) -> str:
+    return f"<!-- swapbias:begin {key} -->\n\n{text}\n\n<!-- swapbias:end {key} -->"
+
+
+def section_parts(readme: str, where: str, *, begin: str = BEGIN, end: str = END) -> dict[str, str]:
+    """The parts of the section of a README by key, with plain line ends; none where there is no section.
+
+    Raises:
+        ValueError: a marker without its other one.
+    """
+    span = find(readme, begin=begin, end=end, where=where)
+    text = _LINE_END.sub("\n", readme[span.start + len(begin) : span.end - len(end)]) if span else ""
+    if lone := _LONE.search(_PART.sub("", text)):
+        raise ValueError(
+            f"{where}: in the section on bias, {lone[0].strip()} stands without the other marker of its study. Put "
+            "that back, or remove this one with what belongs to it."
+        )
+    return {found["key"]: found[0].rstrip() for found in _PART.finditer(text)}
+
+
+def results_card(
+    repo: str,
+    name: str,
+    found: Sequence[Finding],
+    manifest: Mapping[str, Any],
+    paths: Iterable[str],
+    existing: str = "",
+) -> str:
+    """The README of a results repository with the part of a run; the parts of other runs that are there stay.
+
+    What its owner wrote stays: everything outside the markers byte for byte, and every key of the header but
+    ``configs``, ``tags`` (to which ours are added) and ``pretty_name`` (where there is none).
+
+    Args:
+        repo: ``owner/name``.
+        name: of the run, the folder below ``runs``.
+        found: its findings.
+        manifest: its manifest, as it is shared.
+        paths: every file that the repository will hold.
+        existing: the README that is there; blank for none.
+
+    Raises:
+        ValueError: a README that cannot be added to.
+    """
+    where = f"{repo}/{CARD}"
+    parsed = sorted(
+        one.groups() for path in paths if (one := re.fullmatch(r"runs/([^/]+)/(?:items/)?(\w+)\.\w+", path))
+    )
+    items = [(run, study) for run, study in parsed if f"runs/{run}/items/{study}.parquet" in set(paths)]
+    configs = {FINDINGS: "runs/*/findings.parquet"} | {f"{r}-{s}": f"runs/{r}/items/{s}.parquet" for r, s in items}
+    names = {run for run, _ in parsed}
+    there = section_parts(existing, where, begin=RESULTS_BEGIN, end=RESULTS_END)
+    parts = {key: text for key, text in there.items() if key in names} | {name: _run_part(name, found, manifest)}
+    load_lines = [
+        f'{variable} = load_dataset("{repo}", "{config}", split="train")'
+        for variable, config in zip(("findings", "prompts"), configs, strict=False)
+    ]
+    intro = _RESULTS.format(repo=markdown(repo), load="\n".join(load_lines))
+    section = "\n\n".join([RESULTS_BEGIN, intro, *(parts[key] for key in sorted(parts)), RESULTS_END])
+    card = replaced(existing, section, begin=RESULTS_BEGIN, end=RESULTS_END, where=where)
+    return _with_header(repo, card, configs, where)
+
+
+def _run_part(name: str, found: Sequence[Finding], manifest: Mapping[str, Any]) -> str:
+    """What is said of a run: its models, and the comparisons of each."""
+    models = sorted({one.model_id for one in found})
+    texts = [f"## {name}", f"{markdown(', '.join(models))}, {_date(manifest)}, {len(found)} findings."]
+    for model in models:
+        mine = [one for one in found if one.model_id == model]
+        if headline_rows(mine):
+            texts += study_parts(mine, manifest, model_name=model).values()
+        else:
+            texts.append("No comparison over all rows; its rates and means stand in its findings and its report.")
+    return _marked(name, "\n\n".join(texts))
+
+
+def is_ours(readme: str, *, where: str) -> bool:
+    """Whether a README has the markers of ``results_card``; ValueError where they make no pair."""
+    return find(readme, begin=RESULTS_BEGIN, end=RESULTS_END, where=where) is not None
+
+
+def is_run_name(name: str) -> bool:
+    """Whether a folder below ``runs`` has a name that a shared run can have."""
+    return bool(_RUN_NAME.fullmatch(name))
+
+
+def _with_header(repo: str, card: str, paths: Mapping[str, str], where: str) -> str:
+    """The card with our keys in its header, beside those of its owner."""
+    parts = split(card)
+    there = load(parts.header, where)
+    tags, others = there.get("tags") or [], there.get("configs")
+    tags = tags if isinstance(tags, list) else [tags]
+    configs = [
+        {
+            "config_name": name,
+            **({"default": True} if name == FINDINGS else {}),
+            "data_files": [{"split": "train", "path": path}],
+        }
+        for name, path in paths.items()
+    ]
+    values = {
+        "pretty_name": there.get("pretty_name") or f"Bias audits in {repo}",
+        "tags": [*tags, *(tag for tag in ("bias", "fairness", "swapbias") if tag not in tags)],
+        "configs": [*configs, *(one for one in others or () if "'runs/" not in str(one))],  # those are made anew
+    }
+    made = with_keys(card, values, where=where)
+    return made if parts.before else made.replace("---\n<!--", "---\n\n<!--", 1)

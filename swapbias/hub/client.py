@@ -1,6 +1,6 @@
-"""The only file that talks to the Hub. What goes out passes the gate; what fails becomes one sentence."""
+"""The only file that talks to the Hub: what goes out is checked, what fails becomes one sentence."""
 
-import glob
+import difflib
 import hashlib
 import json
 import logging
@@ -8,54 +8,77 @@ import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapbias.errors import HubError, UsageError, quoted
+from swapbias.errors import HubError, UsageError
 from swapbias.files import file_sha256
+from swapbias.hub.cards import CARD, decode, load, split, with_keys
 from swapbias.network import configure_http
-from swapbias.privacy import Files, gate as outgoing
+from swapbias.privacy import Files, check_upload
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitInfo, Discussion
 
+SOURCE = "https://github.com/swapbias/swapbias"
+READ_LIMIT = 64 * 2**20  # bytes of a file that is read into memory
+HUB_FILES = frozenset({".gitattributes"})  # what the Hub itself puts into a new repository
+MARK = "swapbias"  # the key in a card's header by which a push knows what it made
+SHARED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/([^/@]+))?(?:@(.+))?")
 NOT_TWICE = "Run the command again: what has arrived is not sent twice."
-LOGIN = "Log in with hf auth login, or set HF_TOKEN."
+_TEMPLATE = {*HUB_FILES, CARD, "index.html", "style.css"}  # of a new static Space
+_STEPS = {  # by exception of huggingface_hub or by status: what is wrong and what to do
+    "GatedRepoError": "Could not {doing}: it is gated{why}. Ask for access on its page.",
+    "RepositoryNotFoundError": (
+        "Could not {doing}: it is not there, or the token may not see it{why}. Check the name and the token."
+    ),
+    "RevisionNotFoundError": "Could not {doing}: it has no such revision{why}. Look at its tags.",
+    401: "The Hub does not take the token{why}, so that nothing was done ({doing}). {login}",
+    403: "The token may not {doing}{why}. Use one with {access} access to it, or another name.",
+    404: "Could not {doing}: it is not there{why}. Check the name, and HF_ENDPOINT if it is set.",
+    409: "Could not {doing}: it clashes with what is there{why}. {again}",
+    412: "Somebody else wrote in between, so that nothing was written ({doing}). Run the command again.",
+    413: "Could not {doing}: a file is too large{why}. Leave it out, or make it smaller.",
+    429: "The Hub takes no more requests now{why}, so that it was not done ({doing}). Wait. {again}",
+    500: "The Hub has trouble of its own{why}, so that it was not done ({doing}). {again}",
+    0: "Could not {doing}{why}. Correct what it names, or run the command again.",
+}
+_LOGIN = "Log in with hf auth login, or set HF_TOKEN."
 
 
-def sentence(error: Exception, doing: str, *, writes: bool = False) -> str | None:
+def is_shared_name(name: str) -> bool:
+    """Whether a name can be one of shared runs: OWNER/NAME, OWNER/NAME/RUN, either with @REVISION."""
+    return SHARED.fullmatch(name) is not None
+
+
+def error_sentence(error: Exception, doing: str, *, writes: bool = False) -> str | None:
     """The sentence for an error of the client, or None for one that is not the Hub's or the network's.
 
-    Args:
-        error: what was raised.
-        doing: what was tried, after "to".
-        writes: whether that sends something.
-
-    Neither addresses (they may be signed) nor headers (they hold the token) are repeated.
+    ``doing`` is what was tried, after "to"; ``writes`` whether that sends something. Neither addresses (they may be
+    signed) nor headers (they hold the token) are repeated.
     """
     from huggingface_hub import errors
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
     again = NOT_TWICE if writes else "Run the command again."
-    causes = _chain(error)
-    for one in causes:
+    chain = [error, *(one for one in (error.__cause__, error.__context__) if one is not None)]
+    for one in chain:
         if isinstance(one, errors.LocalTokenNotFoundError):
-            return f"There is no token, and it takes one to {doing}. {LOGIN}"
+            return f"There is no token, and it takes one to {doing}. {_LOGIN}"
         if isinstance(one, errors.OfflineModeIsEnabled):
             return f"HF_HUB_OFFLINE is set, so that nothing could be sent to {doing}. Unset it."
         if isinstance(one, errors.HfHubHTTPError):
-            said = _plain(one.server_message or "")
-            status = one.response.status_code
-            words = f" ({status}: {said})" if said else f" ({status})"
-            found = next((step for name, step in _BY_TYPE.items() if isinstance(one, getattr(errors, name))), "")
-            found = found or _BY_STATUS.get(status, "") or (_TROUBLE if status >= 500 else _OTHER)
+            message, status = _plain(one.server_message or ""), one.response.status_code
+            step = next((_STEPS[name.__name__] for name in type(one).mro() if name.__name__ in _STEPS), "")
+            step = step or _STEPS.get(min(status, 500)) or _STEPS[0]
+            why = f" ({status}: {message})" if message else f" ({status})"
             access = "write" if writes else "read"
-            return found.format(doing=doing, words=words, again=again, access=access, login=LOGIN)
-    for one in causes:
+            return step.format(doing=doing, why=why, again=again, access=access, login=_LOGIN)
         if isinstance(one, httpx.TransportError | ConnectionError | TimeoutError):
             return f"The Hub could not be reached to {doing} ({type(one).__name__}). Check the network. {again}"
     if isinstance(error, errors.HFValidationError | errors.LocalEntryNotFoundError):
@@ -63,59 +86,16 @@ def sentence(error: Exception, doing: str, *, writes: bool = False) -> str | Non
     if isinstance(error, RuntimeError) and "pload" in str(error):  # of a large file, whatever the reason
         return f"An upload broke off, so that nothing was written ({doing}). {NOT_TWICE}"
     if isinstance(error, json.JSONDecodeError | KeyError | IndexError | TypeError | AttributeError):
-        return not_a_hub(doing)
+        return f"Could not {doing}: the answer is not that of a Hub. Check HF_ENDPOINT and the network."
     if isinstance(error, ValueError) and "metadata" in str(error).lower():
         return f"Could not {doing}: the Hub finds the card's header invalid: {_plain(str(error))}. Correct it."
     return None
-
-
-_BY_TYPE = {  # exceptions of huggingface_hub
-    "GatedRepoError": "Could not {doing}: it is gated{words}. Ask for access on its page.",
-    "RepositoryNotFoundError": (
-        "Could not {doing}: it is not there, or the token may not see it{words}. Check the name and the token."
-    ),
-    "RevisionNotFoundError": "Could not {doing}: it has no such revision{words}. Look at its tags.",
-    "EntryNotFoundError": "Could not {doing}: a file is not there{words}. Look at its files.",
-    "DisabledRepoError": "Could not {doing}: the Hub has disabled it{words}. Look at its page.",
-}
-_BY_STATUS = {
-    401: "The Hub does not take the token{words}, so that nothing was done ({doing}). {login}",
-    403: "The token may not {doing}{words}. Use one with {access} access to it, or another name.",
-    404: "Could not {doing}: it is not there{words}. Check the name, and HF_ENDPOINT if it is set.",
-    409: "Could not {doing}: it clashes with what is there{words}. {again}",
-    412: "Somebody else wrote in between, so that nothing was written ({doing}). Run the command again.",
-    413: "Could not {doing}: a file is too large{words}. Leave it out, or make it smaller.",
-    429: "The Hub takes no more requests now{words}, so that it was not done ({doing}). Wait. {again}",
-}
-_TROUBLE = "The Hub has trouble of its own{words}, so that it was not done ({doing}). {again}"
-_OTHER = "Could not {doing}{words}. Correct what it names, or run the command again."
-
-
-def not_a_hub(doing: str) -> str:
-    """The sentence for an answer that the client cannot make sense of: a login page of a network, another server."""
-    return f"Could not {doing}: the answer is not that of a Hub. Check HF_ENDPOINT and the network."
-
-
-def _chain(error: BaseException | None) -> list[BaseException]:
-    """The error and what caused it."""
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
-        error = error.__cause__ or error.__context__
-    return found
 
 
 def _plain(text: str) -> str:
     """A stranger's words on one line, printable, short, without addresses."""
     line = " ".join(word for word in text.split() if "://" not in word)
     return "".join(letter for letter in line if letter.isprintable())[:160].rstrip(" .")
-
-
-READ_LIMIT = 64 * 2**20  # bytes of a file that is read into memory
-LONGEST_NAME = 240  # characters of a path that every file system takes
-HUB_FILES = frozenset({".gitattributes"})  # what the Hub itself puts into a new repository
-_RESERVED = {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
-_WRITING = ("write", "admin", "contributor")  # roles in an organisation
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +116,11 @@ class Repo:
 
         try:
             validate_repo_id(self.name)
-            whole = self.name.count("/") == 1
         except HFValidationError:
-            whole = False
-        if not whole:
+            valid = False
+        else:
+            valid = self.name.count("/") == 1
+        if not valid:
             raise UsageError(f"{self.name!r} is no name of a repository, expected OWNER/NAME. Correct it.")
 
     @property
@@ -153,7 +134,7 @@ class State:
     """What a repository holds at a commit.
 
     ``files`` maps paths to what tells their content: ``sha256:...`` where the Hub keeps them as large files,
-    ``git:...`` else. ``tags`` maps names to commits; ``size`` is that of all files in bytes.
+    ``git:...`` else; ``sizes`` maps them to bytes, ``tags`` names to commits.
     """
 
     repo: Repo
@@ -161,7 +142,7 @@ class State:
     private: bool
     files: Mapping[str, str]
     tags: Mapping[str, str]
-    size: int = 0
+    sizes: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,42 +172,18 @@ def difference(state: State | None, files: Files, *, within: str = "") -> Change
 
 
 def _same(known: str | None, content: bytes | Path) -> bool:
-    if known is None:
-        return False
-    kind, _, digest = known.partition(":")
+    kind, _, digest = (known or "").partition(":")
     if kind == "sha256" and isinstance(content, Path):
         return digest == file_sha256(content)
-    data = content if isinstance(content, bytes) else content.read_bytes()
+    data = as_bytes(content)
     if kind == "sha256":
         return digest == hashlib.sha256(data).hexdigest()
-    blob = b"blob %d\0" % len(data) + data  # what git names it by
-    return digest == hashlib.sha1(blob, usedforsecurity=False).hexdigest()
+    return digest == hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def check_names(where: str, names: Collection[str]) -> None:
-    """Refuse names that a stranger could have chosen to leave the folder or to hide one file behind another.
-
-    Raises:
-        HubError: a path that is absolute, climbs, holds control characters or backslashes, is too long or reserved,
-            differs from another one by case alone, or is the folder of another one as well.
-    """
-    seen: dict[str, str] = {}
-    folders = {str(folder) for name in names for folder in PurePosixPath(name.casefold()).parents}
-    for name in names:
-        parts, other = name.split("/"), seen.setdefault(name.casefold(), name)
-        troubles = {
-            "does not stay in its folder": name.startswith("~") or not {"", ".", ".."}.isdisjoint(parts),
-            "has characters that no file name should have": not name.isprintable() or not {*"\\:"}.isdisjoint(name),
-            f"is longer than {LONGEST_NAME} bytes": len(name.encode()) > LONGEST_NAME,
-            "not every system can keep": any(
-                one.partition(".")[0].casefold() in _RESERVED or one.endswith((" ", ".")) for one in parts
-            ),
-            "belongs to git": ".git" in parts,
-            f"differs from {other!r} by case alone": other != name,
-            "is the folder of another file as well": name.casefold() in folders,
-        }
-        if trouble := next((one for one, found in troubles.items() if found), ""):
-            raise HubError(f"{where} holds the file {quoted(name)}, which {trouble}. Nothing was fetched.")
+def as_bytes(content: bytes | Path) -> bytes:
+    """The content of a file that is in memory or on disk."""
+    return content if isinstance(content, bytes) else content.read_bytes()
 
 
 class Hub:
@@ -249,25 +206,23 @@ class Hub:
         self._api: Any = HfApi(endpoint=endpoint, token=token, library_name="swapbias", library_version=__version__)
 
     @cached_property
-    def _whoami(self) -> dict[str, Any]:
+    def _account(self) -> dict[str, Any]:
         with self._one_sentence("log in"):
-            found = self._api.whoami()
-            if not isinstance(found, dict) or not isinstance(found.get("name"), str):
-                raise HubError(not_a_hub("log in"))
-            return found
+            account = self._api.whoami()
+            return {**account, "name": str(account["name"])}
 
     @property
     def user(self) -> str:
         """Whose token it is."""
-        return str(self._whoami["name"])
+        return str(self._account["name"])
 
     def owners(self) -> tuple[str, ...]:
         """The user and the organisations that the token may write to."""
         with self._one_sentence("log in"):
-            access = self._whoami.get("auth", {}).get("accessToken", {})
-            if access.get("role") == "read":
+            if self._account.get("auth", {}).get("accessToken", {}).get("role") == "read":
                 raise HubError("The token may only read. Make one with write access and log in with hf auth login.")
-            orgs = [one for one in self._whoami.get("orgs", []) if one.get("roleInOrg", "write") in _WRITING]
+            roles = ("write", "admin", "contributor")
+            orgs = [one for one in self._account.get("orgs", []) if one.get("roleInOrg", "write") in roles]
             return (self.user, *(str(one["name"]) for one in orgs))
 
     def url(self, repo: Repo, *, commit: str = "", path: str = "") -> str:
@@ -288,10 +243,16 @@ class Hub:
             tree = self._api.list_repo_tree(repo.name, recursive=True, revision=info.sha, repo_type=repo.kind)
             entries = [one for one in tree if hasattr(one, "blob_id")]  # folders have none
             files = {one.path: f"sha256:{one.lfs.sha256}" if one.lfs else f"git:{one.blob_id}" for one in entries}
-            tags = {
-                one.name: one.target_commit for one in self._api.list_repo_refs(repo.name, repo_type=repo.kind).tags
-            }
-        return State(repo, str(info.sha), bool(info.private), files, tags, sum(one.size for one in entries))
+            refs = self._api.list_repo_refs(repo.name, repo_type=repo.kind)
+            tags = {one.name: one.target_commit for one in refs.tags}
+        return State(repo, str(info.sha), bool(info.private), files, tags, {one.path: one.size for one in entries})
+
+    def existing_state(self, repo: Repo, *, revision: str = "main") -> State:
+        """What a repository holds; HubError where it is not there."""
+        state = self.state(repo, revision=revision)
+        if state is None:
+            raise HubError(f"{repo.name} is not there, or the token may not see it. Check its name, or log in.")
+        return state
 
     def commits(self, repo: Repo, *, revision: str = "main") -> list[str]:
         """Titles of the commits that lead to a revision, newest first."""
@@ -305,53 +266,38 @@ class Hub:
         with self._one_sentence(f"list what {owner} has"):
             return sorted(str(one.id) for one in listed[kind](author=owner))
 
-    def read(self, repo: Repo, path: str, *, revision: str) -> bytes:
-        """A file's content, of up to ``READ_LIMIT`` bytes."""
-        with tempfile.TemporaryDirectory() as folder:
-            return self.download(repo, Path(folder), [path], revision=revision, limit=READ_LIMIT)[0].read_bytes()
-
     def content(self, state: State | None, path: str) -> bytes:
-        """A file of a repository as it was looked at; empty where it is not there."""
-        return self.read(state.repo, path, revision=state.commit) if state and path in state.files else b""
+        """A file of up to ``READ_LIMIT`` bytes, at the commit of the state; empty where it is not there."""
+        if state is None or path not in state.files:
+            return b""
+        with tempfile.TemporaryDirectory() as folder:
+            self.download(state, Path(folder), [path], limit=READ_LIMIT)
+            return (Path(folder) / path).read_bytes()
 
-    def download(
-        self, repo: Repo, folder: Path, paths: Sequence[str], *, revision: str, limit: int | None = None
-    ) -> list[Path]:
-        """Fetch files into a folder.
+    def text(self, state: State | None, path: str) -> str:
+        """A text of a repository, blank where it is not there; ValueError where it is not UTF-8."""
+        return decode(self.content(state, path), f"{state.repo.name}/{path}" if state else path)
 
-        Refused before anything is fetched: names that leave the folder, and files of more than ``limit`` bytes.
-        """
-        check_names(repo.name, paths)
-        with self._one_sentence(f"read {repo.name}"):
-            there = self._api.get_paths_info(repo.name, list(paths), revision=revision, repo_type=repo.kind)
-            sizes = {one.path: one.size for one in there if hasattr(one, "blob_id")}
-            for path in paths:
-                if path not in sizes:
-                    raise HubError(f"{repo.name} holds no {path} at {revision}. Look at its files.")
-                if limit is not None and sizes[path] > limit:
-                    raise HubError(f"{repo.name}: {path} has {sizes[path]:,} bytes, expected at most {limit:,}.")
-            for path in paths:
-                self._api.hf_hub_download(repo.name, path, repo_type=repo.kind, revision=revision, local_dir=folder)
-        shutil.rmtree(folder / ".cache", ignore_errors=True)  # what the client notes down for itself
-        return [folder / path for path in paths]
-
-    def snapshot(self, state: State, folder: Path) -> None:
-        """Fetch the files of a state at its commit into a folder, several at once."""
+    def download(self, state: State, folder: Path, paths: Iterable[str], *, limit: int | None = None) -> None:
+        """Fetch files of a state into a folder, at its commit; none of more than ``limit`` bytes."""
         from huggingface_hub import utils
 
         bars: Any = utils
-        check_names(state.repo.name, state.files)
-        with ExitStack() as after, self._one_sentence(f"read {state.repo.name}"):
-            if not bars.are_progress_bars_disabled():  # they are drawn even where there is no terminal
-                bars.disable_progress_bars()
-                after.callback(bars.enable_progress_bars)
-            self._api.snapshot_download(
-                state.repo.name,
-                repo_type=state.repo.kind,
-                revision=state.commit,
-                local_dir=folder,
-                allow_patterns=[glob.escape(path) for path in state.files],
-            )
+        chosen = list(paths)
+        for path in chosen:
+            if limit is not None and state.sizes[path] > limit:
+                raise HubError(
+                    f"{state.repo.name}: {path} has {state.sizes[path]:,} bytes, expected at most {limit:,}."
+                )
+        shown = not bars.are_progress_bars_disabled()  # they are drawn even where there is no terminal
+        bars.disable_progress_bars()
+        how = {"repo_type": state.repo.kind, "revision": state.commit, "local_dir": folder}
+        try:
+            with self._one_sentence(f"read {state.repo.name}"), ThreadPoolExecutor(8) as pool:
+                list(pool.map(lambda path: self._api.hf_hub_download(state.repo.name, path, **how), chosen))
+        finally:
+            if shown:
+                bars.enable_progress_bars()
         shutil.rmtree(folder / ".cache", ignore_errors=True)  # what the client notes down for itself
 
     def create(self, repo: Repo, *, private: bool, sdk: str | None = None) -> None:
@@ -373,17 +319,12 @@ class Hub:
     ) -> "CommitInfo":
         """Write a change as one commit, or not at all.
 
-        Args:
-            parent: the commit it was made from; where another one came in between nothing is written.
-            create_pr: propose it as a pull request.
-            never: strings that no file may hold, besides keys and credentialed text.
-
-        Raises:
-            UsageError: a file holds what must not leave this machine.
+        ``parent`` is the commit it was made from: where another one came in between nothing is written. ``never`` are
+        strings that no file may hold, besides keys and credentialed text: UsageError where one does.
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-        outgoing.check(change.write, never=(*never, *self.tokens()))
+        check_upload(change.write, never=(*never, *self.tokens()))
         operations: list[Any] = [
             *(CommitOperationAdd(path, content) for path, content in change.write.items()),
             *(CommitOperationDelete(path, is_folder=False) for path in change.delete),
@@ -406,28 +347,6 @@ class Hub:
         with self._one_sentence(f"tag {repo.name}", writes=True):
             self._api.create_tag(repo.name, tag=name, revision=commit, repo_type=repo.kind)
 
-    def collect(
-        self, repos: Iterable[Repo], title: str, *, namespace: str, description: str = "", private: bool = False
-    ) -> str:
-        """Put repositories into the collection of that title, which is made where it is not there; its page.
-
-        Blank where this Hub has no collections. What the collection holds already, and its visibility, stay.
-        """
-        from huggingface_hub.errors import HfHubHTTPError
-
-        with self._one_sentence(f"put them into the collection {title!r}", writes=True):
-            try:
-                found = self._api.create_collection(
-                    title, namespace=namespace, description=description, private=private, exists_ok=True
-                )
-            except HfHubHTTPError as error:
-                if error.response.status_code == 404:
-                    return ""
-                raise
-            for repo in repos:
-                self._api.add_collection_item(found.slug, repo.name, repo.kind, exists_ok=True)
-            return str(found.url)
-
     def pull_requests(self, repo: Repo, *, title: str) -> "list[Discussion]":
         """This user's pull requests of a title, newest first."""
         with self._one_sentence(f"read the pull requests of {repo.name}"):
@@ -445,10 +364,10 @@ class Hub:
 
     @contextmanager
     def _one_sentence(self, doing: str, *, writes: bool = False) -> Iterator[None]:
-        """Turn whatever the client raises into one sentence; its own chatter stays unsaid."""
-        chatter = logging.getLogger("huggingface_hub")
-        level = chatter.level
-        chatter.setLevel(logging.ERROR)
+        """Turn whatever the client raises into one sentence; its own warnings and logs are silenced."""
+        log = logging.getLogger("huggingface_hub")
+        level = log.level
+        log.setLevel(logging.ERROR)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -456,17 +375,157 @@ class Hub:
         except (HubError, UsageError):
             raise
         except Exception as error:
-            said = sentence(error, doing, writes=writes)
-            if said is None:
+            sentence = error_sentence(error, doing, writes=writes)
+            if sentence is None:
                 raise
-            raise HubError(said) from error
+            raise HubError(sentence) from error
         finally:
-            chatter.setLevel(level)
+            log.setLevel(level)
 
 
-SHARED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/([^/@]+))?(?:@(.+))?")
+# --- one flow of commits --------------------------------------------------------------------------------
+
+Say = Callable[[str], None]
 
 
-def is_shared_name(name: str) -> bool:
-    """Whether a name can be one of shared runs: OWNER/NAME, OWNER/NAME/RUN, either with @REVISION."""
-    return SHARED.fullmatch(name) is not None
+@dataclass(frozen=True, slots=True)
+class PushResult:
+    """What was done to a repository, or would be.
+
+    Attributes:
+        repo: where.
+        status: ``created``, ``updated``, ``tagged`` (the content was there, the tag was not), ``unchanged`` or what
+            happened to a pull request; in a dry run ``would be created`` and so on.
+        change: what was or would be written and deleted.
+        url: the page to look at.
+        commit: the commit that holds the content; blank in a dry run.
+        tag: the tag of the version.
+        private: only its owner sees it.
+    """
+
+    repo: Repo
+    status: str
+    change: Change
+    url: str = ""
+    commit: str = ""
+    tag: str = ""
+    private: bool = False
+
+
+def push_repo(
+    hub: Hub,
+    repo: Repo,
+    files: Files,
+    *,
+    tag: str,
+    message: str,
+    private: bool,
+    raise_hint: str,
+    say: Say,
+    sdk: str | None = None,
+    dry_run: bool = False,
+) -> PushResult:
+    """Bring a repository to ``files`` in one commit, tagged ``tag``; a version that is published is not pushed again.
+
+    The card gets a mark in its header (see ``signed``), by which the next push knows the repository. A push that was
+    cut is completed by the next one. With ``dry_run`` nothing is created: ``say`` gets every path with its size, and
+    the difference of the card. ``raise_hint`` says how a version is raised.
+
+    Raises:
+        UsageError: the tag is published with other content, the repository is somebody's own, or is public where a
+            private one was asked for; or a file must not leave this machine.
+        HubError: the Hub refused, or could not be reached. ValueError: the files have no card.
+    """
+    files = signed(files, repo, tag)
+    check_upload(files)
+    state = hub.state(repo)
+    new = state is None or _check_ours(hub, state, private=private)
+    done = PushResult(repo, "unchanged", Change({}), tag=tag, private=state.private if state else private)
+    if state and tag in state.tags:
+        if difference(hub.state(repo, revision=tag), files):
+            raise UsageError(f"{repo.name}: {tag} is published with other content; {raise_hint}.")
+        return replace(done, commit=state.tags[tag])
+    change = difference(state, files)
+    status = "created" if new else "updated" if change else "tagged"
+    if dry_run:
+        say(f"{repo.kind} {repo.name}: {'private' if done.private else 'public'}, tag {tag}, message {message!r}")
+        show_change(hub, state, change, say)
+        return replace(done, status=f"would be {status}", change=change)
+    if state is None:
+        hub.create(repo, private=private, sdk=sdk)
+        state = hub.existing_state(repo)  # the Hub puts files of its own into a new repository
+        _check_ours(hub, state, private=private)  # somebody else may have made it in between
+        change = difference(state, files)
+    commit = hub.commit(repo, change, message, parent=state.commit).oid if change else state.commit
+    for path in () if new else change.delete:
+        say(f"  D {printable(path)}")
+    hub.tag(repo, tag, commit=commit)
+    return replace(done, status=status, change=change, commit=commit)
+
+
+def signed(files: Files, repo: Repo, tag: str) -> dict[str, bytes | Path]:
+    """The files with the mark of a push in their card's header: kind, name and version.
+
+    Raises:
+        ValueError: there is no card, or its header cannot be read.
+    """
+    if CARD not in files:
+        raise ValueError(f"{repo.name}: there is no {CARD} to publish. Write one.")
+    mark = {MARK: {**_mark(repo), "version": tag.removeprefix("v")}}
+    return {**files, CARD: with_keys(decode(as_bytes(files[CARD]), CARD), mark, where=CARD).encode()}
+
+
+def _mark(repo: Repo) -> dict[str, str]:
+    return {"kind": repo.kind, "name": repo.name.rpartition("/")[2]}
+
+
+def _check_ours(hub: Hub, state: State, *, private: bool) -> bool:
+    """Whether the repository is new; UsageError where it holds something that no push made."""
+    if private and not state.private:
+        raise UsageError(
+            f"{state.repo.name} is public, and a push does not change that. Make it private on the Hub, or drop "
+            "--private."
+        )
+    paths = set(state.files)
+    if not state.tags:
+        template = state.repo.kind == "space" and paths <= _TEMPLATE
+        if paths <= HUB_FILES or (template and len(hub.commits(state.repo)) == 1):
+            return True
+    what = "has no mark of a push in its header" if CARD in paths else "is missing"
+    try:
+        mark = load(split(hub.text(state, CARD)).header, CARD).get(MARK)
+    except ValueError:
+        mark, what = None, "cannot be read"
+    if not isinstance(mark, dict) or {**mark, **_mark(state.repo)} != mark:
+        raise UsageError(
+            f"{state.repo.name} holds something else: its {CARD} {what}. Choose another --namespace, or rename that "
+            "repository."
+        )
+    return False
+
+
+def show_change(hub: Hub, state: State | None, change: Change, say: Say, *, texts: Iterable[str] = (CARD,)) -> None:
+    """Say every path that would be added (A), modified (M) or deleted (D), with its size, and how texts differ.
+
+    Args:
+        hub: where it is.
+        state: what is there; None: nothing.
+        change: what would be committed.
+        say: gets one line after the other; what comes from the Hub has no control characters in it.
+        texts: paths of those whose lines are shown.
+    """
+    for path, content in sorted(change.write.items()):
+        say(f"  {'M' if state and path in state.files else 'A'} {path} ({len(as_bytes(content)):,} bytes)")
+    for path in change.delete:
+        say(f"  D {printable(path)}")
+    for path in texts:
+        if path in change.write:
+            both = (hub.content(state, path), as_bytes(change.write[path]))
+            before, after = (content.decode(errors="replace").splitlines() for content in both)
+            for line in difflib.unified_diff(before, after, "there", "new", lineterm="", n=2):
+                say(f"  {printable(line)}")
+
+
+def printable(text: str) -> str:
+    """A stranger's text without control characters."""
+    return "".join(one if one.isprintable() or one == "\t" else "�" for one in text)

@@ -1,29 +1,40 @@
-"""What people push and pull: each corpus, measure and run in turn; trouble with one does not stop the others."""
+"""What people push and pull, each in turn: trouble with one does not stop the others; and studies of their own."""
 
 import io
 import json
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from swapbias import __version__
 from swapbias.errors import HubError, UsageError
 from swapbias.files import parse_json
 from swapbias.hub.cards import CARD
-from swapbias.hub.client import HUB_FILES, Hub, Repo, check_names, difference
-from swapbias.hub.datasets import PushResult, atomic_directory, push_dataset, recover
+from swapbias.hub.client import HUB_FILES, Hub, PushResult, Repo, Say, difference, push_repo
 from swapbias.hub.metric_spaces import check_release, push_metric, shipped_names
-from swapbias.hub.share import ShareOptions, share_run
-from swapbias.hub.shared_runs import push_comparison
-from swapbias.privacy import log_traceback
+from swapbias.privacy import is_credentialed, is_mimic_columns, log_traceback, refuse
 from swapbias.runs import Run
-from swapbias.studies import corpora, load_corpus, metric_path, metrics
+from swapbias.studies import (
+    STUDY_FILES,
+    Study,
+    corpora,
+    load_corpus,
+    metric_path,
+    metrics,
+    open_study,
+    own_corpus,
+    study_files,
+)
 
-_COLLECTED = "Prompts and word lists that differ in one slot, to measure social bias in language models."
+if TYPE_CHECKING:
+    from swapbias.hub.shared_runs import ShareOptions
+
 SOURCE = "source.json"  # where a pulled folder is from; tells it from a user's own
 MOST_BYTES = 16 * 2**30
 MOST_FILES = 2_000
@@ -42,43 +53,19 @@ _OF_OTHERS = {
 }
 
 
-def push_datasets(
-    names: Sequence[str],
-    *,
-    namespace: str,
-    private: bool,
-    dry_run: bool,
-    collection: str = "",
-) -> int:
+def push_datasets(names: Sequence[str], *, namespace: str, private: bool, dry_run: bool) -> int:
     """Publish corpora, all by default.
-
-    They are put into the ``collection`` of that title, if one is named.
 
     Returns:
         The exit code: 0, 1 where one failed, 2 for a wrong argument, 130 where the user stopped it.
     """
+    from swapbias.hub.datasets import push_dataset
+
     return push_each(
         namespace,
         lambda: [load_corpus(name).name for name in names or corpora()],
         lambda hub, name: push_dataset(hub, name, namespace=namespace, private=private, dry_run=dry_run, say=say),
-        lambda hub, done: _collect(hub, done, collection, namespace=namespace, private=private, dry_run=dry_run),
     )
-
-
-def _collect(
-    hub: Hub, done: Sequence[PushResult], title: str, *, namespace: str, private: bool, dry_run: bool
-) -> None:
-    """Put what was pushed into a collection, or say that it would be."""
-    if not (title and done):
-        return
-    if dry_run:
-        names = ", ".join(one.repo.name for one in done)
-        say(f"collection {title!r} of {namespace}: would hold {names}; it is made if it is not there")
-        return
-    page = hub.collect(
-        [one.repo for one in done], title, namespace=namespace, description=_COLLECTED, private=private
-    )
-    say(f"collection {title!r}: {page}" if page else f"This Hub has no collections: {title!r} was not made.")
 
 
 def push_metrics(names: Sequence[str], *, namespace: str, private: bool, dry_run: bool, untagged: bool) -> int:
@@ -101,6 +88,8 @@ def push_metrics(names: Sequence[str], *, namespace: str, private: bool, dry_run
 
 def push_space(results: Sequence[str], *, space: str, private: bool, dry_run: bool) -> int:
     """Publish shared runs side by side as a static Space; the exit code."""
+    from swapbias.hub.shared_runs import push_comparison
+
     return push_each(
         space.partition("/")[0],
         lambda: [space],
@@ -108,9 +97,9 @@ def push_space(results: Sequence[str], *, space: str, private: bool, dry_run: bo
     )
 
 
-def push_results(folders: Sequence[Path], options: ShareOptions) -> int:
+def push_results(folders: Sequence[Path], options: "ShareOptions") -> int:
     """Share several runs in one repository; the exit code."""
-    prepare_output()
+    from swapbias.hub.shared_runs import share_run
 
     def share(folder: Path) -> None:
         for done in share_run(Run.open(folder), options, Hub(), say=say):
@@ -126,7 +115,6 @@ def pull_all(kind: str, names: Sequence[str], *, namespace: str = "", out: Path,
         The exit code: 0 when everything asked for is there and whole, 1 otherwise, 2 for a wrong argument, 130 where
         the user stopped it.
     """
-    prepare_output()
     try:
         hub = Hub()
         repos = names if kind == RESULTS else wanted_repos(hub, kind, namespace, names)
@@ -151,24 +139,14 @@ def check_namespace(hub: Hub, namespace: str) -> None:
         raise UsageError(f"The token may not write to {namespace!r}, expected one of {', '.join(owners)}.")
 
 
-def push_each(
-    namespace: str,
-    names: Callable[[], Iterable[str]],
-    push: Callable[[Hub, str], PushResult],
-    after: Callable[[Hub, Sequence[PushResult]], None] | None = None,
-) -> int:
-    """Check, push one after the other, say so.
+def push_each(namespace: str, names: Callable[[], Iterable[str]], push: Callable[[Hub, str], PushResult]) -> int:
+    """Check, push one after the other, say so; the exit code.
 
     Args:
         namespace: where to.
         names: gives what is to be pushed; raises UsageError or ValueError for what cannot be.
         push: pushes one of them.
-        after: gets those that were pushed, at the end.
-
-    Returns:
-        The exit code.
     """
-    prepare_output()
     try:
         chosen = dict.fromkeys(names())
         hub = Hub()
@@ -184,19 +162,13 @@ def push_each(
         at = f" at {pushed.commit[:12]}" if pushed.commit else ""
         say(f"{pushed.repo.name}: {pushed.status}{' (private)' if pushed.private else ''}, {pushed.tag}{at}")
 
-    codes = _each(chosen, one)
-    if max(codes.values(), default=0) >= 128:
-        return max(codes.values())
-    changed = sum(one.status != "unchanged" for one in done)
-    what = "would change" if any(one.status.startswith("would") for one in done) else "changed"
-    say(f"{len(done)} done, {changed} of them {what}; {len(chosen) - len(done)} failed.")
-    try:
-        if after:
-            after(hub, done)
-    except ValueError as error:
-        complain(error)
-        return 1
-    return 1 if len(done) < len(chosen) else 0
+    code = max(_each(chosen, one).values(), default=0)
+    if code < 128:  # not stopped by the user
+        changed = sum(one.status != "unchanged" for one in done)
+        what = "would change" if any(one.status.startswith("would") for one in done) else "changed"
+        say(f"{len(done)} done, {changed} of them {what}; {len(chosen) - len(done)} failed.")
+        code = 1 if len(done) < len(chosen) else 0
+    return code
 
 
 def _each(names: Iterable[Any], act: Callable[[Any], None]) -> dict[Any, int]:
@@ -226,13 +198,6 @@ def _exit_code(error: Exception) -> int:
     return 2 if isinstance(error, UsageError) else 1
 
 
-def prepare_output() -> None:
-    """Let a terminal that cannot show a letter show ``?`` in its place."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
 def say(line: str) -> None:
     """A line of the result."""
     _write(sys.stdout, line)
@@ -248,6 +213,8 @@ def complain(sentence: object) -> None:
 
 def _write(stream: TextIO, line: str) -> None:
     """A line now; once nobody reads any more, lines go nowhere and the work goes on."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")  # of a terminal that cannot show every letter
     try:
         stream.write(f"{line}\n")
         stream.flush()
@@ -257,7 +224,7 @@ def _write(stream: TextIO, line: str) -> None:
         os.close(nowhere)
 
 
-# --- pull ----
+# --- pull ---------------------------------------------------------------------------------------------------
 
 
 def wanted_repos(hub: Hub, kind: str, namespace: str, names: Sequence[str]) -> list[str]:
@@ -294,18 +261,20 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
     repo = Repo(_KINDS[kind], repo_name)
     name = repo_name.rpartition("/")[2]
     target = out / repo_name if kind == RESULTS else out / name
+    from swapbias.hub.datasets import atomic_directory, recover
+
     recover(target)
     _check_place(target, repo)
     state = hub.state(repo, revision=revision)
     if state is None:
         raise UsageError(f"{repo_name} is not there, or cannot be seen with this token. Check its name, or log in.")
     pattern = _FETCHED[kind].replace("{shipped}", "|".join(shipped_names())).replace("{name}", re.escape(name))
-    if len(state.files) > MOST_FILES or state.size > MOST_BYTES:
+    size = sum(state.sizes.values())
+    if len(state.files) > MOST_FILES or size > MOST_BYTES:
         raise ValueError(
-            f"{repo_name} holds {len(state.files):,} files of {state.size:,} bytes, expected at most "
+            f"{repo_name} holds {len(state.files):,} files of {size:,} bytes, expected at most "
             f"{MOST_FILES:,} and {MOST_BYTES:,}. Check its name."
         )
-    check_names(repo_name, [*state.files, SOURCE])
     wanted = replace(state, files={path: one for path, one in state.files.items() if re.fullmatch(pattern, path)})
     if not set(wanted.files) - {CARD}:
         raise ValueError(f"{repo_name} holds no {kind} of swapbias. Check its name.")
@@ -314,7 +283,7 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
         done = f"{len(wanted.files)} files"
         source = {"repo": repo.name, "kind": repo.kind, "commit": state.commit, "files": dict(wanted.files)}
         with atomic_directory(target) as making:
-            hub.snapshot(wanted, making)
+            hub.download(wanted, making, wanted.files)
             if difference(wanted, _files(making)) or any(path.is_symlink() for path in making.rglob("*")):
                 raise HubError(f"{repo_name}: other files came than it lists. Run the command again.")
             note = json.dumps(source, indent=2, ensure_ascii=False) + "\n"
@@ -353,3 +322,110 @@ def _source(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return read if isinstance(read, dict) and isinstance(read.get("files"), dict) else {}
+
+
+# --- studies of the user's own ----------------------------------------------------------------------------
+
+
+def push_study(
+    hub: Hub, folder: Path, repo_name: str, *, private: bool = True, dry_run: bool = False, say: Say
+) -> PushResult:
+    """Publish a study's folder as a dataset, tagged with its version: its tables, its prompts as Parquet, a card.
+
+    Raises:
+        UsageError, HubError: as ``push_repo``. ValueError: a broken study, or a README with a header of its own.
+    """
+    from swapbias.hub.datasets import local_card, write_config
+
+    refuse(folder, "published")
+    tables = study_files(folder)
+    corpus = own_corpus(tables)
+    with tempfile.TemporaryDirectory(prefix="swapbias-push-") as scratch:
+        infos = {one.name: write_config(Path(scratch) / one.name, corpus, one) for one in corpus.configs}
+        parquet = {path.relative_to(scratch).as_posix(): path for path in sorted(Path(scratch).rglob("*.parquet"))}
+        card = local_card(corpus, infos, is_credentialed=False) + _how_to_run(repo_name, folder)
+        return push_repo(
+            hub,
+            Repo("dataset", repo_name),
+            {**tables, **parquet, "README.md": card.encode()},
+            tag=f"v{corpus.version}",
+            message=f"{corpus.name} {corpus.version}",
+            private=private,
+            raise_hint=f"raise version in study.toml (now {corpus.version})",
+            dry_run=dry_run,
+            say=say,
+        )
+
+
+def _how_to_run(repo_name: str, folder: Path) -> str:
+    """What stands below the configs on the card: the command, and the folder's README."""
+    readme = folder / "README.md"
+    own = readme.read_text(encoding="utf-8-sig") if readme.is_file() else ""
+    if own.startswith("---"):
+        raise ValueError(f"{readme} begins with a header of its own, expected text. The push writes one: remove it.")
+    return f"\nRun it: `swapbias audit MODEL --study {repo_name}`\n\n{own}"
+
+
+def pull_study(hub: Hub, repo_name: str, *, revision: str = "main") -> Study:
+    """A study that somebody pushed, opened from its tables at one commit; nothing else of it is fetched.
+
+    Raises:
+        UsageError: no such dataset, or none that holds a study. HubError: the Hub refuses or is out of reach.
+        ValueError: a broken study.
+    """
+    state = hub.state(Repo("dataset", repo_name), revision=revision)
+    if state is None:
+        raise UsageError(f"{repo_name} is not there, or cannot be seen with this token. Check its name, or log in.")
+    if STUDY_FILES[0] not in state.files:
+        raise UsageError(f"{repo_name} holds no study: it has no {STUDY_FILES[0]}. Check its name.")
+    with tempfile.TemporaryDirectory(prefix="swapbias-study-") as folder:
+        for name in STUDY_FILES:
+            if name in state.files:
+                (Path(folder) / name).write_bytes(hub.content(state, name))
+        return open_study(folder, origin=f"{repo_name}@{state.commit}")
+
+
+def study_name(named: "str | PathLike[str]") -> str:
+    """What an audit knows a study by, with its config: its name, or that of the folder or dataset, which is opened.
+
+    Raises:
+        UsageError: no such folder or dataset. ValueError: a broken study. HubError: the Hub is out of reach.
+    """
+    place, colon, config = fspath(named).partition(":")
+    if place in corpora() and load_corpus(place).study is not None:  # which loads no other
+        return fspath(named)
+    if _is_folder(place):
+        return own_study(Path(place)).name + colon + config
+    if place.count("/") != 1:
+        return fspath(named)
+    name, _, revision = place.partition("@")
+    return pull_study(Hub(), name, revision=revision or "main").name + colon + config
+
+
+def own_study(source: Any, **options: Any) -> Study:
+    """``studies.open_study`` of what is no credentialed text: a run keeps prompts of the user's own as they are.
+
+    Raises:
+        UsageError: the prompts come from credentialed notes. UsageError, ValueError: as ``open_study``.
+    """
+    place = Path(source).expanduser() if isinstance(source, str | PathLike) else None
+    may_be = place is not None and place.exists() and is_credentialed(place)
+    if not may_be:
+        study = open_study(source, **options)
+        rows = (row for one in load_corpus(study.name).configs for row in one.rows())
+        may_be = any(is_mimic_columns(row) or row.get("credentialed", "").lower() in ("true", "1") for row in rows)
+    if may_be:
+        raise UsageError(
+            f"{place.name if place else 'These prompts'} may hold credentialed clinical notes, and a run keeps "
+            "prompts of your own as they are. Give notes with -M data."
+        )
+    return study
+
+
+def _is_folder(named: str) -> bool:
+    """Whether a study is named by its place: it looks like one, or holds a study."""
+    if named.startswith((".", "~", "/")) or "\\" in named:
+        if not Path(named).expanduser().is_dir():
+            raise UsageError(f"{named} is no folder of a study. Check it, or write one with swapbias study new.")
+        return True
+    return (Path(named) / "study.toml").is_file()

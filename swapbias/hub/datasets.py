@@ -1,234 +1,595 @@
-"""Publish a repository under a tag; corpora and studies as folders that ``load_dataset`` reads, and as datasets."""
+"""Corpora as builders of ``datasets``, as folders with a card that ``load_dataset`` reads, and on the Hub."""
 
-import difflib
+import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import chain, islice
-from os import PathLike, fspath
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import wraps
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from datasets import Dataset, DatasetDict, DatasetInfo, GeneratorBasedBuilder, IterableDataset, IterableDatasetDict
+from datasets.exceptions import DatasetGenerationError
+from datasets.info import DatasetInfosDict
+from datasets.splits import SplitGenerator
+from datasets.utils.metadata import MetadataConfigs
 
-from swapbias.errors import HubError, UpstreamMissingError, UsageError
-from swapbias.files import locked_place
-from swapbias.hub import cards
-from swapbias.hub.cards import CARD
-from swapbias.hub.client import HUB_FILES, Change, Hub, Repo, State, difference
-from swapbias.hub.dataset_card import (
-    LICENCES,
-    NAMESPACE,
-    OTHER_LICENCE,
-    ConfigInfo,
-    SplitInfo,
-    dataset_card,
-    licences_file,
-    local_card,
-    withheld_configs,
-)
-from swapbias.privacy import Files, credentialed, gate, is_credentialed, is_mimic_columns
+from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.files import file_sha256, locked_place
+from swapbias.hub.cards import CARD, markdown, md_table
+from swapbias.hub.client import SOURCE, Hub, PushResult, Repo, Say, push_repo
+from swapbias.privacy import NOTE, credentialed, for_owner_alone, is_credentialed, mark, refuse
 from swapbias.studies import (
-    STUDY_FILES,
+    PROMPT_COLUMNS,
+    PROMPT_MEANINGS,
     Config,
     Corpus,
-    Study,
     checked_rows,
     config_features,
-    corpora,
+    corpus_dir,
     load_corpus,
     local_corpus,
-    open_study,
-    own_corpus,
-    study_files,
+    pinned_files,
+    read_table,
+    upstream_file,
 )
-
-MARK = "swapbias"  # the key in a card's header by which a push knows what it made
-_TEMPLATE = {*HUB_FILES, CARD, "index.html", "style.css"}  # of a new static Space
-_TEMPLATE_TEXT = "Check out the configuration reference at"  # all that the card of a new Space says
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class PushResult:
-    """What was done to a repository, or would be.
-
-    Attributes:
-        repo: where.
-        status: ``created``, ``updated``, ``tagged`` (the content was there, the tag was not), ``unchanged`` or what
-            happened to a pull request; in a dry run ``would be created`` and so on.
-        change: what was or would be written and deleted.
-        url: the page to look at.
-        commit: the commit that holds the content; blank in a dry run.
-        tag: the tag of the version.
-        private: only its owner sees it.
-    """
-
-    repo: Repo
-    status: str
-    change: Change
-    url: str = ""
-    commit: str = ""
-    tag: str = ""
-    private: bool = False
-
-
-def push_repo(
-    hub: Hub,
-    repo: Repo,
-    files: Files,
-    *,
-    tag: str,
-    message: str,
-    private: bool,
-    raise_hint: str,
-    say: Say,
-    sdk: str | None = None,
-    dry_run: bool = False,
-) -> PushResult:
-    """Bring a repository to ``files`` in one commit, tagged ``tag``; a version that is published is not pushed again.
-
-    The card gets a mark in its header (see ``signed``), by which the next push knows the repository. A push that was
-    cut is completed by the next one. With ``dry_run`` nothing is created: ``say`` gets every path with its size, and
-    the difference of the card. ``raise_hint`` says how a version is raised.
-
-    Raises:
-        UsageError: the tag is published with other content, the repository is somebody's own, or is public where a
-            private one was asked for; or a file must not leave this machine.
-        HubError: the Hub refused, or could not be reached. ValueError: the files have no card.
-    """
-    files = signed(files, repo, tag)
-    gate.check(files)
-    state = hub.state(repo)
-    new = state is None or _checked(hub, state, private=private)
-    hidden = state.private if state else private
-    if state and tag in state.tags:
-        if difference(hub.state(repo, revision=tag), files):
-            raise UsageError(f"{repo.name}: {tag} is published with other content; {raise_hint}.")
-        return PushResult(repo, "unchanged", Change({}), commit=state.tags[tag], tag=tag, private=hidden)
-    change = difference(state, files)
-    status = "created" if new else "updated" if change else "tagged"
-    if dry_run:
-        say(f"{repo.kind} {repo.name}: {'private' if hidden else 'public'}, tag {tag}, message {message!r}")
-        show_change(hub, state, change, say)
-        return PushResult(repo, f"would be {status}", change, tag=tag, private=hidden)
-    if state is None:
-        hub.create(repo, private=private, sdk=sdk)
-        state = hub.state(repo)  # the Hub puts files of its own into a new repository
-        if state is None:
-            raise HubError(f"{repo.name} was created but cannot be seen. Run the push again.")
-        _checked(hub, state, private=private)  # somebody else may have made it in between
-        change = difference(state, files)
-    commit = hub.commit(repo, change, message, parent=state.commit).oid if change else state.commit
-    for path in () if new else change.delete:
-        say(f"  D {printable(path)}")
-    hub.tag(repo, tag, commit=commit)
-    return PushResult(repo, status, change, commit=commit, tag=tag, private=hidden)
-
-
-def signed(files: Files, repo: Repo, tag: str) -> dict[str, bytes | Path]:
-    """The files with the mark of a push in their card's header: kind, name and version.
-
-    Raises:
-        ValueError: there is no card, or its header cannot be added to.
-    """
-    if CARD not in files:
-        raise ValueError(f"{repo.name}: there is no {CARD} to publish. Write one.")
-    mark = {MARK: {**_identity(repo), "version": tag.removeprefix("v")}}
-    readme = cards.decode(_bytes(files[CARD]), CARD)
-    return {**files, CARD: cards.with_keys(readme, mark, where=CARD).encode()}
-
-
-def _identity(repo: Repo) -> dict[str, str]:
-    return {"kind": repo.kind, "name": repo.name.rpartition("/")[2]}
-
-
-def _checked(hub: Hub, state: State, *, private: bool) -> bool:
-    """Whether the repository is new."""
-    if private and not state.private:
-        raise UsageError(
-            f"{state.repo.name} is public, and a push does not change that. Make it private on the Hub, or drop "
-            "--private."
-        )
-    readme = hub.content(state, CARD)
-    if _is_new(hub, state, readme):
-        return True
-    what = "has no mark of a push in its header" if CARD in state.files else "is missing"
-    try:
-        found = cards.load(cards.split(cards.decode(readme, CARD)).header, CARD).get(MARK)
-    except ValueError:
-        found, what = None, "cannot be read"
-    if not isinstance(found, dict) or {**found, **_identity(state.repo)} != found:
-        raise UsageError(
-            f"{state.repo.name} holds something else: its {CARD} {what}. Choose another --namespace, or rename that "
-            "repository."
-        )
-    return False
-
-
-def _is_new(hub: Hub, state: State, readme: bytes) -> bool:
-    """Whether it holds nothing but what the Hub itself puts into a new repository."""
-    paths = set(state.files)
-    if state.tags or paths <= HUB_FILES:
-        return not state.tags
-    parts = cards.split(readme.decode(errors="replace"))
-    template = state.repo.kind == "space" and paths <= _TEMPLATE and "sdk: static" in parts.header.splitlines()
-    if not template or len(hub.commits(state.repo)) > 1:
-        return False
-    body = parts.after.partition("\n")[2].strip()
-    return not body or (body.startswith(_TEMPLATE_TEXT) and "\n" not in body)
-
-
-def _bytes(content: bytes | Path) -> bytes:
-    return content if isinstance(content, bytes) else content.read_bytes()
-
-
-def show_change(hub: Hub, state: State | None, change: Change, say: Say, *, texts: Iterable[str] = (CARD,)) -> None:
-    """Say every path that would be added (A), modified (M) or deleted (D), with its size, and how texts differ.
-
-    Args:
-        hub: where it is.
-        state: what is there; None: nothing.
-        change: what would be committed.
-        say: gets one line after the other; what comes from the Hub has no control characters left.
-        texts: paths of those whose lines are shown.
-    """
-    for path, content in sorted(change.write.items()):
-        size = len(content) if isinstance(content, bytes) else content.stat().st_size
-        say(f"  {'M' if state and path in state.files else 'A'} {path} ({size:,} bytes)")
-    for path in change.delete:
-        say(f"  D {printable(path)}")
-    for path in texts:
-        if path in change.write:
-            both = (hub.content(state, path), _bytes(change.write[path]))
-            before, after = (content.decode(errors="replace").splitlines() for content in both)
-            for line in difflib.unified_diff(before, after, "there", "new", lineterm="", n=2):
-                say(f"  {printable(line)}")
-
-
-def printable(text: str) -> str:
-    """A stranger's text without control characters."""
-    return "".join(one if one.isprintable() or one == "\t" else "�" for one in text)
-
 
 MARKER = ".swapbias-corpus"  # tells a folder that may be replaced from a user's own
 LOCAL = "own"  # in the mark of a corpus that was made from a folder of the user's
-BATCH_ROWS = 1_000  # of a streamed config, held in memory
-SHARD_BYTES = 256 * 2**20  # of text in one file of a streamed config
+SHARD_BYTES = 256 * 2**20  # of rows in one Parquet file
+OTHER_LICENCE = "other"  # of a corpus that was made from a folder of the user's
+NAMESPACE = "NS"  # in a card that is not published: the user or organisation it would lie under
+_CODE = ("builders", "studies", "notes", "swapping")  # rooms whose files make rows
+
+# --- builders of datasets ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltConfig:
+class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
+    """One config of a corpus for ``datasets``: every corpus has this one class, made from its ``Corpus``.
+
+    The cache folder is named after corpus, config, version and a hash over the code and the tables that make rows
+    (and over names, sizes and times of what lies in ``data_dir``), so that an edit of any of them is built anew. What
+    is made of credentialed notes says so in its cache folder, and ``push_to_hub`` on it is refused.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        config: Config,
+        *,
+        data_dir: Path | None = None,
+        cache_dir: Path | None = None,
+        key: str = "",
+    ) -> None:
+        self.corpus, self.corpus_config, self.data_dir = corpus, config, data_dir
+        self._credentialed = data_dir is not None and is_credentialed(data_dir)
+        super().__init__(
+            cache_dir=str(cache_dir) if cache_dir else None,
+            dataset_name=corpus.name,
+            config_name=config.name,
+            hash=key or _hash(corpus, data_dir),
+            version=corpus.version,
+        )
+
+    def _info(self) -> DatasetInfo:
+        corpus, config = self.corpus, self.corpus_config
+        features, licence = config_features(config), ", ".join(licences(corpus))
+        if corpus.licence == OTHER_LICENCE or corpus.own:  # no README tells of these rows
+            return DatasetInfo(f"{corpus.title}. {config.description}.", license=licence, features=features)
+        texts = [f"{name}: {text.replace('`', '').replace(chr(92), '')}" for name, text in meanings(corpus, config)]
+        about = "\n".join([f"{corpus.title}. {config.description}.", *texts])
+        return DatasetInfo(about, citation(corpus.name), SOURCE, licence, features)
+
+    def _split_generators(self, dl_manager: Any) -> list[SplitGenerator]:
+        """Everything that can be wrong with tables is found here: errors of generators are buried by ``datasets``."""
+        config = self.corpus_config
+        if config.stream:
+            for path in config.upstream:
+                upstream_file(self.corpus.name, path)
+            return [SplitGenerator(config.split, gen_kwargs={"rows": None})]
+        by_split: dict[str, list[dict[str, str]]] = {}
+        for row in checked_rows(self.corpus, config.name):
+            by_split.setdefault(row[config.split_column] if config.split_column else config.split, []).append(row)
+            self._credentialed |= row.get("credentialed") == "True"
+        # As a tuple: datasets would take the members of a list for shards.
+        return [SplitGenerator(split, gen_kwargs={"rows": tuple(rows)}) for split, rows in by_split.items()]
+
+    def _generate_examples(self, rows: Iterable[Mapping[str, str]] | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        for number, row in enumerate(self.corpus_config.rows() if rows is None else rows):
+            self._credentialed |= row.get("credentialed") == "True"
+            yield number, self.corpus_config.typed(row)
+
+    def download_and_prepare(self, *arguments: Any, **options: Any) -> None:
+        """As of ``datasets``, where an error of the rows keeps its sentence.
+
+        Raises:
+            UpstreamMissingError: an upstream file it needs is not reachable. ValueError: a broken table.
+        """
+        try:
+            with for_owner_alone(self._credentialed):
+                super().download_and_prepare(*arguments, **options)
+        except DatasetGenerationError as error:
+            if isinstance(error.__cause__, ValueError):
+                raise error.__cause__ from None
+            raise
+        if self._credentialed and Path(self._output_dir).is_dir():
+            mark(Path(self._output_dir))
+
+    def as_dataset(self, *arguments: Any, **options: Any) -> Any:
+        """As of ``datasets``: a ``Dataset``, or one for each split."""
+        return self._marked(super().as_dataset(*arguments, **options))
+
+    def as_streaming_dataset(self, *arguments: Any, **options: Any) -> Any:
+        """As of ``datasets``: rows as they are made, nothing written."""
+        return self._marked(super().as_streaming_dataset(*arguments, **options))
+
+    def _marked(self, found: Any) -> Any:
+        place = Path(self._output_dir)
+        return _refuse_push(found, place) if self._credentialed or is_credentialed(place) else found
+
+
+def _refusing_method(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a dataset, as ``map`` and ``filter``, that gives another one of credentialed rows."""
+
+    @wraps(method)
+    def wrapped(self: Any, *arguments: Any, **options: Any) -> Any:
+        return _refuse_push(method(self, *arguments, **options), self.place)
+
+    return wrapped
+
+
+def _refusing(plain: type[Any]) -> type[Any]:
+    """The class of datasets whose ``push_to_hub``, and that of what their methods make of them, is refused."""
+    methods: dict[str, Any] = {
+        name: _refusing_method(method)
+        for name, method in vars(plain).items()
+        if isinstance(method, FunctionType) and not name.startswith("_")
+    }
+
+    def push_to_hub(self: Any, *arguments: Any, **options: Any) -> None:
+        """Refuse."""
+        refuse(self.place, "published", known=True)
+
+    return type(f"Credentialed{plain.__name__}", (plain,), {**methods, "push_to_hub": push_to_hub})
+
+
+_REFUSING = {one: _refusing(one) for one in (Dataset, DatasetDict, IterableDataset, IterableDatasetDict)}
+
+
+def _refuse_push(found: Any, place: Path) -> Any:
+    """A dataset of credentialed rows, or several by split, as one whose ``push_to_hub`` refuses."""
+    for one in (found, *(found.values() if isinstance(found, dict) else ())):
+        if type(one) in _REFUSING:
+            one.__class__ = _REFUSING[type(one)]
+            one.place = place
+    return found
+
+
+def dataset_builder(
+    corpus: str,
+    config: str | None = None,
+    *,
+    data_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+) -> CorpusBuilder:
+    """A config of a corpus (its first by default) as a builder of ``datasets``, which makes the rows on this machine.
+
+    ``download_and_prepare()`` writes them to a cache folder, whole or not at all, ``as_dataset(split=...)`` reads
+    them, ``as_streaming_dataset(split=...)`` gives them as they are made. A table or a line of code that changes
+    gives another folder. Rows, types and ``info`` are those of ``load_prompts`` and of the published corpora.
+
+    Args:
+        corpus: its name.
+        config: its name.
+        data_dir: a folder of the user's, of which the corpus makes its configs: MIMIC-III, MIMIC-IV-Note or own
+            notes. What is made of credentialed notes stays here: ``push_to_hub`` on it, and on what ``map``,
+            ``filter`` and the like make of it, is refused.
+        cache_dir: where to; the cache of ``datasets`` by default.
+
+    Raises:
+        UsageError: unknown corpus or config, or a folder that holds nothing that the corpus reads.
+
+    >>> builder = dataset_builder("occupation_sentiment", "sentences")
+    >>> builder.info.version, builder.info.features["text"], len(builder.hash)
+    ('2.0.0', Value('string'), 64)
+    >>> next(iter(builder.as_streaming_dataset(split="test")))["text"]
+    'He is a doctor.'
+    """
+    folder = Path(data_dir).expanduser() if data_dir is not None else None
+    leaf = local_corpus(corpus, folder) if folder else load_corpus(corpus)
+    chosen = leaf.config(config) if config else leaf.configs[0]
+    return CorpusBuilder(leaf, chosen, data_dir=folder, cache_dir=Path(cache_dir) if cache_dir else None)
+
+
+def _hash(corpus: Corpus, data_dir: Path | None) -> str:
+    """sha256 over all that rows are made of; of a folder of the user's, which may be large, sizes and times."""
+    digest = hashlib.sha256()
+    rooms = [(room, Path(str(files(f"swapbias.{room}"))), "*.py") for room in _CODE]
+    made_of = {
+        f"{room}/{path.relative_to(folder).as_posix()}": path
+        for room, folder, pattern in (*rooms, ("datasets_src", corpus_dir(corpus.name).parent, "*"))
+        for path in folder.rglob(pattern)
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    for name, path in sorted(made_of.items()):
+        digest.update(f"{name} {file_sha256(path)}\n".encode())
+    for name, content in sorted(corpus.own.items()):
+        digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
+    for path in sorted([data_dir, *data_dir.rglob("*")]) if data_dir else []:
+        state = path.stat()
+        digest.update(f"{path.resolve()} {state.st_size if path.is_file() else ''} {state.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+# --- licences and sources ---------------------------------------------------------------------------------
+
+LICENCES = "LICENSES.md"  # the file beside a card that holds the notices of what others wrote
+# Licences under which what is derived from a file may be passed on, given credit. Anything else is not published.
+REDISTRIBUTABLE = frozenset(
+    {
+        "Apache-2.0", "MIT", "MIT-0", "ISC", "Zlib", "Unlicense", "0BSD", "BSD-2-Clause", "BSD-3-Clause",
+        "CC0-1.0", "CC-BY-4.0", "PDDL-1.0", "ODC-By-1.0",
+    }
+)  # fmt: skip
+Pins = Mapping[str, Mapping[str, str]]  # path -> row of sources.csv
+MIT_LICENCE = """\
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
+rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
+persons to whom the Software is furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
+Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
+COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
+OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+"""
+_REFERENCES = re.compile(r"^References: (.+)$", re.MULTILINE)
+_LANGUAGE = re.compile(r"^Language: `([a-z-]+)`$", re.MULTILINE)
+_KEY = re.compile(r"`([^`]+)`")
+_ENTRY = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
+
+
+def withheld_configs(corpus: Corpus) -> dict[str, list[str]]:
+    """The configs that are not published, with the licences that do not allow it (``not stated`` is one of them)."""
+    pins = pinned_files(corpus.name)
+    found: dict[str, list[str]] = {}
+    for config in corpus.configs:
+        refused = sorted({pins[path]["licence"] for path in _made_from(config, pins)} - REDISTRIBUTABLE)
+        if refused:
+            found[config.name] = refused
+    return found
+
+
+def licences(corpus: Corpus) -> list[str]:
+    """The licences of what the configs of a corpus hold, its own first, as the Hub writes them."""
+    pins = pinned_files(corpus.name)
+    upstream = {pins[path]["licence"].lower() for config in corpus.configs for path in _made_from(config, pins)}
+    own = corpus.licence.lower()
+    return [own, *sorted(upstream - {own})]
+
+
+def _made_from(config: Config, pins: Pins) -> list[str]:
+    """The upstream files whose content is in a config: those it reads, and those a table of ours was taken from.
+
+    The latter say so in ``used_for``, which then begins with the configs, or with "every config", and a colon.
+    """
+    named = {config.name, "every config"}
+    copied = [path for path, pin in pins.items() if named & {*pin["used_for"].partition(":")[0].split(", ")}]
+    return [*config.upstream, *copied]
+
+
+def licences_file(corpus: Corpus) -> bytes | None:
+    """``LICENSES.md``: for each repository whose content is in the configs, commit, licence and copyright notice.
+
+    The notices are those of ``notices.csv``; a repository without one is said to be its authors'. None where no
+    config holds upstream content.
+
+    Raises:
+        ValueError: a broken table.
+    """
+    pins = pinned_files(corpus.name)
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for config in corpus.configs:
+        for path in _made_from(config, pins):
+            pin = pins[path]
+            configs = grouped.setdefault((pin["repository"], pin["commit"], pin["licence"]), [])
+            if config.name not in configs:
+                configs.append(config.name)
+    if not grouped:
+        return None
+    table = corpus_dir(corpus.name) / "notices.csv"
+    rows = read_table(table, ("repository", "notice")) if table.exists() else []
+    notices = {row["repository"]: row["notice"] for row in rows}
+    lines = [f"# Licences of what others wrote in {corpus.name}"]
+    lines += ["", f"What this project wrote is under {corpus.licence}: see the card."]
+    for (repository, commit, licence), configs in grouped.items():
+        where = f"[{repository}](https://github.com/{repository}/tree/{commit}) at commit {commit}"
+        lines += ["", f"## {repository}", "", f"In {', '.join(f'`{name}`' for name in configs)}. From {where}."]
+        lines += ["", f"Licence: {licence} (https://spdx.org/licenses/{licence}.html)"]
+        lines += ["", notices.get(repository) or "Copyright its authors, as the repository states."]
+    if any(licence == "MIT" for _, _, licence in grouped):
+        lines += ["", "## The MIT licence", "", MIT_LICENCE.strip()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def citation(corpus_name: str) -> str:
+    """The BibTeX entries that the ``References:`` line of a corpus' README names; blank where it names none.
+
+    Raises:
+        ValueError: a key that ``references.bib`` does not have.
+    """
+    folder = corpus_dir(corpus_name)
+    named = _REFERENCES.search((folder / CARD).read_text(encoding="utf-8-sig"))
+    keys = _KEY.findall(named[1]) if named else []
+    text = (folder.parent / "references.bib").read_text(encoding="utf-8") if keys else ""
+    entries = {found[1]: found[0] for found in _ENTRY.finditer(text)}
+    for key in keys:
+        if key not in entries:
+            raise ValueError(
+                f"{corpus_name}/{CARD}: reference {key!r} is not in references.bib. Add an entry for it."
+            )
+    return "\n\n".join(entries[key] for key in keys)
+
+
+# --- the card ---------------------------------------------------------------------------------------------
+
+SECTION = "Columns"  # of a README: a table of column, configs it is meant for, meaning
+RECIPE = "From rows to a finding"  # of a README: code, with which the card ends
+_ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
+_TASKS = {
+    "masked": "fill-mask",
+    "classifier": "text-classification",
+    "causal": "text-generation",
+    "chat": "text-generation",
+    "embedding": "feature-extraction",
+}
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+_CARD = f"""
+{{readme}}
+
+## How to load
+
+```python
+from datasets import load_dataset
+
+rows = load_dataset("{{repo}}", "{{first}}", split="{{split}}", revision="v{{version}}")
+print(rows[0])
+```
+
+## How to build
+
+```bash
+pip install "swapbias @ git+{SOURCE}"
+swapbias build {{name}}
+```
+
+This makes the rows in a folder that `load_dataset` reads, with [swapbias]({SOURCE}). The files that this card names \
+and that do not lie beside it are in [datasets_src/{{name}}]({SOURCE}/tree/main/datasets_src/{{name}}).
+
+## Rows
+
+{{rows}}
+{{withheld}}
+{{features}}
+
+## Sources and licences
+
+What this project wrote is under {{licence}}. {{sources}}
+
+## BibTeX
+
+```bibtex
+{{cited}}
+```
+
+## Version
+
+{{version}}, tagged `v{{version}}`. What a tag holds does not change: other rows or another card get a new version.
+
+{{recipe}}
+"""
+Infos = Mapping[str, DatasetInfo]  # of configs that were written, by name
+
+
+def section(text: str, title: str) -> str:
+    """The section of that title of a Markdown text, heading and all; blank where there is none."""
+    found = re.search(rf"^## {re.escape(title)}\n.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return found[0] if found else ""
+
+
+def dataset_card(
+    corpus: Corpus, infos: Infos, *, namespace: str = NAMESPACE, withheld: Mapping[str, Sequence[str]] | None = None
+) -> str:
+    """The card of a corpus of the package, complete.
+
+    Args:
+        corpus: what was built.
+        infos: its configs that were written.
+        namespace: the user or organisation it is published under.
+        withheld: configs that are not published, with the licences that do not allow it.
+
+    Raises:
+        ValueError: a column without a meaning, or a reference that is not in ``references.bib``.
+    """
+    corpus = replace(corpus, configs=tuple(config for config in corpus.configs if config.name in infos))
+    readme = (corpus_dir(corpus.name) / CARD).read_text(encoding="utf-8-sig")
+    columns, recipe = section(readme, SECTION), section(readme, RECIPE)  # the first stands below Features
+    for moved in filter(None, (columns, recipe)):
+        readme = readme.replace(moved, "")
+    rows = [
+        (f"`{name}`", f"`{split.name}`", f"{split.num_examples:,}", markdown(corpus.config(name).description))
+        for name, info in infos.items()
+        for split in info.splits.values()
+    ]
+    excluded = [
+        f"- `{name}`: the licence of its upstream files ({', '.join(found)}) does not let others pass them on."
+        for name, found in (withheld or {}).items()
+    ]
+    how = f"`swapbias build {corpus.name}` makes them on your machine from the authors' own files."
+    first = next(iter(infos), "")
+    body = _CARD.format(
+        readme=readme.strip(),
+        repo=f"{namespace}/{corpus.name}",
+        first=first,
+        split=next(iter(infos[first].splits), "") if infos else "",
+        version=corpus.version,
+        name=corpus.name,
+        rows=md_table(("config", "split", "rows", "what it holds"), rows),
+        withheld="\n".join(["", "## Not published", "", *excluded, "", how, ""]) if excluded else "",
+        features=features_section(corpus),
+        licence=corpus.licence,
+        sources=_sources(corpus),
+        cited=citation(corpus.name),
+        recipe=recipe.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"v{corpus.version}"').strip(),
+    )
+    return f"{_header(corpus, infos)}{body}"
+
+
+def local_card(corpus: Corpus, infos: Infos, *, is_credentialed: bool) -> str:
+    """The card of a corpus made from a folder of one's own: without the README, which tells of other rows."""
+    rows = "\n".join(f"- `{name}`: {_count(info)} rows" for name, info in infos.items())
+    note = f"{NOTE}\n\n" if is_credentialed else ""
+    return f"{_header(corpus, infos, own=True)}\n{note}# {corpus.name}\n\n{corpus.title.capitalize()}.\n\n{rows}\n"
+
+
+def _count(info: DatasetInfo) -> int:
+    return sum(split.num_examples for split in info.splits.values())
+
+
+def _header(corpus: Corpus, infos: Infos, *, own: bool = False) -> str:
+    from huggingface_hub import DatasetCardData
+
+    names, pins = licences(corpus), pinned_files(corpus.name)
+    rows = sum(map(_count, infos.values()))
+    made = {bool(_made_from(corpus.config(name), pins)) for name in infos}
+    origins = [name for name, others in (("original", False), ("extended|other", True)) if others in made]
+    data = DatasetCardData(
+        pretty_name=corpus.title,
+        license=names[0] if len(names) == 1 else names,
+        language=[_language(corpus.name)],
+        task_categories=_tasks(corpus, infos) or None,
+        size_categories=[next((name for limit, name in _SIZES if rows < limit), "n>1M")],
+        source_datasets=None if own else origins,
+        tags=["bias", "fairness", "swapbias", *corpus.tags],
+    )
+    configs = {
+        name: {
+            "data_files": [{"split": split, "path": f"{name}/{split}-*.parquet"} for split in info.splits],
+            **({"default": True} if index == 0 else {}),
+        }
+        for index, (name, info) in enumerate(infos.items())
+    }
+    MetadataConfigs(configs).to_dataset_card_data(data)
+    DatasetInfosDict(infos).to_dataset_card_data(data)
+    return f"---\n{data.to_yaml()}\n---\n"
+
+
+def _language(corpus: str) -> str:
+    """The code of the language of a corpus, as its README says it; English where it says none."""
+    card = corpus_dir(corpus) / CARD  # that of a user's own corpus lies elsewhere
+    found = _LANGUAGE.search(card.read_text(encoding="utf-8-sig")) if card.is_file() else None
+    return found[1] if found else "en"
+
+
+def _tasks(corpus: Corpus, infos: Infos) -> list[str]:
+    """What the study asks models to do; texts with labels are there to be classified."""
+    experiments = corpus.study.experiments if corpus.study else ()
+    tasks = {_TASKS[one.kind] for one in experiments if one.kind in _TASKS and set(one.configs) & set(infos)}
+    if not corpus.study and any({"text", "label"} <= set(info.features) for info in infos.values()):
+        tasks.add("text-classification")
+    return sorted(tasks)
+
+
+def features_section(corpus: Corpus) -> str:
+    """One table of the columns of all configs, with type, meaning and, where not all have it, the configs.
+
+    Raises:
+        ValueError: a column that nobody says the meaning of.
+    """
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for config in corpus.configs:
+        for column, meaning in meanings(corpus, config):
+            kind = config.type_of(column)
+            classes = "" if isinstance(kind, str) else ", ".join(f"{n} `{name}`" for n, name in enumerate(kind))
+            shown = f"class: {classes}" if classes else str(kind)
+            grouped.setdefault((f"`{column}`", shown, meaning), []).append(config.name)
+    rows = [
+        (column, kind, "" if len(names) == len(corpus.configs) else ", ".join(f"`{name}`" for name in names), text)
+        for (column, kind, text), names in sorted(grouped.items(), key=lambda one: list(grouped).index(one[0]))
+    ]
+    return f"## Features\n\n{md_table(('column', 'type', 'only in', 'what it holds'), rows)}"
+
+
+def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:
+    """Each column of a config with its meaning: of its README's table, or what all prompts say of it.
+
+    A row of that table is meant for the configs that it names (``*`` at the end: all that begin so), or for all.
+    """
+    text = section((corpus_dir(corpus.name) / CARD).read_text(encoding="utf-8-sig"), SECTION)
+    own = {
+        column: meaning
+        for column, names, meaning in _ROW.findall(text)
+        if not (patterns := _KEY.findall(names)) or any(fnmatchcase(config.name, one) for one in patterns)
+    }
+    prompts = PROMPT_MEANINGS if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
+    for column in config.columns:
+        meaning = own.get(column) or prompts.get(column, "").replace("|", "\\|")
+        if not meaning:
+            raise ValueError(
+                f"{corpus.name}/{CARD}: column {column!r} of config {config.name!r} has no meaning. Add a row to its "
+                f"table under '## {SECTION}'."
+            )
+        yield column, meaning
+
+
+def _sources(corpus: Corpus) -> str:
+    """A table of the pinned repositories with licence, number of files and use; a sentence where there are none."""
+    pins = pinned_files(corpus.name)
+    if not pins:
+        return "Nothing else is in it."
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for pin in pins.values():
+        grouped.setdefault((pin["repository"], pin["commit"], pin["licence"]), []).append(pin["used_for"])
+    rows = [
+        (
+            f"[{name}](https://github.com/{name}/tree/{commit})",
+            licence,
+            str(len(uses)),
+            "; ".join(dict.fromkeys(uses)),
+        )
+        for (name, commit, licence), uses in grouped.items()
+    ]
+    table = md_table(("repository at the pinned commit", "licence", "files", "used for"), rows)
+    holding = [f"`{config.name}`" for config in corpus.configs if _made_from(config, pins)]
+    included = (
+        f"Rows made from these files are in {', '.join(holding)}, and stay under the licence of their source: "
+        f"`{LICENCES}` has the notices."
+        if holding
+        else "No row here is made from these files: they are read to check and to reproduce."
+    )
+    return f"\n\n{table}\n\n{included}"
+
+
+# --- folders ----------------------------------------------------------------------------------------------
+
+
+class BuiltConfig(NamedTuple):
     """One config: written with so many rows, or left out for a reason."""
 
     corpus: str
     config: str
     rows: int
-    left_out: str = ""
+    reason: str = ""
 
 
 def build(corpus_name: str, out: Path, *, data: Path | None = None) -> Iterator[BuiltConfig]:
@@ -257,95 +618,56 @@ def write_corpus(
     if target.exists() and not (target / MARKER).exists() and any(target.iterdir()):
         raise UsageError(f"{target} holds something else than a built corpus. Choose another --out.")
     with atomic_directory(target) as making:
-        written: dict[str, ConfigInfo] = {}
+        infos: dict[str, DatasetInfo] = {}
         for config in corpus.configs:
             try:
-                made = write_config(making / config.name, corpus, config)
+                infos[config.name] = info = write_config(making / config.name, corpus, config)
             except UpstreamMissingError as error:
                 yield BuiltConfig(corpus.name, config.name, 0, str(error))
                 continue
-            written[config.name] = made
-            yield BuiltConfig(corpus.name, config.name, made.rows)
-        any_credentialed = any(made.credentialed for made in written.values())
+            yield BuiltConfig(corpus.name, config.name, _count(info))
+        any_credentialed = (making / credentialed.FILE).exists()
         origin = ""
         if corpus.licence == OTHER_LICENCE:  # not ours to describe
-            card, origin = local_card(corpus, written, credentialed=any_credentialed), f" {LOCAL}"
+            card, origin = local_card(corpus, infos, is_credentialed=any_credentialed), f" {LOCAL}"
         else:
-            card = dataset_card(corpus, written, namespace=namespace, withheld=withheld)
-            present = tuple(one for one in corpus.configs if one.name in written)
+            card = dataset_card(corpus, infos, namespace=namespace, withheld=withheld)
+            present = tuple(one for one in corpus.configs if one.name in infos)
             if notices := licences_file(replace(corpus, configs=present)):
                 (making / LICENCES).write_bytes(notices)
         (making / CARD).write_text(card, encoding="utf-8")
         (making / MARKER).write_text(f"{corpus.name} {corpus.version}{origin}\n", encoding="utf-8")
-        if any_credentialed:
-            credentialed.mark(making)
-            for path in making.rglob("*"):  # until here the folder itself was closed
-                path.chmod(credentialed.OWNER_FOLDER if path.is_dir() else 0o600)
+        for path in making.rglob("*") if any_credentialed else ():  # until here the folder itself was closed
+            path.chmod(credentialed.OWNER_FOLDER if path.is_dir() else 0o600)
 
 
-def write_config(folder: Path, corpus: Corpus, config: Config) -> ConfigInfo:
-    """Write a config into a new folder as ``<split>-00000-of-00001.parquet``, streamed ones in several files.
+def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
+    """Write a config into a new folder as ``<split>-00000-of-00001.parquet``; the folder above is marked with it.
 
     Raises:
         UpstreamMissingError: an upstream file it needs is not reachable; nothing is written.
         ValueError: a broken table.
     """
-    made = ConfigInfo(config)
-    if config.stream:
+    from datasets import utils
+
+    scratch = folder.with_name(f".{folder.name}")
+    shown = not utils.are_progress_bars_disabled()
+    utils.disable_progress_bars()
+    try:
+        builder = CorpusBuilder(corpus, config, cache_dir=scratch, key="build")
+        builder.download_and_prepare(str(scratch / "made"), file_format="parquet", max_shard_size=SHARD_BYTES)
         folder.mkdir()
-        _stream(folder, config, made)
-        return made
-    rows = checked_rows(corpus, config.name)
-    folder.mkdir()
-    by_split: dict[str, list[Mapping[str, str]]] = {}
-    for row in rows:
-        by_split.setdefault(row[config.split_column] if config.split_column else config.split, []).append(row)
-    for split, part in by_split.items():
-        table = _table(part, config)
-        file = folder / f"{split}-00000-of-00001.parquet"
-        pq.write_table(table, file)
-        made.splits[split] = SplitInfo(len(part), table.nbytes, file.stat().st_size)
-        made.credentialed |= _has_credentialed(table)
-    return made
-
-
-def _stream(folder: Path, config: Config, made: ConfigInfo) -> None:
-    """Files of about ``SHARD_BYTES`` each, renamed once their number is known."""
-    total = made.splits.setdefault(config.split, SplitInfo())
-    shards: list[Path] = []
-    batches = _batches(config)
-    for first in batches:
-        shards.append(folder / f"{config.split}-{len(shards):05d}.parquet")
-        with pq.ParquetWriter(shards[-1], first.schema) as writer:
-            size = 0
-            for table in chain([first], batches):  # leaves the rest open for the next file
-                writer.write_table(table)
-                size += table.nbytes
-                total.rows += len(table)
-                made.credentialed |= _has_credentialed(table)
-                if size >= SHARD_BYTES:
-                    break
-        total.bytes += size
-        total.file_bytes += shards[-1].stat().st_size
-    for number, shard in enumerate(shards):
-        shard.rename(folder / f"{config.split}-{number:05d}-of-{len(shards):05d}.parquet")
-
-
-def _batches(config: Config) -> Iterator[pa.Table]:
-    waiting = iter(config.rows())
-    while batch := list(islice(waiting, BATCH_ROWS)):
-        yield _table(batch, config)
-
-
-def _table(rows: list[Mapping[str, str]], config: Config) -> pa.Table:
-    """Columns of their types, with the features that datasets keeps in a schema."""
-    made = [config.typed(row) for row in rows]
-    data: dict[str, Any] = {name: [row[name] for row in made] for name in config.columns}
-    return pa.table(data, schema=config_features(config).arrow_schema)
-
-
-def _has_credentialed(table: pa.Table) -> bool:
-    return "credentialed" in table.column_names and "True" in set(map(str, table["credentialed"].to_pylist()))
+        for path in sorted((scratch / "made").glob("*.parquet")):
+            split = path.stem.removeprefix(f"{corpus.name}-")
+            path.rename(folder / f"{split}{'' if '-of-' in split else '-00000-of-00001'}.parquet")
+        if is_credentialed(scratch / "made"):
+            mark(folder.parent)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        if shown:
+            utils.enable_progress_bars()
+    builder.info.download_size = sum(path.stat().st_size for path in folder.iterdir())
+    return builder.info
 
 
 @contextmanager
@@ -441,9 +763,9 @@ def dataset_files(corpus: Corpus, out: Path, *, namespace: str, say: Say) -> dic
         say(f"{corpus.name} {name}: not published, its upstream files have the licence: {', '.join(licences)}")
     published = replace(corpus, configs=tuple(one for one in corpus.configs if one.name not in withheld))
     for built in write_corpus(published, out, namespace=namespace, withheld=withheld):
-        if built.left_out:
+        if built.reason:
             raise UpstreamMissingError(
-                f"{corpus.name} is not pushed, for it would go without its config {built.config}: {built.left_out}"
+                f"{corpus.name} is not pushed, for it would go without its config {built.config}: {built.reason}"
             )
         say(f"{corpus.name} {built.config}: {built.rows} rows")
     return packed(out / corpus.name)
@@ -462,110 +784,3 @@ def packed(folder: Path) -> dict[str, bytes | Path]:
         raise UsageError(f"{folder} was made from a folder of one's own, which is not published. Keep it here.")
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MARKER)
     return {path.relative_to(folder).as_posix(): path for path in paths}
-
-
-# --- studies of the user's own --------------------------------------------------------------------------
-
-
-def push_study(
-    hub: Hub, folder: Path, repo_name: str, *, private: bool = True, dry_run: bool = False, say: Say
-) -> PushResult:
-    """Publish a study's folder as a dataset, tagged with its version: its tables, its prompts as Parquet, a card.
-
-    Raises:
-        UsageError, HubError: as ``push_repo``. ValueError: a broken study, or a README with a header of its own.
-    """
-    credentialed.refuse(folder, "published")
-    tables = study_files(folder)
-    corpus = own_corpus(tables)
-    with tempfile.TemporaryDirectory(prefix="swapbias-push-") as scratch:
-        written = {one.name: write_config(Path(scratch) / one.name, corpus, one) for one in corpus.configs}
-        parquet = {path.relative_to(scratch).as_posix(): path for path in sorted(Path(scratch).rglob("*.parquet"))}
-        card = local_card(corpus, written, credentialed=False) + _how_to_run(repo_name, folder)
-        return push_repo(
-            hub,
-            Repo("dataset", repo_name),
-            {**tables, **parquet, "README.md": card.encode()},
-            tag=f"v{corpus.version}",
-            message=f"{corpus.name} {corpus.version}",
-            private=private,
-            raise_hint=f"raise version in study.toml (now {corpus.version})",
-            dry_run=dry_run,
-            say=say,
-        )
-
-
-def _how_to_run(repo_name: str, folder: Path) -> str:
-    """What stands below the configs on the card: the command, and the folder's README."""
-    readme = folder / "README.md"
-    own = readme.read_text(encoding="utf-8-sig") if readme.is_file() else ""
-    if own.startswith("---"):
-        raise ValueError(f"{readme} begins with a header of its own, expected text. The push writes one: remove it.")
-    return f"\nRun it: `swapbias audit MODEL --study {repo_name}`\n\n{own}"
-
-
-def pull_study(hub: Hub, repo_name: str, *, revision: str = "main") -> Study:
-    """A study that somebody pushed, opened from its tables at one commit; nothing else of it is fetched.
-
-    Raises:
-        UsageError: no such dataset, or none that holds a study. HubError: the Hub refuses or is out of reach.
-        ValueError: a broken study.
-    """
-    state = hub.state(Repo("dataset", repo_name), revision=revision)
-    if state is None:
-        raise UsageError(f"{repo_name} is not there, or cannot be seen with this token. Check its name, or log in.")
-    if STUDY_FILES[0] not in state.files:
-        raise UsageError(f"{repo_name} holds no study: it has no {STUDY_FILES[0]}. Check its name.")
-    with tempfile.TemporaryDirectory(prefix="swapbias-study-") as folder:
-        for name in STUDY_FILES:
-            if name in state.files:
-                (Path(folder) / name).write_bytes(hub.content(state, name))
-        return open_study(folder, origin=f"{repo_name}@{state.commit}")
-
-
-def study_name(named: "str | PathLike[str]") -> str:
-    """What an audit knows a study by, with its config: its name, or that of the folder or dataset, which is opened.
-
-    Raises:
-        UsageError: no such folder or dataset. ValueError: a broken study. HubError: the Hub is out of reach.
-    """
-    place, colon, config = fspath(named).partition(":")
-    if place in corpora() and load_corpus(place).study is not None:  # which loads no other
-        return fspath(named)
-    if _is_folder(place):
-        return own_study(Path(place)).name + colon + config
-    if place.count("/") != 1:
-        return fspath(named)
-    name, _, revision = place.partition("@")
-    return pull_study(Hub(), name, revision=revision or "main").name + colon + config
-
-
-def own_study(source: Any, **options: Any) -> Study:
-    """``studies.open_study`` of what is no credentialed text: a run keeps prompts of the user's own as they are.
-
-    Raises:
-        UsageError: the prompts come from credentialed notes. UsageError, ValueError: as ``open_study``.
-    """
-    place = Path(source).expanduser() if isinstance(source, str | PathLike) else None
-    credentialed = place is not None and place.exists() and is_credentialed(place)
-    if not credentialed:
-        study = open_study(source, **options)
-        rows = (row for one in load_corpus(study.name).configs for row in one.rows())
-        credentialed = any(
-            is_mimic_columns(row) or row.get("credentialed", "").lower() in ("true", "1") for row in rows
-        )
-    if credentialed:
-        raise UsageError(
-            f"{place.name if place else 'These prompts'} may hold credentialed clinical notes, and a run keeps "
-            "prompts of your own as they are. Give notes with -M data."
-        )
-    return study
-
-
-def _is_folder(named: str) -> bool:
-    """Whether a study is named by its place: it looks like one, or holds a study."""
-    if named.startswith((".", "~", "/")) or "\\" in named:
-        if not Path(named).expanduser().is_dir():
-            raise UsageError(f"{named} is no folder of a study. Check it, or write one with swapbias study new.")
-        return True
-    return (Path(named) / "study.toml").is_file()

@@ -11,7 +11,7 @@ import yaml
 
 from swapbias import __version__
 from swapbias.errors import UsageError
-from swapbias.hub.dataset_card import LICENCES, citation, licences, licences_file
+from swapbias.hub.datasets import LICENCES, citation, licences, licences_file
 from swapbias.privacy import writing
 from swapbias.runs import Run
 from swapbias.studies import (
@@ -72,7 +72,7 @@ def export_study(name: str, out: Path) -> list[Path]:
     files["README.md"] = _readme(corpus, tasks)
     if (notices := licences_file(corpus)) is not None:
         files[LICENCES] = notices.decode()
-    with writing(out, held=False):
+    with writing(out, credentialed=False):
         Run.check_new(out)  # another process may have been first
         for path in sorted(files):
             Run(out).write(path, files[path].encode())

@@ -4,7 +4,7 @@ import ast
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import requires
 from importlib.resources import files
 from pathlib import Path
@@ -16,9 +16,7 @@ from markupsafe import Markup, escape
 from swapbias import __version__
 from swapbias.errors import UsageError
 from swapbias.hub.cards import dump, load, split
-from swapbias.hub.client import Hub, Repo
-from swapbias.hub.dataset_card import SOURCE
-from swapbias.hub.datasets import PushResult, push_repo
+from swapbias.hub.client import SOURCE, Hub, PushResult, Repo, push_repo
 from swapbias.studies import metric_path
 
 NOT_A_RANKING = (
@@ -142,35 +140,24 @@ def _html(markdown: str) -> Markup:
 
 
 def check_release(folder: Path, version: str) -> None:
-    """The sources in a folder are those of the tag ``vVERSION``, unchanged.
+    """The sources in a folder are those of the tag ``vVERSION``, unchanged; UsageError where they are not."""
 
-    Raises:
-        UsageError: they are not, or git cannot tell.
-    """
-    tag = f"v{version}"
-    if shutil.which("git") is None or not _git(folder, "ls-files", "."):
-        raise UsageError(
-            f"{folder} is in no git repository that could tell whether {tag} is released. Push from a clone, or "
-            "add --untagged."
-        )
-    if tag not in (_git(folder, "tag", "--points-at", "HEAD") or "").split():
-        raise UsageError(
-            f"The commit that is checked out has no tag {tag}, which the pages would name. Check out {tag}, tag "
-            "the release, or add --untagged."
-        )
-    if _git(folder, "status", "--porcelain", "--untracked-files=no") != "":
-        raise UsageError(
-            f"The checkout has changes that {tag} has not. Commit them as a new version, or add --untagged."
-        )
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    tag, trouble = f"v{version}", ""
+    if shutil.which("git") is None or not git("ls-files", "."):
+        trouble = f"{folder} is in no git repository that could tell whether {tag} is released. Push from a clone"
+    elif tag not in git("tag", "--points-at", "HEAD").split():
+        trouble = f"The commit that is checked out has no tag {tag}, which the pages would name. Check out {tag}"
+    elif git("status", "--porcelain", "--untracked-files=no"):
+        trouble = f"The checkout has changes that {tag} has not. Commit them as a new version"
+    if trouble:
+        raise UsageError(f"{trouble}, or add --untagged.")
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
-    """What git answers, None where it refuses."""
-    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-# --- code without swapbias ----
+# --- code without swapbias --------------------------------------------------------------------------------
 
 
 def shipped_names() -> tuple[str, ...]:
@@ -189,97 +176,61 @@ def standing_alone(name: str, source: str, *, origin: str) -> dict[str, str]:
     """A metric's module and those that it reads, by file name; each imports the others as its siblings.
 
     `evaluate` copies the files that the main module imports, and does not look into those: so it imports every one.
-
-    Args:
-        name: of the metric.
-        source: the text of its module.
-        origin: the address of the package's sources at this release.
-
-    Raises:
-        ValueError: it imports something else of swapbias, or nothing.
+    ``origin`` is the address of the package's sources. Raises ValueError where it imports something else of swapbias.
     """
     own, direct = _flat(f"{name}.py", source)
     made: dict[str, str] = {}
     waiting = list(direct)
     while waiting:
         module = waiting.pop()
-        if module in made:
-            continue
-        text, more = _flat(f"{module}.py", _source(module).read_text(encoding="utf-8"))
-        made[module] = f"# From {origin}/{_place(module)}, with its imports made relative.\n{text}"
-        waiting.extend(more)
+        if module not in made:
+            path = f"swapbias/{_places().get(module, f'measures/{module}')}.py"
+            text, more = _flat(f"{module}.py", (Path(str(files("swapbias"))).parent / path).read_text("utf-8"))
+            made[module] = f"# From {origin}/{path}, with its imports made relative.\n{text}"
+            waiting.extend(more)
     if not made:
         raise ValueError(f"{name}.py imports nothing of {_ROOM}. Compute there what audits compute, and import it.")
     for module in sorted(made.keys() - set(direct)):
-        own = _after_imports(own, f"from .{module} import {_first_name(made[module])}")
+        # evaluate takes an import of a sibling as a whole only with a name that it defines
+        defined = ast.parse(made[module]).body
+        first = next(one.name for one in defined if isinstance(one, ast.ClassDef | ast.FunctionDef))
+        last = max(one.end_lineno or 0 for one in ast.parse(own).body if isinstance(one, ast.Import | ast.ImportFrom))
+        lines = own.splitlines(keepends=True)
+        own = "".join([*lines[:last], f"from .{module} import {first}\n", *lines[last:]])
     return {f"{name}.py": own, **{f"{module}.py": made[module] for module in sorted(made)}}
 
 
-def _place(module: str) -> str:
-    name = next((name for name, other in _OTHERS.items() if other == module), f"{_ROOM}.{module}")
-    return f"{name.replace('.', '/')}.py"
-
-
-def _source(module: str) -> Path:
-    return Path(str(files("swapbias"))) / _place(module).removeprefix("swapbias/")
+def _places() -> dict[str, str]:
+    return {other: name.removeprefix("swapbias.").replace(".", "/") for name, other in _OTHERS.items()}
 
 
 def _flat(file: str, source: str) -> tuple[str, list[str]]:
     """The text with its imports of the package made imports of siblings, one line each; and the siblings."""
     lines = source.splitlines(keepends=True)
-    found: list[str] = []
-    for node in sorted(_own_imports(file, source), key=lambda one: -one.lineno):
-        made = []
-        for module, aliases in _homes(file, node).items():
-            made.append(ast.unparse(ast.ImportFrom(module, aliases, level=1)))
-            found.append(module)
-        indent = " " * node.col_offset
-        lines[node.lineno - 1 : node.end_lineno] = [f"{indent}{one}\n" for one in made]
-    return "".join(lines), sorted(set(found))
+    found: set[str] = set()
+    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    for node in sorted(imports, key=lambda one: -one.lineno):
+        module = (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
+        if module.partition(".")[0] == "swapbias":
+            homes: dict[str, list[ast.alias]] = {}
+            for alias in node.names:
+                homes.setdefault(_home(file, node, module, alias.name), []).append(alias)
+            made = [ast.unparse(ast.ImportFrom(home, names, level=1)) for home, names in homes.items()]
+            lines[node.lineno - 1 : node.end_lineno] = [f"{' ' * node.col_offset}{one}\n" for one in made]
+            found.update(homes)
+    return "".join(lines), sorted(found)
 
 
-def _own_imports(file: str, source: str) -> Iterator[ast.ImportFrom]:
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "swapbias":
-            yield node
-        elif isinstance(node, ast.Import) and any(one.name.partition(".")[0] == "swapbias" for one in node.names):
-            raise ValueError(f"{file} has {ast.unparse(node)!r}, expected from {_ROOM} import the names. Edit it.")
-
-
-def _homes(file: str, node: ast.ImportFrom) -> dict[str, list[ast.alias]]:
-    """The shipped modules that hold what an import names, each with its names."""
-    module = node.module or ""
-    behind = _front_door() if module == _ROOM else {}
-    homes: dict[str, list[ast.alias]] = {}
-    for alias in node.names:
-        known = module in _OTHERS or module.startswith(f"{_ROOM}.")
-        home = module.rpartition(".")[2] if known else behind.get(alias.name)
-        if home is None or home not in shipped_names():
-            raise ValueError(
-                f"{file} imports {alias.name} of {module}, expected names of {', '.join([_ROOM, *_OTHERS])} "
-                "alone, for a Space ships no other code. Move what it needs there."
-            )
-        homes.setdefault(home, []).append(alias)
-    return homes
-
-
-def _front_door() -> dict[str, str]:
-    """The module behind each name that the room lists."""
-    door = ast.parse((files(_ROOM) / "__init__.pyi").read_text(encoding="utf-8"))
-    parts = [node for node in door.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: node.module or "" for node in parts for alias in node.names}
-
-
-def _first_name(source: str) -> str:
-    """A name that a module defines: evaluate takes an import of a sibling as a whole only with one."""
-    defined = ast.parse(source).body
-    return next(one.name for one in defined if isinstance(one, ast.ClassDef | ast.FunctionDef))
-
-
-def _after_imports(source: str, line: str) -> str:
-    """The source with one more import below its others."""
-    last = max(
-        node.end_lineno or 0 for node in ast.parse(source).body if isinstance(node, ast.Import | ast.ImportFrom)
-    )
-    lines = source.splitlines(keepends=True)
-    return "".join([*lines[:last], f"{line}\n", *lines[last:]])
+def _home(file: str, node: ast.stmt, module: str, name: str) -> str:
+    """The shipped module that holds a name which an import reads."""
+    home = _OTHERS.get(module) or module.removeprefix(f"{_ROOM}.")
+    if module == _ROOM:
+        door = ast.parse((files(_ROOM) / "__init__.pyi").read_text(encoding="utf-8")).body
+        parts = (one for one in door if isinstance(one, ast.ImportFrom))
+        home = next((one.module or "" for one in parts if name in {alias.name for alias in one.names}), "")
+    if home not in shipped_names() or isinstance(node, ast.Import):
+        raise ValueError(
+            f"{file} has {ast.unparse(node)!r}, expected names from {', '.join([_ROOM, *_OTHERS])} alone: a Space "
+            "ships no other code. Move what it needs there."
+        )
+    return home

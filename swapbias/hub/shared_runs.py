@@ -1,48 +1,415 @@
-"""Repositories of shared runs: reading and writing them, and several runs side by side as a static Space."""
+"""Runs on the Hub: what of a run may leave, how it is shared and read back, and what a model's page says of it."""
 
 import hashlib
+import io
+import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import yaml
 
 from swapbias import __version__
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
-from swapbias.hub.audit_cards import is_ours, is_run_name, prompts_read, results_card
-from swapbias.hub.bundle import Bundle, item_type, run_name
-from swapbias.hub.cards import CARD, decode, dump, markdown, md_table, split
-from swapbias.hub.client import HUB_FILES, READ_LIMIT, SHARED, Change, Hub, Repo, State, difference, is_shared_name
-from swapbias.hub.datasets import PushResult, Say, push_repo
-from swapbias.models.chat import CHAT, trial_rows
+from swapbias.files import parse_json, write_whole
+from swapbias.findings import Finding, Oriented, experiment_of, findings_table, headline_of_each, oriented
+from swapbias.hub.cards import (
+    BYTE_ORDER_MARK,
+    CARD,
+    MACHINE,
+    Figure,
+    decode,
+    dump,
+    is_ours,
+    is_run_name,
+    load,
+    markdown,
+    md_table,
+    prompts_read,
+    read_yaml,
+    results_card,
+    slug,
+    split,
+    study_parts,
+    with_parts,
+)
+from swapbias.hub.client import (
+    HUB_FILES,
+    READ_LIMIT,
+    SHARED,
+    Change,
+    Hub,
+    PushResult,
+    Repo,
+    Say,
+    State,
+    as_bytes,
+    difference,
+    is_shared_name,
+    push_repo,
+    show_change,
+)
+from swapbias.measures import Estimate
+from swapbias.models import Coverage, weight_files
+from swapbias.models.chat import CHAT, scoring_in_words, trial_rows
 from swapbias.models.clinical import NoteOptions
-from swapbias.report import shown
-from swapbias.runs import Compared, ComparedRun, compare_runs, load_notes, read_run, write_comparison
+from swapbias.notes import OWN, PHENOTYPES, kind_of_folder
+from swapbias.privacy import (
+    check_upload,
+    filter_manifest,
+    is_mimic_name,
+    omitted_keys,
+    own_data,
+    private_strings,
+    public_manifest,
+    refuse,
+    writing,
+)
+from swapbias.report import draw_figures, shown
+from swapbias.runs import (
+    Compared,
+    ComparedRun,
+    Results,
+    Run,
+    as_public,
+    compare_runs,
+    load_notes,
+    prompts_asked,
+    read_results,
+    read_run,
+    write_comparison,
+    write_results,
+)
 from swapbias.studies import (
     PROMPT_COLUMNS,
     Experiment,
     Row,
     config_rows,
+    corpora,
     fingerprint,
     having,
     joined,
+    load_corpus,
     load_study,
     studies,
 )
 
+# --- columns of scored prompts ----------------------------------------------------------------------------
+
+TOKENS = "top_tokens"  # a JSON list in a run, a list of tokens with their values in what is shared
+_TOKENS = pa.list_(pa.struct([("token", pa.string()), ("value", pa.float64())]))
+_TEXTS = ("trial", "looks", "model_id", "answer")  # what an audit writes beside the columns of its prompts
+# What scorers give: the score, and the parts that it was made from.
+_NUMBERS = re.compile(
+    r"score|log_odds|log_odds_per_token|antonym_log_odds|positive_probability|predicted|explained_variance"
+    r"|dimensions|frequency_known|without_pair_[0-9]+"
+    r"|tokens|truncated|non_finite|(closed_list|matched|pruned|top|positive|negative|neutral|irrelevant|unrated)_mass"
+    r"|(said|strict)_(correct|incorrect|unsure|other)|unanswered|refused|not_answered|outside|hidden|length"
+    r"|judged(_first|_second)?"
+)
+
+
+def item_type(study: str, column: str) -> pa.DataType | None:
+    """The type of a column of scored rows as they are shared; None of one that no audit writes."""
+    if column == TOKENS:
+        return _TOKENS
+    if column in _prompt_columns(study) or column in _TEXTS:
+        return pa.string()
+    return pa.float64() if _NUMBERS.fullmatch(column) else None
+
+
+@cache
+def _prompt_columns(study: str) -> frozenset[str]:
+    """The columns of the prompts that a study reads, its own and those made from a corpus of notes."""
+    found = set(PROMPT_COLUMNS)
+    for one in load_study(study).experiments:
+        corpus = load_corpus(one.corpus or study)
+        for name in (*one.configs, *one.alternatives, *one.placebo, *one.baseline):
+            found.update(corpus.config(name).columns)
+    return frozenset(found)
+
+
+def shared_items(run: Run, items: Mapping[str, pd.DataFrame]) -> dict[str, bytes]:
+    """The scored prompts of each study as Parquet, by path within the run; ``items`` have the models' public names.
+
+    The same rows give the same bytes. Raises ValueError where a column holds something else than an audit writes.
+    """
+    made = {}
+    for study, rows in items.items():
+        path = run.folder / "items" / f"{study}.parquet"
+        table = pq.read_table(path)
+        types = [(name, kind) for name in table.column_names if (kind := item_type(study, name)) is not None]
+        columns = {name: table[name] for name, _ in types} | {"model_id": pa.array(rows["model_id"], pa.string())}
+        try:
+            if TOKENS in columns:
+                cells = [json.loads(cell) for cell in rows[TOKENS]]
+                tokens = [[{"token": str(one), "value": float(value)} for one, value in cell] for cell in cells]
+                columns[TOKENS] = pa.array(tokens, _TOKENS)
+            made[f"items/{study}.parquet"] = parquet(pa.table(columns).cast(pa.schema(types)))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} holds numbers or texts of another kind than an audit writes. Audit again."
+            ) from error
+    return made
+
+
+def unknown_columns(path: Path) -> list[str]:
+    """The columns of a file of scored prompts that no audit writes, and that do not leave."""
+    return [name for name in pq.read_schema(path).names if item_type(path.stem, name) is None]
+
+
+def parquet(table: pa.Table) -> bytes:
+    """A table as Parquet, without what its maker noted beside it; the same rows give the same bytes."""
+    buffer = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata().combine_chunks(), buffer)
+    return buffer.getvalue()
+
+
+_PRINTED = ("published_value", "published_p_value", "published_effect_size", "published_recomputed")
+
+
+def findings_parquet(found: list[Finding], run: str) -> bytes:
+    """``findings.csv`` as Parquet with the run's name before it; every run's has the same columns and types."""
+    table = findings_table(found)
+    for name in _PRINTED:  # in the table texts with the decimals that a paper prints
+        table[name] = pd.to_numeric(table[name])
+    table.insert(0, "run", run)
+    kinds: dict[Any, pa.DataType] = {float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
+    types = {one.name: kinds.get(one.type, pa.string()) for one in (*fields(Finding), *fields(Estimate))}
+    types |= dict.fromkeys(_PRINTED, pa.float64())
+    schema = pa.schema([(str(name), types.get(str(name), pa.string())) for name in table])
+    return parquet(pa.Table.from_pandas(table, schema=schema, preserve_index=False))
+
+
+# --- what of a run may leave ------------------------------------------------------------------------------
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
+_UNNAMED = "own"  # the phenotype of own notes that name none
+_COVERAGE = (*(one.name for one in fields(Coverage)), "model_id", "lexicon")
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A run as it may be shared.
+
+    Attributes:
+        name: of the run: what was asked of which model; the same for a repeated audit.
+        files: by path in the repository, ``runs/<name>/...``.
+        found: every finding, models by their public names.
+        manifest: as it is shared.
+        never: strings that no outgoing file may hold.
+        withheld: paths within the run that stay here, and columns of files that leave without them.
+    """
+
+    name: str
+    files: Mapping[str, bytes]
+    found: list[Finding]
+    manifest: dict[str, Any]
+    never: tuple[str, ...]
+    withheld: tuple[str, ...]
+
+
+def run_name(manifest: Mapping[str, Any]) -> str:
+    """The models' names, and 8 hexadecimal digits of what was asked of them.
+
+    Results, dates and versions do not count: auditing the same again gives the same name, other settings another.
+    Neither does the revision of a model on the Hub, nor the version of a corpus: their later ones are shared in
+    place of the earlier. What has no public name counts by its content: models from a folder or file, and notes of
+    the user's own.
+    """
+    public = public_manifest(manifest)
+    models = [str(one["model_id"]) for one in public.get("models", [])]
+    digests = ("sha256", "training") if own_data(manifest) is not None else ()
+    identity = {
+        "models": models,
+        "pins": sorted(_pins(manifest.get("models", []))),
+        "corpora": [
+            [str(one["corpus"]), str(one["config"]), *(str(one.get(name, "")) for name in digests)]
+            for one in public["corpora"]
+        ],
+        "settings": {
+            key: {name: one for name, one in value.items() if name not in MACHINE.get(key, ())}
+            if isinstance(value, Mapping)
+            else value
+            for key, value in public["settings"].items()
+        },
+    }
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    return f"{slug('-'.join(models), 60)}-{digest[:8]}"
+
+
+def _pins(value: Any) -> Iterator[str]:
+    """Digests of models that no revision pins down, however nested (of features within a classifier)."""
+    if isinstance(value, Mapping) and not value.get("revision"):
+        yield from (str(value[name]) for name in ("sha256", "answers") if isinstance(value.get(name), str))
+        value = list(value.values())
+    for one in value if isinstance(value, list | tuple) else ():
+        yield from _pins(one)
+
+
+def bundle_run(
+    run: Run, *, findings_only: bool = False, name: str | None = None, phenotypes: Collection[str] = ()
+) -> Bundle:
+    """A finished run as it may be shared; packing it twice gives the same bytes.
+
+    Args:
+        run: the run.
+        findings_only: leave out scored prompts, answers, phrases and explained notes: whatever is about one text.
+        name: names the run in the repository; by default what was asked tells it (``run_name``).
+        phenotypes: of the user's own notes, those whose names may leave.
+
+    Raises:
+        UsageError: credentialed data, private texts without ``findings_only``, phenotypes of the user's own that are
+            not among ``phenotypes``, a run that is not complete, a name that cannot be one.
+        ValueError: a file of the run is missing or broken.
+    """
+    refuse(run.folder, "shared")
+    manifest = run.manifest()
+    if own := manifest.get("own_studies"):
+        raise UsageError(
+            f"{run.folder} was audited with your own {', '.join(own)}, and results repositories hold studies of the "
+            "package. Publish it with swapbias study push, so that others can run it."
+        )
+    data = own_data(manifest)
+    if data:
+        _refuse_mimic(data)
+    results = read_results(run)
+    for study, rows in results.items.items():
+        if "credentialed" in rows and (rows["credentialed"].astype(str).str.lower() == "true").any():
+            refuse(run.folder / "items" / study, "shared", known=True)
+    if data and not findings_only:
+        raise UsageError(
+            f"{run.folder} holds texts of your own ({Path(data).name}), which are private. Share findings, tables "
+            "and aggregate figures alone with --findings-only."
+        )
+    if data:
+        _refuse_names(results, phenotypes)
+    if findings_only:
+        results = Results(results.manifest, results.found, {}, results.coverage)
+    _refuse_changed(run, results)
+    public = as_public(results)
+    public = replace(
+        public,
+        manifest=filter_manifest(public.manifest),
+        coverage=public.coverage[[name for name in public.coverage if name in _COVERAGE]],
+    )
+    chosen = run_name(manifest) if name is None else name
+    if not _NAME.fullmatch(chosen):
+        raise UsageError(f"{chosen!r} is no name of a run, expected a-z, 0-9 and dashes, at most 80. Choose another.")
+    made = {**_files(public, chosen), **shared_items(run, public.items)}
+    folder = str(run.folder.resolve())
+    never = [*private_strings(manifest), *([folder] if folder.count("/") > 1 else [])]  # /data stands in any text
+    return Bundle(
+        chosen,
+        {f"runs/{chosen}/{path}": made[path] for path in sorted(made)},
+        public.found,
+        dict(public.manifest),
+        tuple(never),
+        tuple(sorted(_withheld(run, made, manifest))),
+    )
+
+
+def _refuse_mimic(data: str) -> None:
+    """Notes of MIMIC are credentialed, whatever the manifest says of them."""
+    place = Path(data)
+    if place.exists():
+        refuse(place, "shared")
+    if "mimic" in data.lower() or is_mimic_name(data) or (place.exists() and kind_of_folder(place) != OWN):
+        raise UsageError(
+            f"{place.name} is or may be MIMIC, credentialed clinical data, which must not be shared. Keep the run on "
+            "this machine."
+        )
+
+
+def _refuse_names(results: Results, allowed: Collection[str]) -> None:
+    """Phenotypes of the user's own leave only where the user named them: a cell of that column may hold anything."""
+    if any(not (name.isprintable() and name) for name in allowed):
+        raise UsageError(
+            "A name given with --phenotype is blank or holds line breaks or what cannot be seen. Rename it in your "
+            "file and audit again."
+        )
+    named = {
+        one.slice_value
+        for one in results.found
+        if one.slice_by != "all" and ((experiment := experiment_of(one)) is None or experiment.corpus)
+    }
+    named |= {str(one["experiment"]).partition(", ")[2] for one in results.manifest["skipped"]}
+    unnamed = named - {"", _UNNAMED, *PHENOTYPES, *allowed}
+    if unnamed:
+        raise UsageError(
+            f"{len(unnamed)} phenotype{'s' * (len(unnamed) > 1)} of your own notes would be named in what is shared, "
+            "and such a name may tell of a patient. Allow each with --phenotype NAME, which may be repeated."
+        )
+
+
+def _refuse_changed(run: Run, results: Results) -> None:
+    """Scored prompts leave as their corpora have them, whoever wrote the file; so do words of explained notes."""
+    if not results.items:
+        return
+    alone = "Audit again, or share findings alone with --findings-only."
+    try:
+        prompts = prompts_asked(results.manifest)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"Nothing tells whether the scored prompts of {run.folder} are those of its corpora ({error}) Share "
+            "findings alone with --findings-only."
+        ) from error
+    for study, rows in results.items.items():
+        others = 0
+        for row in rows[[name for name in PROMPT_COLUMNS if name in rows]].to_dict("records"):
+            wanted = prompts.get((study, row["experiment"], row["prompt_id"]))
+            names = [name for name in row if wanted and name in wanted and name != "experiment"]
+            others += wanted is None or any(row[name] != wanted[name] for name in names)
+        if others:
+            raise UsageError(
+                f"{run.folder / 'items'}: {others:,} scored prompts of {study} are not those of its corpus. {alone}"
+            )
+    texts = {text for rows in results.items.values() for text in rows["text"]} if results.explained else set()
+    known = {word for text in texts for word in re.findall(r"\w+", text)}
+    explained = [word for one in results.explained for words in one.words.values() for word, _ in words]
+    if not {part for word in explained for part in re.findall(r"\w+", word)} <= known:
+        raise UsageError(f"{run.folder} explains words that its notes do not hold. {alone}")
+
+
+def _withheld(run: Run, made: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[str]:
+    """What is not shared: logs of answers, hidden and unknown files, unknown columns and entries of the manifest."""
+    yield from (f"manifest.json, {place}" for place in dict.fromkeys(omitted_keys(public_manifest(manifest))))
+    for path in run.folder.rglob("*"):
+        within = path.relative_to(run.folder).as_posix()
+        if (path.is_file() or path.is_symlink()) and within not in made:
+            yield within
+        elif within.startswith("items/") and within in made:
+            yield from (f"{within}, column {name!r}" for name in unknown_columns(path))
+
+
+def _files(public: Results, name: str) -> dict[str, bytes]:
+    """Everything but the scored prompts, by path within the run."""
+    with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
+        made = Run(Path(folder))
+        made.write_manifest(public.manifest)
+        write_results(made, public)
+        made.write("findings.parquet", findings_parquet(public.found, name))
+        return _contents(made.folder)
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+# --- reading shared runs ----------------------------------------------------------------------------------
+
 MOST_RUNS = 200  # of one repository
 MOST_ITEMS = 300_000  # scored rows of one study of a run
-_LONGEST_TEXT = 300  # bytes of a column that rows are told apart by
-_TEXTS = ("text", "candidates", "answer", "top_tokens")  # what differences do not depend on
-_NEEDED = {*PROMPT_COLUMNS, "model_id", "score"}.difference(_TEXTS)
+_NEEDED = {*PROMPT_COLUMNS, "model_id", "score"} - {"text", "candidates"}
 _RESULTS = re.compile(r"runs/([^/]+)/results\.json")
 _FILES = ("manifest.json", "results.json")
 _MOST_FAILURES = 3  # runs that the Hub does not give: after them it is the Hub's trouble and not theirs
@@ -68,12 +435,7 @@ def find_run(named: "str | PathLike[str]") -> ComparedRun:
 
 
 def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[ComparedRun], list[str]]:
-    """The runs of several repositories, and why those that cannot be read cannot: they do not stop the others.
-
-    Args:
-        hub: where they are.
-        names: as ``is_shared_name`` takes them.
-    """
+    """The runs of several repositories, and why those that cannot be read cannot: they do not stop the others."""
     runs: list[ComparedRun] = []
     broken: list[str] = []
     for name in dict.fromkeys(names):
@@ -90,24 +452,17 @@ def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[ComparedRun], 
 
 
 def load_shared(
-    hub: Hub, repo_name: str, *, revision: str = "main", only: str = "", strict: bool = False
+    hub: Hub, repo_name: str, *, revision: str = "main", only: str = ""
 ) -> tuple[list[ComparedRun], dict[str, str]]:
     """The runs of a results repository, all read at one commit, and by name why others cannot be read.
 
-    Args:
-        hub: where it is.
-        repo_name: OWNER/NAME.
-        revision: branch, tag or commit.
-        only: the name of one run; all of them by default.
-        strict: a run that the Hub does not give now is an error and not a broken run; one that holds something else
-            than swapbias writes stays a broken one.
+    ``revision`` is a branch, tag or commit; ``only`` the name of one run.
 
     Raises:
         UsageError: there is no such repository, or it holds no runs.
         HubError: the Hub refuses or cannot be reached.
     """
-    repo = Repo("dataset", repo_name)
-    state = hub.state(repo, revision=revision)
+    state = hub.state(Repo("dataset", repo_name), revision=revision)
     if state is None:
         raise UsageError(f"{repo_name} is no dataset repository that can be seen. Check its name, or log in.")
     names = sorted(found[1] for found in map(_RESULTS.fullmatch, state.files) if found and only in ("", found[1]))
@@ -122,12 +477,10 @@ def load_shared(
     for name in names:
         try:
             runs.append(_run(hub, state, name))
-        except HubError as error:
-            failed += 1
-            if strict or failed > _MOST_FAILURES:
-                raise
-            broken[name] = str(error)
         except ValueError as error:
+            failed += isinstance(error, HubError)
+            if isinstance(error, HubError) and failed > _MOST_FAILURES:
+                raise
             broken[name] = str(error)
     return runs, broken
 
@@ -138,8 +491,10 @@ def _run(hub: Hub, state: State, name: str) -> ComparedRun:
     if paths[0] not in state.files:
         where = f"{state.repo.name}/{shown(f'runs/{name}')}"
         raise ValueError(f"{where}: manifest.json is missing. Its owner can share it again.")
+    if not is_run_name(name):
+        raise ValueError(f"{name!r} is no name of a run, expected a-z, 0-9, dots and dashes. Rename its folder.")
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
-        hub.download(state.repo, Path(folder), paths, revision=state.commit, limit=READ_LIMIT)
+        hub.download(state, Path(folder), paths, limit=READ_LIMIT)
         run = read_run(Path(folder) / "runs" / name, repo=state.repo.name, commit=state.commit)
     return replace(run, items=partial(_items, hub, state, name, run.manifest))
 
@@ -147,20 +502,19 @@ def _run(hub: Hub, state: State, name: str) -> ComparedRun:
 def _items(hub: Hub, state: State, name: str, manifest: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """The scored rows of a run by study, with the installed texts of the prompts that it read, and no others."""
     there = [path for study in studies() if (path := f"runs/{name}/items/{study}.parquet") in state.files]
-    if not there:
-        return {}
     where = f"{state.repo.name}/{shown(f'runs/{name}')}"
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
-        paths = hub.download(state.repo, Path(folder), there, revision=state.commit, limit=READ_LIMIT)
-        return {path.stem: _with_texts(path.stem, _rows(path, where), manifest) for path in paths}
+        if there:
+            hub.download(state, Path(folder), there, limit=READ_LIMIT)
+        return {Path(path).stem: _with_texts(_rows(Path(folder) / path, where), manifest) for path in there}
 
 
-def _with_texts(study: str, rows: pd.DataFrame, manifest: Mapping[str, Any]) -> pd.DataFrame:
+def _with_texts(rows: pd.DataFrame, manifest: Mapping[str, Any]) -> pd.DataFrame:
     """The rows with the texts of the installed prompts, blank for other prompts; no texts where none is installed."""
     texts = {
         (experiment.name, row["prompt_id"]): row["text"]
         for entry in manifest["corpora"]
-        if entry["corpus"] == study and "training" not in entry
+        if entry["corpus"] == rows.attrs["study"] and "training" not in entry
         for experiment, prompts in _installed(entry, manifest["settings"])
         for row in prompts
     }
@@ -196,60 +550,30 @@ def _installed(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterato
 
 
 def _rows(path: Path, where: str) -> pd.DataFrame:
-    """The rows of a stranger's file: known columns of short texts and numbers, as many as an audit has."""
+    """The rows of a stranger's file: known columns of texts and numbers, at most as many as an audit has."""
     wrong = f"{where}: its scored prompts of {shown(path.stem)} are not what an audit writes"
     try:
         schema = pq.read_schema(path)
-        types = {name: item_type(path.stem, name) for name in schema.names if name not in _TEXTS}
+        heavy = ("text", "candidates", "answer", TOKENS)  # what differences do not depend on
+        types = {name: item_type(path.stem, name) for name in schema.names if name not in heavy}
         types = {name: kind for name, kind in types.items() if kind is not None}
         known = types.keys() >= _NEEDED and len(set(schema.names)) == len(schema)
         if not known or any(schema.field(name).type != kind for name, kind in types.items()):
             raise ValueError(f"{wrong}: it has other columns.")
         if pq.read_metadata(path).num_rows > MOST_ITEMS:
             raise ValueError(f"{wrong}: it has more than {MOST_ITEMS:,} rows.")
-        # Texts are read as numbers of words: a few bytes may stand for one long text in every row.
-        texts = [name for name, kind in types.items() if kind == pa.string()]
-        table = pq.read_table(path, columns=list(types), read_dictionary=texts).replace_schema_metadata()
-        words = [chunk.dictionary for name in texts for chunk in table[name].chunks]
-        if any((pc.max(pc.binary_length(one)).as_py() or 0) > _LONGEST_TEXT for one in words):
-            raise ValueError(f"{wrong}: a text has more than {_LONGEST_TEXT} bytes.")
-        rows: pd.DataFrame = table.cast(pa.schema(types)).to_pandas()
+        rows: pd.DataFrame = pq.read_table(path, columns=list(types)).replace_schema_metadata().to_pandas()
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(f"{wrong} ({type(error).__name__}).") from error
+    rows.attrs["study"] = path.stem
     return rows
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """A results repository as it was looked at, and what must be written; ``state`` is None where it is not there."""
-
-    repo: Repo
-    state: State | None
-    change: Change
-    folder: str
-    public: bool
-
-    @property
-    def status(self) -> str:
-        """What will have been done to it."""
-        if self.state is None:
-            return "created"
-        return "updated" if self.change else "unchanged"
-
-    @property
-    def settled(self) -> str:
-        """The commit that holds the run as it is already; blank where the run itself is to be written."""
-        touched = [*self.change.write, *self.change.delete]
-        unchanged = self.state is not None and not any(path.startswith(f"{self.folder}/") for path in touched)
-        return self.state.commit if self.state is not None and unchanged else ""
+# --- a results repository ---------------------------------------------------------------------------------
 
 
-def check_visibility(state: State, *, public: bool) -> None:
-    """Refuse a repository that is not as visible as was asked: its visibility is never changed.
-
-    Raises:
-        UsageError: it is public and was not to be, or the other way round.
-    """
+def _check_visibility(state: State, *, public: bool) -> None:
+    """Refuse a repository that is not as visible as was asked: its visibility is never changed."""
     if not state.private and not public:
         raise UsageError(f"{state.repo.name} is public, and runs are shared privately unless you say --public.")
     if state.private and public:
@@ -258,126 +582,587 @@ def check_visibility(state: State, *, public: bool) -> None:
         )
 
 
-def prepare(
-    hub: Hub, repo: Repo, state: State | None, bundle: Bundle, *, named: bool, public: bool, say: Say
-) -> Update:
-    """What must be written for the repository to hold this run, and a card of all its runs.
-
-    Args:
-        named: the user chose the run's name in it.
-        public: everybody may read it.
-
-    Raises:
-        UsageError: it holds something else, or another run of that name.
-        HubError: a run in it cannot be read now.
-        ValueError: its card cannot be added to.
-    """
-    readme = text_of(hub, state, CARD) if state else ""
-    others = _others(hub, state, readme, bundle, named=named, say=say) if state else []
-    items = {one.name: _studies(state, one.name) for one in others} | {bundle.name: bundle.studies}
-    card = results_card(repo.name, [*others, bundle], items, existing=readme)
-    folder = f"runs/{bundle.name}"
+def _results_change(hub: Hub, repo: Repo, state: State | None, bundle: Bundle, options: "ShareOptions") -> Change:
+    """What must be written for the repository to hold this run, with its part of the card."""
+    readme, folder = hub.text(state, CARD), f"runs/{bundle.name}"
+    paths = set(state.files if state else ()) - HUB_FILES
+    blank = not split(readme).after.removeprefix("---").strip()
+    ours = all(path.startswith("runs/") for path in paths - {CARD}) and blank
+    if not (ours or (CARD in paths and is_ours(readme, where=f"{repo.name}/{CARD}"))):
+        raise UsageError(f"{repo.name} holds something else than shared runs. Choose another repository.")
+    mine = {path for path in paths if path.startswith(f"{folder}/")}
+    if options.name is not None and mine:
+        try:
+            known = run_name(parse_json(hub.content(state, f"{folder}/manifest.json")))
+        except (ValueError, LookupError, TypeError):
+            known = ""
+        if known != run_name(bundle.manifest):
+            raise UsageError(f"{repo.name} holds another run named {bundle.name}. Choose another --name.")
+    every = {*(paths - mine), *bundle.files}
+    card = results_card(repo.name, bundle.name, bundle.found, bundle.manifest, every, readme)
     files = difference(state, bundle.files, within=folder)
-    top = difference(state, {CARD: card.encode()}, within=CARD)
-    return Update(repo, state, Change({**files.write, **top.write}, files.delete), folder, public)
+    return Change({**files.write, **difference(state, {CARD: card.encode()}, within=CARD).write}, files.delete)
 
 
-def put(hub: Hub, update: Update, bundle: Bundle) -> PushResult:
-    """Write what must be written; ``commit`` of the result holds the run.
-
-    Raises:
-        UsageError: the repository is not as visible as it was to be. HubError: the Hub refused, or somebody wrote in
-            between.
-    """
-    state, change, repo = update.state, update.change, update.repo
+def _put(hub: Hub, repo: Repo, state: State | None, change: Change, bundle: Bundle, *, public: bool) -> PushResult:
+    """Write what must be written; ``commit`` of the result holds the run."""
     if state is not None and not change:
         return PushResult(repo, "unchanged", change, url=hub.url(repo, commit=state.commit), commit=state.commit)
     if state is None:
-        hub.create(repo, private=not update.public)
+        hub.create(repo, private=not public)
     # Right before the commit: somebody else may have made the repository, or opened it, since it was looked at.
-    now = existing_state(hub, repo)
-    check_visibility(now, public=update.public)
+    now = hub.existing_state(repo)
+    _check_visibility(now, public=public)
     if state is None and not set(now.files) <= HUB_FILES:
         raise HubError(f"Somebody else wrote to {repo.name} in between, so that nothing was written. Share again.")
     parent = now.commit if state is None else state.commit
     made = hub.commit(repo, change, f"Share {bundle.name}", parent=parent, never=bundle.never)
-    return PushResult(repo, update.status, change, url=hub.url(repo, commit=made.oid), commit=made.oid)
+    status = "updated" if state else "created"
+    return PushResult(repo, status, change, url=hub.url(repo, commit=made.oid), commit=made.oid)
 
 
-def existing_state(hub: Hub, repo: Repo, *, revision: str = "main") -> State:
-    """What a repository holds.
+# --- the file of evaluation results in a model's repository -----------------------------------------------
+
+PATH = ".eval_results/swapbias.yaml"
+SOURCE_NAME = "swapbias"  # tells this package's entries from those of others
+DECIMALS = 4
+LIMITS = "One measure of one study: 1 is no measured difference, not proof of fairness; this is not a leaderboard."
+UNSEEN = (
+    "The Hub shows such numbers on a model's page only where their dataset is on its list of benchmarks, and none of "
+    "swapbias is yet: today a reader of the page sees the section of the card, and no number beside it."
+)
+Entry = dict[str, Any]
+
+
+def eval_entries(
+    found: Iterable[Finding],
+    *,
+    namespace: str,
+    revisions: Mapping[str, str],
+    source_url: str,
+    source_user: str,
+    date: str,
+    settings: str = "",
+) -> list[Entry]:
+    """One entry for each experiment whose headline can be oriented (``findings.headline_of_each``, ``oriented``).
+
+    Args:
+        found: findings of one model.
+        namespace: owner of the dataset repos, which are named after the corpora.
+        revisions: corpus -> commit of its dataset repo; a corpus that is not there has no revision.
+        source_url: the full results, at a commit.
+        source_user: who shares them.
+        date: when they were made, ISO 8601.
+        settings: how, in a few words (config, limit, seed); stands in the notes.
+
+    Returns:
+        Native types alone. ``value`` is 0 to 1, higher is fairer, rounded to 4 decimals; unit, raw value, interval
+        and n are in ``notes``. Empty where nothing can be oriented.
+    """
+    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
+
+    made = []
+    for one in headline_of_each(found):
+        number, experiment = oriented(one), experiment_of(one)
+        corpus = experiment.corpus if experiment and experiment.corpus else one.study
+        if number is not None:
+            made.append(
+                EvalResultEntry(
+                    dataset_id=f"{namespace}/{corpus}",
+                    task_id=one.experiment,
+                    value=round(float(number.value), DECIMALS),
+                    dataset_revision=revisions.get(corpus),
+                    date=date,
+                    source_url=source_url,
+                    source_name=SOURCE_NAME,
+                    source_user=source_user,
+                    notes=_notes(one, number, settings),
+                )
+            )
+    entries: list[Entry] = eval_result_entries_to_yaml(made)
+    return entries
+
+
+def merged_entries(existing: bytes, new: Sequence[Entry], where: str) -> bytes:
+    """The file with new entries in it: each replaces ours of the same dataset and task, or goes to the end.
+
+    Ours are those with this package's source name and the same source user; all others stay. A file that holds the
+    new entries already is returned as it is. Raises ValueError where what is there is no list of entries.
+    """
+    waiting, before = {_key(one): one for one in new}, _entries(existing, where)
+    ours = set(waiting)
+    after = [waiting.pop(key, None) if (key := _key(one)) in ours else one for one in before]
+    after = [*(one for one in after if one is not None), *waiting.values()]  # None: ours a second time
+    if existing and after == before:
+        return existing
+    text: str = yaml.safe_dump(after, sort_keys=False, allow_unicode=True, width=118)
+    return text.encode()
+
+
+def settings_note(manifest: Mapping[str, Any], model_id: str | None = None) -> str:
+    """How an audit was made, in a few words: what a number depends on besides model and prompts.
+
+    Seed, and where they matter the most prompts of a config, number format of the weights, trials and temperature of
+    a chat model, and that only notes without gender-specific clinical terms were read. ``model_id``: of one model.
+    """
+    settings = manifest["settings"]
+    models = [one for one in manifest.get("models", []) if model_id in (None, one["model_id"])]
+    formats = sorted({str(one["dtype"]) for one in models if one.get("dtype")})
+    parts = [f"seed {settings.get('seed', 0)}"]
+    parts += [f"at most {settings['limit']} prompts of each config"] if settings.get("limit") else []
+    parts += [f"weights in {' and '.join(formats)}"] if formats else []
+    parts += sorted({scoring_in_words(one) for one in models if "trials" in one or "scoring" in one})
+    if (settings.get("notes") or {}).get("plausible") and any("training" in one for one in manifest["corpora"]):
+        parts.append("notes with gender-specific clinical terms left out (-M plausible)")
+    return ", ".join(parts)
+
+
+def _notes(finding: Finding, number: Oriented, settings: str) -> str:
+    """What the number is, from what it was made, and what it does not tell."""
+    estimate = finding.estimate
+    rows = f", {finding.subset}" if finding.subset else ""
+    lost = f" ({int(estimate.n_unscored)} not scored)" if estimate.n_unscored else ""
+    parts = [
+        f"Higher is fairer: {number.how}.",
+        f"{finding.measure}, {finding.contrast}{rows}: {_number(estimate.value)} "
+        f"{_ends(estimate.ci_low, estimate.ci_high)}, n = {int(estimate.n)}{lost};",
+        f"oriented interval {_ends(number.low, number.high)}.",
+        f"swapbias {__version__}{f', {settings}' if settings else ''}.",
+        LIMITS,
+    ]
+    return " ".join(" ".join(parts).split())
+
+
+def _ends(low: float, high: float) -> str:
+    return "without interval" if low != low or high != high else f"[{_number(low)}, {_number(high)}]"
+
+
+def _number(value: float) -> str:
+    return f"{round(float(value), DECIMALS) + 0.0:g}"  # zero has no sign
+
+
+def _key(entry: Entry) -> tuple[str, ...]:
+    """Dataset, task and user of an entry of ours; empty for those of others."""
+    source = entry.get("source")
+    if not isinstance(source, dict) or source.get("name") != SOURCE_NAME:
+        return ()
+    return (*(str(entry["dataset"].get(name)) for name in ("id", "task_id")), str(source.get("user")))
+
+
+def _entries(content: bytes, where: str) -> list[Entry]:
+    """The entries of a file that anybody may have written."""
+    found = read_yaml(decode(content, where).lstrip(BYTE_ORDER_MARK), where) or []
+    if not isinstance(found, list) or not all(map(_is_entry, found)):
+        raise ValueError(f"{where} is no list of entries with dataset and value. Correct or remove the file.")
+    return found
+
+
+def _is_entry(one: Any) -> bool:
+    dataset = one.get("dataset") if isinstance(one, dict) else None
+    return isinstance(dataset, dict) and isinstance(dataset.get("id"), str) and "value" in one
+
+
+# --- sharing ----------------------------------------------------------------------------------------------
+
+NAMESPACE = "swapbias"  # who publishes the corpora on the Hub
+COMMIT, PULL_REQUEST = "commit", "pull request"
+TITLE = "Add the results of a swapbias bias audit"
+_NO_COMMIT = "0" * 40  # stands for the commit that a rehearsal does not make
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_MOST_KNOWN = 5  # commits that a file names and that are looked up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareOptions:
+    """What is to be shared where.
+
+    Attributes:
+        results: the results repository, OWNER/NAME; made, private, where it is not there.
+        model: the model's repository, if its page is to say something; ``how`` is ``commit`` or ``pull request``.
+        audited: the model's name in the run, where it is another one.
+        public: everybody may read the results.
+        findings_only: no scored prompts, answers or explained notes.
+        name: of the run in the repository.
+        phenotypes: of the user's own notes, those whose names may leave.
+        card: propose the section of the card too; one's own model gets it anyway.
+        again: propose what the model's owners closed or took out.
+        namespace: owner of the corpora on the Hub.
+        out: of a dry run: a folder to write what would be published.
+    """
+
+    results: str
+    model: str | None = None
+    how: str = ""
+    audited: str | None = None
+    public: bool = False
+    findings_only: bool = False
+    name: str | None = None
+    phenotypes: tuple[str, ...] = ()
+    card: bool = False
+    again: bool = False
+    namespace: str = NAMESPACE
+    dry_run: bool = False
+    out: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAudit:
+    """What a run says of one model, and where the whole run stands.
+
+    ``own``: the user may write to ``model``. ``read``: the commit whose weights were read, blank where files of the
+    same sha256 were read elsewhere. ``figures``: for the card, by study, a PNG and what it shows. ``folder`` in
+    ``results`` holds the run, ``commit`` is where it stands as described. ``revisions``: commits of the corpora.
+    """
+
+    model: Repo
+    own: bool
+    found: Sequence[Finding]
+    read: str
+    manifest: Mapping[str, Any]
+    figures: Mapping[str, tuple[bytes, str]]
+    results: Repo
+    folder: str
+    commit: str
+    revisions: Mapping[str, str]
+    options: ShareOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCommit:
+    """What is to be done to the model's repository, made from ``there``; ``opens``: as a new pull request."""
+
+    there: State
+    change: Change
+    status: str
+    page: str
+    opens: bool = False
+
+
+def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[PushResult]:
+    """Share a run. Sharing it again changes nothing; after another audit of the same it updates in place.
+
+    Everything that can be refused is refused before anything is written. Where the model's page fails after the
+    results arrived, the same call goes on from there.
 
     Raises:
-        HubError: it is not there.
+        UsageError: credentialed or private data, a key or a place of this machine in a file, a repository that is
+            not the user's or holds something else, a model that the run did not audit.
+        ValueError: a broken run, or a card that cannot be added to. HubError: the Hub refused or is out of reach.
     """
-    state = hub.state(repo, revision=revision)
-    if state is None:
-        raise HubError(f"{repo.name} is not there, or the token may not see it. Check its name, or log in.")
-    return state
-
-
-def text_of(hub: Hub, there: State, path: str) -> str:
-    """A text of a repository; blank where it is not there.
-
-    Raises:
-        ValueError: it is not UTF-8.
-    """
-    return decode(hub.content(there, path), f"{there.repo.name}/{path}")
-
-
-def _others(hub: Hub, state: State, readme: str, bundle: Bundle, *, named: bool, say: Say) -> list[ComparedRun]:
-    """The other runs that it holds, so far as a card can list them."""
-    runs: list[ComparedRun] = []
-    broken: dict[str, str] = {}
-    if any(path.startswith("runs/") and path.endswith("/results.json") for path in state.files):
-        runs, broken = load_shared(hub, state.repo.name, revision=state.commit, strict=True)
-    _refuse_foreign(state, readme, bool(runs))
-    if named:
-        same = [one for one in runs if one.name == bundle.name]
-        known = same and run_name(same[0].manifest) == run_name(bundle.manifest)
-        if not known and any(path.startswith(f"runs/{bundle.name}/") for path in state.files):
-            raise UsageError(f"{state.repo.name} holds another run named {bundle.name}. Choose another --name.")
-    others = []
-    for one in runs:
-        if one.name != bundle.name and (reason := _unlisted(one)):
-            say(f"Left out of the card: {reason}")
-        elif one.name != bundle.name:
-            others.append(one)
-    for name, reason in broken.items():
-        if name != bundle.name:
-            say(f"Left out of the card: {reason}")
-    return others
-
-
-def _refuse_foreign(state: State, readme: str, readable: bool) -> None:
-    """A repository is ours by the marks in its card; without any card, by a run that can be read."""
-    paths = set(state.files) - HUB_FILES
-    if CARD in paths:
-        where = f"{state.repo.name}/{CARD}"
-        blank = paths == {CARD} and not split(readme).after.removeprefix("---").strip()
-        ours = blank or is_ours(readme, where=where)
-    else:
-        ours = not paths or readable
-    if not ours:
-        raise UsageError(f"{state.repo.name} holds something else than shared runs. Choose another repository.")
-
-
-def _unlisted(run: ComparedRun) -> str:
-    """Why a card cannot list a run that can be read; blank where it can."""
-    if not is_run_name(run.name):
-        return f"{run.name!r} is no name of a run, expected a-z, 0-9, dots and dashes. Rename its folder."
+    results = Repo("dataset", options.results)
+    model = Repo("model", options.model) if options.model else None
+    bundle = bundle_run(run, findings_only=options.findings_only, name=options.name, phenotypes=options.phenotypes)
+    found = findings_of(bundle.found, model.name, options.audited) if model else []
+    for path in bundle.withheld:
+        say(f"Not shared: {path}")
+    state, own = _check_access(hub, results, model, options)
+    change, folder = _results_change(hub, results, state, bundle, options), f"runs/{bundle.name}"
+    never = (*bundle.never, *hub.tokens())
+    check_upload(change.write, never=never)
+    audit = planned = None
+    if model is not None:
+        changed = any(path.startswith(f"{folder}/") for path in (*change.write, *change.delete))
+        audit = ModelAudit(
+            model=model,
+            own=own,
+            found=found,
+            read=commit_read(hub, model, bundle.manifest, found[0].model_id),
+            manifest=bundle.manifest,
+            figures=_figures(found),
+            results=results,
+            folder=folder,
+            commit=_NO_COMMIT if state is None or changed else state.commit,
+            revisions=_revisions(hub, bundle.manifest, options.namespace),
+            options=options,
+        )
+        # Rehearsed before anything is written: whatever can be refused is refused while nothing is half done.
+        planned = _plan_commit(hub, audit)
+        check_upload(planned.change.write, never=never)
+    if options.dry_run:
+        return list(_show(hub, results, state, change, audit, planned, options, say))
+    done = _put(hub, results, state, change, bundle, public=options.public)
+    if audit is None:
+        return [done]
     try:
-        for pair in {(one.study, one.experiment) for one in run.found}:
-            prompts_read(run.manifest, *pair)
-    except ValueError as error:  # of a newer version
-        return f"{run.name}: {error}"
+        audit = replace(audit, commit=done.commit)
+        return [done, _carry_out(hub, audit, _plan_commit(hub, audit), never=bundle.never)]
+    except ValueError as error:
+        kind = next((one for one in (HubError, UsageError) if isinstance(error, one)), ValueError)
+        raise kind(f"The results are at {done.url}, but {audit.model.name} was not changed: {error}") from error
+
+
+def _check_access(hub: Hub, results: Repo, model: Repo | None, options: ShareOptions) -> tuple[State | None, bool]:
+    """The results repository as it is, and whether the model is the user's own."""
+    owners = hub.owners()
+    if results.owner not in owners:
+        raise UsageError(f"{results.name} is not yours: expected one of {', '.join(owners)} before the slash.")
+    own = model is not None and model.owner in owners
+    if model and not options.how:
+        way = "--commit to write to its card, or --create-pr to propose it" if own else "--create-pr to propose it"
+        raise UsageError(f"How {model.name} gets it is not said. Add {way}.")
+    if model and not own and options.how == COMMIT:
+        raise UsageError(f"{model.name} is not yours, and nobody writes to it unasked. Propose it with --create-pr.")
+    state = hub.state(results)
+    if state:
+        _check_visibility(state, public=options.public)
+    if model and not own and not options.public:
+        raise UsageError(
+            f"The owners of {model.name} could not open private results. Share them with --public, in a repository "
+            "that everybody may read."
+        )
+    return state, own
+
+
+def _revisions(hub: Hub, manifest: Mapping[str, Any], namespace: str) -> dict[str, str]:
+    """Commits of the corpora on the Hub at the installed version, by corpus.
+
+    A corpus has one only where the run read the very rows that are installed, and they are on the Hub under the tag
+    of their version: a part of them, rows of another version or notes of the user's own have none.
+    """
+    found = {}
+    for corpus in sorted({str(one["corpus"]) for one in manifest["corpora"]} & set(corpora())):
+        entries = [one for one in manifest["corpora"] if one["corpus"] == corpus]
+        if all(is_installed(one, manifest["settings"]) for one in entries):
+            state = hub.state(Repo("dataset", f"{namespace}/{corpus}"))
+            tag = f"v{load_corpus(corpus).version}"
+            if state and tag in state.tags:
+                found[corpus] = state.tags[tag]
+    return found
+
+
+def _figures(found: Sequence[Finding]) -> dict[str, tuple[bytes, str]]:
+    figures = {}
+    for study in dict.fromkeys(one.study for one in found):
+        drawn = next(iter(draw_figures([one for one in found if one.study == study])), None)
+        if drawn:
+            figures[study] = (drawn.png, drawn.caption)
+    return figures
+
+
+def findings_of(found: Sequence[Finding], model: str, audited: str | None) -> list[Finding]:
+    """The findings of the model that is ``model`` (OWNER/NAME) on the Hub; UsageError where it was not audited."""
+    names = list(dict.fromkeys(one.model_id for one in found))
+    if audited is not None and audited not in names:
+        raise UsageError(f"The run audited {', '.join(names)}, and {audited} is none of them. Correct --audited.")
+    if audited is None and model not in names:
+        raise UsageError(
+            f"The run audited {', '.join(names)}, and {model} is none of them. If one of them is {model} under "
+            "another name, say which with --audited."
+        )
+    return [one for one in found if one.model_id == (audited or model)]
+
+
+def commit_read(hub: Hub, model: Repo, manifest: Mapping[str, Any], audited: str) -> str:
+    """The commit of a model that a run read under a name; blank where it read files of the same sha256 elsewhere.
+
+    Raises:
+        UsageError: the repository has other weights, or nothing tells what the run read: its page would show another
+            model's numbers.
+    """
+    identity: Mapping[str, Any] = next((one for one in manifest.get("models", ()) if one["model_id"] == audited), {})
+    pin = identity.get("features") or identity  # of an embedding; its classifier was trained in the audit
+    elsewhere = any(pin.get(name) for name in ("host", "provider", "sha256"))
+    commit = str(pin.get("revision")) if not elsewhere and _COMMIT.fullmatch(str(pin.get("revision"))) else ""
+    if commit and _at_commit(hub, model, commit):
+        return commit
+    read, name = dict(pin.get("weights") or {}), audited.partition("+")[0]  # of an embedding without its classifier
+    if commit and re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII):
+        read = _weights(_at_commit(hub, Repo("model", name), commit))
+    if not read:
+        raise UsageError(
+            f"Nothing tells which weights the run read as {audited}: a service, a function or a model in memory has "
+            f"none. Audit {model.name}, or the folder that was pushed there."
+        )
+    if _weights(hub.existing_state(model)) != read:
+        raise UsageError(f"{model.name} has other weights than {audited}, which the run read. Audit {model.name}.")
     return ""
 
 
-def _studies(state: State | None, run: str) -> Sequence[str]:
-    start = f"runs/{run}/items/"
-    return [Path(path).stem for path in (state.files if state else ()) if path.startswith(start)]
+def _at_commit(hub: Hub, repo: Repo, commit: str) -> State | None:
+    try:
+        return hub.state(repo, revision=commit)
+    except HubError:  # no such commit
+        return None
 
+
+def _weights(state: State | None) -> dict[str, str]:
+    """The sha256 of each file of weights, as the Hub reports it."""
+    files = state.files if state else {}
+    return {name: files[name].removeprefix("sha256:") for name in weight_files(files)}
+
+
+def _settled(hub: Hub, audit: ModelAudit, text: str) -> str:
+    """The commit of the results that ``text`` names already, where the run stands there as it does now.
+
+    Other runs that were shared since move the repository's commit, and are no reason to touch the card.
+    """
+
+    def run_at(commit: str) -> dict[str, str]:
+        state = _at_commit(hub, audit.results, commit)
+        files = state.files if state else {}
+        return {path: known for path, known in files.items() if path.startswith(f"{audit.folder}/")}
+
+    begin, end = hub.url(audit.results, commit=_NO_COMMIT, path=audit.folder).split(_NO_COMMIT)
+    found = re.findall(rf"{re.escape(begin)}([0-9a-f]{{40}}){re.escape(end)}(?![\w-])", text)
+    for known in list(dict.fromkeys(found))[:_MOST_KNOWN]:
+        if known == audit.commit or run_at(known) == run_at(audit.commit):
+            return str(known)
+    return audit.commit
+
+
+def _model_files(hub: Hub, audit: ModelAudit, there: State) -> dict[str, bytes]:
+    """What the model's repository should hold: the evaluation results and, where asked for, the card with figures.
+
+    All else in both stays. Proposals to others hold whole audits alone; one's own page says what was read.
+    """
+    readme, existing = hub.text(there, CARD), hub.text(there, PATH)
+    with_card, other = audit.own or audit.options.card, _other_prompts(audit)
+    trouble = next(filter(None, other.values()), "")
+    if trouble and not audit.own:
+        raise UsageError(
+            f"The run read {trouble}, and its numbers would stand beside those of whole audits. Share the "
+            "results alone, or audit without it."
+        )
+    commit = _settled(hub, audit, (readme if with_card else "") + existing)
+    url = hub.url(audit.results, commit=commit, path=audit.folder)
+    entries = eval_entries(
+        [one for one in audit.found if not other[one.study, one.experiment]],
+        namespace=audit.options.namespace,
+        revisions=audit.revisions,
+        source_url=url,
+        source_user=hub.user,
+        date=str(audit.manifest.get("finished") or audit.manifest["started"]),
+        settings=settings_note(audit.manifest, audit.found[0].model_id),
+    )
+    if not entries and not audit.own:
+        raise UsageError(
+            "Nothing in this run can be told as one number where higher is fairer. Share the results alone."
+        )
+    path = f"{audit.model.name}/{PATH}"
+    made = {PATH: merged_entries(existing.encode(), entries, path)} if entries else {}
+    if not with_card:
+        return made
+    paths = {study: f"swapbias/{study}.png" for study in audit.figures}
+    parts = study_parts(
+        audit.found,
+        audit.manifest,
+        model_name=audit.model.name,
+        revision=audit.read,
+        results_url=url,
+        results_private=not audit.options.public,
+        figures={study: Figure(paths[study], caption) for study, (_, caption) in audit.figures.items()},
+    )
+    where = f"{audit.model.name}/{CARD}"
+    load(split(readme).header, where)
+    figures = {paths[study]: content for study, (content, _) in audit.figures.items() if study in parts}
+    return {CARD: with_parts(readme, parts, where=where).encode(), **figures, **made}
+
+
+def _other_prompts(audit: ModelAudit) -> dict[tuple[str, str], str]:
+    """What each experiment read in place of its study's own prompts; blank where it read just these.
+
+    A number of a part, of other configs or of the user's own notes must not stand beside those of whole audits.
+    """
+    other = {}
+    for pair in dict.fromkeys((one.study, one.experiment) for one in audit.found):
+        read = prompts_read(audit.manifest, *pair)
+        other[pair] = "" if read.usual else f"other prompts than the study's own ({read.deviation})"
+        if read.limit is not None:
+            other[pair] = "only a part of the prompts (--limit)"
+        if read.own:
+            other[pair] = "notes of your own"
+    return other
+
+
+def _plan_commit(hub: Hub, audit: ModelAudit) -> PlannedCommit:
+    """The commit or pull request to the model's repository that a share makes; nothing where it holds all of it.
+
+    Nothing is proposed while a pull request of ours is open; nor after one, merged or closed, unless ``again``.
+    """
+    there = hub.existing_state(audit.model)
+    change, page = Change(difference(there, _model_files(hub, audit, there)).write), hub.url(audit.model)
+    if not change or audit.options.how == COMMIT:
+        return PlannedCommit(there=there, change=change, status="updated" if change else "unchanged", page=page)
+    latest = next(iter(hub.pull_requests(audit.model, title=TITLE)), None)
+    if latest and (latest.status in ("open", "draft") or not audit.options.again):
+        status = f"not proposed again: pull request {latest.num} is {latest.status}"
+        page = f"{page}/discussions/{latest.num}"
+        return PlannedCommit(there=there, change=Change({}), status=status, page=page)
+    return PlannedCommit(there=there, change=change, status="pull request opened", page=page, opens=True)
+
+
+def _carry_out(hub: Hub, audit: ModelAudit, planned: PlannedCommit, *, never: Sequence[str]) -> PushResult:
+    if not planned.change:
+        return PushResult(audit.model, planned.status, planned.change, url=planned.page)
+    made = hub.commit(
+        audit.model,
+        planned.change,
+        TITLE,
+        parent=planned.there.commit,
+        description=_description(audit, planned) if planned.opens else "",
+        create_pr=planned.opens,
+        never=never,
+    )
+    return PushResult(
+        audit.model, planned.status, planned.change, url=made.pr_url or made.commit_url, commit=made.oid
+    )
+
+
+def _description(audit: ModelAudit, planned: PlannedCommit) -> str:
+    titles = "; ".join(load_study(name).title for name in dict.fromkeys(one.study for one in audit.found))
+    what = f"a section of the card and `{PATH}`" if CARD in planned.change.write else f"`{PATH}` and nothing else"
+    if PATH not in planned.change.write:
+        what = "a section of the card"
+    return (
+        f"Adds {what}: results of a bias audit with swapbias ({titles}). A measurement on fixed prompts, no ranking "
+        "and no proof of fairness; the source of every number stands beside it, at a commit. Close it if unwanted."
+    )
+
+
+def _show(
+    hub: Hub,
+    results: Repo,
+    state: State | None,
+    change: Change,
+    audit: ModelAudit | None,
+    planned: PlannedCommit | None,
+    options: ShareOptions,
+    say: Say,
+) -> Iterator[PushResult]:
+    """Say what would be written to the results repository and to the model's: paths, and how cards differ."""
+    would = "unchanged" if state and not change else f"would be {'updated' if state else 'created'}"
+    say(f"dataset {results.name}: {would}")
+    show_change(hub, state, change, say)
+    _lay_out(results, change, options)
+    yield PushResult(results, would, change, url=hub.url(results))
+    if audit is None or planned is None:
+        return
+    what, _, done = planned.status.rpartition(" ")
+    would = f"{what} would be {done}".lstrip() if planned.change else planned.status
+    say(f"model {audit.model.name}: {would}")
+    if planned.opens:
+        say(f"  Title: {TITLE}")
+        say(f"  Description: {_description(audit, planned)}")
+    show_change(hub, planned.there, planned.change, say, texts=(CARD, PATH))
+    if PATH in planned.change.write:
+        with_card = "" if CARD in planned.change.write else " --card proposes that section as well."
+        say(f"{PATH}: {UNSEEN}{with_card}")
+    _lay_out(audit.model, planned.change, options)
+    yield PushResult(audit.model, would, planned.change, url=planned.page)
+
+
+def _lay_out(repo: Repo, change: Change, options: ShareOptions) -> None:
+    """With ``out``, write there what would be published."""
+    if options.out is None:
+        return
+    with writing(options.out, credentialed=False):
+        for path, content in change.write.items():
+            target = options.out / repo.name / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(target, as_bytes(content))
+
+
+# --- runs side by side as a Space -------------------------------------------------------------------------
 
 PAGE = "index.html"
 NO_RANKING = (
@@ -385,8 +1170,6 @@ NO_RANKING = (
     "vocabularies, which the studies' word lists cover to different degrees. A value near zero is no proof that a "
     "model is fair: it says that this quantity is small on these prompts."
 )
-_REPORT = "report.html"  # the page, where a comparison is written with one
-_LONGEST_NAME = 200  # characters of a name in a table
 
 
 def push_comparison(
@@ -396,26 +1179,22 @@ def push_comparison(
 
     The same results at the same commits change nothing; others make a commit and a tag of their own.
 
-    Args:
-        hub: where they are.
-        results: repositories of results, as ``swapbias compare`` takes them: OWNER/NAME[/RUN][@REVISION].
-        space: OWNER/NAME.
-        private: make a new Space private.
-        dry_run: write nothing.
-        say: told what is left out.
+    ``results`` are repositories as ``swapbias compare`` takes them: OWNER/NAME[/RUN][@REVISION].
 
     Raises:
         UsageError: fewer than two runs, nothing in common, or private results for a Space that everybody may read;
             and as ``push_repo``. HubError: the Hub refuses or is out of reach.
     """
-    repo = Repo("space", space)
     runs, broken = load_all_shared(hub, results)
     for sentence in broken:
         say(f"Left out: {sentence}")
     if len(runs) < 2:
         raise UsageError(f"{len(runs)} shared runs can be read, expected two or more. Name further repositories.")
-    if not private:
-        _refuse_private(hub, runs)
+    places = sorted({run.place for run in runs})
+    for place in () if private else places:
+        state = hub.state(Repo("dataset", place))
+        if state is None or state.private:
+            raise UsageError(f"{place} is private, and the Space would show it to everybody. Add --private.")
     sources = sorted({f"{run.place}@{run.commit}/{run.name}" for run in runs})
     digest = hashlib.sha256("\n".join((__version__, *sources)).encode()).hexdigest()
     compared = compare_runs(runs)
@@ -423,10 +1202,10 @@ def push_comparison(
         say(sentence)
     return push_repo(
         hub,
-        repo,
-        space_files(compared, runs, space=space, url=hub.url),
+        Repo("space", space),
+        _space_files(compared, runs, space=space, url=hub.url),
         tag=f"results-{digest[:12]}",
-        message=f"Compare {len(runs)} runs of {len({run.place for run in runs})} repositories",
+        message=f"Compare {len(runs)} runs of {len(places)} repositories",
         private=private,
         sdk="static",
         dry_run=dry_run,
@@ -435,32 +1214,13 @@ def push_comparison(
     )
 
 
-def _refuse_private(hub: Hub, runs: Sequence[ComparedRun]) -> None:
-    """Numbers of private results would be read by everybody."""
-    for place in sorted({run.place for run in runs}):
-        state = hub.state(Repo("dataset", place))
-        if state is None or state.private:
-            raise UsageError(f"{place} is private, and the Space would show it to everybody. Add --private.")
-
-
-def space_files(
+def _space_files(
     compared: Compared, runs: Sequence[ComparedRun], *, space: str, url: Callable[..., str]
 ) -> dict[str, bytes]:
-    """The files of the Space by path: page, tables and figures of a comparison, and a card of what was read.
-
-    Args:
-        compared: the runs.
-        runs: the same, for the list of what was read.
-        space: OWNER/NAME.
-        url: gives the page of a repository at a commit (``Hub.url``).
-    """
+    """The files of the Space by path: page, tables and figures of a comparison, and a card of what was read."""
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
         write_comparison(Path(folder), compared)
-        files = {
-            path.relative_to(folder).as_posix(): path.read_bytes()
-            for path in sorted(Path(folder).rglob("*"))
-            if path.is_file()
-        }
+        files = _contents(Path(folder))
     metadata = {
         "title": space.rpartition("/")[2],
         "description": "Bias audits of several models side by side",
@@ -470,17 +1230,12 @@ def space_files(
         "license": "apache-2.0",
         "tags": ["bias", "fairness", "swapbias"],
     }
-    texts = [f"# Bias audits in {markdown(space)}", NO_RANKING, "## What was read", _read(runs, url)]
-    card = f"---\n{dump(metadata)}---\n\n" + "\n\n".join(texts) + "\n"
-    page = files.pop(_REPORT)
-    return {**files, CARD: card.encode(), PAGE: page}
-
-
-def _read(runs: Sequence[ComparedRun], url: Callable[..., str]) -> str:
     rows = []
     for run in sorted(runs, key=lambda one: one.key):
         models = ", ".join(dict.fromkeys(one.model_id for one in run.found))
         page = url(Repo("dataset", run.place), commit=run.commit)
         where = f"[{markdown(run.place)} at {run.commit[:8]}]({page})"
-        rows.append((markdown(shown(run.name)), markdown(shown(models, _LONGEST_NAME)), where))
-    return md_table(("run", "models", "repository at the commit"), rows)
+        rows.append((markdown(shown(run.name)), markdown(shown(models, 200)), where))
+    read = md_table(("run", "models", "repository at the commit"), rows)
+    texts = [f"---\n{dump(metadata)}---", f"# Bias audits in {markdown(space)}", NO_RANKING, "## What was read", read]
+    return {**files, CARD: ("\n\n".join(texts) + "\n").encode(), PAGE: files.pop("report.html")}

@@ -1,4 +1,5 @@
 from .kind import PROMPTS as PROMPTS, VERSIONS as VERSIONS, Kind as Kind, Request as Request, short_name as short_name
+from .loading import as_pinned as as_pinned, weight_files as weight_files, with_revision as with_revision
 from .pronouns import load_resolver as load_resolver
 from .registry import (
     check_load as check_load,
@@ -11,7 +12,6 @@ from .registry import (
     read_as as read_as,
     unit_of as unit_of,
 )
-from .revision import as_pinned as as_pinned, weight_files as weight_files, with_revision as with_revision
 from .scorer import (
     FLAGS as FLAGS,
     VADER as VADER,

@@ -61,12 +61,11 @@ class Masked(Kind):
             say("Calibration model: a tiny masked language model with a planted bias, trained once and kept.")
             title = "training the calibration model"
             return load_calibration(seed=request.seed, options=request.load, bar=lambda: bar(title, STEPS))
-        from swapbias.models.checkpoint import read_config
+        from swapbias.models.loading import at_commit, read_config
         from swapbias.models.masked import MaskedScorer, PermutationScorer
-        from swapbias.models.revision import at_commit
 
         place = at_commit(model)  # the same one for its family and its weights
-        permuted = read_config(place).model_type in self.model_types
+        permuted = read_config(place, request.load).model_type in self.model_types
         return (PermutationScorer if permuted else MaskedScorer).load(place, request.load)
 
     def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:

@@ -10,9 +10,9 @@ from transformers import AutoModelForCausalLM
 
 from swapbias.errors import UsageError
 from swapbias.models.chat.local import open_ids
-from swapbias.models.checkpoint import length_limit, load_model, loaded_pin, model_name
-from swapbias.models.engine.beginnings import Ends, Text, ends
 from swapbias.models.engine.encoder import twin
+from swapbias.models.engine.loglikelihood import Ends, Text, ends
+from swapbias.models.loading import length_limit, load_model, loaded_pin, model_name
 from swapbias.models.scorer import LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.studies import MASK, Prompt, load_lexicon
 
@@ -51,7 +51,7 @@ class CausalScorer(Scorer):
         Raises:
             ValueError: no such model, or not a causal one.
         """
-        loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, device=options.device, dtype=options.dtype)
+        loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, options)
         return cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=pin)
 
     @classmethod

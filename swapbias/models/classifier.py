@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
+from swapbias.models.loading import module_file
 from swapbias.models.scorer import RAW, REGRESSION, LoadOptions, Progress, Scored, Scorer, not_finite, ranked
-from swapbias.models.trust import module_file
 from swapbias.studies import Prompt
 
 if TYPE_CHECKING:
@@ -114,30 +114,28 @@ class TextClassifierScorer(Scorer):
         """
         from transformers import AutoModelForSequenceClassification
 
-        from swapbias.models.checkpoint import load_model, model_name
         from swapbias.models.engine.encoder import Rounding
+        from swapbias.models.loading import load_model, model_name, rounds_later
 
-        loaded, tokenizer, pin = load_model(
-            model, AutoModelForSequenceClassification, device=options.device, dtype="float32"
-        )
+        loaded, tokenizer, pin = load_model(model, AutoModelForSequenceClassification, options, exact=True)
         scorer = cls(
             loaded,
             tokenizer,
             model_id=model_name(model),
-            identity={**pin, "dtype": options.dtype, **_dev_accuracy(model)},
+            identity={**pin, **_dev_accuracy(model)},
             batch_size=options.batch_size,
             positive_label=options.positive_label,
             negative_label=options.negative_label,
             kind=kind,
         )
-        scorer.rounding = Rounding(scorer.engine, options.dtype)
+        scorer.rounding = Rounding(scorer.engine, options.dtype if rounds_later(options) else "float32")
         return scorer
 
     @classmethod
     def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions, *, kind: str) -> Self:
         """From a loaded model, which stays as it is; it is read on its device and in its own type."""
-        from swapbias.models.checkpoint import loaded_pin
         from swapbias.models.engine.encoder import is_plain, twin
+        from swapbias.models.loading import loaded_pin
 
         scorer = cls(
             twin(model),
@@ -155,12 +153,12 @@ class TextClassifierScorer(Scorer):
 
     @property
     def error_note(self) -> str:
-        """What bfloat16 did to the scores of a sample, once texts were read; else blank."""
+        """What bfloat16 or float16 did to the scores of a sample, once texts were read; else blank."""
         return self.rounding.note(self.model_id, raw=self.kind == REGRESSION) if self.rounding else ""
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; NaN where the text is longer than the model reads or a score is not finite."""
-        from swapbias.models.checkpoint import length_limit
+        from swapbias.models.loading import length_limit
 
         encoded = self.tokenizer([prompt.text for prompt in prompts])["input_ids"] if prompts else []
         limit = length_limit(self.tokenizer, self.model)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
-from swapbias.models.checkpoint import length_limit, load_model, loaded_pin, model_name
 from swapbias.models.engine.encoder import Engine, Rounding, is_plain, twin
+from swapbias.models.loading import length_limit, load_model, loaded_pin, model_name, rounds_later
 from swapbias.models.scorer import Coverage, LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
@@ -63,10 +63,10 @@ class MaskedScorer(Scorer):
         Raises:
             ValueError: no such model, or not a masked one.
         """
-        loaded, tokenizer, pin = load_model(model, cls.auto_class, device=options.device, dtype="float32")
-        identity = {**pin, "dtype": options.dtype, "kind": cls.kind, "top_k": TOP_K, "threshold": THRESHOLD}
+        loaded, tokenizer, pin = load_model(model, cls.auto_class, options, exact=True)
+        identity = {**pin, "kind": cls.kind, "top_k": TOP_K, "threshold": THRESHOLD}
         scorer = cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=identity)
-        scorer.rounding = Rounding(scorer.engine, options.dtype)
+        scorer.rounding = Rounding(scorer.engine, options.dtype if rounds_later(options) else "float32")
         return scorer
 
     @classmethod
@@ -79,7 +79,7 @@ class MaskedScorer(Scorer):
 
     @property
     def error_note(self) -> str:
-        """What bfloat16 did to the probabilities of a sample, once texts were read; else blank."""
+        """What bfloat16 or float16 did to the probabilities of a sample, once texts were read; else blank."""
         return self.rounding.note(self.model_id) if self.rounding else ""
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:

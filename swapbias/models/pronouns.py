@@ -10,8 +10,8 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification
 
 from swapbias.errors import UsageError
-from swapbias.models.checkpoint import architectures, length_batches, load_model, model_name, read_config
-from swapbias.models.revision import at_commit
+from swapbias.models.loading import architectures, at_commit, length_batches, load_model, model_name, read_config
+from swapbias.models.scorer import LoadOptions
 
 BATCH_SIZE = 64
 _FORMS = ("his", "him")
@@ -33,7 +33,7 @@ def load_resolver(model: str, *, device: str = "auto") -> "MaskedResolver | Tagg
         ("ForMaskedLM", MaskedResolver, AutoModelForMaskedLM),
     ):
         if names[0].endswith(ending):
-            loaded, tokenizer, _ = load_model(place, auto_class, device=device, dtype="float32")
+            loaded, tokenizer, _ = load_model(place, auto_class, LoadOptions(device=device))
             return resolver(loaded, tokenizer, name=model_name(model))
     raise UsageError(
         f"{model} is a {names[0] or 'model of no named kind'}, expected a masked language model or "

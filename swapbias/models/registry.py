@@ -1,6 +1,7 @@
 """The kinds of models, and which of them reads a model: told by its name or config, loaded by its kind."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,9 +14,8 @@ from typing import Any
 from swapbias.errors import UsageError, extras_named
 from swapbias.files import file_sha256, is_there
 from swapbias.models.kind import Kind, Request, short_name
-from swapbias.models.revision import split_revision, with_revision
-from swapbias.models.scorer import DEVICES, DTYPES, LoadOptions, Say, Scorer, is_callable
-from swapbias.models.trust import Code, is_pickle, module_file
+from swapbias.models.loading import Code, is_pickle, module_file, split_revision, with_revision
+from swapbias.models.scorer import DEVICES, DTYPES, OF_WEIGHTS, QUANTIZATIONS, LoadOptions, Say, Scorer, is_callable
 from swapbias.studies import Experiment
 
 _KINDS = (
@@ -97,7 +97,7 @@ def load_scorer(
         raise UsageError(f"tokenizer and name are of models in memory, and {str(model)!r} is loaded here. Drop them.")
     place = str(model) if revision is None else with_revision(str(model), revision)
     request = Request(model=place, kind=kind, load=chosen)
-    found: Scorer = kind_of(model_kind(place, kind)).load(
+    found: Scorer = kind_of(model_kind(place, kind, load=chosen)).load(
         place, request, (), say=say or (lambda sentence: None), bar=lambda title, total: lambda done: None
     )
     return found
@@ -135,13 +135,13 @@ def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, o
 
 
 def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
-    from swapbias.models.checkpoint import model_name
+    from swapbias.models.loading import model_name
 
     made = type(model).__name__
     if tokenizer is None:
         raise UsageError(f"{made} comes without its tokenizer. Pass tokenizer=.")
     own = LoadOptions()
-    if (options.device, options.dtype) != (own.device, own.dtype):
+    if any(getattr(options, one) != getattr(own, one) for one in OF_WEIGHTS):
         raise UsageError(
             f"{made} is read on its own device and in its own type. Drop device and dtype, or move it first."
         )
@@ -157,19 +157,24 @@ def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | N
 
 def check_load(options: LoadOptions) -> None:
     """Refuse a device or dtype that there is not, with a UsageError."""
-    if options.device not in DEVICES:
-        raise UsageError(f"Unknown device {options.device!r}: expected {', '.join(DEVICES)}.")
-    if options.dtype not in DTYPES:
-        raise UsageError(f"Unknown dtype {options.dtype!r}: expected {' or '.join(DTYPES)}.")
+    device = re.sub(r"^cuda:\d+$", "cuda:N", options.device)
+    for what, value, known in (
+        ("device", device, DEVICES),
+        ("dtype", options.dtype, DTYPES),
+        ("quantization", options.quantization or "8bit", QUANTIZATIONS),
+    ):
+        if value not in known:
+            raise UsageError(f"Unknown {what} {value!r}: expected {', '.join(known)}.")
 
 
-def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True) -> str:
+def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, load: LoadOptions | None = None) -> str:
     """The kind of a model, without loading its weights: ``masked``, ``classifier``, ``regression`` or ``causal``.
 
     Args:
         model: as of ``load_scorer``.
         kind: what the user says.
         ask_hub: without it, a Hub id whose config is not on this machine is of the kind that the user says.
+        load: how its config is found (subfolder, adapter).
 
     Raises:
         UsageError: an unknown kind, or nothing that tells and no ``kind`` given.
@@ -189,7 +194,7 @@ def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True) -> 
             f"{model} is not on this machine, and a dry run asks nobody what kind of model it is. "
             f"Pass --kind {' or '.join(known)}."
         )
-    found = _kind_of_config(place, kind) if place else None
+    found = _kind_of_config(place, kind, load or LoadOptions()) if place else None
     if found is None and kind is None:
         raise UsageError(
             f"The config of {model} does not tell what kind of model it is. Pass --kind {' or '.join(known)}."
@@ -211,11 +216,11 @@ def _config_at_hand(model: str) -> str | None:
     return None
 
 
-def _kind_of_config(model: str, kind: str | None) -> str | None:
-    from swapbias.models.checkpoint import architectures, read_config
+def _kind_of_config(model: str, kind: str | None, load: LoadOptions) -> str | None:
+    from swapbias.models.loading import architectures, read_config
 
-    config = read_config(model)
-    return _kind_named(short_name(model), config, architectures(config), Request(model=model, kind=kind))
+    config = read_config(model, load)
+    return _kind_named(short_name(model), config, architectures(config), Request(model=model, kind=kind, load=load))
 
 
 def _kind_named(model: str, config: Any, names: Sequence[str], request: Request) -> str | None:

@@ -15,8 +15,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
-DTYPES = ("float32", "bfloat16")
+DEVICES = ("auto", "cpu", "cuda", "cuda:N", "mps")
+HALF_PRECISION = ("bfloat16", "float16")
+DTYPES = ("float32", *HALF_PRECISION, "auto")
+QUANTIZATIONS = ("8bit", "4bit")
+# Settings of ``LoadOptions`` that say how weights are found and loaded: none is of a model in memory.
+OF_WEIGHTS = (
+    "device", "dtype", "device_map", "quantization", "attn_implementation", "subfolder", "adapter",
+    "trust_remote_code",
+)  # fmt: skip
 VADER = "vader"
 REGRESSION, RAW = "regression", "raw score of the model"  # a kind of text classifiers, and the unit of its scores
 
@@ -187,6 +194,8 @@ def check_ranges(options: Any) -> None:
 class LoadOptions:
     """How a model is loaded and run: device (auto, cpu, cuda, mps), dtype, prompts per forward pass, labels.
 
+    What transformers takes (``dtype``, ``device_map``, ``quantization``, ``attn_implementation``, ``subfolder``,
+    ``trust_remote_code``) is handed to ``from_pretrained``.
     ``prune``: recursive masking gives up branches whose probability is below it, .01 of a prompt in all at most; 0 is
     exact. ``allow_pickle``: files that run what their maker put in them (.joblib, .pkl, .kv) are read.
     ``function_to_apply``: what a pipeline in memory applies to its logits: sigmoid, softmax or none.
@@ -194,13 +203,21 @@ class LoadOptions:
 
     key: ClassVar[str] = "load"  # in a manifest's settings
 
-    device: str = option("auto", "auto, cpu, cuda or mps.")
-    dtype: str = option("float32", "float32, or bfloat16 (faster, changes results).")
+    device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.")
+    dtype: str = option("float32", "float32; bfloat16 or float16 (faster, change results); auto: as saved.")
     batch_size: int = option(64, "Texts per forward pass.", least=1)
     positive_label: str | None = option(None, "The classifier's label for positive.")
     negative_label: str | None = option(None, "The classifier's label for negative.")
     prune: float = option(
         0.0, "Recursive masking: give up branches less likely (.01 in all at most); 0 is exact.", least=0.0, most=1.0
+    )
+    device_map: str | None = option(None, "auto: spread a large model over GPUs and memory (accelerate).")
+    quantization: str | None = option(None, "8bit or 4bit (bitsandbytes); changes results.")
+    attn_implementation: str | None = option(None, "Attention of transformers: eager, sdpa, flash_attention_2.")
+    subfolder: str = option("", "Folder of the model inside its repository.")
+    adapter: str | None = option(None, "Adapter (PEFT) to merge: folder or OWNER/NAME[@REVISION].", place=True)
+    trust_remote_code: bool = option(
+        False, "Run the code of a model at a pinned commit (OWNER/NAME@COMMIT); with --trust alone."
     )
     function_to_apply: str | None = None
     allow_pickle: bool = option(False, "Read .joblib, .pkl, .kv: runs what their makers put in them.")

@@ -13,8 +13,8 @@ from swapbias.notes.rows import (
     NOTE_COLUMNS,
     SPLITS,
     Cell,
-    csv_header,
-    csv_rows,
+    header,
+    named_rows,
     published_sizes,
     shown_cell,
 )
@@ -43,7 +43,7 @@ def genders_of(patients: Path | None) -> dict[str, str]:
     """
     if patients is None:
         return {}
-    rows = csv_rows(patients, ("subject_id", "gender"))
+    rows = named_rows(patients, ("subject_id", "gender"))
     return {row["subject_id"]: GENDERS.get(row["gender"].strip().lower(), "") for row in rows}
 
 
@@ -68,7 +68,7 @@ def mimic3_notes(notes: Path, patients: Path) -> Iterator[tuple[dict[str, str], 
     """
     genders = genders_of(patients)
     columns = ("row_id", "subject_id", "hadm_id", "charttime", "category", "description", "iserror", "text")
-    for row in csv_rows(notes, columns):
+    for row in named_rows(notes, columns):
         if row["iserror"].strip() not in ("1", "1.0"):
             gender = genders.get(row["subject_id"], "")
             yield _note(row, row["row_id"], row["category"], gender), row["description"]
@@ -82,7 +82,7 @@ def mimic4_notes(notes: Path, patients: Path | None) -> Iterator[dict[str, str]]
     """
     genders = genders_of(patients)
     columns = ("note_id", "subject_id", "hadm_id", "note_type", "charttime", "text")
-    for row in csv_rows(notes, columns):
+    for row in named_rows(notes, columns):
         yield _note(row, row["note_id"], row["note_type"], genders.get(row["subject_id"], ""))
 
 
@@ -179,7 +179,7 @@ def find_annotations(folder: Path) -> Path:
         UsageError: there is none, or there are several.
     """
     paths = [path for path in sorted(folder.iterdir()) if path.name.lower().endswith((".csv", ".csv.gz"))]
-    found = [path for path in paths if _layout(csv_header(path)) and "noteevents" not in path.name.lower()]
+    found = [path for path in paths if _layout(header(path)) and "noteevents" not in path.name.lower()]
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "none"
         raise UsageError(
@@ -201,10 +201,10 @@ def read_votes(path: Path) -> dict[Key, list[Vote]]:
     Raises:
         ValueError: naming file, row and column of a cell that is neither 0 nor 1.
     """
-    keys = _layout(csv_header(path)) or BY_TIME
+    keys = _layout(header(path)) or BY_TIME
     optional = ("None", *OTHER_PHENOTYPES)
     votes: dict[Key, list[Vote]] = {}
-    for number, row in enumerate(csv_rows(path, (*keys, *VOTES), optional=optional), start=1):
+    for number, row in enumerate(named_rows(path, (*keys, *VOTES), optional=optional), start=1):
         flags = {name: _flag(path, number, name, row[name]) for name in (*VOTES, *optional) if name in row}
         votes.setdefault(_annotated_key(row), []).append(_vote(flags))
     return votes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from swapbias.errors import UsageError
 from swapbias.notes.annotated import find_table, genders_of, split_notes
-from swapbias.notes.rows import NAME, NOTE_COLUMNS, PHENOTYPES, csv_rows, published_sizes
+from swapbias.notes.rows import NAME, NOTE_COLUMNS, PHENOTYPES, named_rows, published_sizes
 from swapbias.studies import corpus_dir, read_table
 
 DIAGNOSES = "diagnoses_icd"
@@ -37,7 +37,7 @@ def coded(code: str, version: str) -> frozenset[str]:
 def _of_admissions(diagnoses: Path) -> dict[str, frozenset[str]]:
     """The phenotypes of each admission that has any code; most have none of the four."""
     found: dict[str, frozenset[str]] = {}
-    for row in csv_rows(diagnoses, ("hadm_id", "icd_code", "icd_version")):
+    for row in named_rows(diagnoses, ("hadm_id", "icd_code", "icd_version")):
         mine = coded(row["icd_code"], row["icd_version"])
         before = found.get(row["hadm_id"])
         if before is None or not mine <= before:
@@ -65,7 +65,7 @@ def coded_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
         )
     discharge, diagnoses, patients = (path for path in tables.values() if path)
     labels, genders = _of_admissions(diagnoses), genders_of(patients)
-    ids = [dict(row) for row in csv_rows(discharge, ("note_id", "subject_id", "hadm_id", "note_type"))]
+    ids = [dict(row) for row in named_rows(discharge, ("note_id", "subject_id", "hadm_id", "note_type"))]
     if not any(row["hadm_id"] in labels for row in ids):
         raise ValueError(
             f"{diagnoses.name}: none of the admissions of {discharge.name} stands in it. Use files of one version."
@@ -73,7 +73,7 @@ def coded_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
     chosen = [row for one in PHENOTYPES for row in _of_phenotype(one, ids, labels, genders, seed)]
     wanted = {row["note_id"] for row in chosen}
     texts = {
-        row["note_id"]: row["text"] for row in csv_rows(discharge, ("note_id", "text")) if row["note_id"] in wanted
+        row["note_id"]: row["text"] for row in named_rows(discharge, ("note_id", "text")) if row["note_id"] in wanted
     }
     return [{**row, "text": texts[row["note_id"]]} for row in chosen]
 

@@ -55,7 +55,7 @@ def own_notes(path: Path, *, labelled: bool = True) -> list[dict[str, str]]:
 
 
 def _file_rows(file: Path, split: str, labelled: bool) -> Iterator[dict[str, str]]:
-    held = is_credentialed(file)
+    credentialed = is_credentialed(file)
     columns = (REQUIRED, OPTIONAL) if labelled else (REQUIRED[:1], (*REQUIRED[1:], *OPTIONAL))
     for number, row in enumerate(named_rows(file, columns[0], optional=columns[1]), start=1):
         where = f"{file.name}: row {number}"
@@ -78,7 +78,7 @@ def _file_rows(file: Path, split: str, labelled: bool) -> Iterator[dict[str, str
             "note_type": row.get("note_type", ""),
             "template": row.get("template", ""),
             "planted": row.get("planted", ""),
-            "credentialed": "True" if held else _credentialed(row, where),
+            "credentialed": "True" if credentialed else _credentialed(row, where),
             "text": row["text"],
         }
         yield {name: found[name] for name in NOTE_COLUMNS}

@@ -83,8 +83,8 @@ def counterfactual_pairs(
 def with_genders(notes: Sequence[Note], swapper: "Swapper") -> list[dict[str, str]]:
     """The notes; one whose gender is not given gets the one that its text tells, if there is one."""
     sides = _run(notes, swapper).sides.tolist()
-    told = {1: "female", -1: "male", 0: ""}
-    return [{**note, "gender": note["gender"] or told[side]} for note, side in zip(notes, sides, strict=True)]
+    groups = {1: "female", -1: "male", 0: ""}
+    return [{**note, "gender": note["gender"] or groups[side]} for note, side in zip(notes, sides, strict=True)]
 
 
 @cache
@@ -322,7 +322,7 @@ class Notes:
         implausible = sum(pair["specific"] != "0" for pair in pairs)
         dropped, kept = (implausible, 0) if self.plausible else (0, implausible)
         left = _run(tests, self.swapper).left.sum(axis=1)
-        told = [
+        counts = [
             (int((left > 0).sum()), "hold words of relatives, clinicians or others, which keep their gender"),
             (unknown, "left out: their gender is not known"),
             (
@@ -335,4 +335,4 @@ class Notes:
                 "hold gender-specific clinical terms, and their other version is implausible (see plausible)",
             ),
         ]
-        return [f"{count} of {len(tests)} test notes {what}" for count, what in told if count]
+        return [f"{count} of {len(tests)} test notes {what}" for count, what in counts if count]

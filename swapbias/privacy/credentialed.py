@@ -5,17 +5,19 @@ PhysioNet lets nobody share such text or what is derived from it with third part
 
 import csv
 import gzip
+import logging
 import os
 import re
+import traceback
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import UsageError
+from swapbias.errors import HubError, UpstreamMissingError, UsageError
 from swapbias.files import LOCK, TEMPORARY, locked, parse_json
-from swapbias.privacy.redact import own_data
+from swapbias.privacy.manifest_schema import own_data
 
 FILE = "CREDENTIALED"  # stands in every folder that holds such text or anything made from it
 NOTE = (
@@ -41,13 +43,13 @@ def mark(folder: Path) -> None:
 
 
 @contextmanager
-def for_owner_alone(held: bool, *folders: Path) -> Iterator[None]:
+def for_owner_alone(credentialed: bool, *folders: Path) -> Iterator[None]:
     """While the block runs, whatever is written can be read by its user alone, where it is of credentialed notes.
 
     The umask of the whole process is 077 meanwhile, so that it holds for files of every library, for temporary ones
     and for processes that are started; ``folders`` that are there already are closed (0700).
     """
-    if not held:
+    if not credentialed:
         yield
         return
     before = os.umask(0o077)
@@ -61,21 +63,21 @@ def for_owner_alone(held: bool, *folders: Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing(folder: Path, *, held: bool, then: str = "") -> Iterator[None]:
+def writing(folder: Path, credentialed: bool, *, then: str = "") -> Iterator[None]:
     """Make a folder and write to it as the only process; of credentialed notes it is marked and its user's alone.
 
     Args:
         folder: new or there.
-        held: whether what is written is made of credentialed notes.
+        credentialed: whether what is written is made of credentialed notes.
         then: as of ``files.locked``.
 
     Raises:
         UsageError: another process works on it. OSError: nothing can be written there.
     """
-    with for_owner_alone(held, folder):
+    with for_owner_alone(credentialed, folder):
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, **({"then": then} if then else {})):
-            if held:
+            if credentialed:
                 mark(folder)
             yield
 
@@ -99,12 +101,12 @@ def why_credentialed(path: Path) -> str:
     """
     place = path.resolve()
     for folder in (place, *place.parents):
-        if (folder / FILE).exists() or _said(folder / "manifest.json") or _said(folder / "swap.json"):
+        if (folder / FILE).exists() or _is_marked_in(folder / "manifest.json") or _is_marked_in(folder / "swap.json"):
             return "the input lies in a folder that is marked so"
     if is_mimic_name(place.name):
         return "the file is named like MIMIC's notes"
     here = place if place.is_dir() else place.parent
-    beside = [one for module in _MODULES for one in _inside(here / module)]
+    beside = [one for module in _MODULES if (here / module).is_dir() for one in (here / module).iterdir()]
     if any(is_mimic_name(one.name) or _is_patient_table(one) for one in beside):
         return "tables of MIMIC lie beside it"
     files = beside if place.is_dir() else (place,)
@@ -132,7 +134,12 @@ def columns_of(path: Path) -> list[str]:
     """The names of a table's columns, or of its first JSON line; none where none can be read."""
     name = path.name.lower()
     if ".parquet" in name:
-        return _parquet_columns(path)
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        with suppress(OSError, pa.ArrowException, UnicodeDecodeError):
+            return list(pq.read_schema(path).names)
+        return []
     opened = gzip.open if name.endswith(".gz") else open
     with suppress(OSError, EOFError, zlib.error, ValueError, csv.Error), opened(path, "rb") as handle:
         start = handle.readline(_HEADER).decode("utf-8-sig", errors="replace")
@@ -140,15 +147,6 @@ def columns_of(path: Path) -> list[str]:
             row = parse_json(start)
             return list(row) if isinstance(row, dict) else []
         return next(csv.reader(start.splitlines(), delimiter="\t" if ".tsv" in name else ","), [])
-    return []
-
-
-def _parquet_columns(path: Path) -> list[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with suppress(OSError, pa.ArrowException, UnicodeDecodeError):
-        return list(pq.read_schema(path).names)
     return []
 
 
@@ -162,11 +160,7 @@ def _is_patient_table(path: Path) -> bool:
     return _stem(path.name) in _TABLES and "subject_id" in (name.strip().lower() for name in columns_of(path))
 
 
-def _inside(folder: Path) -> tuple[Path, ...]:
-    return tuple(folder.iterdir()) if folder.is_dir() else ()
-
-
-def _said(file: Path) -> bool:
+def _is_marked_in(file: Path) -> bool:
     try:
         read = parse_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -196,3 +190,57 @@ def texts_stay(folder: Path, manifest: Mapping[str, Any]) -> str:
     if own_data(manifest):
         return "they are made of notes of your own; look at the names of phenotypes before you hand the findings on"
     return ""
+
+
+# --- errors while notes are read --------------------------------------------------------------------------
+
+# What swapbias itself says of a file names its row and column and never a cell. Messages of libraries and of a user's
+# own classifier often hold the value that they could not read. So once notes are read, only sentences of this
+# package's own ``raise`` statements are shown, in tracebacks too.
+TRACEBACKS = "swapbias.tracebacks"  # the logger that --debug shows
+_reading: set[str] = set()  # not empty once texts were read that may be notes
+
+
+def notes_read() -> None:
+    """Texts that may be notes are in this process from now on."""
+    _reading.add("notes")
+
+
+def forget_notes() -> None:
+    """As at the start of a process: a command begins."""
+    _reading.clear()
+
+
+def safe_message(error: BaseException) -> str:
+    """What an error says, or where it may quote a note its type alone.
+
+    >>> safe_message(UsageError("There is no column 'note'."))
+    "There is no column 'note'."
+    """
+    if not _reading or isinstance(error, UsageError | UpstreamMissingError | HubError) or _is_ours(error):
+        return str(error)
+    return f"{type(error).__name__}, and what it says may quote a note and is not shown"
+
+
+def safe_traceback(error: BaseException) -> str:
+    """The traceback of an error and of those before it, each with its ``safe_message``."""
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    lines = [f"{safe_traceback(before)}\nThen:\n\n"] if before is not None else []
+    lines += ["Traceback (most recent call last):\n", *traceback.format_tb(error.__traceback__)]
+    return "".join([*lines, f"{type(error).__name__}: {safe_message(error)}\n"])
+
+
+def log_traceback(error: BaseException) -> None:
+    """Log at debug level the traceback of an error that the user sees as one sentence."""
+    log = logging.getLogger(TRACEBACKS)
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug("%s", safe_traceback(error).rstrip())
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether a ``raise`` statement of this package wrote the message."""
+    frames = traceback.extract_tb(error.__traceback__)
+    package = Path(__file__).resolve().parent.parent
+    return (
+        bool(frames) and package in Path(frames[-1].filename).parents and (frames[-1].line or "").startswith("raise ")
+    )

@@ -1,4 +1,3 @@
-from .breakdowns import answer_counts as answer_counts
 from .comparison import (
     NO_RANKING as NO_RANKING,
     ComparedModel as ComparedModel,
@@ -8,22 +7,18 @@ from .comparison import (
     sentences as sentences,
 )
 from .figures import FORMATS as FORMATS, STYLES as STYLES, Drawn as Drawn, draw_figures as draw_figures
-from .page import Page as Page, render as render, render_summary as render_summary
-from .tables import (
-    comparison_tables as comparison_tables,
-    terminal as terminal,
-    terminal_table as terminal_table,
-)
+from .page import Page as Page, answer_counts as answer_counts, render as render, render_summary as render_summary
 from .text import (
-    Answer as Answer,
     Verdict as Verdict,
-    answer as answer,
     check_name as check_name,
     checked as checked,
+    comparison_tables as comparison_tables,
     detects as detects,
     gated as gated,
     p_value as p_value,
     shown as shown,
     summary as summary,
+    terminal as terminal,
+    terminal_table as terminal_table,
     verdicts as verdicts,
 )

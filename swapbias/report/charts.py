@@ -98,8 +98,7 @@ class Axis:
 class Dot:
     """A value with its interval; NaN for none.
 
-    ``group`` chooses colour and shape, None: a gap, which is no group's. A hollow dot is no finding. ``least`` and
-    ``most`` are bounds: what the value can be whatever is missing, which is no interval and is not drawn as one.
+    ``group`` chooses colour and shape, None: a gap, which is no group's. A hollow dot is no finding.
     """
 
     value: float
@@ -107,8 +106,6 @@ class Dot:
     high: float = math.nan
     group: int | None = None
     hollow: bool = False
-    least: float = math.nan
-    most: float = math.nan
 
 
 def _ticks(low: float, high: float, parts: int) -> list[float]:
@@ -118,52 +115,32 @@ def _ticks(low: float, high: float, parts: int) -> list[float]:
     return [step * count for count in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
-def strip(dots: Sequence[Dot], axis: Axis, *, title: str = "") -> Markup:
-    """One row: the margin band, zero, and each dot with its interval.
-
-    Args:
-        dots: drawn one below the other.
-        axis: shared by all the rows of a chart.
-        title: read out by a screen reader; blank: the row's text says the same, and the picture is skipped.
-    """
-    height = _HEIGHT + 13 * max(0, len(dots) - 1)
-    role = Markup('role="img" aria-label="{}"').format(title) if title else Markup('aria-hidden="true"')
-    body = [_ground(axis, height)]
-    body += [_dot(one, axis, _HEIGHT / 2 + 13 * place) for place, one in enumerate(dots)]
-    return Markup('<svg class="strip" width="100%" height="{}" {} focusable="false">{}</svg>').format(
-        height, role, Markup("").join(body)
-    )
-
-
-def _ground(axis: Axis, height: int) -> Markup:
-    band = Markup("")
+def strip(dots: Sequence[Dot], axis: Axis) -> Markup:
+    """One row: the margin band, zero, and each dot with its interval, one below the other."""
+    height, body = _HEIGHT + 13 * max(0, len(dots) - 1), ""
     if math.isfinite(axis.margin):
         left, right = axis.at(-axis.margin), axis.at(axis.margin)
-        band = Markup('<rect class="band" x="{}%" y="0" width="{}%" height="{}"/>').format(
-            left, round(right - left, 2), height
-        )
-    zero = axis.at(0)
-    return band + Markup('<line class="zero" x1="{0}%" x2="{0}%" y1="0" y2="{1}"/>').format(zero, height)
+        body = f'<rect class="band" x="{left}%" y="0" width="{right - left:.2f}%" height="{height}"/>'
+    body += f'<line class="zero" x1="{axis.at(0)}%" x2="{axis.at(0)}%" y1="0" y2="{height}"/>'
+    body += "".join(_dot(one, axis, _HEIGHT / 2 + 13 * place) for place, one in enumerate(dots))
+    return _picture("strip", height, body, "")
 
 
-def _dot(one: Dot, axis: Axis, y: float) -> Markup:
+def _picture(kind: str, height: int, body: str, title: str) -> Markup:
+    role = Markup('role="img" aria-label="{}"').format(title) if title else Markup('aria-hidden="true"')
+    start = Markup('<svg class="{}" width="100%" height="{}" {} focusable="false">').format(kind, height, role)
+    return start + Markup(f"{body}</svg>")  # of numbers and of our own names
+
+
+def _dot(one: Dot, axis: Axis, y: float) -> str:
     if math.isnan(one.value):
-        return Markup("")
+        return ""
     kind, shape = ("gap", _SHAPES[0]) if one.group is None else _look(one.group)
-    drawn = Markup("")
-    if math.isfinite(one.least) and math.isfinite(one.most):
-        left, right = axis.at(one.least), axis.at(one.most)
-        drawn += Markup(
-            '<g class="bounds"><line x1="{0}%" x2="{1}%" y1="{2}" y2="{2}"/><line x1="{0}%" x2="{0}%" y1="{3}" '
-            'y2="{4}"/><line x1="{1}%" x2="{1}%" y1="{3}" y2="{4}"/></g>'
-        ).format(left, right, y, y - 7, y + 7)
+    drawn = ""
     if math.isfinite(one.low) and math.isfinite(one.high):
-        drawn += Markup('<line class="ci {}" x1="{}%" x2="{}%" y1="{}" y2="{}"/>').format(
-            kind, axis.at(one.low), axis.at(one.high), y, y
-        )
-    return drawn + Markup('<svg x="{}%" y="{}" overflow="visible"><path class="dot {}{}" d="{}"/></svg>').format(
-        axis.at(one.value), y, kind, " hollow" if one.hollow else "", shape
-    )
+        drawn = f'<line class="ci {kind}" x1="{axis.at(one.low)}%" x2="{axis.at(one.high)}%" y1="{y}" y2="{y}"/>'
+    path = f'<path class="dot {kind}{" hollow" * one.hollow}" d="{shape}"/>'
+    return f'{drawn}<svg x="{axis.at(one.value)}%" y="{y}" overflow="visible">{path}</svg>'
 
 
 def _look(group: int) -> tuple[str, str]:
@@ -172,74 +149,39 @@ def _look(group: int) -> tuple[str, str]:
 
 
 def ruler(axis: Axis, unit: str = "") -> Markup:
-    """The scale below or above the rows: ticks with their numbers."""
+    """The scale above the rows: ticks with their numbers."""
     digits = max(0, -math.floor(math.log10(min((abs(one) for one in axis.ticks if one), default=1)) + 1e-9))
-    parts = []
+    body = ""
     for one in axis.ticks:
-        x, told = (
-            axis.at(one),
-            f"{one:+.{digits}f}".replace("-", "−") if one and axis.low < 0 else f"{one:.{digits}f}",
-        )
+        x, sign = axis.at(one), "+" if one and axis.low < 0 else ""
+        number = f"{one:{sign}.{digits}f}".replace("-", "−")
         anchor = "start" if x < 6 else "end" if x > 94 else "middle"
-        line = Markup('<line class="tick" x1="{0}%" x2="{0}%" y1="0" y2="4"/>').format(x)
-        parts.append(line + Markup('<text x="{}%" y="16" text-anchor="{}">{}</text>').format(x, anchor, told))
-    said = f"scale from {axis.ticks[0]:g} to {axis.ticks[-1]:g} {unit}".strip() if axis.ticks else "scale"
-    return Markup('<svg class="ruler" width="100%" height="20" role="img" aria-label="{}">{}</svg>').format(
-        said, Markup("").join(parts)
-    )
+        body += f'<line class="tick" x1="{x}%" x2="{x}%" y1="0" y2="4"/>'
+        body += f'<text x="{x}%" y="16" text-anchor="{anchor}">{number}</text>'
+    ends = f"scale from {axis.ticks[0]:g} to {axis.ticks[-1]:g} {unit}".strip() if axis.ticks else "scale"
+    return _picture("ruler", 20, body, ends)
 
 
 def key(group: int) -> Markup:
     """The shape of a group, for a legend."""
-    colour, shape = _look(group)
-    return Markup(
-        '<svg class="key" width="14" height="14" aria-hidden="true"><path transform="translate(7 7)" '
-        'class="dot {}" d="{}"/></svg>'
-    ).format(colour, shape)
-
-
-def interval_key() -> Markup:
-    """A dot with its interval, for a legend."""
-    return Markup(
-        '<svg class="key" width="34" height="14" aria-hidden="true"><line class="ci gap" x1="3" x2="31" y1="7" '
-        'y2="7"/><path transform="translate(17 7)" class="dot gap" d="{}"/></svg>'
-    ).format(_SHAPES[0])
-
-
-def bounds_key() -> Markup:
-    """Bounds without a dot, for a legend."""
-    return Markup(
-        '<svg class="key" width="34" height="14" aria-hidden="true"><g class="bounds"><line x1="2" x2="32" y1="7" '
-        'y2="7"/><line x1="2" x2="2" y1="1" y2="13"/><line x1="32" x2="32" y1="1" y2="13"/></g></svg>'
-    )
-
-
-def stack(shares: Sequence[float], title: str = "") -> Markup:
-    """Parts of a whole beside each other, from left to right in shades of their own, divided by lines.
-
-    Args:
-        shares: from 0 to 1; what lacks to 1 stays blank.
-        title: as in ``strip``.
-    """
-    role = Markup('role="img" aria-label="{}"').format(title) if title else Markup('aria-hidden="true"')
-    whole, at, parts = Axis(0.0, 1.0, ()), 0.0, []
-    for place, share in enumerate(shares):
-        left, right = whole.at(at), whole.at(at + share)
-        at += share
-        if right > left:
-            parts.append(
-                Markup('<rect class="part p{}" x="{}%" width="{}%" y="4" height="16"/>').format(
-                    place, left, round(right - left, 2)
-                )
-            )
-    return Markup('<svg class="strip" width="100%" height="{}" {} focusable="false">{}</svg>').format(
-        _HEIGHT, role, Markup("").join(parts)
-    )
+    return _key('<path transform="translate(7 7)" class="dot {}" d="{}"/>'.format(*_look(group)))
 
 
 def stack_key(place: int) -> Markup:
     """The shade of a part of a whole, for a legend."""
-    return Markup(
-        '<svg class="key" width="14" height="14" aria-hidden="true"><rect class="part p{}" x="1" y="1" width="12" '
-        'height="12"/></svg>'
-    ).format(place)
+    return _key(f'<rect class="part p{place}" x="1" y="1" width="12" height="12"/>')
+
+
+def _key(body: str) -> Markup:
+    return Markup(f'<svg class="key" width="14" height="14" aria-hidden="true">{body}</svg>')
+
+
+def stack(shares: Sequence[float], title: str = "") -> Markup:
+    """Parts of a whole, from 0 to 1, beside each other in shades of their own; a screen reader reads the title."""
+    whole, at, body = Axis(0.0, 1.0, ()), 0.0, ""
+    for place, share in enumerate(shares):
+        left, right = whole.at(at), whole.at(at + share)
+        at += share
+        if right > left:
+            body += f'<rect class="part p{place}" x="{left}%" width="{right - left:.2f}%" y="4" height="16"/>'
+    return _picture("strip", _HEIGHT, body, title)

@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -75,32 +76,29 @@ def draw_figures(found: Sequence[Finding], *, style: str = "page") -> list[Drawn
     for key in dict.fromkeys((one.study, one.experiment, one.model_id) for one in found):
         mine = [one for one in found if (one.study, one.experiment, one.model_id) == key]
         models = {one.model_id for one in found if one.study == key[0]}
-        experiment = experiment_of(mine[0])
-        for slice_ in experiment.slices if experiment else ():
-            figures += _of_slice(mine, experiment, slice_, f", {text.shown(key[2])}" * (len(models) > 1), style)
+        if experiment := experiment_of(mine[0]):
+            model = f", {text.shown(key[2])}" * (len(models) > 1)
+            figures += [one for each in experiment.slices for one in _of_slice(mine, experiment, each, model, style)]
     return figures
 
 
 def _of_slice(
-    found: Sequence[Finding], experiment: Experiment | None, slice_: Slice, model: str, style: str
+    found: Sequence[Finding], experiment: Experiment, slice_: Slice, model: str, style: str
 ) -> Iterator[Drawn]:
     """Means, then gaps by a slice: those of the published score whose values differ."""
     mine = [one for one in found if one.slice_by == slice_.name and one.score == "score" and not one.view]
-    for kind, rows in (
-        (
-            "levels",
-            [one for one in mine if one.measure == "mean" and experiment and one.contrast in experiment.levels],
-        ),
-        ("gap", [one for one in mine if MEASURES[one.measure].reach]),
-    ):
-        if len({round(one.estimate.value, 9) for one in rows if not math.isnan(one.estimate.value)}) < 2:
-            continue
-        names = [", ".join(filter(None, (text.plain(one.subset), text.value_name(one.slice_value)))) for one in rows]
-        unit = "points" if text.in_points(rows[0].unit) else rows[0].unit
-        what = "Gap" if kind == "gap" else f"Mean {rows[0].unit}"
-        caption = f"{what} by {slice_.name} of {rows[0].experiment}{model}, in {unit}, with 95 % intervals."
-        name = f"{rows[0].study}-{rows[0].experiment}-{slice_.name}-{kind}" + text.file_name(model)
-        yield Drawn(name.replace(" ", "-"), rows[0].study, caption, forest(rows, names, unit, style=style))
+    levels = [one for one in mine if one.measure == "mean" and one.contrast in experiment.levels]
+    gaps = [one for one in mine if MEASURES[one.measure].reach]
+    for kind, what, rows in (("levels", "Mean", levels), ("gap", "Gap", gaps)):
+        if len({round(one.estimate.value, 9) for one in rows if not math.isnan(one.estimate.value)}) > 1:
+            names = [
+                ", ".join(filter(None, (text.plain(one.subset), text.value_name(one.slice_value)))) for one in rows
+            ]
+            unit = "points" if text.in_points(rows[0].unit) else rows[0].unit
+            caption = f"{what} by {slice_.name} of {experiment.name}{model}, in {unit}, with 95 % intervals."
+            file = f"{rows[0].study}-{experiment.name}-{slice_.name}-{kind}{model}"
+            figure = forest(rows, names, unit, style=style)
+            yield Drawn(re.sub(r"[^A-Za-z0-9._-]+", "-", file), rows[0].study, caption, figure)
 
 
 def forest(found: Sequence[Finding], names: Sequence[str], unit: str, *, style: str = "page") -> "Figure":

@@ -4,13 +4,15 @@ Nothing here decides anything: verdicts, families and levels are fields of a ``F
 """
 
 import math
-import re
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from swapbias.findings import (
     ALL_GAPS,
     AS_PUBLISHED,
+    DIFFERENCE,
     EFFECTS,
     FAILS,
     FEWEST,
@@ -27,36 +29,56 @@ from swapbias.findings import (
     Finding,
     Gate,
     blinding as blinding_of,
+    by_the_judge,
+    comparisons,
     equal_needed,
     experiment_of,
+    headlines,
     independent_pairs,
 )
 from swapbias.measures import MEASURES, SPANS, Estimate
+from swapbias.models.clinical import Explained
 from swapbias.studies import Experiment, load_study
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS
 NAME_LENGTH = 60  # characters of a name that is not ours
 LOW = 0.25  # mean rates below it are also compared by their ratio
 FEW = 4  # models that a sentence names one by one
 MOST_NAMES = 5  # of a list in a sentence
+WIDTH = 80  # columns of a terminal
 OWN_NOTES = "own"  # the phenotype of a user's notes whose label has no name
+_LONGEST = 2_000  # characters of a sentence
 _SURE = (FOUND, SMALL, UNSTABLE)
-_WORDS = {
-    FOUND: "Gap", SMALL: "Gap", UNSTABLE: "Gap", NONE: "No gap", UNDECIDED: "Undecided", UNMEASURED: "Not measured",
-}  # fmt: skip
+_WORDS = {**dict.fromkeys(_SURE, "Gap"), NONE: "No gap", UNDECIDED: "Undecided", UNMEASURED: "Not measured"}
 _CLAIMS = {
     "masked": "prefers words for {more} to words for {less}",
     "causal": "finds texts about {more} likelier than those about {less}",
 }
-_CLAIM = "scores {more} higher than {less}"
 _RATIOS = {"log-odds": "odds", "log-probability": "probability", "log of words": "length"}
 _PERCENT = ("flip_rate", "sign_kept", "leakage_uar")
-_SIGNED = ("nonanswer_gap", "truncation_gap", "intersection")  # written as gaps are, though no question's answer
+_SHARES = ("TPR", "FPR", "PPV", "called positive", "equalised odds")  # of performance, beside AUROC and calibration
+_SIGNED = ("nonanswer_gap", "truncation_gap", "intersection", "gap_beyond_wording")  # no answers, but written as gaps
 _RATES = {
     "flip_rate": "the share of notes whose prediction changes with the patient's gender",
     "leakage_uar": "the average recall of the patient's gender from notes (50 % is chance)",
     "direct_bias": "the mean absolute cosine of the words with the gender direction (0 is none)",
 }
+_EFFECTS = {
+    "main_effect": "main effects", "interaction": "interactions", "interaction_of_three": "interactions of three",
+    "intersection": "intersections beside their parts",
+}  # fmt: skip
+_VARIATIONS = {
+    "matched_mass": "only words with an equally frequent match", "closed_list_mass": "all listed words",
+    "gap_beyond_wording": "the prompts and their rewordings together",
+}  # fmt: skip
+BEYOND_PARTS = " An intersection's value is how much further it lies from the mean of all than its parts add up to."
+ANSWERED = "What was answered to each side, as a share of all answers. Unreadable: no option was given beyond doubt."
+EXPLAINED = (
+    "Weights by LIME, averaged over notes. Above zero a word speaks for the phenotype. A dash: among no heavy words."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,51 +93,32 @@ class Verdict:
         return f"{self.word}: {self.text}" if self.word else self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What an experiment found about one model.
-
-    Attributes:
-        sentence: the verdict with value and interval; of a difference of gaps also what each gap is.
-        certainty: what the interval covers, and the smallest gap that could have been found.
-        meaning: what the number and its sign mean.
-        cautions: how far it holds, a sentence each.
-        published: the paper's own statistic of these rows and the number that it prints; blank where there is none.
-    """
-
-    sentence: str
-    certainty: str
-    meaning: str
-    cautions: tuple[str, ...]
-    published: str
-
-
-def answer(finding: Finding, found: Sequence[Finding] = ()) -> Answer:
-    """A headline in words; ``found`` are findings of the same run: the parts of a difference, the paper's test."""
-    return Answer(
-        summary([finding], found),
-        certainty(finding),
-        meaning(finding),
-        tuple(cautions(finding)),
-        published(finding, found),
-    )
-
-
-def summary(headlines: Sequence[Finding], found: Sequence[Finding] = ()) -> str:
+def summary(results: Sequence[Finding], found: Sequence[Finding] = ()) -> str:
     """The verdicts of all headlines of an experiment and model, a sentence or two each."""
-    return " ".join(str(one) for one in verdicts(headlines, found))
+    return " ".join(str(one) for one in verdicts(results, found))
 
 
-def verdicts(headlines: Sequence[Finding], found: Sequence[Finding] = ()) -> list[Verdict]:
+def questions(found: Sequence[Finding]) -> list[list[Finding]]:
+    """The headlines of each experiment and model."""
+    results: dict[tuple[str, ...], list[Finding]] = {}
+    for one in headlines(found):
+        results.setdefault((one.study, one.experiment, one.model_id), []).append(one)
+    return list(results.values())
+
+
+def verdicts(results: Sequence[Finding], found: Sequence[Finding] = ()) -> list[Verdict]:
     """What the headlines of an experiment and model come to; of many alike one sentence for all of them."""
-    if whole := [one for one in headlines if one.tests_all_groups]:
-        return [*_of_groups(whole[0], headlines if len(headlines) > 1 else _beside(whole[0], found))]
-    if len(headlines) == 1:
-        (one,) = headlines
-        return [verdict(one), *_levels(one, found)]
-    if all(one.verdict for one in headlines):
-        return [*_by_slice(headlines)]
-    return [*_range_of_rates(headlines)]
+    whole = next((one for one in results if one.tests_all_groups), None)
+    if whole is not None:
+        wanted = (whole.study, whole.experiment, whole.model_id, whole.subset, whole.slice_value)
+        beside = [
+            one for one in headlines(found)
+            if wanted == (one.study, one.experiment, one.model_id, one.subset, one.slice_value)
+        ]  # fmt: skip
+        return [*_of_groups(whole, results if len(results) > 1 else beside)]
+    if len(results) == 1:
+        return [verdict(results[0]), *_of_sets(results[0], found)]
+    return [*(_alike(results, sliced, "for ") if all(one.verdict for one in results) else _range_of_rates(results))]
 
 
 # --- one finding --------------------------------------------------------------------------------------
@@ -124,7 +127,7 @@ def verdicts(headlines: Sequence[Finding], found: Sequence[Finding] = ()) -> lis
 def word(finding: Finding) -> str:
     """The word of a verdict; blank for what has none."""
     if math.isnan(finding.estimate.value) or finding.verdict == UNMEASURED:
-        return _WORDS[UNMEASURED]
+        return "Not measured"
     if finding.verdict == TOO_FEW:
         return f"Too few {finding.estimate.fewest_of}"
     return _WORDS.get(finding.verdict, "")
@@ -145,65 +148,54 @@ def _clause(finding: Finding) -> str:
     if math.isnan(one.value):
         return f"{model} could not score what the question needs"
     if finding.measure == SPREAD:
-        return _of_term(finding)
+        different = "different" if one.p_adjusted < LEVEL else "no difference shown"
+        return f"{model}: {plain(finding.contrast)}: {different} (one test of all, p {p_value(one.p_adjusted)})"
     if not finding.verdict or not MEASURES[finding.measure].reach:
-        return f"{quantity_of(finding)} is {value(finding)}{_interval(finding)}"
+        return f"{model}: {_RATES.get(finding.measure) or quantity(finding)} is {value(finding)}{_interval(finding)}"
     if one.value == 0 and math.isnan(one.error) and finding.verdict in (NONE, UNDECIDED):
-        return _all_equal(finding)
-    if finding.verdict in _SURE:
-        return f"{_claim(finding)} {_by(finding)}{_holds(finding)}"
-    if finding.verdict == TOO_FEW:
-        return f"{few_levels(one)}. Among them {_statement(finding)}"
-    return f"{_statement(finding)}{_open(finding)}"
-
-
-def _all_equal(finding: Finding) -> str:
-    if finding.verdict == UNDECIDED:
-        return equal_pairs(finding, finding.margin)
-    first, second = sides(finding)
-    return f"all {finding.estimate.n} pairs about {first} and {second} score the same"
+        both = f"all {one.n} pairs about {' and '.join(sides(finding))} score the same"
+        return both if finding.verdict == NONE else equal_pairs(finding, finding.margin)
+    if finding.verdict in _SURE and (finding.group or finding.measure not in EFFECTS):
+        return f"{_claim(finding)} {_by(finding)}{_tail(finding)}"
+    few = f"{few_levels(one)}. Among them " if finding.verdict == TOO_FEW else ""
+    return f"{few}{_statement(finding)}{_tail(finding)}"
 
 
 def _claim(finding: Finding) -> str:
     """Who does what with whom, by the words of the study, up to the number."""
     model, (more, less) = shown(finding.model_id), sides(finding)
+    toward, other = (more, less) if finding.estimate.value > 0 else (less, more)
     if finding.measure == "gap_difference" or finding.within:
-        return f"{_change(finding)} moves {model}'s {_gap_name(finding)} toward {more if _up(finding) else less}"
-    if not finding.group and finding.measure in EFFECTS:
-        return f"{model} has an interaction, {plain(finding.contrast)},"
+        return f"{_change(finding)} moves {model}'s gap between {more} and {less} toward {toward}"
     experiment = experiment_of(finding)
-    says = experiment.says or _CLAIMS.get(experiment.kind, _CLAIM) if experiment else _CLAIM
-    if not _up(finding):
-        more, less = less, more
-    return f"{model} {says.format(more=more, less=less)}"
+    says = (experiment.says or _CLAIMS.get(experiment.kind, "")) if experiment else ""
+    return f"{model} {(says or 'scores {more} higher than {less}').format(more=toward, less=other)}"
 
 
 def _statement(finding: Finding) -> str:
     """What the value is, with its sign, where it is no claim."""
-    model, size = shown(finding.model_id), f"{amount_of(finding)}{_interval(finding)}{_relative(finding)}"
+    model, (more, less) = shown(finding.model_id), sides(finding)
+    size = f"{size_of(finding.estimate.value, finding.unit, signed=True)}{_interval(finding)}{_relative(finding)}"
     if finding.measure == "gap_difference" or finding.within:
-        return f"{_change(finding)} moves {model}'s {_gap_name(finding)} by {size}"
+        return f"{_change(finding)} moves {model}'s gap between {more} and {less} by {size}"
     if not finding.group and finding.measure in EFFECTS:
         return f"{model}'s interaction, {plain(finding.contrast)}, is {size}"
-    return f"{model}'s gap, {' minus '.join(sides(finding))}, is {size}"
-
-
-def _up(finding: Finding) -> bool:
-    return finding.estimate.value > 0
+    return f"{model}'s gap, {more} minus {less}, is {size}"
 
 
 def _by(finding: Finding) -> str:
     """A size without its sign, and the interval turned likewise: ``by 10.5 points (95 % interval 4.5 to 16.4)``."""
     one, (low, high) = finding.estimate, within(finding)
-    if not _up(finding):
+    if one.value < 0:
         low, high = -high, -low
+    size = size_of(one.value, finding.unit)
     if ratio := _ratio_of(finding.unit):
         ends = "" if math.isnan(low) else f" (95 % interval {math.exp(low):.2f} to {math.exp(high):.2f})"
         return f"with {ratio} {math.exp(abs(one.value)):.2f} times as high{ends}"
     if math.isnan(low):
-        return f"by {size_of(one.value, finding.unit)} in each of {one.n} pairs"
-    first, last = (f"{end:.{_digits(finding.unit)}f}".replace("-", "−") for end in _scaled((low, high), finding.unit))
-    return f"by {size_of(one.value, finding.unit)} (95 % interval {first} to {last}){_relative(finding)}"
+        return f"by {size} in each of {one.n} pairs"
+    first, last = (amount(end, finding.unit, signed=True, named=False).lstrip("+") for end in (low, high))
+    return f"by {size} (95 % interval {first} to {last}){_relative(finding)}"
 
 
 def _relative(finding: Finding) -> str:
@@ -215,27 +207,23 @@ def _relative(finding: Finding) -> str:
     return f", a ratio of {finding.ratio:.2f}" + (f" (95 % interval {low:.2f} to {high:.2f})" if judged else "")
 
 
-def _holds(finding: Finding) -> str:
-    more = ", averaged over the rest" if finding.measure == EFFECTS[0] else ""
-    if finding.verdict == SMALL:
-        more += f", less than the margin of {margin(finding)}"
-    if finding.verdict == UNSTABLE:
-        kept = "few" if math.isnan(finding.signs_kept) else f"only {100 * finding.signs_kept:.0f} % of"
-        more += f". Not robust: {kept} rewordings have the same sign"
-    return more
-
-
-def _open(finding: Finding) -> str:
-    """What follows of a value that is no gap: within the margin, or why nothing is decided."""
+def _tail(finding: Finding) -> str:
+    """What follows of a value: how it lies to the margin, how robust it is, or why nothing is decided."""
+    one, limit = finding.estimate, f"the margin of {margin(finding)}"
+    if finding.verdict in _SURE:
+        more = ", averaged over the rest" if finding.measure == EFFECTS[0] else ""
+        more += f", less than {limit}" if finding.verdict == SMALL else ""
+        some = "few" if math.isnan(finding.signs_kept) else f"only {100 * finding.signs_kept:.0f} % of"
+        return more + (f". Not robust: {some} rewordings have the same sign" if finding.verdict == UNSTABLE else "")
     if finding.verdict == NONE:
-        return f", within the margin of {margin(finding)}"
-    if math.isnan(finding.estimate.error):
+        return f", within {limit}"
+    if finding.verdict == TOO_FEW:
+        return ""
+    if math.isnan(one.error):
         return ". There is no interval, because too little varies or was scored"
-    if finding.estimate.p_adjusted < LEVEL and not math.isnan(finding.worst_low):
+    if one.p_adjusted < LEVEL and not math.isnan(finding.worst_low):
         return f" among the scored prompts. Counting the others either way, the gap is {bounds(finding)}"
-    if math.isnan(finding.margin):
-        return ". This may be chance"
-    return f". This may be chance, and may be larger than the margin of {margin(finding)}"
+    return ". This may be chance" + ("" if math.isnan(finding.margin) else f", and may be larger than {limit}")
 
 
 def _change(finding: Finding) -> str:
@@ -246,21 +234,18 @@ def _change(finding: Finding) -> str:
     return f"{set_name(finding, finding.within)} instead of {set_name(finding, finding.against)}"
 
 
-def _gap_name(finding: Finding) -> str:
-    return f"gap between {' and '.join(sides(finding))}"
-
-
-def _levels(finding: Finding, found: Sequence[Finding]) -> Iterator[Verdict]:
+def _of_sets(finding: Finding, found: Sequence[Finding]) -> Iterator[Verdict]:
     """The gap of each set of a difference: one sentence where verdict and direction are the same."""
-    if finding.measure != "gap_difference" or math.isnan(finding.estimate.value):
-        return
-    both = parts(finding, found)
-    named = [f"with {set_name(one, one.subset)}" for one in both]
-    if len(both) == 2 and {one.verdict for one in both} == {FOUND} and len({_up(one) for one in both}) == 1:
-        sizes = [f"{size_of(one.estimate.value, one.unit)} {name}" for one, name in zip(both, named, strict=True)]
+    both = [] if math.isnan(finding.estimate.value) else parts(finding, found)
+    names = [f"with {set_name(one, one.subset)}" for one in both]
+    if len(both) == 2 and {(one.verdict, one.estimate.value > 0) for one in both} in (
+        {(FOUND, True)},
+        {(FOUND, False)},
+    ):
+        sizes = [f"{size_of(one.estimate.value, one.unit)} {name}" for one, name in zip(both, names, strict=True)]
         yield Verdict("Gap", f"{_claim(both[0])} by {' and by '.join(sizes)}.")
         return
-    yield from (verdict(one, name) for one, name in zip(both, named, strict=True))
+    yield from (verdict(one, name) for one, name in zip(both, names, strict=True))
 
 
 def parts(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
@@ -291,136 +276,78 @@ def listed(names: Sequence[str], most: int = 1_000) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _by_slice(headlines: Sequence[Finding]) -> Iterator[Verdict]:
+def _alike(found: Sequence[Finding], name: Callable[[Finding], str], start: str) -> Iterator[Verdict]:
     """Gaps that are never pooled: those of one verdict and direction together, with the largest of them."""
-    alike: dict[tuple[str, str, bool], list[Finding]] = {}
-    for one in headlines:
-        alike.setdefault((word(one), one.verdict, word(one) == "Gap" and _up(one)), []).append(one)
+    alike: dict[tuple[str, str, bool, str], list[Finding]] = {}
+    for one in found:
+        up = word(one) == "Gap" and one.estimate.value > 0
+        alike.setdefault((word(one), one.verdict, up, one.reference_group), []).append(one)
     for several in alike.values():
-        first, names = several[0], listed([sliced(one) for one in several], MOST_NAMES)
-        most = max(several, key=lambda one: abs(one.estimate.value))
-        if len(several) == 1 or word(first) in (_WORDS[UNMEASURED], f"Too few {first.estimate.fewest_of}"):
-            yield verdict(first, f"for {names}")
+        first, names = several[0], listed([name(one) for one in several], MOST_NAMES)
+        largest = max(several, key=lambda one: abs(one.estimate.value))
+        size = f"by up to {size_of(largest.estimate.value, largest.unit)}"
+        if len(several) == 1:
+            yield verdict(first, f"for {names}" if start else "")
         elif word(first) == "Gap":
-            size = size_of(most.estimate.value, most.unit)
-            yield Verdict("Gap", f"{_claim(most)} by up to {size} for {names}{_holds(most)}.")
-        else:
+            claim = f"{_claim(largest)} {size} for {names}" if start else f"{names} likewise, {size}"
+            yield Verdict("Gap", f"{claim}{_tail(largest)}.")
+        elif first.verdict in (NONE, UNDECIDED) and word(first) != "Not measured":
             ends = "may be chance" if first.verdict == UNDECIDED else f"are within the margin of {margin(first)}"
-            yield Verdict(word(first), f"the gaps for {names} {ends}.")
+            yield Verdict(word(first), f"{f'the gaps for {names}' if start else names} {ends}.")
+        else:
+            yield verdict(first, f"for {names}")
 
 
-def _range_of_rates(headlines: Sequence[Finding]) -> Iterator[Verdict]:
+def _range_of_rates(results: Sequence[Finding]) -> Iterator[Verdict]:
     """The lowest and the highest of rates."""
-    lost = [one for one in headlines if word(one) == _WORDS[UNMEASURED]]
-    known = [one for one in headlines if one not in lost]
+    missing = [one for one in results if word(one) == "Not measured"]
+    known = sorted((one for one in results if one not in missing), key=lambda one: one.estimate.value)
     if known:
-        least, *_, most = sorted([*known, known[0]], key=lambda one: one.estimate.value)
-        low, high = value(least), value(most)
-        ends = f"from {low} ({sliced(least)}) to {high} ({sliced(most)})" if low != high else f"{low} for each"
-        yield Verdict("", f"{quantity_of(known[0])} is {ends}, by {known[0].slice_by}.")
-    if lost:
-        yield verdict(lost[0], f"for {listed([sliced(one) for one in lost], MOST_NAMES)}")
+        (low, first), (high, last) = ((value(one), sliced(one)) for one in (known[0], known[-1]))
+        ends = f"from {low} ({first}) to {high} ({last})" if low != high else f"{low} for each"
+        what = _RATES.get(known[0].measure) or quantity(known[0])
+        yield Verdict("", f"{shown(known[0].model_id)}: {what} is {ends}, by {known[0].slice_by}.")
+    if missing:
+        yield verdict(missing[0], f"for {listed([sliced(one) for one in missing], MOST_NAMES)}")
 
 
-def _beside(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
-    """All headlines of the experiment, model and rows of a test of all groups."""
-    wanted = (finding.study, finding.experiment, finding.model_id, finding.subset, finding.slice_value)
-    beside = [
-        one
-        for one in found
-        if one.headline and wanted == (one.study, one.experiment, one.model_id, one.subset, one.slice_value)
-    ]
-    return beside or [finding]
-
-
-def _of_groups(whole: Finding, headlines: Sequence[Finding]) -> Iterator[Verdict]:
+def _of_groups(whole: Finding, results: Sequence[Finding]) -> Iterator[Verdict]:
     """The test of all groups, the intersection that it names, then gaps or effects, those alike together."""
-    yield _of_all(whole, headlines)
+    yield _of_all(whole, results)
     if whole.verdict == UNMEASURED:
         return
     if whole.intersection:
         size = f"{size_of(whole.from_mean, whole.unit)} {'below' if whole.from_mean < 0 else 'above'} the mean of all"
-        parts = size_of(whole.parts, whole.unit, signed=True)
-        name = plain(whole.group or whole.intersection)
-        yield Verdict("", f"{name} lies {size}, further than its parts, which add up to {parts}.")
-    judged = [one for one in headlines if MEASURES[one.measure].reach and one.verdict]
+        whole_parts, name = size_of(whole.parts, whole.unit, signed=True), plain(whole.group or whole.intersection)
+        yield Verdict("", f"{name} lies {size}, further than its parts, which add up to {whole_parts}.")
+    judged = [one for one in results if MEASURES[one.measure].reach and one.verdict]
     sure = sorted((one for one in judged if word(one) == "Gap"), key=lambda one: -abs(one.estimate.value))
-    if sure:
-        yield verdict(sure[0])
-    alike: dict[tuple[str, str, bool, str], list[Finding]] = {}
-    for one in [*sure[1:], *(one for one in judged if one not in sure)]:
-        up = word(one) == "Gap" and _up(one)
-        alike.setdefault((word(one), one.verdict, up, one.reference_group), []).append(one)
-    for several in alike.values():
-        yield _together(several) if len(several) > 1 else verdict(several[0])
+    yield from (verdict(one) for one in sure[:1])
+    yield from _alike([*sure[1:], *(one for one in judged if one not in sure)], pair_name, "")
 
 
-def _of_all(whole: Finding, headlines: Sequence[Finding]) -> Verdict:
+def _of_all(whole: Finding, results: Sequence[Finding]) -> Verdict:
     """What the test of all groups says."""
     experiment, one, model = experiment_of(whole), whole.estimate, shown(whole.model_id)
-    if whole.verdict == UNMEASURED or (math.isnan(one.value) and math.isnan(one.p_value)):
+    p = one.p_value if math.isnan(one.p_adjusted) else one.p_adjusted
+    if whole.verdict == UNMEASURED or (math.isnan(one.value) and math.isnan(p)):
         return verdict(whole)
     groups = f"the {len(experiment.compared)} groups" if experiment else "the groups"
-    p = one.p_value if math.isnan(one.p_adjusted) else one.p_adjusted
+    if math.isnan(p) and one.value == 0:
+        alike = {two.verdict for two in results if MEASURES[two.measure].reach} == {NONE}
+        return Verdict("No gap" if alike else "Undecided", f"{model} scores {groups} the same.")
     if math.isnan(p):
-        if one.value == 0:
-            alike = {two.verdict for two in headlines if MEASURES[two.measure].reach} == {NONE}
-            return Verdict(_WORDS[NONE if alike else UNDECIDED], f"{model} scores {groups} the same.")
         size = size_of(one.value, whole.unit)
         return Verdict(
             "Undecided", f"{model}'s means of {groups} have an SD of {size}; too little varies for a test."
         )
-    tested = f"(one test of all, p {p_value(p)})"
+    said = (
+        f"{model} scores {groups} differently" if p < LEVEL else f"no difference among {groups} of {model} was found"
+    )
     if whole.contrast == ALL_GAPS and experiment and experiment.contrast:
-        first, second = (set_name(whole, name) for name in experiment.contrast)
-        change = experiment.change or f"{first} instead of {second}"
-        if p < LEVEL:
-            return Verdict("Gap", f"{change} changes {model}'s gaps between {groups} {tested}.")
-        return Verdict("Undecided", f"{change} is not shown to change {model}'s gaps between {groups} {tested}.")
-    if p < LEVEL:
-        return Verdict("Gap", f"{model} scores {groups} differently {tested}.")
-    return Verdict("Undecided", f"no difference among {groups} of {model} was found {tested}.")
-
-
-def _of_term(finding: Finding) -> str:
-    """A test of several contrasts that is not that of all groups."""
-    p = finding.estimate.p_adjusted
-    outcome = "different" if p < LEVEL else "no difference shown"
-    return f"{shown(finding.model_id)}: {plain(finding.contrast)}: {outcome} (one test of all, p {p_value(p)})"
-
-
-def _together(several: Sequence[Finding]) -> Verdict:
-    """Contrasts of one direction, verdict and reference, the largest first."""
-    first, names = several[0], listed([pair_name(one) for one in several], MOST_NAMES)
-    if word(first) != "Gap":
-        if first.verdict == NONE:
-            return Verdict("No gap", f"within the margin of {margin(first)} are {names}.")
-        text = few_levels(first.estimate) if first.verdict == TOO_FEW else "no verdict"
-        return Verdict(word(first), f"{names}." if first.verdict == UNDECIDED else f"{names}: {text}.")
-    sizes = [size_of(one.estimate.value, one.unit, named=one is several[-1]) for one in several[:MOST_NAMES]]
-    return Verdict("Gap", f"{names} likewise, by {listed(sizes)}{_holds(first)}.")
-
-
-def pair_name(finding: Finding) -> str:
-    """What is subtracted from what, by the names of groups; of an effect its contrast."""
-    if finding.within:
-        named = (set_name(finding, name) for name in (finding.within, finding.against))
-        return f"{' minus '.join(sides(finding))} for {' against '.join(named)}"
-    return " minus ".join(sides(finding)) if finding.group else plain(finding.contrast)
-
-
-def row_name(finding: Finding) -> str:
-    """What the row of a headline, or of a part of one, is called in a table or chart."""
-    rows, experiment = where(finding, every=""), experiment_of(finding)
-    if experiment and experiment.groups:
-        return pair_name(finding)
-    if finding.slice_by != "all" and experiment and finding.subset in experiment.regimes:
-        return f"{value_name(finding.slice_value)} (training notes {plain(finding.subset)})"
-    if finding.measure == "gap_difference":
-        return "difference of these gaps"
-    if finding.subset and finding.slice_by == "all":
-        return set_name(finding, finding.subset)
-    return rows or compared(finding)
+        change = experiment.change or " instead of ".join(set_name(whole, name) for name in experiment.contrast)
+        said = f"{change} {'changes' if p < LEVEL else 'is not shown to change'} {model}'s gaps between {groups}"
+    return Verdict("Gap" if p < LEVEL else "Undecided", f"{said} (one test of all, p {p_value(p)}).")
 
 
 # --- beside the verdict -------------------------------------------------------------------------------
@@ -430,21 +357,17 @@ def certainty(finding: Finding) -> str:
     """What the interval is over, for how many questions at once, and which gap such a run detects."""
     one = finding.estimate
     if finding.measure == SPREAD and not math.isnan(one.p_value):
-        what = "gaps" if finding.contrast == ALL_GAPS else "means"
-        return (
-            f"The groups' {what} have an SD of {size_of(one.value, finding.unit)} ({one.test}, {finding.inference})."
-        )
+        what, size = "gaps" if finding.contrast == ALL_GAPS else "means", size_of(one.value, finding.unit)
+        return f"The groups' {what} have an SD of {size} ({one.test}, {finding.inference})."
     if math.isnan(one.value):
         return ""
     if math.isnan(one.ci_low):
-        same = "all pairs score the same" if one.value == 0 else "too little varies or was scored"
-        return f"There is no interval: {same}."
-    lines = [f"95 % interval {finding.inference}"]
-    if finding.questions > 1:
-        lines[0] += f", simultaneous over the {finding.questions} questions of this study"
-    if finding.detectable > 0:
-        lines.append(f"The design {detects(finding.detectable, finding.unit)}")
-    return " ".join(f"{line}." for line in lines)
+        return (
+            f"There is no interval: {'too little varies or was scored' if one.value else 'all pairs score the same'}."
+        )
+    over = f", simultaneous over the {finding.questions} questions of this study" if finding.questions > 1 else ""
+    design = f" The design {detects(finding.detectable, finding.unit)}." if finding.detectable > 0 else ""
+    return f"95 % interval {finding.inference}{over}.{design}"
 
 
 def detects(gap: float, unit: str) -> str:
@@ -458,19 +381,18 @@ def detects(gap: float, unit: str) -> str:
 
 def meaning(finding: Finding) -> str:
     """What the sign of a finding and a point of it mean."""
-    first, second = finding.within, finding.against
     direction = plain(finding.direction)
     if finding.measure == "gap_difference" and not math.isnan(finding.estimate.value):
-        sets = [set_name(finding, name) for name in (first, second)]
-        toward = f"lies further toward {sides(finding)[0 if _up(finding) else 1]} with {sets[0]} than with {sets[1]}"
-        direction = (
-            f"the gap {toward if finding.estimate.value else f'is the same with {sets[0]} and with {sets[1]}'}"
-        )
+        first, second = (set_name(finding, name) for name in (finding.within, finding.against))
+        toward = sides(finding)[0 if finding.estimate.value > 0 else 1]
+        further = f"lies further toward {toward} with {first} than with {second}"
+        direction = f"the gap {further if finding.estimate.value else f'is the same with {first} and with {second}'}"
     start = f"{direction[0].upper()}{direction[1:]}. " if direction else ""
-    if finding.unit == "percentage points":
-        return f"{start}Points are percentage points."
     if in_points(finding.unit):
-        return f"{start}A point is a hundredth of the {finding.unit}."
+        percent = finding.unit == "percentage points"
+        return start + (
+            "Points are percentage points." if percent else f"A point is a hundredth of the {finding.unit}."
+        )
     return start + ("0.7 doubles the odds." if "log-odds" in finding.unit else f"Unit: {finding.unit}.")
 
 
@@ -486,23 +408,52 @@ def cautions(finding: Finding) -> Iterator[str]:
     if not math.isnan(finding.worst_low):
         turned = ": they alone could turn its sign" if finding.worst_low < 0 < finding.worst_high else ""
         yield f"Counting missing answers either way, the value is {bounds(finding)}{turned}."
-    if lost := finding.estimate.n_unscored:
-        every = finding.estimate.n + lost
-        yield f"{lost} of {every} units ({100 * lost / every:.0f} %) were not scored."
+    if missing := finding.estimate.n_unscored:
+        every = finding.estimate.n + missing
+        yield f"{missing} of {every} units ({100 * missing / every:.0f} %) were not scored."
+
+
+def beside(results: Sequence[Finding]) -> list[str]:
+    """Sentences under an answer: interval and cautions of its only headline, else of the test of all groups."""
+    one = results[0] if len(results) == 1 else next((each for each in results if each.tests_all_groups), None)
+    return [] if one is None else [sentence for sentence in (certainty(one), *cautions(one)) if sentence]
 
 
 def influence(finding: Finding) -> str:
     """What could turn a headline; blank for nothing."""
     changes = {"sign": "other sign", "lost": "not significant", "gained": "significant"}
-    parts = []
-    for change, factor, item in finding.influences:
-        if change in changes:
-            parts.append(f"{changes[change]} without {item} ({factor})")
-        else:
-            parts.append(
-                f"{factor.replace('_', ' ')} has the other sign ({item})" if change == "score" else f"and {item} more"
-            )
-    return "; ".join(parts)
+    return "; ".join(
+        f"{changes[change]} without {item} ({factor})" if change in changes
+        else f"{factor.replace('_', ' ')} has the other sign ({item})" if change == "score" else f"and {item} more"
+        for change, factor, item in finding.influences
+    )  # fmt: skip
+
+
+def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, str, str, str]]:
+    """The same question counted in other ways: what is changed, value, 95 % interval, verdict or p-value."""
+    rows = [("nothing: the result", value(finding), interval(finding) or "–", word(finding))]
+    if not math.isnan(finding.lowest):
+        ends = ends_of(finding, finding.lowest, finding.highest)
+        rows.append(("any one template, condition or word left out", ends, "–", influence(finding)))
+    if not math.isnan(finding.signs_kept):
+        rows.append(("each rewording by itself", "–", "–", f"same sign in {100 * finding.signs_kept:.0f} %"))
+    if not math.isnan(finding.worst_low):
+        rows.append(("missing answers counted either way", bounds(finding), "–", ""))
+    wanted = (finding.model_id, finding.subset, finding.contrast, finding.slice_by, finding.slice_value)
+    for one in found:
+        others = (one.measure == finding.measure and one is not finding) or one.measure == "gap_beyond_wording"
+        if (
+            others
+            and (one.score == "score" or not one.view)
+            and one.score != JUDGED
+            and wanted == (one.model_id, *one.key()[1:2], *one.key()[3:])
+        ):
+            name = _VARIATIONS.get(one.measure) or _VARIATIONS.get(one.score, plain(one.score))
+            if one.view == AS_PUBLISHED:
+                name = "the paper's test, which treats prompts as independent"
+            verdict = word(one) if one.verdict else f"p {tested(one.estimate)}"
+            rows.append((name, value(one), interval(one) or "–", verdict))
+    return rows if len(rows) > 1 and not math.isnan(finding.estimate.value) else []
 
 
 def published(finding: Finding, found: Sequence[Finding]) -> str:
@@ -536,15 +487,56 @@ def few_levels(estimate: Estimate) -> str:
     return f"{estimate.fewest} {estimate.fewest_of} are too few for a verdict; at least {FEWEST} are needed"
 
 
+def all_alike(count: int, cells: Sequence[str], heads: Sequence[str]) -> str:
+    """A sentence in place of the rows of a chart that all show the same."""
+    shown = [f"{head} {cell}" for head, cell in zip(heads, cells, strict=False) if cell not in ("", "–")]
+    return f"All {count} rows are the same: {', '.join(shown)}." if shown else f"None of the {count} could be scored."
+
+
+def effect_name(finding: Finding) -> str:
+    """Which kind of contrast between groups a finding is of."""
+    return _EFFECTS.get(finding.measure, "gaps between groups")
+
+
+def rate_caption(experiment: Experiment, finding: Finding) -> str:
+    """What a rate by phenotype is of."""
+    both = " minus ".join(group_name(experiment, one) for one in (experiment.group, experiment.reference_group))
+    notes = "notes as written, each of its patient's own gender" if MEASURES[finding.measure].performed else "notes"
+    sign = (
+        f" A difference is {both}." if MEASURES[finding.measure].performed or MEASURES[finding.measure].signed else ""
+    )
+    return f"{MEASURES[finding.measure].unit} of {notes}, with 95 % intervals.{sign}"
+
+
+def rate_value(finding: Finding) -> str:
+    """A rate with its interval; of performance also the p-value of the difference."""
+    tested = finding.estimate.p_adjusted
+    return own_value(finding) + ("" if math.isnan(tested) else f", p {p_value(tested)}")
+
+
+def rate_name(regime: str, finding: Finding) -> str:
+    """The row of a rate: training notes, and in which version a flip is positive."""
+    return f"{regime}: {finding.direction}" if finding.measure == "flip_rate" and finding.direction else regime
+
+
+def explained_name(explained: Sequence[Explained], names: Mapping[str, str]) -> str:
+    """Which notes words are of: phenotype, training notes, and the scores of a single one."""
+    one, many = explained[0], len(explained)
+    scores = ", ".join(f"{one.scores[group]:.2f} as {name}" for group, name in names.items() if group in one.scores)
+    which = f"{many} notes" if many > 1 else f"1 note: {scores}"
+    return f"{value_name(one.phenotype)}, training notes {plain(one.regime)} ({which})"
+
+
 # --- gates --------------------------------------------------------------------------------------------
 
 
 def reason(check: Check) -> str:
     """What the outcome of a check rests on where that is not the printed interval; blank for that."""
-    one = check.finding.estimate
+    one, changed = check.finding.estimate, check.change or check.finding.estimate
     tested = "" if one.p_adjusted < LEVEL else f" (p {one.p_adjusted:.2g})"
-    changed = check.change or one
-    texts = {
+    if check.why == "few_equal":
+        return equal_pairs(check.finding, check.margin)
+    return {
         "": "",
         "constant_scores": "every prompt has the same score",
         "mostly_unscored": "more than half could not be scored",
@@ -557,8 +549,7 @@ def reason(check: Check) -> str:
         "sign_test": f"all {one.n} differ by the same: {one.test}{tested}",
         "same_model_scores": "both models score these prompts the same",
         "sign_test_of_change": f"all {changed.n} change by the same: sign test",
-    }
-    return equal_pairs(check.finding, check.margin) if check.why == "few_equal" else texts[check.why]
+    }[check.why]
 
 
 def check_name(check: Check) -> str:
@@ -569,25 +560,23 @@ def check_name(check: Check) -> str:
 
 def checked(check: Check) -> str:
     """A check of a gate: outcome, which gap, value, interval, and why."""
-    one, parts = check.finding, []
+    one, parts, limit = check.finding, [], margin(replace(check.finding, margin=check.margin))
     if not math.isnan(one.estimate.value):
-        parts.append(f"{amount_of(one)}{_interval(one)}")
-    if check.change is not None and check.baseline is not None:
-        before, change = (amount(each.value, one.unit, signed=True) for each in (check.baseline, check.change))
-        ends = " to ".join(
+        parts.append(f"{size_of(one.estimate.value, one.unit, signed=True)}{_interval(one)}")
+    outcomes = {PASSES: f"within the margin of {limit}", FAILS: f"beyond the margin of {limit}"}
+    if check.change is not None:
+        outcomes = {
+            PASSES: f"not larger than the baseline by {limit}",
+            FAILS: f"larger than the baseline by more than {limit}",
+        }
+        before = math.nan if check.baseline is None else check.baseline.value
+        low, high = (
             amount(end, one.unit, signed=True, named=False) for end in (check.change.ci_low, check.change.ci_high)
         )
-        parts.append(f"baseline {before}, change {change} ({ends}) over {check.change.n} units")
-    limit = margin(replace(one, margin=check.margin))
-    inside, outside = f"within the margin of {limit}", f"beyond the margin of {limit}"
-    if check.change is not None:
-        inside, outside = (
-            f"not larger than the baseline by {limit}",
-            f"larger than the baseline by more than {limit}",
-        )
-    crosses = f"the interval crosses the margin of {limit}"
-    parts.append(reason(check) or {PASSES: inside, FAILS: outside, OPEN: crosses}[check.outcome])
-    levels = [f"{amount_of(level)} ({where(level)})" for level in check.levels]
+        sizes = (amount(end, one.unit, signed=True) for end in (before, check.change.value))
+        parts.append("baseline {}, change {} ({} to {}) over {} units".format(*sizes, low, high, check.change.n))
+    parts.append(reason(check) or {**outcomes, OPEN: f"the interval crosses the margin of {limit}"}[check.outcome])
+    levels = [f"{size_of(each.estimate.value, each.unit, signed=True)} ({where(each)})" for each in check.levels]
     beside = f" Levels not gated: {listed(levels)}." if levels else ""
     return shown(f"{check_name(check)}: {check.outcome}: {'; '.join(parts)}.{beside}", 600)
 
@@ -610,37 +599,29 @@ def away(finding: Finding) -> float:
 
 
 def own_values(found: Sequence[Finding]) -> str:
-    """What each model shows of one quantity: few one by one, of many how many show what.
-
-    Args:
-        found: a headline of each model, of one quantity.
-    """
+    """What each model shows of one quantity (a headline of each): few one by one, of many how many show what."""
     if len(found) <= FEW:
         return " ".join(str(verdict(one)) for one in found)
-    known = [one for one in found if word(one) != _WORDS[UNMEASURED]]
-    start = f"{len(found)} models: {value_range(known)}." if known else f"{len(found)} models."
+    known = sorted((one for one in found if word(one) != "Not measured"), key=lambda one: one.estimate.value)
+    if not known:
+        return f"{len(found)} models could not be measured."
+    least, most = value(known[0]), value(known[-1])
+    start = f"{len(found)} models: {f'{least} in each' if least == most else f'{least} to {most}'}."
     if not all(one.verdict and MEASURES[one.measure].reach for one in known):
         return start
-    toward = tuple(f"a gap toward {side}" for side in sides(found[0]))
-    return f"{start} {_capital(listed(_counts(found, toward, 1)))}."
+    counts = _counts(found, [f"a gap toward {side}" for side in sides(found[0])], 1)
+    return f"{start} {counts[:1].upper()}{counts[1:]}."
 
 
-def _counts(found: Sequence[Finding], toward: Sequence[str], sign: int) -> list[str]:
+def _counts(found: Sequence[Finding], toward: Sequence[str], sign: int) -> str:
     """How many values lie above zero, how many below, and how many have any other verdict."""
-    sure = [sign * one.estimate.value for one in found if one.verdict in _SURE]
-    rest = [(word(one), one) for one in found if one.verdict not in _SURE]
-    counts = [(toward[0], sum(one > 0 for one in sure)), (toward[1], sum(one < 0 for one in sure))]
-    for name in dict.fromkeys(name for name, _ in rest):
-        inside = f" (within {margin(found[0])})" if name == _WORDS[NONE] else ""
-        counts.append((f"{name.lower()}{inside}", sum(name == other for other, _ in rest)))
-    return [f"{name} in {count}" for name, count in counts if count]
-
-
-def value_range(known: Sequence[Finding]) -> str:
-    """From the least to the largest value, of no model by name: a comparison ranks nobody."""
-    by_value = sorted(known, key=lambda one: one.estimate.value)
-    least, most = value(by_value[0]), value(by_value[-1])
-    return f"{least} in each" if least == most else f"{least} to {most}"
+    names = []
+    for one in found:
+        name = word(one).lower()
+        if one.verdict in _SURE:
+            name = toward[0] if sign * one.estimate.value > 0 else toward[1]
+        names.append(f"{name} (within {margin(one)})" if one.verdict == NONE else name)
+    return listed([f"{name} in {names.count(name)}" for name in dict.fromkeys(names)])
 
 
 def differences(found: Sequence[tuple[str, Finding]], reference: str) -> str:
@@ -654,8 +635,7 @@ def differences(found: Sequence[tuple[str, Finding]], reference: str) -> str:
         return "No difference of models is tested here."
     if len(found) < FEW:
         return " ".join(_difference(one, shown(name), shown(reference)) for name, one in found)
-    every = [one for _, one in found]
-    counts = listed(_counts(every, _toward(every[0]), -1)).replace(_WORDS[NONE].lower(), "no difference")
+    counts = _counts([one for _, one in found], _toward(found[0][1]), -1).replace("no gap", "no difference")
     return f"Compared with {shown(reference)}, of {len(found)} models: {counts}."
 
 
@@ -664,43 +644,44 @@ def _toward(finding: Finding) -> tuple[str, str]:
     experiment = experiment_of(finding)
     if experiment is None or experiment.groups or experiment.factors:
         return "higher", "lower"  # of several contrasts one pair is not the other
-    names = [group_name(experiment, name) for name in (experiment.group, experiment.reference_group)]
-    return f"further toward {names[0]}", f"further toward {names[1]}"
+    first, second = (group_name(experiment, name) for name in (experiment.group, experiment.reference_group))
+    return f"further toward {first}", f"further toward {second}"
 
 
 def _difference(finding: Finding, name: str, reference: str) -> str:
-    gap, limit = away(finding), margin(finding)
-    if word(finding) == _WORDS[UNMEASURED]:
+    """A difference in words: how far one model lies from another, by the verdict on it."""
+    gap, start = away(finding), f"{difference_word(finding) or word(finding)}: "
+    if word(finding) == "Not measured":
         return f"Not measured: {name} could not be compared with {reference}."
     if finding.verdict == TOO_FEW:
-        return f"{word(finding)}: {few_levels(finding.estimate)}."
+        return f"{start}{few_levels(finding.estimate)}."
     if gap == 0 and math.isnan(finding.estimate.error) and finding.verdict == NONE:
-        return f"No difference: {name} and {reference} score exactly the same."
-    side = _toward(finding)[0 if gap > 0 else 1]
-    if finding.verdict in _SURE:
-        small = f", less than the margin of {limit}" if finding.verdict == SMALL else ""
-        return f"Difference: {name} lies {size_of(gap, finding.unit)} {side} than {reference}{small}."
+        return f"{start}{name} and {reference} score exactly the same."
     lies = f"{name} minus {reference} is {away_value(finding)}"
-    if finding.verdict == NONE:
-        return f"No difference: {lies}, within the margin of {limit}."
-    if math.isnan(finding.estimate.error):
-        return f"Undecided: {lies}. There is no interval, because too little varies or was scored."
-    larger = "" if math.isnan(finding.margin) else f", and may be larger than the margin of {limit}"
-    return f"Undecided: {lies}. This may be chance{larger}."
+    if finding.verdict in _SURE:
+        side = _toward(finding)[0 if gap > 0 else 1]
+        lies = f"{name} lies {size_of(gap, finding.unit)} {side} than {reference}"
+    return f"{start}{lies}{_tail(finding)}."
 
 
 def away_value(finding: Finding) -> str:
     """How far the second of two models lies above the first, and the 95 % interval: ``+3.1 (−0.4 to +6.6)``."""
     one = finding.estimate
-    ends = [amount(-end, finding.unit, signed=True, named=False) for end in (one.ci_high, one.ci_low)]
-    size = amount(away(finding), finding.unit, signed=True, named=False)
+    size, *ends = (
+        amount(-end + 0.0, finding.unit, signed=True, named=False) for end in (one.value, one.ci_high, one.ci_low)
+    )
     return size if math.isnan(one.ci_low) else f"{size} ({' to '.join(ends)})"
 
 
 def own_value(finding: Finding) -> str:
-    """A model's own value with its 95 % interval: ``+3.1 (−0.4 to +6.6)``."""
+    """A value with its 95 % interval, and its bounds if answers are missing: ``+3.1 (−0.4 to +6.6)``."""
     text, ends = value(finding).removesuffix(" points"), interval(finding)
-    return f"{text} ({ends})" if ends else text
+    lost = (
+        "" if math.isnan(finding.worst_low) or finding.measure != "mean" else "; {} to {} whatever was not answered"
+    )
+    return (f"{text} ({ends})" if ends else text) + lost.format(
+        *(level(end, finding) for end in (finding.worst_low, finding.worst_high))
+    )
 
 
 def difference_word(finding: Finding) -> str:
@@ -717,8 +698,7 @@ def factor(unit: str) -> float:
     >>> factor("P(negative)"), factor("percentage points"), factor("score of a rule")
     (100.0, 1.0, 1.0)
     """
-    span = SPANS.get(unit, math.inf)
-    return 100 / span if math.isfinite(span) else 1.0
+    return 100 / SPANS[unit] if in_points(unit) else 1.0
 
 
 def in_points(unit: str) -> bool:
@@ -726,7 +706,14 @@ def in_points(unit: str) -> bool:
     return math.isfinite(SPANS.get(unit, math.inf))
 
 
-def amount(value: float, unit: str, *, signed: bool = False, named: bool = True, digits: int = 1) -> str:
+def in_percent(measure: str) -> bool:
+    """Whether a measure is a share, or a difference of two, which is written in percent or in points."""
+    record = MEASURES[measure]
+    share = record.scale is not None and record.scale.most == 1 and measure != "direct_bias"
+    return measure in _PERCENT or (record.performed in _SHARES if record.performed else share)
+
+
+def amount(value: float, unit: str, *, signed: bool = False, named: bool = True) -> str:
     """A gap in points, or in its own unit where that has no range.
 
     >>> amount(0.1234, "P(negative)"), amount(-0.0002, "P(negative)"), amount(-0.5, "P(negative)", signed=True)
@@ -734,22 +721,26 @@ def amount(value: float, unit: str, *, signed: bool = False, named: bool = True,
     """
     if math.isnan(value):
         return "–"
-    digits = digits + _digits(unit) - 1
-    number = value * factor(unit) if signed else abs(value * factor(unit))
-    rounded = round(number, digits) + 0.0
-    text = (f"{rounded:+.{digits}f}" if signed and rounded else f"{rounded:.{digits}f}").replace("-", "−")
-    if not signed and number and not rounded:
+    points = in_points(unit)
+    digits = 1 if points else 3
+    exact = value * factor(unit) if signed else abs(value * factor(unit))
+    text = number(exact, signed=signed, digits=digits)
+    if not signed and exact and not round(exact, digits):
         text = f"less than {10**-digits:.{digits}f}"
-    short = "points" if in_points(unit) else "log-odds" if "log-odds" in unit else unit
+    short = "points" if points else "log-odds" if "log-odds" in unit else unit
     return f"{text} {short}" if named else text
 
 
-def _digits(unit: str) -> int:
-    return 1 if in_points(unit) else 3
+def number(value: float, *, signed: bool = False, digits: int = 3) -> str:
+    """A number with its sign where that means something; a dash for NaN; zero has no sign.
 
-
-def _scaled(ends: Sequence[float], unit: str) -> list[float]:
-    return [round(end * factor(unit), _digits(unit)) + 0.0 for end in ends]
+    >>> number(0.12345), number(-0.5, signed=True), number(-0.0001), number(float("nan"))
+    ('0.123', '−0.500', '0.000', '–')
+    """
+    if math.isnan(value):
+        return "–"
+    rounded = round(value, digits) + 0.0
+    return (f"{rounded:+.{digits}f}" if signed and rounded else f"{rounded:.{digits}f}").replace("-", "−")
 
 
 def _ratio_of(unit: str) -> str:
@@ -757,21 +748,15 @@ def _ratio_of(unit: str) -> str:
     return next((name for ending, name in _RATIOS.items() if ending in unit), "")
 
 
-def size_of(value: float, unit: str, *, signed: bool = False, named: bool = True) -> str:
+def size_of(value: float, unit: str, *, signed: bool = False) -> str:
     """A gap in a sentence: in points, of logs as a ratio.
 
     >>> size_of(0.05, "P(negative)"), size_of(0.6931, "natural log-odds of the right answer")
     ('5.0 points', 'an odds ratio of 2.00')
     """
     if (ratio := _ratio_of(unit)) and not math.isnan(value):
-        number = f"{math.exp(value if signed else abs(value)):.2f}"
-        return f"{'an' if ratio == 'odds' else 'a'} {ratio} ratio of {number}" if named else number
-    return amount(value, unit, signed=signed, named=named)
-
-
-def amount_of(finding: Finding) -> str:
-    """The signed value of a gap in a sentence."""
-    return size_of(finding.estimate.value, finding.unit, signed=True)
+        return f"{'an' if ratio == 'odds' else 'a'} {ratio} ratio of {math.exp(value if signed else abs(value)):.2f}"
+    return amount(value, unit, signed=signed)
 
 
 def _interval(finding: Finding) -> str:
@@ -803,22 +788,19 @@ def ends_of(finding: Finding, low: float, high: float) -> str:
 
 def shown_factor(finding: Finding) -> float:
     """What a finding's value is multiplied by where it is drawn, as it is written."""
-    if finding.measure in _PERCENT:
-        return 100.0
-    return factor(finding.unit) if MEASURES[finding.measure].reach or in_points(finding.unit) else 1.0
+    return 100.0 if in_percent(finding.measure) else factor(finding.unit)
 
 
 def level(value: float, finding: Finding) -> str:
     """A value as it is written without its unit: a gap with its sign, a rate in percent, else three decimals."""
-    if MEASURES[finding.measure].reach or finding.measure in _SIGNED:
+    record = MEASURES[finding.measure]
+    if record.reach or finding.measure in _SIGNED:
         return amount(value, finding.unit, signed=True, named=False)
-    if math.isnan(value):
-        return "–"
-    if finding.measure in _PERCENT:
-        return f"{100 * value:.1f} %".replace("-", "−")
-    if in_points(finding.unit):
-        return amount(value, finding.unit, named=False).removeprefix("less than ")
-    return number(value)
+    if in_percent(finding.measure):
+        return number(100 * value, signed=record.signed, digits=1) + (
+            "" if record.signed or math.isnan(value) else " %"
+        )
+    return number(value * factor(finding.unit), digits=1 if in_points(finding.unit) else 3)
 
 
 def value(finding: Finding) -> str:
@@ -848,33 +830,17 @@ def within(finding: Finding) -> tuple[float, float]:
     return low, most if estimate.ci_high > most else estimate.ci_high
 
 
-def number(value: float, *, signed: bool = False) -> str:
-    """Three decimals; a dash for NaN; zero has no sign.
-
-    >>> number(0.12345), number(-0.5, signed=True), number(-0.0001), number(float("nan"))
-    ('0.123', '−0.500', '0.000', '–')
-    """
-    if math.isnan(value):
-        return "–"
-    rounded = round(value, 3) + 0.0
-    return (f"{rounded:+.3f}" if signed and rounded else f"{rounded:.3f}").replace("-", "−")
-
-
 def value_of(finding: Finding) -> str:
     """A finding's value in its own unit: a count without decimals, a signed gap, a plain mean."""
-    if MEASURES[finding.measure].whole:
-        return f"{finding.estimate.value:.0f}"
-    return number(finding.estimate.value, signed=is_signed(finding))
+    record = MEASURES[finding.measure]
+    return number(finding.estimate.value, signed=record.signed, digits=0 if record.whole else 3)
 
 
 def interval_of(finding: Finding) -> str:
     """The interval in the finding's own unit; a dash where there is none."""
-    one, signed = finding.estimate, is_signed(finding)
-    return (
-        "–"
-        if math.isnan(one.ci_low)
-        else " to ".join(number(end, signed=signed) for end in (one.ci_low, one.ci_high))
-    )
+    one, signed = finding.estimate, MEASURES[finding.measure].signed
+    ends = " to ".join(number(end, signed=signed) for end in (one.ci_low, one.ci_high))
+    return "–" if math.isnan(one.ci_low) else ends
 
 
 def p_value(value: float) -> str:
@@ -883,9 +849,7 @@ def p_value(value: float) -> str:
     >>> p_value(0.0312), p_value(1e-9), p_value(float("nan"))
     ('0.031', '<0.001', '–')
     """
-    if math.isnan(value):
-        return "–"
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return "<0.001" if value < 0.001 else number(value)
 
 
 def tested(estimate: Estimate) -> str:
@@ -893,20 +857,9 @@ def tested(estimate: Estimate) -> str:
     return p_value(estimate.p_value if math.isnan(estimate.p_adjusted) else estimate.p_adjusted)
 
 
-def of_level(finding: Finding) -> str:
-    """A gap as a share of the reference group's mean; a dash where there is none to be a share of."""
-    share = finding.estimate.value / finding.baseline if finding.baseline > 0 else math.nan
-    return "–" if math.isnan(share) else f"{100 * share:+.0f} %".replace("-", "−")
-
-
 def counted(estimate: Estimate) -> str:
     """How many units an estimate rests on, and in brackets those that were not scored."""
     return f"{estimate.n} (+{estimate.n_unscored})" if estimate.n_unscored else str(estimate.n)
-
-
-def is_signed(finding: Finding) -> bool:
-    """Whether zero is a meaningful middle of the value."""
-    return MEASURES[finding.measure].signed
 
 
 # --- names --------------------------------------------------------------------------------------------
@@ -920,19 +873,6 @@ def shown(text: str, limit: int = NAME_LENGTH) -> str:
     """
     seen = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
     return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
-
-
-def file_name(name: str) -> str:
-    """A name as part of a file's: letters, digits, dots and dashes.
-
-    >>> file_name(", org/a model")
-    '-org-a-model'
-    """
-    return re.sub(r"[^A-Za-z0-9.]+", "-", name)
-
-
-def _capital(sentence: str) -> str:
-    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def plain(name: str) -> str:
@@ -949,16 +889,9 @@ def value_name(value: str) -> str:
     return {"none": "no condition named", "": "(blank)", OWN_NOTES: "own notes"}.get(value, plain(value))
 
 
-def set_name(finding: Finding, name: str) -> str:
-    """A group or a set of conditions, as its study names it."""
-    experiment = experiment_of(finding)
-    return (experiment.named.get(name) if experiment else None) or plain(name)
-
-
 def group_place(experiment: Experiment, group: str) -> int:
     """Which colour and shape a group has, wherever it is drawn: the compared one 0, its reference 1."""
-    others = [name for name in experiment.levels if name not in (experiment.group, experiment.reference_group)]
-    order = [experiment.group, experiment.reference_group, *others]
+    order = list(dict.fromkeys([experiment.group, experiment.reference_group, *experiment.levels]))
     return order.index(group) if group in order else len(order)
 
 
@@ -966,6 +899,12 @@ def group_name(experiment: Experiment, group: str) -> str:
     """A group in words; what is pooled, or about nobody, is named as that."""
     known = {"all": "all groups", "baseline": "nobody named", "unspecified": "neither"}
     return experiment.named.get(group) or known.get(group, plain(group))
+
+
+def set_name(finding: Finding, name: str) -> str:
+    """A group or a set of conditions, as its study names it."""
+    experiment = experiment_of(finding)
+    return (experiment.named.get(name) if experiment else None) or plain(name)
 
 
 def sliced(finding: Finding) -> str:
@@ -978,19 +917,40 @@ def sliced(finding: Finding) -> str:
 
 def sides(finding: Finding) -> tuple[str, str]:
     """The two groups of a gap in words, that of a positive gap first."""
-    experiment = experiment_of(finding)
-    names = finding.group, finding.reference_group
+    experiment, names = experiment_of(finding), (finding.group, finding.reference_group)
     if not finding.reference_group:
         names = (experiment.group, experiment.reference_group) if experiment else (finding.contrast, "other")
     return set_name(finding, names[0]), set_name(finding, names[1])
 
 
+def pair_name(finding: Finding) -> str:
+    """What is subtracted from what, by the names of groups; of an effect its contrast."""
+    both = " minus ".join(sides(finding))
+    if finding.within:
+        return f"{both} for {' against '.join(set_name(finding, one) for one in (finding.within, finding.against))}"
+    return both if finding.group else plain(finding.contrast)
+
+
+def row_name(finding: Finding) -> str:
+    """What the row of a headline, or of a part of one, is called in a table or chart."""
+    rows, experiment = where(finding, every=""), experiment_of(finding)
+    if experiment and experiment.groups:
+        return pair_name(finding)
+    if finding.slice_by != "all" and experiment and finding.subset in experiment.regimes:
+        return f"{value_name(finding.slice_value)} (training notes {plain(finding.subset)})"
+    if finding.measure == "gap_difference":
+        return "difference of these gaps"
+    if finding.subset and finding.slice_by == "all":
+        return set_name(finding, finding.subset)
+    return rows or compared(finding)
+
+
 def compared(finding: Finding) -> str:
     """What a gap subtracts from what, groups by the names that sentences give them; any other quantity in words."""
-    experiment, pair = experiment_of(finding), (finding.group, finding.reference_group)
+    experiment = experiment_of(finding)
     whole = finding.score == "score" and finding.measure in ("paired_gap", "group_gap", "answer_bias")
-    if experiment and whole and {*pair} <= {*experiment.compared}:
-        return " minus ".join(group_name(experiment, one) for one in pair)
+    if experiment and whole and {finding.group, finding.reference_group} <= {*experiment.compared}:
+        return " minus ".join(group_name(experiment, one) for one in (finding.group, finding.reference_group))
     if finding.measure == "gap_difference":
         return f"difference of gaps, {' minus '.join(sides(finding))}"
     return quantity(finding)
@@ -999,7 +959,7 @@ def compared(finding: Finding) -> str:
 def quantity(finding: Finding) -> str:
     """What a finding's value is, in words."""
     contrast = plain(finding.contrast)
-    # A mean of anything but a group is named in full: "answers unsure".
+    # a mean of anything but a group is named in full: "answers unsure"
     named = finding.measure == "mean" and " " in contrast
     what = contrast if named else MEASURES[finding.measure].title.format(contrast=contrast)
     if finding.score == JUDGED:
@@ -1007,19 +967,98 @@ def quantity(finding: Finding) -> str:
     return what if finding.score == "score" else f"{what} ({plain(finding.score)})"
 
 
-def quantity_of(finding: Finding) -> str:
-    """The quantity of a model, as the subject of a sentence."""
-    return f"{shown(finding.model_id)}: {_RATES.get(finding.measure) or quantity(finding)}"
-
-
 def where(finding: Finding, every: str = "all") -> str:
-    """Which rows a finding is about; the one regime of a model that was trained elsewhere is not named."""
+    """Which rows a finding is about; the training condition of a model that was trained elsewhere is not named."""
     parts = [plain(finding.subset)] if finding.subset not in ("", "as trained") else []
     if finding.slice_value == OWN_NOTES:
         parts.append(value_name(finding.slice_value))
     elif finding.slice_by != "all":
         parts.append(f"{finding.slice_by}: {plain(finding.slice_value)}" if finding.slice_value else finding.slice_by)
     return ", ".join(parts) or every
+
+
+# --- a terminal ---------------------------------------------------------------------------------------
+
+
+def terminal(found: Sequence[Finding], *, brief: bool = False) -> str:
+    """What each experiment found about each model: verdicts, the numbers behind them, how far they hold.
+
+    With ``brief`` the verdicts alone, where there are several questions.
+    """
+    results = questions(found)
+    return "\n\n".join("\n".join(_question(one, found, brief and len(results) > 1)) for one in results)
+
+
+def _question(several: Sequence[Finding], found: Sequence[Finding], alone: bool) -> Iterator[str]:
+    first, experiment, indent = several[0], experiment_of(several[0]), 16
+    name = f"{first.study}:{first.experiment}, {shown(first.model_id)}"
+    yield from _wrapped(f"{name}: {experiment.question if experiment else ''}".removesuffix(": "))
+    for one in verdicts(several, found):
+        label, lines = f"  {one.word.upper()}", _wrapped(one.text, indent)
+        if len(label) < indent:
+            lines[0] = f"{label:<{indent}}{lines[0].strip()}"
+        else:
+            yield label
+        yield from lines
+    if alone:
+        return
+    yield from _numbers([*(part for one in several for part in parts(one, found)), *several])
+    if len(several) == 1:
+        for line in (*cautions(first), certainty(first), published(first, found)):
+            yield from _wrapped(line, 2) if line else ()
+
+
+def _numbers(found: Sequence[Finding]) -> Iterator[str]:
+    """A small table, where there are several numbers and all are gaps in points."""
+    if len(found) < 2 or not all(MEASURES[one.measure].reach and in_points(one.unit) for one in found):
+        return
+    rows = [("", "points", "95 % interval", "n", "verdict")] + [
+        (row_name(one), value(one).removesuffix(" points"), interval(one) or "–", counted(one.estimate),
+         word(one).lower())
+        for one in found
+    ]  # fmt: skip
+    first, *widths, last = (max(len(row[place]) for row in rows) for place in range(5))
+    first = min(first, WIDTH - 10 - sum(widths) - last)
+    yield ""
+    for name, *cells, end in rows:
+        numbers = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        yield f"  {shown(name, first):<{first}}  {numbers}  {end}".rstrip()
+    yield ""
+
+
+def _wrapped(sentence: str, indent: int = 0) -> list[str]:
+    space = " " * indent
+    return textwrap.wrap(shown(sentence, _LONGEST), WIDTH, initial_indent=space, subsequent_indent=space) or [""]
+
+
+def comparison_tables(found: Sequence[Finding]) -> "list[Table]":
+    """Every comparison over all rows, headlines first, and apart from them what a judge found."""
+    judged = by_the_judge(found)
+    tables = [terminal_table("Every comparison over all rows", comparisons(found, rates=True))]
+    return [*tables, terminal_table("By the judge, which was shown no group", judged)] if judged else tables
+
+
+def terminal_table(title: str, found: Sequence[Finding]) -> "Table":
+    """Findings, one row each. Names from outside stand there without markup."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("finding", min_width=30)
+    for name in ("value, 95 % interval", "p", "n"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in found:
+        what = f"{one.study}:{one.experiment}, {where(one)}: {quantity(one)}, {one.inference}"
+        verdict = difference_word(one) if one.measure == DIFFERENCE else word(one) if one.verdict else ""
+        if one.measure == "group_told":
+            verdict = blinding(one)
+        known = f"\n{one.published.source} {one.published.value}" if one.published and one.published.value else ""
+        table.add_row(
+            Text(shown(what, 500) + (f"\n→ {verdict}" if verdict else "")),
+            f"{value_of(one)} ({interval_of(one)}){known}", tested(one.estimate), counted(one.estimate),
+        )  # fmt: skip
+    return table
 
 
 _BLINDING = {
@@ -1038,8 +1077,3 @@ def blinding(finding: Finding) -> str:
     """Whether a judge was blind to the group, as the end of a sentence."""
     outcome, chance = blinding_of(finding)
     return f"goal {chance:.2f} ± {GOAL:.2f}: {_BLINDING[outcome]}"
-
-
-def leaks_group(finding: Finding) -> bool:
-    """Whether the answers that a judge saw predict the group better than the goal."""
-    return blinding_of(finding)[0].startswith("leaks")

@@ -21,15 +21,14 @@ from .plan import (
     Skipped as Skipped,
     default_folder as default_folder,
     load_notes as load_notes,
+    plan_sentences as plan_sentences,
     prompts_asked as prompts_asked,
     read_request as read_request,
     settings_of as settings_of,
-    told_plan as told_plan,
-    told_skipped as told_skipped,
+    skipped_note as skipped_note,
     with_access as with_access,
 )
 from .results import (
-    REPORT as REPORT,
     Results as Results,
     as_public as as_public,
     parse_manifest as parse_manifest,
@@ -40,12 +39,15 @@ from .results import (
     write_figures as write_figures,
     write_results as write_results,
 )
-from .run import MANIFEST as MANIFEST, Run as Run, has_scores as has_scores, score_prompts as score_prompts
+from .run import (
+    MANIFEST as MANIFEST,
+    REPORT as REPORT,
+    Run as Run,
+    score_prompts as score_prompts,
+)
 from .several import (
     Several as Several,
-    audit_one as audit_one,
     audit_several as audit_several,
-    handed_out as handed_out,
     is_several as is_several,
     read_models as read_models,
     resume_several as resume_several,

@@ -1,26 +1,37 @@
-"""The main job: prompts -> scores -> findings -> figures and report, in one resumable run."""
+"""One run: prompts -> scores -> findings -> report. The same call again goes on where a stopped one ended."""
 
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from swapbias import __version__
-from swapbias.cluster import LOCAL, Engine, crew
+from swapbias.cluster import LOCAL, Engine, Work, worker_pool
 from swapbias.errors import UsageError, need_audit_extra
-from swapbias.files import SHA256, as_json, is_url
+from swapbias.files import as_json
 from swapbias.models import Bar, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
 from swapbias.models.chat import ChatOptions, unnamed_keys
 from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import writing
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.judge import with_judge
-from swapbias.runs.plan import Settings, Task, access_of, fingerprints, plan, repeat_notes, told_part, with_access
-from swapbias.runs.rounds import PartScorer, Scoring, check_whole
-from swapbias.runs.run import MANIFEST, STUDIES, Run, now
+from swapbias.runs.plan import (
+    Settings,
+    Task,
+    fingerprints,
+    kind_of_manifest,
+    partial_note,
+    plan,
+    repeat_notes,
+    with_access,
+)
+from swapbias.runs.results import read_results
+from swapbias.runs.rounds import Scoring, score_part, scored_tasks
+from swapbias.runs.run import MANIFEST, SCORES, STUDIES, Run, now
 from swapbias.studies import column, joined
 
 if TYPE_CHECKING:
@@ -43,33 +54,50 @@ def start(
     engine: Engine = LOCAL,
     store: "Store | None" = None,
 ) -> "tuple[Run, list[Finding]]":
-    """Run an audit into a new folder; with ``cache``, what an earlier one scored is not scored again.
+    """Run an audit in a folder, or go on with the one of the same settings that was begun there.
 
-    ``expected`` is the manifest of a run that is to be repeated, with the same prompts and models. ``scorer`` reads
-    the model that the settings name, which is then not loaded. Without ``draw`` figures and report are left to
-    ``rebuild_report``. ``engine``: who scores; the run is the same. ``store``: where the run lies, which the caller
-    holds; the folder is then a copy.
+    What was scored is not scored again, and of a complete run no model is loaded.
+
+    Args:
+        settings: what to audit, and how.
+        folder: new, empty, or of a run of the same settings, prompts and models.
+        say: called with sentences for the user.
+        bar: makes progress bars.
+        cache: share scores with other audits of this user.
+        expected: the manifest of a run that is repeated, with the same prompts and models.
+        scorer: reads the model that the settings name, which is then not loaded.
+        draw: write the report too; else ``rebuild_report`` does.
+        engine: who scores; the run is the same.
+        store: where the folder is copied to by the caller.
 
     Raises:
-        UsageError, ValueError, OSError: each with one sentence; nothing half is left.
+        UsageError, ValueError, OSError: each with one sentence; what was scored is saved.
     """
     need_audit_extra("An audit")
     _check_engine(engine, scorer)
-    tasks, skipped = plan(settings, kind=scorer.kind if scorer else None)
-    Run.check_new(folder, store)
+    address = str(store or "")
+    begun = Run(folder, address) if (folder / MANIFEST).is_file() else None
+    manifest = begun.manifest() if begun else {}
+    kind = scorer.kind if scorer else kind_of_manifest(manifest, settings)
+    if begun:
+        _check_same(begun, settings)
+    tasks, skipped = plan(settings, kind=kind)
     _check_store(store, tasks)
+    how: dict[str, Any] = {
+        "say": say, "bar": bar, "cache": cache, "scorer": scorer, "engine": engine, "draw": draw,
+    }  # fmt: skip
+    if begun:
+        return _go_on(begun, settings, tasks, **how)
+    Run.check_new(folder, address)
     if expected is not None and expected["corpora"] != fingerprints(tasks):
         raise UsageError("The prompts or word lists are not those of the run that is to be repeated. Audit anew.")
-    kept = ScoreCache(settings.load) if cache else None
     repeated = (expected or {}).get("models", ())
-    readers = load_readers(
-        settings, tasks, say=say, bar=bar, scorer=scorer, pinned=repeated
-    )  # before anything is written
-    pinned = as_json(identities(readers))
-    if expected is not None and expected.get("models", pinned) != pinned:
+    readers = load_readers(settings, tasks, say=say, bar=bar, scorer=scorer, pinned=repeated)  # before any writing
+    models = as_json(identities(readers))
+    if expected is not None and expected.get("models", models) != models:
         raise UsageError("A model is not the version of the run that is to be repeated. Audit anew.")
     repeats = repeat_notes(tasks)
-    for sentence in filter(None, (told_part(tasks), *repeats)):
+    for sentence in filter(None, (partial_note(tasks), *repeats)):
         say(sentence)
     manifest = {
         "swapbias": __version__,
@@ -79,16 +107,17 @@ def start(
         "settings": settings.saved(),
         "corpora": fingerprints(tasks),
         "skipped": [asdict(one) for one in skipped],
-        "credentialed": held(tasks),
+        "credentialed": is_credentialed_plan(tasks),
+        "models": models,
         **({"in_memory": True} if scorer else {}),
         **({"repeats": repeats} if repeats else {}),
-        SHA256: {},
     }
-    with writing(folder, held=held(tasks), then=_then(folder)):
-        run = Run.create(folder, manifest, store)
-        if own := run.keep_studies(list(dict.fromkeys(task.study.name for task in tasks))):
+    with writing(folder, credentialed=is_credentialed_plan(tasks), then=_next_step(address or folder)):
+        run = Run.create(folder, manifest, address)
+        run.remove_temporary()
+        if own := run.save_studies(list(dict.fromkeys(task.study.name for task in tasks))):
             run.write_manifest({**manifest, "own_studies": own})
-        return _work(run, settings, tasks, readers, say, bar, kept, draw=draw, engine=engine)
+        return _work(run, settings, tasks, readers, say=say, bar=bar, cache=cache, engine=engine, draw=draw)
 
 
 def resume(
@@ -99,54 +128,51 @@ def resume(
     cache: bool = False,
     trust: bool = False,
     allow_pickle: bool = False,
-    asked: Settings | None = None,
-    scorer: Scorer | None = None,
-    conclude: bool = False,
     access: Mapping[str, Any] | None = None,
     engine: Engine = LOCAL,
     store: "Store | None" = None,
 ) -> "tuple[Run, list[Finding]]":
-    """Go on with a run that was killed; what is on disk is not scored again.
+    """``start`` with the settings of the manifest in a folder.
 
     A manifest runs nothing by itself: ``trust`` lets it import the Python function and read the pickles that it
-    names, ``allow_pickle`` the pickles alone. ``access`` is what it does not say (``with_access``). ``conclude`` ends
-    it with the trials of every prompt that are there, and asks nothing more. ``asked`` are settings that the run must
-    have been begun with, and ``scorer`` reads its model, where that is in memory. ``engine``: who scores the rest,
-    whoever began. ``store``: as of ``start``; the folder is a copy of all that is there.
+    names, ``allow_pickle`` the pickles alone. ``access`` is what it does not say (``with_access``).
 
     Raises:
-        UsageError: the folder holds no run, another process works on it, the corpora, the settings or the model are
-            not what the run began with, or code that is not trusted would run.
+        UsageError: the folder holds no run, or code that is not trusted would run; and as ``start``.
     """
     need_audit_extra("An audit")
-    _check_engine(engine, scorer)
-    if asked is not None:
-        _check_same(Run(folder, store), asked)
-    # Of prompts that were given again: opening the run takes its own copies of them.
-    given = fingerprints(plan(asked, kind=scorer.kind if scorer else None)[0]) if asked else None
-    run = Run.open(folder, store)
-    if given is not None and given != run.manifest()["corpora"]:
-        raise UsageError(f"{run.place} was begun with other prompts or another swapbias. Choose another --out.")
-    with writing(folder, held=bool(run.manifest().get("credentialed")), then=_then(folder)):
-        allowed = trust or allow_pickle
-        return _go_on(
-            run, say=say, bar=bar, cache=cache, trust=trust, allow_pickle=allowed, scorer=scorer, conclude=conclude,
-            access=access or access_of(asked), engine=engine, typed=asked is not None,
-        )  # fmt: skip
+    engine.check()
+    run = Run.open(folder, str(store or ""))
+    manifest = run.manifest()
+    settings = Settings.from_manifest(manifest["settings"])
+    settings = replace(settings, load=replace(settings.load, allow_pickle=trust or allow_pickle))
+    settings = with_access(settings, access or {})
+    if manifest["status"] != "complete":
+        if manifest.get("in_memory"):
+            raise UsageError(
+                f"{run.place} was begun in Python with a model in memory. Go on there: swapbias.audit with the same "
+                f"model and arguments, and out={str(run.place)!r}."
+            )
+        check_code(str(run.place), settings, manifest.get("models"), trust=trust)
+        if not trust:
+            check_keys(str(run.place), settings)
+    tasks, _ = plan(settings, kind=kind_of_manifest(manifest, settings))
+    _check_store(store, tasks)
+    return _go_on(run, settings, tasks, say=say, bar=bar, cache=cache, engine=engine)
 
 
-def _then(folder: Path) -> str:
-    return f"Wait until it ends, or stop it and go on with swapbias audit --resume {folder}."
+def _next_step(place: Path | str) -> str:
+    return f"Wait until it ends, or stop it and go on with swapbias audit --resume {place}."
 
 
-def _check_same(run: Run, asked: Settings) -> None:
+def _check_same(run: Run, settings: Settings) -> None:
     """Refuse to go on with a run of other settings.
 
     Raises:
         UsageError: naming the first that differs.
     """
-    begun, wanted = run.manifest()["settings"], as_json(asked.saved())
-    for name, value in wanted.items():
+    begun = without_permissions(run.manifest()["settings"])
+    for name, value in without_permissions(as_json(settings.saved())).items():
         if begun.get(name) != value:
             raise UsageError(
                 f"{run.place} was begun with {name} {begun.get(name)!r}, and {value!r} is asked for. Ask for the "
@@ -154,48 +180,46 @@ def _check_same(run: Run, asked: Settings) -> None:
             )
 
 
+def without_permissions(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Saved settings without what is asked of whoever goes on with a run."""
+    load = saved.get("load")
+    return {**saved, **({"load": {**load, "allow_pickle": False}} if isinstance(load, dict) else {})}
+
+
 def _go_on(
     run: Run,
+    settings: Settings,
+    tasks: Sequence[Task],
     *,
     say: Say,
     bar: Bar,
     cache: bool,
-    trust: bool,
-    allow_pickle: bool,
-    scorer: Scorer | None,
-    conclude: bool,
-    access: Mapping[str, Any],
     engine: Engine,
-    typed: bool,
+    scorer: Scorer | None = None,
+    draw: bool = True,
 ) -> "tuple[Run, list[Finding]]":
+    """A run that was begun: its findings, where it is complete; else what it lacks is scored."""
     manifest = run.manifest()
-    run.sweep()
-    settings = Settings.from_manifest(manifest["settings"])
-    settings = with_access(replace(settings, load=replace(settings.load, allow_pickle=allow_pickle)), access)
-    if manifest.get("in_memory") and scorer is None:
-        raise UsageError(
-            f"{run.place} was begun in Python with a model in memory. Go on there: swapbias.audit with the "
-            f"same model and arguments, out={str(run.place)!r} and resume=True."
-        )
-    if scorer is None:
-        check_code(str(run.place), settings, manifest.get("models"), trust=trust)
-        if not (trust or typed or conclude):
-            check_keys(str(run.place), settings)
-    elif not any(name.endswith("sha256") for name in scorer.identity):
-        say(f"Nothing tells whether {scorer.model_id} is the model that {run.place} began with: see to it yourself.")
-    tasks, _ = plan(settings, kind=scorer.kind if scorer else None)
     if manifest["swapbias"] != __version__ or manifest["corpora"] != fingerprints(tasks):
         raise UsageError(
-            f"{run.place} was begun with swapbias {manifest['swapbias']} and other corpora than this one "
-            f"({__version__}) has. Start a new run."
+            f"{run.place} was begun with swapbias {manifest['swapbias']} or other prompts than there are now "
+            f"({__version__}). Choose another --out."
         )
-    _check_store(run.store, tasks)
-    if conclude:
-        check_whole(run, tasks)
-    kept = ScoreCache(settings.load) if cache else None
-    pinned = manifest.get("models", ())
-    readers = load_readers(settings, tasks, say=say, bar=bar, pinned=pinned, scorer=scorer)
-    return _work(run, settings, tasks, readers, say, bar, kept, conclude=conclude, engine=engine)
+    if manifest["status"] == "complete" and scorer is None:
+        return run, read_results(run).found
+    if bool(manifest.get("in_memory")) != (scorer is not None):
+        raise UsageError(f"{run.place} was begun with another model. Choose another --out.")
+    if scorer and not any(name.endswith("sha256") for name in scorer.identity):
+        say(f"Nothing shows whether {scorer.model_id} is the model that {run.place} began with. Check it yourself.")
+    models = manifest.get("models", ())
+    readers = load_readers(settings, tasks, say=say, bar=bar, pinned=models, scorer=scorer)
+    if as_json(identities(readers)) != models:
+        raise UsageError(f"{run.place} was begun with another version of the model. Start a new run.")
+    if manifest["status"] == "complete":
+        return run, read_results(run).found
+    with writing(run.folder, credentialed=bool(manifest.get("credentialed")), then=_next_step(run.place)):
+        run.remove_temporary()
+        return _work(run, settings, tasks, readers, say=say, bar=bar, cache=cache, engine=engine, draw=draw)
 
 
 def _work(
@@ -203,40 +227,38 @@ def _work(
     settings: Settings,
     tasks: Sequence[Task],
     readers: Sequence[Scorer],
+    *,
     say: Say,
     bar: Bar,
-    cache: ScoreCache | None,
-    *,
-    draw: bool = True,
-    conclude: bool = False,
-    engine: Engine = LOCAL,
+    cache: bool,
+    engine: Engine,
+    draw: bool,
 ) -> "tuple[Run, list[Finding]]":
     manifest = run.manifest()
-    pinned = as_json(identities(readers))
-    if manifest.setdefault("models", pinned) != pinned:
-        raise UsageError(f"{run.place} was begun with another version of the model. Start a new run.")
-    run.write_manifest(manifest)
-    if manifest.get("credentialed") and run.store:
-        say(f"These notes are credentialed: {run.place} must be yours alone, and must not be published or shared.")
-    elif manifest.get("credentialed"):
-        say(f"These notes are credentialed: {run.place} must not be published, shared or sent anywhere.")
-    if manifest.get("credentialed") and engine.address:
+    credentialed = bool(manifest.get("credentialed"))
+    if credentialed:
+        limits = "be yours alone, and must not be published or shared" if run.address else (
+            "not be published, shared or sent anywhere"
+        )  # fmt: skip
+        say(f"These notes are credentialed: {run.place} must {limits}.")
+    if credentialed and engine.address:
         say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
     for task, reader in zip(tasks, readers, strict=True):
         reader.keep_answers(run.folder, text=task.notes is None or not task.notes.credentialed)
-    scoring = Scoring(run, manifest, say, settings.margin, conclude)
+    scores = ScoreCache(settings.load, run.folder / SCORES, shared=cache)
+    scoring = Scoring(run, manifest, say, scores, settings.margin)
+    files = (run.folder / STUDIES).rglob("*")
     spec = {
-        "run": run.store.address if run.store else str(run.folder.resolve()), "started": manifest.get("started"),
-        "cache": cache is not None, "allow_pickle": settings.load.allow_pickle,
+        "manifest": manifest, "allow_pickle": settings.load.allow_pickle,
+        "studies": {one.relative_to(run.folder).as_posix(): one.read_bytes() for one in files if one.is_file()},
     }  # fmt: skip
-    own = PartScorer(run, tasks, readers, cache)
+    how: dict[str, Any] = {"credentialed": credentialed, "say": say, "advance": scoring.advance}
     try:
-        how: Any = {"held": bool(manifest.get("credentialed")), "say": say, "advance": scoring.advance}
-        with crew(engine, WORKER, spec, own=lambda: own, **how) as hands:
-            items = scoring.score(tasks, readers, bar, hands)
+        with worker_pool(engine, WORKER, spec, own=lambda: partial(score_part, scoring.every), **how) as pool:
+            items = scoring.score(tasks, readers, bar, pool)
     finally:  # a run that is stopped says it too
-        if cache is not None:
-            manifest["from_cache"] = manifest.get("from_cache", 0) + scoring.cached
+        if cache:
+            manifest["from_cache"] = manifest.get("from_cache", 0) + scores.rows
             run.write_manifest(manifest)
     if notes := list(scoring.notes):
         manifest["dtype_error"] = notes
@@ -254,62 +276,57 @@ def _work(
 WORKER = "swapbias.runs.audit:part_scorer"
 
 
-def part_scorer(spec: Mapping[str, Any]) -> PartScorer:
-    """The worker of an audit on a machine of a cluster: plans the run of a folder again, and loads its models.
+def part_scorer(spec: Mapping[str, Any]) -> Work:
+    """The worker of an audit on a machine of a cluster: plans the run again, and loads its models.
 
     Args:
-        spec: ``run`` (its folder, on a file system that all machines share, or the URL of a store), when it was
-            ``started``, whether scores are kept in this machine's ``cache``, and ``allow_pickle``.
+        spec: the ``manifest`` of the run, the files of its own ``studies``, and ``allow_pickle``.
 
     Raises:
-        UsageError: this machine does not see the run, its prompts or its models as the one that began it does.
+        UsageError: this machine has other prompts or models than the one that began the run.
     """
-    if not is_url(spec["run"]):
-        return _part_scorer(spec, Path(spec["run"]), None)
-    from swapbias.store import Store
-
-    store = Store.open(spec["run"])
-    with TemporaryDirectory(prefix="swapbias-") as folder:  # what the plan is made of; parts go to the store
-        store.fetch(Path(folder), [MANIFEST, *store.names(STUDIES)])
-        return _part_scorer(spec, Path(folder), store)
-
-
-def _part_scorer(spec: Mapping[str, Any], folder: Path, store: "Store | None") -> PartScorer:
-    machine = platform.node()
-    if not (folder / MANIFEST).is_file() or Run(folder, store).manifest().get("started") != spec["started"]:
-        raise UsageError(
-            f"The worker on {machine} does not see the run in {store or folder}. Choose an --out on a file "
-            "system that all machines share."
-        )
-    run = Run.open(folder, store)
-    manifest = run.manifest()
+    machine, manifest = platform.node(), spec["manifest"]
+    with TemporaryDirectory(prefix="swapbias-") as folder:
+        run = Run(Path(folder))
+        run.write_manifest(manifest)
+        for name, content in spec["studies"].items():
+            run.write(name, content)
+        run.open_studies()
     settings = Settings.from_manifest(manifest["settings"])
     settings = replace(settings, load=replace(settings.load, allow_pickle=bool(spec["allow_pickle"])))
-    tasks, _ = plan(settings)
+    tasks, _ = plan(settings, kind=kind_of_manifest(manifest, settings))
     if fingerprints(tasks) != manifest["corpora"]:
         raise UsageError(f"The worker on {machine} has other prompts or word lists. Install the same everywhere.")
+    mine = [task for task in tasks if task.kind.name != "chat"]
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
-    readers = load_readers(settings, tasks, pinned=manifest["models"], **quiet)
-    if _wherever(as_json(identities(readers))) != _wherever(manifest["models"]):
+    readers = load_readers(
+        replace(settings, options=_without_chat(settings)), mine, pinned=manifest["models"], **quiet
+    )
+    known = [_on_any_device(one) for one in manifest["models"]]
+    if not all(_on_any_device(one) in known for one in as_json(identities(readers))):
         raise UsageError(f"The worker on {machine} has another version of the model. Put the same one everywhere.")
-    return PartScorer(run, tasks, readers, ScoreCache(settings.load) if spec["cache"] else None)
+    loaded = iter(readers)
+    every = scored_tasks(tasks, [readers[0] if task.kind.name == "chat" else next(loaded) for task in tasks])
+    return partial(score_part, every)
 
 
-def _wherever(models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What pins models down, on whatever device they are read."""
-    return [{name: value for name, value in one.items() if name != "device"} for one in models]
+def _without_chat(settings: Settings) -> tuple[Any, ...]:
+    """The options of other kinds: chat models are asked by the process that began the run."""
+    return tuple(one for one in settings.options if not isinstance(one, ChatOptions))
+
+
+def _on_any_device(model: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in model.items() if name != "device"}
 
 
 def _check_store(store: "Store | None", tasks: Sequence[Task]) -> None:
     """Refuse what a store cannot hold, or may not."""
-    if store is None:
-        return
-    if any(task.kind.name == "chat" for task in tasks):
+    if store and any(task.kind.name == "chat" for task in tasks):
         raise UsageError(
-            f"Answers of chat models are written to a log line by line, which {store} cannot do. Choose an --out on "
-            "this machine, and copy the run there once it is complete."
+            f"Answers of chat models are saved line by line, which {store} cannot do. Choose an --out on this "
+            "machine, and copy the run there once it is complete."
         )
-    if held(tasks) and not store.own:
+    if store and is_credentialed_plan(tasks) and not store.own:
         raise UsageError(
             f"These notes are credentialed, and {store} was not declared as a place for them. Choose an --out on "
             "this machine, or add -M own-store where nobody but those who may read the notes can read that place."
@@ -353,7 +370,7 @@ def load_readers(
         if key not in loaded:
             if task.notes and task.notes.credentialed and is_callable(task.model):
                 say(f"These notes are credentialed: make sure that {task.model} sends nothing of them to a service.")
-            say(told_model(task.model))
+            say(f"Model: {short_name(task.model)}.")
             rows = joined(one.rows for one in tasks if (one.model, one.kind.name) == key)
             loaded[key] = task.kind.load(as_pinned(task.model, pinned), settings, rows, say=say, bar=bar)
         training = task.notes.training if task.notes else lambda phenotype, regime: []
@@ -362,11 +379,6 @@ def load_readers(
         refuse_sending(task, reader)
     _check_names(tasks, readers)
     return with_judge(tasks, readers, settings, say=say, bar=bar)
-
-
-def told_model(model: str) -> str:
-    """The sentence that says which model is loaded."""
-    return f"Model: {short_name(model)}."
 
 
 def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:
@@ -381,6 +393,10 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
     Raises:
         UsageError: a pickle or Python function that is not trusted, or not the one that the run began with.
     """
+    if settings.load.trust_remote_code and not trust:
+        raise UsageError(
+            f"{run} asks to run code of {settings.model}. Repeat with --trust if you have read that code."
+        )
     known = set(_hashes(pinned))
     for model in (settings.model, *(name for one in kinds() for name in one.code(settings))):
         code = code_of(model) if model else None
@@ -424,7 +440,7 @@ def _check_names(tasks: Sequence[Task], readers: Sequence[Scorer]) -> None:
     for task, reader in zip(tasks, readers, strict=True):
         key = (task.study.name, task.experiment.name, reader.model_id)
         if key in seen:
-            raise UsageError(f"{reader.model_id} is named twice. Name it once, or tell the two apart as NAME=PATH.")
+            raise UsageError(f"{reader.model_id} is named twice. Name it once, or name them as NAME=PATH.")
         seen.add(key)
 
 
@@ -434,7 +450,7 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
     Raises:
         UsageError: the scorer says that it sends texts to a service (``sends_text``).
     """
-    if held([task]) and reader.sends_text:
+    if is_credentialed_plan([task]) and reader.sends_text:
         raise UsageError(
             f"{reader.model_id} sends texts to a service, and these notes are credentialed: they must not leave this "
             "machine, but for a service that is your own and hands nothing on, which -M own-address=ADDRESS declares."
@@ -449,7 +465,7 @@ def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
     return list(known.values())
 
 
-def held(tasks: Sequence[Task]) -> bool:
+def is_credentialed_plan(tasks: Sequence[Task]) -> bool:
     """Whether any task reads credentialed notes, or rows that say so."""
     notes = any(task.notes is not None and task.notes.credentialed for task in tasks)
     return notes or any(str(one) == "True" for task in tasks for one in column(task.rows, "credentialed"))

@@ -1,7 +1,6 @@
-"""What is kept on this machine between audits: scores of models that are known to the byte, and clearing it."""
+"""Scores that are saved as they come, by everything that they depend on, and what this machine stores of them."""
 
 import hashlib
-import io
 import json
 import os
 import platform
@@ -21,7 +20,7 @@ import pyarrow.parquet as pq
 from swapbias import __version__
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import cache_dir, file_sha256, write_whole
-from swapbias.models import LoadOptions, Progress, Scored, Scorer, model_kinds
+from swapbias.models import LoadOptions, Scored, Scorer, model_kinds
 from swapbias.studies import Prompt, corpora, fingerprint, load_corpus, load_lexicon, own_studies
 
 LIMIT = "SWAPBIAS_CACHE_LIMIT"
@@ -29,65 +28,68 @@ LIMIT = "SWAPBIAS_CACHE_LIMIT"
 CLEARED = {"scores": "scores", "upstream": "upstream", "models": "calibration-*"}
 _DEFAULT_LIMIT = "2 GB"
 _SIZE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([KMGT]?)B?\s*", re.IGNORECASE)
+_COLUMNS = ("score", "answer", "top_tokens")
+_PART = "part/"
+_LIBRARIES = ("torch", "transformers", "tokenizers")  # another version may score otherwise
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What is kept of one kind: entries (files; folders of models) and their bytes."""
+class Usage:
+    """What this machine stores of one kind: entries (files; folders of models) and their bytes."""
 
     kind: str
     entries: int
     bytes: int
 
 
-def kept() -> list[Kept]:
-    """What is kept of each kind that can be cleared."""
+def usage() -> list[Usage]:
+    """What is stored of each kind that can be cleared."""
     found = []
     for kind in CLEARED:
         files = [one for place in _places(kind) for one in _files(place)]
         entries = len(_places(kind)) if kind == "models" else len(files)
-        found.append(Kept(kind, entries, sum(size for _, size, _ in files)))
+        found.append(Usage(kind, entries, sum(size for _, size, _ in files)))
     return found
 
 
-def clear(kind: str) -> Kept:
-    """Remove what is kept of one kind; says what was.
+def clear(kind: str) -> Usage:
+    """Remove what is stored of one kind; says what was.
 
     Raises:
         UsageError: no such kind.
         OSError: something cannot be removed.
     """
     if kind not in CLEARED:
-        raise UsageError(f"Nothing of kind {kind!r} is kept: expected {', '.join(CLEARED)} or all.")
-    gone = next(one for one in kept() if one.kind == kind)
+        raise UsageError(f"Nothing of kind {kind!r} is stored: expected {', '.join(CLEARED)} or all.")
+    gone = next(one for one in usage() if one.kind == kind)
     for place in _places(kind):
         shutil.rmtree(place)
     return gone
 
 
 def cache_limit() -> int:
-    """Most bytes of scores that are kept: ``SWAPBIAS_CACHE_LIMIT``, as ``500 MB`` or a number of bytes.
+    """Most bytes of scores that this machine stores: ``SWAPBIAS_CACHE_LIMIT``, as ``500 MB`` or a number of bytes.
 
     Raises:
         UsageError: it is no size.
     """
-    given = os.environ.get(LIMIT, _DEFAULT_LIMIT)
-    found = _SIZE.fullmatch(given)
+    value = os.environ.get(LIMIT, _DEFAULT_LIMIT)
+    found = _SIZE.fullmatch(value)
     if not found:
-        raise UsageError(f"{LIMIT} is {given!r}, expected a size like 500 MB or 2 GB (0: keep nothing). Correct it.")
+        raise UsageError(f"{LIMIT} is {value!r}, expected a size like 500 MB or 2 GB (0: store nothing). Correct it.")
     return int(float(found[1]) * 1_000 ** " KMGT".index(found[2].upper() or " "))
 
 
 def trim(folder: Path, limit: int) -> int:
-    """Remove the least recently used files until the others take at most ``limit`` bytes; the bytes left."""
+    """Remove the least recently used files until the others take at most ``limit`` bytes; the bytes that remain."""
     files = sorted(_files(folder))
-    left = sum(size for _, size, _ in files)
+    total = sum(size for _, size, _ in files)
     for _, size, path in files:
-        if left <= limit:
+        if total <= limit:
             break
         path.unlink(missing_ok=True)  # another process may have been faster
-        left -= size
-    return left
+        total -= size
+    return total
 
 
 def _places(kind: str) -> list[Path]:
@@ -103,65 +105,107 @@ def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:
                 yield state.st_mtime, state.st_size, path
 
 
-def bytes_in(folder: Path) -> int:
-    """Bytes of all files below a folder; 0 where there is none."""
-    return sum(size for _, size, _ in _files(folder))
-
-
-_FORMAT = 1  # of the files
-_COLUMNS = ("score", "answer", "top_tokens")
-_PART = "part/"
-_LIBRARIES = ("torch", "transformers", "tokenizers")  # another version may score otherwise
-
-
 class ScoreCache:
-    """Scores by everything that they hang on: same model, settings, code, word lists and prompts, or no hit.
+    """Scores by everything that they depend on: same model, settings, code, word lists and prompts, or no hit.
 
-    Only models that transformers loaded and a sha256 or revision pins down are kept: not chat models (whose answers
-    have a log of their own), VADER (as fast without), callables (whose code may read anything) or what reads notes.
-    Prompts for which a model gave NaN are scored again. No text of a prompt is kept. Files that cannot be read are
-    dropped and scored again, and several processes may share them. Beyond ``SWAPBIAS_CACHE_LIMIT`` bytes (``2 GB``;
-    0: nothing is kept) the least recently used go first.
+    Of models that a sha256 or revision pins down they are in the user's cache folder, for every audit; of functions
+    (whose code may read anything) and of whatever reads notes they are in the folder of the run, until it is
+    complete. Answers of chat models have a log of their own. No text of a prompt is saved, and files are their
+    user's alone. Prompts for which a model gave NaN are scored again. Beyond ``SWAPBIAS_CACHE_LIMIT`` bytes (``2
+    GB``; 0: nothing) the least recently used files of the cache folder go first.
 
     Attributes:
-        rows: how many rows were taken from files.
+        rows: how many rows came from the user's cache folder.
     """
 
-    def __init__(self, options: LoadOptions) -> None:
+    def __init__(self, options: LoadOptions, in_run: Path, *, shared: bool) -> None:
         """For models that are loaded with these options.
+
+        Args:
+            options: of loading.
+            in_run: a folder of the run.
+            shared: whether the user's cache folder is read and written.
 
         Raises:
             UsageError: the limit is no size.
         """
-        self.options, self.limit = options, cache_limit()
+        self.options, self.in_run = options, in_run
+        self.limit = cache_limit() if shared else 0
         self.rows = 0
         self._folder = cache_dir() / "scores"
         self._lexicons: dict[str, Mapping[str, str]] = {}
         self._size: int | None = None
 
-    def score(self, prompts: Sequence[Prompt], scorer: Scorer, on_progress: Progress | None = None) -> list[Scored]:
-        """What ``scorer.score`` returns, from files where they hold it."""
-        if not self.limit or not is_pinned(scorer):
-            return scorer.score(prompts, on_progress)
+    def place(self, prompts: Sequence[Prompt], scorer: Scorer, *, private: bool) -> Path | None:
+        """The file of the scores of these prompts; None for a chat model. ``private``: they are of notes."""
+        if scorer.kind == "chat":
+            return None
         key = self.key(prompts, scorer)
-        path = self._folder / key[:2] / f"{key}.parquet"
-        found = _read(path, len(prompts))
-        if found is not None:
-            self.rows += len(found)
-            if on_progress:
-                on_progress(len(found))
-            return found
-        scored = scorer.score(prompts, on_progress)
+        shared = self.limit and is_pinned(scorer) and not private
+        return self._folder / key[:2] / f"{key}.parquet" if shared else self.in_run / f"{key}.parquet"
+
+    def read(self, place: Path, count: int) -> list[Scored] | None:
+        """So many scores of a file, which counts as used now; None where it is not there, or damaged and removed."""
+        try:
+            table = pq.read_table(place, page_checksum_verification=True, partitioning=None)
+            os.utime(place)
+            if table.num_rows != count or tuple(table.column_names[: len(_COLUMNS)]) != _COLUMNS:
+                raise ValueError("it holds something else")
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, pa.ArrowException):
+            with suppress(OSError):
+                place.unlink(missing_ok=True)
+            return None
+        self.rows += count if place.parent != self.in_run else 0
+        parts = table.column_names[len(_COLUMNS) :]
+        return [
+            Scored(
+                row["score"],
+                row["answer"],
+                row["top_tokens"],
+                {name.removeprefix(_PART): row[name] for name in parts if row[name] is not None},
+            )
+            for row in table.to_pylist()
+        ]
+
+    def write(self, place: Path, scored: Sequence[Scored]) -> None:
+        """Save scores, whole or not at all.
+
+        Raises:
+            OSError: the run's folder is full or cannot be written; of the cache folder that costs time alone.
+        """
         if not all(one.finite for one in scored):  # what gave NaN may be the machine, which no key names
-            return scored
+            return
+        names = list(dict.fromkeys(name for one in scored for name in one.parts))
+        columns: dict[str, Any] = {
+            "score": pa.array([one.score for one in scored], pa.float64()),
+            "answer": pa.array([one.answer for one in scored], pa.string()),
+            "top_tokens": pa.array([one.top_tokens for one in scored], pa.string()),
+            **{f"{_PART}{name}": pa.array([one.parts.get(name) for one in scored], pa.float64()) for name in names},
+        }
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table(columns), sink, compression="zstd", write_page_checksum=True)
+        content = sink.getvalue().to_pybytes()
+        if place.parent == self.in_run:
+            self._put(place, content)
+            return
         with suppress(OSError):  # a full or read-only disk costs the next audit its time, not this one its scores
-            self._keep(path, scored)
-        return scored
+            if self._size is None:
+                self._size = sum(size for _, size, _ in _files(self._folder))
+            self._put(place, content)
+            self._size += len(content)
+            if self._size > self.limit:
+                self._size = trim(self._folder, self.limit)
+
+    def _put(self, place: Path, content: bytes) -> None:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(place, content)
+        place.chmod(0o600)
 
     def key(self, prompts: Sequence[Prompt], scorer: Scorer) -> str:
-        """sha256 over all that the scores of these prompts hang on; the name of the model is not part of it."""
+        """sha256 over all that the scores of these prompts depend on; the name of the model is not part of it."""
         depends = {
-            "format": _FORMAT,
             "swapbias": __version__,
             "libraries": [_version(name) for name in _LIBRARIES],
             "machine": platform.machine(),
@@ -181,16 +225,6 @@ class ScoreCache:
             names = [f"{corpus}/{name}" for name in load_corpus(corpus).lexicons]
             self._lexicons[corpus] = {name: _lexicon_sha256(name) for name in names}
         return self._lexicons[corpus]
-
-    def _keep(self, path: Path, scored: Sequence[Scored]) -> None:
-        content = _packed(scored)
-        if self._size is None:
-            self._size = bytes_in(self._folder)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
-        self._size += len(content)
-        if self._size > self.limit:
-            self._size = trim(self._folder, self.limit)
 
 
 def is_pinned(scorer: Scorer) -> bool:
@@ -228,45 +262,3 @@ def _lexicon_sha256(name: str) -> str:
     except UpstreamMissingError:  # who reads it says so
         return "not at hand"
     return fingerprint([{"words": json.dumps([*lexicon.words.items()]), "rest": lexicon.rest}, lexicon.proper])
-
-
-# --- the files ----------------------------------------------------------------------------------------
-
-
-def _packed(scored: Sequence[Scored]) -> bytes:
-    """Scores as Parquet with a checksum of each page."""
-    names = list(dict.fromkeys(name for one in scored for name in one.parts))
-    columns: dict[str, Any] = {
-        "score": pa.array([one.score for one in scored], pa.float64()),
-        "answer": pa.array([one.answer for one in scored], pa.string()),
-        "top_tokens": pa.array([one.top_tokens for one in scored], pa.string()),
-        **{f"{_PART}{name}": pa.array([one.parts.get(name) for one in scored], pa.float64()) for name in names},
-    }
-    buffer = io.BytesIO()
-    pq.write_table(pa.table(columns), buffer, compression="zstd", write_page_checksum=True)
-    return buffer.getvalue()
-
-
-def _read(path: Path, rows: int) -> list[Scored] | None:
-    """The scores of a file, which counts as used now; None where it is not there, or damaged and removed."""
-    try:
-        table = pq.read_table(path, page_checksum_verification=True, partitioning=None)
-        os.utime(path)
-        if table.num_rows != rows or tuple(table.column_names[: len(_COLUMNS)]) != _COLUMNS:
-            raise ValueError("it holds something else")
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, pa.ArrowException):
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-        return None
-    parts = table.column_names[len(_COLUMNS) :]
-    return [
-        Scored(
-            row["score"],
-            row["answer"],
-            row["top_tokens"],
-            {name.removeprefix(_PART): row[name] for name in parts if row[name] is not None},
-        )
-        for row in table.to_pylist()
-    ]

@@ -36,8 +36,8 @@ from swapbias.report import (
     render_comparison,
     shown,
 )
-from swapbias.runs.results import FINDINGS_JSON, REPORT, needed, parse_manifest, parse_results, scored_items
-from swapbias.runs.run import MANIFEST, Run
+from swapbias.runs.results import FINDINGS_JSON, needed, parse_manifest, parse_results, scored_items
+from swapbias.runs.run import MANIFEST, REPORT, Run
 from swapbias.studies import PROMPT_COLUMNS, load_study
 
 MOST_QUANTITIES = 2_000  # of one run; a whole audit of every study has some hundred
@@ -211,7 +211,7 @@ def write_comparison(folder: Path, compared: Compared) -> None:
     Of runs of credentialed notes the folder is marked, and its user's alone.
     """
     need_audit_extra("A comparison of runs", "jinja2")
-    with writing(folder, held=compared.comparison.credentialed):
+    with writing(folder, credentialed=compared.comparison.credentialed):
         _write(Run(folder), compared)
 
 

@@ -1,5 +1,6 @@
 """What a run comes to when all is scored: findings, the most mismatched note explained, figures and report."""
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -14,7 +15,7 @@ from swapbias.models.clinical import Explained, explain_pair
 from swapbias.notes import Notes
 from swapbias.runs.plan import Task
 from swapbias.runs.results import Results, write_results
-from swapbias.runs.run import Run, now
+from swapbias.runs.run import SCORES, SHA256, Run, now
 from swapbias.studies import Published, column, load_lexicon, load_study, own_studies, published_for
 
 PANEL_SAMPLES, SAMPLES = (
@@ -123,9 +124,9 @@ def conclude(
             say(note)
     manifest |= {"status": "complete", "finished": now()}
     write_results(run, Results(manifest, found, items, _coverage(tasks, readers), told), draw=draw)
-    manifest |= run.with_sha256(manifest)
+    manifest[SHA256] = run.sums()
     run.write_manifest(manifest)  # last: a run that says complete has all its files
-    run.drop_checksums()
+    shutil.rmtree(run.folder / SCORES, ignore_errors=True)
     return found
 
 

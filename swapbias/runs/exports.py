@@ -18,7 +18,7 @@ from swapbias.files import as_csv, as_json
 from swapbias.findings import Finding, Oriented, comparisons, experiment_of, findings_table, oriented
 from swapbias.models import Say
 from swapbias.models.chat import LOG_ODDS
-from swapbias.privacy import gate, is_credentialed, private_strings, texts_stay, writing
+from swapbias.privacy import check_upload, is_credentialed, private_strings, texts_stay, writing
 from swapbias.report import text
 from swapbias.runs.results import Results, as_public, read_results
 from swapbias.runs.run import Run
@@ -335,8 +335,8 @@ def export_run(run: Run, to: str, out: Path, *, by: str = "", say: Say = lambda 
         say(f"Scored prompts are left out: {reason}.")
         public = Results(public.manifest, public.found, {}, public.coverage)
     files = EXPORTS[to](public, by)
-    gate.check(files, never=private_strings(read.manifest))
-    with writing(out, held=bool(held) or is_credentialed(run.folder)):
+    check_upload(files, never=private_strings(read.manifest))
+    with writing(out, credentialed=bool(held) or is_credentialed(run.folder)):
         Run.check_new(out)  # another process may have been first
         for path in sorted(files):
             Run(out).write(path, files[path])

@@ -1,17 +1,19 @@
 """What an audit will do: its settings, which experiments fit the model, which prompts they read."""
 
+import json
 import math
 import random
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_origin, get_type_hints
+
+from pydantic import ConfigDict, ValidationError, create_model
 
 from swapbias import swapping
 from swapbias.errors import UsageError, quoted
@@ -78,7 +80,7 @@ class Settings(Request):
 
     def saved(self) -> dict[str, Any]:
         """As a manifest has them: the options of each kind under their key."""
-        plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("load", "options")}
+        plain = {name: getattr(self, name) for name in _PLAIN}
         chosen = (self.load, *(self.of(one.options) for one in kinds() if one.options))
         return {**plain, **{one.key: _saved(one) for one in chosen}}
 
@@ -90,18 +92,20 @@ class Settings(Request):
             ValueError: they are not those of this version.
         """
         try:
-            if not isinstance(saved, Mapping):
-                raise TypeError(f"settings are {quoted(saved)}")
             rest = dict(saved)
-            load = replace(_made(LoadOptions, rest.pop("load")), allow_pickle=False)  # asked of whoever goes on
-            options = tuple(_made(one.options, rest.pop(one.options.key)) for one in kinds() if one.options)
-            plain = {name: tuple(value) if isinstance(value, list) else value for name, value in rest.items()}
-            _check_types(cls, plain)
-            return cls(**{**plain, "studies": plain["studies"], "load": load, "options": options})
-        except (TypeError, KeyError, AttributeError) as error:
+            load = _validated(LoadOptions, _savable(LoadOptions), rest.pop("load"))
+            made = [one.options for one in kinds() if one.options]
+            options = tuple(_validated(one, _savable(one), rest.pop(one.key)) for one in made)
+            plain: Settings = _validated(cls, _PLAIN, {"studies": rest.pop("studies"), **rest})
+            # Pickles are asked of whoever goes on.
+            return replace(plain, load=replace(load, allow_pickle=False), options=options)
+        except (TypeError, KeyError, ValueError) as error:
             raise ValueError(
                 f"The manifest's settings are not of this version ({str(error)[:200]}). Start a new run."
             ) from error
+
+
+_PLAIN = tuple(one.name for one in fields(Settings) if one.name not in ("load", "options"))
 
 
 def access_of(settings: Settings | None) -> dict[str, Any]:
@@ -253,41 +257,29 @@ def _resolved(model: str) -> str:
 
 def _saved(options: Any) -> dict[str, Any]:
     """What a user can set of some options, by name."""
-    return {one.name: getattr(options, one.name) for one in _savable(options)}
+    return {name: getattr(options, name) for name in _savable(options)}
 
 
-def _savable(options: Any) -> list[Field[Any]]:
-    return [one for one in fields(options) if "help" in one.metadata and not one.metadata.get("unsaved")]
+def _savable(options: Any) -> list[str]:
+    return [one.name for one in fields(options) if "help" in one.metadata and not one.metadata.get("unsaved")]
 
 
-def _made(options: Any, saved: Mapping[str, Any]) -> Any:
-    if not isinstance(saved, Mapping):
-        raise TypeError(f"{options.key} is {quoted(saved)}")
-    if others := sorted(saved.keys() - {one.name for one in _savable(options)}):
-        raise TypeError(f"no {quoted(others[0])} can be set there")
-    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()}
-    _check_types(options, plain)
-    return options(**plain)
-
-
-def _check_types(made: Any, values: Mapping[str, Any]) -> None:
-    """Refuse a value of another type than its field declares: a manifest may be anybody's.
+def _validated(made: Any, names: Iterable[str], saved: Mapping[str, Any]) -> Any:
+    """A dataclass with these saved values of its fields: a manifest may be anybody's.
 
     Raises:
-        TypeError: naming the first.
+        ValueError: another name, or a value of another type.
     """
     hints = get_type_hints(made)
-    for name, value in values.items():
-        hint = hints[name]  # KeyError: no such setting
-        known = get_args(hint) if get_origin(hint) is UnionType else (hint,)
-        if get_origin(hint) is tuple:
-            sound = isinstance(value, tuple) and all(isinstance(one, str) for one in value)
-        elif isinstance(value, bool):
-            sound = bool in known
-        else:
-            sound = isinstance(value, (*known, int) if float in known else known)
-        if not sound:
-            raise TypeError(f"{name} is {quoted(value)}")
+    strict = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
+    types: dict[str, Any] = {name: (hints[name], None) for name in names}
+    model = create_model(made.__name__, __config__=strict, **types)
+    try:
+        checked = model.model_validate_json(json.dumps(saved))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{quoted('.'.join(map(str, first['loc'])))}: {first['msg']}") from None
+    return made(**{name: getattr(checked, name) for name in checked.model_fields_set})
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +337,7 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
     own = [study for one in kinds() if one.given(settings) for study in _meant(one, settings)]
     chosen = [_study_and_config(name) for name in settings.studies or dict.fromkeys(own) or _usual()]
     if kind is None and settings.model is not None:
-        kind = model_kind(settings.model, settings.kind)
+        kind = model_kind(settings.model, settings.kind, load=settings.load)
     tasks: list[Task] = []
     skipped: list[Skipped] = []
     options = settings.of(NoteOptions)
@@ -633,11 +625,14 @@ def prompts_asked(manifest: Mapping[str, Any]) -> dict[tuple[str, str, str], Map
         ValueError: its settings are not of this version, or a corpus is not at hand.
     """
     settings = Settings.from_manifest(manifest["settings"])
-    read = [str(one.get("kind")) for one in manifest.get("models", ())]
-    # Where no model is named, each experiment has the default model of its kind: the run has no kind of its own.
-    kind = next((one for one in read if one in model_kinds()), None) if settings.model else None
-    tasks, _ = plan(settings, kind=kind)
+    tasks, _ = plan(settings, kind=kind_of_manifest(manifest, settings))
     return {(task.study.name, task.experiment.name, row["prompt_id"]): row for task in tasks for row in task.rows}
+
+
+def kind_of_manifest(manifest: Mapping[str, Any], settings: Settings) -> str | None:
+    """The kind of the model that a run read; None where no model is named: each experiment has a default then."""
+    read = [str(one.get("kind")) for one in manifest.get("models", ())]
+    return next((one for one in read if one in model_kinds()), None) if settings.model else None
 
 
 def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
@@ -682,7 +677,7 @@ def _affordable(rows: Sequence[Row], passes: int) -> Sequence[Row]:
     return rows if calls <= _MOST_CALLS else _limited(rows, max(1, len(rows) * _MOST_CALLS // calls))
 
 
-def told_part(tasks: Sequence[Task]) -> str:
+def partial_note(tasks: Sequence[Task]) -> str:
     """Which experiments read a part of their prompts alone, and how all are read, in one sentence; blank for none."""
     parts = [task for task in tasks if task.whole]
     told = ", ".join(f"{one.study.name} {one.experiment.name} ({one.asked:,} of {one.whole:,})" for one in parts)
@@ -705,7 +700,7 @@ def repeat_notes(tasks: Sequence[Task]) -> list[str]:
     ]
 
 
-def told_skipped(skipped: Sequence[Skipped], ran: Iterable[str]) -> str:
+def skipped_note(skipped: Sequence[Skipped], ran: Iterable[str]) -> str:
     """What was not run, and what is to be known of the rest; what needs another kind of model is counted.
 
     Blank for nothing. What is told of a part of an experiment's rows is told once for all experiments.
@@ -733,13 +728,17 @@ def told_skipped(skipped: Sequence[Skipped], ran: Iterable[str]) -> str:
     return " ".join(filter(None, (not_run, f"Of what was read: {'; '.join(told)}." if told else "")))
 
 
-def told_plan(settings: Settings) -> Iterator[str]:
+def plan_sentences(settings: Settings) -> Iterator[str]:
     """Sentences: each experiment with its prompts, what asking takes, what it could find, and what would not run.
 
     Raises:
         UsageError, ValueError: as ``plan``, and where only the Hub could tell what kind a model is.
     """
-    kind = None if settings.model is None else model_kind(settings.model, settings.kind, ask_hub=False)
+    kind = (
+        None
+        if settings.model is None
+        else model_kind(settings.model, settings.kind, ask_hub=False, load=settings.load)
+    )
     tasks, skipped = plan(settings, kind=kind)
     known: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for task in tasks:
@@ -753,13 +752,13 @@ def told_plan(settings: Settings) -> Iterator[str]:
         asked = task.kind.announce(fresh, settings) if fresh else "asked by the experiments above."
         yield "; ".join(filter(None, (told, asked)))
         yield from filter(None, [announced(task, settings)])
-        design = "; ".join(filter(None, (told_design(task), task.kind.calls(task.experiment, task.rows))))
+        design = "; ".join(filter(None, (design_note(task), task.kind.calls(task.experiment, task.rows))))
         yield from [f"{design}."] if design else []
     yield from repeat_notes(tasks)
-    yield from filter(None, (told_part(tasks), told_skipped(skipped, (task.kind.name for task in tasks))))
+    yield from filter(None, (partial_note(tasks), skipped_note(skipped, (task.kind.name for task in tasks))))
 
 
-def told_design(task: Task) -> str:
+def design_note(task: Task) -> str:
     """What a planned gap is over, and how large one must be to be found; blank where there is none."""
     from swapbias.findings import ANSWERS, planned_gap, planned_units
     from swapbias.report import detects

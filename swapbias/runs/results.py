@@ -3,52 +3,119 @@
 import json
 import math
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import chain
-from operator import itemgetter
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
+from pydantic_core import from_json
 
 from swapbias.errors import UsageError, need_audit_extra
-from swapbias.files import as_meant, write_whole
+from swapbias.files import as_meant, file_sha256, write_whole
 from swapbias.findings import Finding, findings_table
 from swapbias.measures import MEASURES, Estimate
 from swapbias.models.clinical import Explained
 from swapbias.privacy import is_credentialed, notes_read, own_data, public_manifest, public_model, writing
-from swapbias.runs.run import ITEMS, REQUIRED, Run
+from swapbias.runs.run import REPORT, SHA256, Run
 from swapbias.studies import Published, load_study, own_studies, studies
 
+FINDINGS_CSV = "findings.csv"
+FINDINGS_JSON = "results.json"
+COVERAGE = "lexicon_coverage.csv"
+EXPLAINED = "explanations.json"
 MOST_BYTES = 64 * 2**20
 MOST_MANIFEST_BYTES = 2 * 2**20
 MOST_FINDINGS = 200_000
 MOST_CHARACTERS = 2_000  # of one text
 
-_MOST_LISTS = 200_000  # what is made of more would fill the memory before it can be looked at
-_MOST_COMMAS = 40 * MOST_FINDINGS
-_DEEPEST = 12
 _MOST_ENTRIES = 500  # of a list in a manifest
-_OF_FINDING = {one.name: one.type for one in fields(Finding) if one.name not in ("estimate", "published")}
-_TEXTS = tuple(name for name, kind in _OF_FINDING.items() if kind is str)
-_NUMBERS = tuple(name for name, kind in _OF_FINDING.items() if kind is float)
-_COUNTS = tuple(name for name, kind in _OF_FINDING.items() if kind is int)
-_PUBLISHED = tuple(one.name for one in fields(Published))
-_ESTIMATE = {one.name: one.type for one in fields(Estimate)}
-_PRINTED = tuple(f"published_{name}" for name in _PUBLISHED)
-_KEYS = frozenset((*_OF_FINDING, *_ESTIMATE, *_PRINTED))
-_OF_KIND = {kind: tuple(name for name, own in _ESTIMATE.items() if own is kind) for kind in (str, int, float)}
-_get_texts, _get_numbers, _get_printed = (itemgetter(*names) for names in (_TEXTS, _NUMBERS, _PRINTED))
-_get_estimate = {kind: itemgetter(*names) for kind, names in _OF_KIND.items()}
-_WRITTEN: tuple[set[type], ...] = ({str}, {float, type(None)}, {int}, {bool})  # texts, numbers, counts, headlines
-_SHARES = ("p_value", "p_adjusted")
 _OWN = "slice_value"  # the one text of a finding that a user's own notes give
 # Control characters, line and paragraph separators, what turns the direction of writing, halves of characters.
-_UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LINES = re.compile("[\t\r\n]")
-_FAULTY = "Take a file that swapbias wrote."
+_NEXT_STEP = "Take a file that swapbias wrote."
+
+
+def _one_line(text: str) -> str:
+    if _CONTROL.search(text):
+        raise ValueError("it has control characters")
+    return text
+
+
+def _known_study(name: str) -> str:
+    if name not in {*studies(), *own_studies()}:
+        raise ValueError("it is none that this version knows")
+    return name
+
+
+def _known_measure(name: str) -> str:
+    if name not in MEASURES:
+        raise ValueError("it is none that this version knows")
+    return name
+
+
+_Text = Annotated[str, StringConstraints(max_length=MOST_CHARACTERS), AfterValidator(_one_line)]
+_Number = Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False)] | None  # null is how NaN is written
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None
+_Count = Annotated[int, Field(ge=0, lt=2**53)]
+_TYPES: Mapping[Any, Any] = {str: _Text, float: _Number, int: _Count, bool: bool}
+_OF_FINDING = {one.name: one.type for one in fields(Finding) if one.name not in ("estimate", "published")}
+_OF_ESTIMATE = {one.name: one.type for one in fields(Estimate)}
+_PRINTED = tuple(f"published_{one.name}" for one in fields(Published))
+_SPECIAL = {
+    "p_value": _Share,
+    "p_adjusted": _Share,
+    "study": Annotated[_Text, AfterValidator(_known_study)],
+    "measure": Annotated[_Text, AfterValidator(_known_measure)],
+}
+
+
+@cache
+def _results_file(own_names: bool) -> type[BaseModel]:
+    """The model of a ``results.json``; ``own_names``: values of slices are any texts."""
+    types = {name: _TYPES[kind] for name, kind in (_OF_FINDING | _OF_ESTIMATE).items()} | _SPECIAL
+    types |= dict.fromkeys(_PRINTED, _Text) | ({_OWN: str} if own_names else {})
+    strict = ConfigDict(strict=True, extra="forbid")
+    row = create_model("Row", __config__=strict, **{name: (kind, ...) for name, kind in types.items()})  # type: ignore[call-overload]
+    found = Annotated[list[row], Field(max_length=MOST_FINDINGS)]  # type: ignore[valid-type]
+    return create_model("ResultsFile", __config__=strict, swapbias=(_Text, ...), findings=(found, ...))
+
+
+class _Entry(BaseModel, strict=True):
+    """Of a list in a manifest; further keys may be there."""
+
+
+class _Corpus(_Entry):
+    corpus: _Text
+    config: _Text
+    sha256: _Text
+    rows: _Count
+
+
+class _Skipped(_Entry):
+    study: _Text
+    experiment: _Text
+    reason: _Text
+
+
+class _Model(_Entry):
+    model_id: _Text
+
+
+class _Manifest(BaseModel, strict=True):
+    swapbias: _Text
+    status: _Text
+    started: _Text = ""
+    finished: _Text = ""
+    credentialed: bool = False
+    settings: dict[str, Any]
+    versions: dict[str, _Text]
+    corpora: Annotated[list[_Corpus], Field(max_length=_MOST_ENTRIES)]
+    skipped: Annotated[list[_Skipped], Field(max_length=_MOST_ENTRIES)]
+    models: Annotated[list[_Model], Field(max_length=_MOST_ENTRIES)] = []
 
 
 def parse_results(content: bytes, where: str, *, own_names: bool = False) -> list[Finding]:
@@ -64,221 +131,63 @@ def parse_results(content: bytes, where: str, *, own_names: bool = False) -> lis
         ValueError: it is not what ``Run.write_json`` makes of findings; the sentence names file, finding and key,
             and repeats nothing of the content.
     """
-    read = _json(content, where, MOST_BYTES)
-    if not isinstance(read, dict) or set(read) != {"swapbias", "findings"}:
-        raise ValueError(f"{where}: its keys are other than swapbias and findings. {_FAULTY}")
-    _text(read["swapbias"], f"{where}: 'swapbias'")
-    rows = read["findings"]
-    if not isinstance(rows, list):
-        raise ValueError(f"{where}: 'findings' is no list. {_FAULTY}")
-    if len(rows) > MOST_FINDINGS:
-        raise ValueError(f"{where}: {len(rows)} findings, expected at most {MOST_FINDINGS}. {_FAULTY}")
-    known = frozenset([*studies(), *own_studies()])
-    if not _as_written(rows, known):
-        for number, row in enumerate(rows, start=1):
-            _check_finding(row, f"{where}: finding {number}", known, own_names)
-    return [_finding(row) for row in rows]
+    read: Any = _validated(_results_file(own_names), content, where, MOST_BYTES)
+    return [_finding(vars(row)) for row in read.findings]
 
 
 def parse_manifest(content: bytes, where: str) -> dict[str, Any]:
     """The manifest of a run: what was audited, how, and with which versions.
 
-    The keys that every run has are there and of their type; further ones are kept, of native types.
+    The keys that every run has are there and of their type; further ones stay, of native types.
 
     Raises:
         ValueError: as ``parse_results``.
     """
-    read = _json(content, where, MOST_MANIFEST_BYTES)
-    if not isinstance(read, dict):
-        raise ValueError(f"{where}: it is no JSON object. {_FAULTY}")
-    for key in REQUIRED:
-        if key not in read:
-            raise ValueError(f"{where}: {key!r} is missing. {_FAULTY}")
-    _plain(read, where, _DEEPEST)
-    for key in ("swapbias", "status", "started", "finished"):
-        _text(read.get(key, ""), f"{where}: {key!r}")
-    if not isinstance(read.get("credentialed", False), bool):
-        raise ValueError(f"{where}: 'credentialed' is neither true nor false. {_FAULTY}")
-    for key in ("settings", "versions"):
-        if not isinstance(read[key], dict):
-            raise ValueError(f"{where}: {key!r} is no object. {_FAULTY}")
-    for name in read["versions"].values():
-        _text(name, f"{where}: 'versions'")
-    _entries(read["corpora"], ("corpus", "config", "sha256"), ("rows",), f"{where}: 'corpora'")
-    _entries(read["skipped"], ("study", "experiment", "reason"), (), f"{where}: 'skipped'")
-    _entries(read.get("models", []), ("model_id",), (), f"{where}: 'models'")
+    _validated(_Manifest, content, where, MOST_MANIFEST_BYTES)
+    try:
+        read: dict[str, Any] = from_json(content, allow_inf_nan=False)
+    except ValueError as error:
+        raise ValueError(f"{where}: it has a number that is not finite. {_NEXT_STEP}") from error
+    _check_texts(read, where)
     return read
 
 
-def _json(content: bytes, where: str, most: int) -> Any:
-    """What the JSON says: keys once, numbers finite."""
+def _validated(model: type[BaseModel], content: bytes, where: str, most: int) -> BaseModel:
     if len(content) > most:
-        raise ValueError(f"{where}: {len(content)} bytes, expected at most {most}. {_FAULTY}")
-    crowded = content.count(b"[") > _MOST_LISTS or content.count(b"{") > MOST_FINDINGS + _MOST_LISTS
-    if crowded or content.count(b",") > _MOST_COMMAS:
-        raise ValueError(f"{where}: it holds more lists or values than results have. {_FAULTY}")
+        raise ValueError(f"{where}: {len(content)} bytes, expected at most {most}. {_NEXT_STEP}")
     try:
-        return json.loads(content.decode("utf-8"), object_pairs_hook=_once, parse_constant=_refuse_constant)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{where}: it is not UTF-8. {_FAULTY}") from error
-    except RecursionError as error:
-        raise ValueError(f"{where}: it is nested too deeply. {_FAULTY}") from error
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{where}: it is no JSON from line {error.lineno} on. {_FAULTY}") from error
-    except ValueError as error:  # from the two functions below, or a number of thousands of digits
-        raise ValueError(f"{where}: it holds a key twice, or a number that is none. {_FAULTY}") from error
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        if first["type"] == "json_invalid":
+            raise ValueError(f"{where}: it is no JSON. {_NEXT_STEP}") from None
+        places = [f"entry {one + 1}" if isinstance(one, int) else repr(one[:40]) for one in first["loc"]]
+        place, why = ", ".join(places) or "file", first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{where}: {place}: {why}. {_NEXT_STEP}") from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key stands twice")
-    return made
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _as_written(rows: Sequence[Any], known_studies: frozenset[str]) -> bool:
-    """Whether all findings are surely what ``Run.write_json`` makes: a hundred runs have two million values.
-
-    Where it is False each of them is to be looked at.
-    """
-    if not all(type(row) is dict and row.keys() == _KEYS for row in rows):
-        return False
-    names = (*_TEXTS, *_PRINTED, *_OF_KIND[str]), (*_NUMBERS, *_OF_KIND[float]), (*_COUNTS, *_OF_KIND[int])
-    texts, numbers, counts = (list(chain.from_iterable(map(itemgetter(*some), rows))) for some in names)
-    kinds = [set(map(type, values)) for values in (texts, numbers, counts, map(itemgetter("headline"), rows))]
-    if not all(found <= wanted for found, wanted in zip(kinds, _WRITTEN, strict=True)):
-        return False
-    fine = not _UNSHOWN.search("".join(texts)) and max(map(len, texts), default=0) <= MOST_CHARACTERS
-    fine = fine and max(counts, default=0) < 2**53 and min(counts, default=0) >= 0
-    known = [value for value in numbers if value is not None]
-    fine = fine and max(known, default=0.0) <= 1e300 and min(known, default=0.0) >= -1e300
-    fine = fine and all(row[name] is None or 0 <= row[name] <= 1 for row in rows for name in _SHARES)
-    return (
-        fine and {row["study"] for row in rows} <= known_studies and {row["measure"] for row in rows} <= set(MEASURES)
-    )
-
-
-def _check_finding(row: Any, where: str, known_studies: frozenset[str], own_names: bool) -> None:
-    if not isinstance(row, dict):
-        raise ValueError(f"{where}: it is no object. {_FAULTY}")
-    if row.keys() != _KEYS:
-        for key in (*_OF_FINDING, *_ESTIMATE, *_PRINTED):
-            if key not in row:
-                raise ValueError(f"{where}: {key!r} is missing. {_FAULTY}")
-        raise ValueError(f"{where}: it has {len(row)} keys, expected {len(_KEYS)}. {_FAULTY}")
-    free = _OWN if own_names and isinstance(row[_OWN], str) else ""
-    for name in _TEXTS:
-        if name != free:
-            _text(row[name], f"{where}: {name!r}")
-    if row["study"] not in known_studies:
-        raise ValueError(f"{where}: 'study' is none that this version knows. Install the version that wrote it.")
-    if row["measure"] not in MEASURES:
-        raise ValueError(f"{where}: 'measure' is none that this version knows. Install the version that wrote it.")
-    if not isinstance(row["headline"], bool):
-        raise ValueError(f"{where}: 'headline' is neither true nor false. {_FAULTY}")
-    for name in _PRINTED:
-        _text(row[name], f"{where}: {name!r}")
-    for name in _NUMBERS:
-        _number(row[name], f"{where}: {name!r}")
-    for name in _COUNTS:
-        _count(row[name], f"{where}: {name!r}")
-    for name, kind in _ESTIMATE.items():
-        check = _text if kind is str else _count if kind is int else _number
-        check(row[name], f"{where}: {name!r}")
-    for name in _SHARES:
-        if row[name] is not None and not 0 <= row[name] <= 1:
-            raise ValueError(f"{where}: {name!r} is outside 0 to 1. {_FAULTY}")
+def _check_texts(value: Any, where: str) -> None:
+    """Refuse control characters but for ends of lines in every key and text, however nested."""
+    if isinstance(value, str) and (len(value) > MOST_CHARACTERS or _CONTROL.search(_LINES.sub("", value))):
+        raise ValueError(f"{where}: a text is too long or has control characters. {_NEXT_STEP}")
+    if isinstance(value, float | int) and abs(value) > 1e300:
+        raise ValueError(f"{where}: a number is too large. {_NEXT_STEP}")
+    for inner in value if isinstance(value, list) else ():
+        _check_texts(inner, where)
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        if len(name) > MOST_CHARACTERS or _CONTROL.search(name):
+            raise ValueError(f"{where}: a key is too long or has control characters. {_NEXT_STEP}")
+        _check_texts(inner, where)
 
 
 def _finding(row: Mapping[str, Any]) -> Finding:
-    """The finding of a row that was looked at; each text is held once however many findings have it."""
-    estimate: dict[str, Any] = {
-        **dict(zip(_OF_KIND[str], map(sys.intern, _get_estimate[str](row)), strict=True)),
-        **dict(zip(_OF_KIND[float], map(_float, _get_estimate[float](row)), strict=True)),
-        **dict(zip(_OF_KIND[int], _get_estimate[int](row), strict=True)),
-    }
-    texts: dict[str, Any] = dict(zip(_TEXTS, map(sys.intern, _get_texts(row)), strict=True))
-    numbers: dict[str, Any] = dict(zip(_NUMBERS, map(_float, _get_numbers(row)), strict=True))
-    printed = _get_printed(row)
-    published = Published(*map(sys.intern, printed)) if any(printed) else None
-    counts = {name: row[name] for name in _COUNTS}
+    known: dict[str, Any] = {name: math.nan if value is None else value for name, value in row.items()}
+    printed = [row[name] for name in _PRINTED]
     return Finding(
-        **texts, **numbers, **counts, headline=row["headline"], estimate=Estimate(**estimate), published=published
+        **{name: known[name] for name in _OF_FINDING},
+        estimate=Estimate(**{name: known[name] for name in _OF_ESTIMATE}),
+        published=Published(*printed) if any(printed) else None,
     )
-
-
-def _float(value: float | None) -> float:
-    """Null is how NaN is written."""
-    return math.nan if value is None else float(value)
-
-
-def _text(value: Any, where: str, *, lines: bool = False) -> str:
-    """A text of one line, or of more; nothing in it that a terminal would obey."""
-    if not isinstance(value, str):
-        raise ValueError(f"{where} is no text. {_FAULTY}")
-    if len(value) > MOST_CHARACTERS:
-        raise ValueError(f"{where} has {len(value)} characters, expected at most {MOST_CHARACTERS}. {_FAULTY}")
-    if _UNSHOWN.search(_LINES.sub("", value) if lines else value):
-        raise ValueError(f"{where} holds control characters. {_FAULTY}")
-    return value
-
-
-def _count(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
-        raise ValueError(f"{where} is no count, expected a whole number from 0 up. {_FAULTY}")
-    return value
-
-
-def _number(value: Any, where: str) -> None:
-    """A finite number, or null, which is how NaN is written."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300:
-        raise ValueError(f"{where} is no finite number. {_FAULTY}")
-
-
-def _entries(value: Any, texts: tuple[str, ...], counts: tuple[str, ...], where: str) -> None:
-    """Check a list of objects that have these texts and counts among their keys."""
-    if not isinstance(value, list):
-        raise ValueError(f"{where} is no list. {_FAULTY}")
-    if len(value) > _MOST_ENTRIES:
-        raise ValueError(f"{where} has {len(value)} entries, expected at most {_MOST_ENTRIES}. {_FAULTY}")
-    for number, entry in enumerate(value, start=1):
-        if not isinstance(entry, dict):
-            raise ValueError(f"{where}, entry {number}, is no object. {_FAULTY}")
-        for name in texts:
-            _text(entry.get(name), f"{where}, entry {number}: {name!r}")
-        for name in counts:
-            _count(entry.get(name), f"{where}, entry {number}: {name!r}")
-
-
-def _plain(value: Any, where: str, deepest: int) -> None:
-    """Check every text and number, however nested."""
-    if deepest == 0:
-        raise ValueError(f"{where}: it is nested too deeply. {_FAULTY}")
-    if isinstance(value, dict):
-        for name in value:
-            _text(name, f"{where}: a key")
-        for inner in value.values():
-            _plain(inner, where, deepest - 1)
-    elif isinstance(value, list):
-        for inner in value:
-            _plain(inner, where, deepest - 1)
-    elif isinstance(value, str):
-        _text(value, f"{where}: a value", lines=True)
-    elif not isinstance(value, bool):
-        _number(value, f"{where}: a value")
-
-
-FINDINGS_CSV = "findings.csv"
-FINDINGS_JSON = "results.json"
-COVERAGE = "lexicon_coverage.csv"
-EXPLAINED = "explanations.json"
-REPORT = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,33 +245,12 @@ def rebuild_report(run: Run) -> Path:
         UsageError, ValueError: as ``read_results``.
     """
     results = read_results(run)
-    with writing(run.folder, held=is_credentialed(run.folder)):
+    with writing(run.folder, credentialed=is_credentialed(run.folder)):
         write_report(run, results)
-        run.record_drawn()
+        manifest = run.manifest()
+        if SHA256 in manifest:
+            run.write_manifest({**manifest, SHA256: {**manifest[SHA256], REPORT: file_sha256(run.folder / REPORT)}})
     return run.folder / REPORT
-
-
-def mend(run: Run) -> bool:
-    """Write again what is gone or damaged of a finished run and is made of its scored rows and findings.
-
-    No model is read: it may be gone by now, or a stranger's code.
-
-    Returns:
-        Whether that was all; False: rows or findings themselves are damaged, or the run is not complete.
-
-    Raises:
-        UsageError, ValueError: as ``read_results``.
-    """
-    read = (f"{ITEMS}/", FINDINGS_JSON, COVERAGE, EXPLAINED)
-    if run.manifest()["status"] != "complete" or any(name.startswith(read) for name in run.damaged()):
-        return False
-    results = read_results(run)
-    with writing(run.folder, held=is_credentialed(run.folder)):
-        run.sweep()
-        write_results(run, results)
-        run.write_manifest(run.with_sha256(run.manifest()))
-        run.drop_checksums()
-    return True
 
 
 def write_figures(run: Run, folder: Path, *, style: str, kind: str) -> "list[tuple[Path, str]]":
@@ -386,7 +274,7 @@ def write_figures(run: Run, folder: Path, *, style: str, kind: str) -> "list[tup
             f"{run.folder} has no figures: no headline gap has a margin, and no slice has values that differ. Its "
             f"numbers are in {FINDINGS_CSV} and its report."
         )
-    with writing(folder, held=is_credentialed(run.folder)):
+    with writing(folder, credentialed=is_credentialed(run.folder)):
         for one in figures:
             write_whole(folder / f"{one.name}.{kind}", one.as_bytes(kind, style))
     return [(folder / f"{one.name}.{kind}", one.caption) for one in figures]
@@ -404,8 +292,6 @@ def read_results(run: Run) -> Results:
             f"{run.folder} is not complete (its status is {manifest['status']!r}). Go on with "
             f"swapbias audit --resume {run.folder}."
         )
-    from swapbias.runs.results import parse_results
-
     if own_data(manifest) is not None:
         notes_read()
     path = needed(run, FINDINGS_JSON)
@@ -457,7 +343,7 @@ def needed(run: Run, name: str) -> Path:
     """
     path = run.folder / name
     if not path.is_file():
-        raise ValueError(f"{path} is missing, and a complete run has it. Write it again with --resume {run.folder}.")
+        raise ValueError(f"{path} is missing, and a complete run has it. Audit again into another --out.")
     run.check(name)
     return path
 
@@ -497,7 +383,7 @@ def _coverage(run: Run) -> pd.DataFrame:
     run.check(COVERAGE)
     table = pd.read_csv(path, dtype=str, keep_default_na=False).map(as_meant)
     if "in_vocabulary" not in table or not set(table["in_vocabulary"]) <= {"True", "False"}:
-        raise ValueError(f"{path} has no column in_vocabulary of True and False. Write it again with --resume.")
+        raise ValueError(f"{path} has no column in_vocabulary of True and False. Audit again.")
     matched = table["matched"] == "True" if "matched" in table else False
     return table.assign(in_vocabulary=table["in_vocabulary"] == "True", matched=matched)
 
@@ -510,4 +396,4 @@ def _explained(run: Run) -> list[Explained]:
     try:
         return [Explained(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path} is no list of explained notes ({error}). Write it again with --resume.") from error
+        raise ValueError(f"{path} is no list of explained notes ({error}). Audit again.") from error

@@ -2,177 +2,211 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from swapbias.cluster import Crew, Done, Part
-from swapbias.errors import UsageError
-from swapbias.models import Bar, Progress, Say, Scorer
+import pyarrow as pa
+
+from swapbias.cluster import Part, Result, WorkerPool
+from swapbias.models import Bar, Progress, Say, Scored, Scorer
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.plan import Task
-from swapbias.runs.run import Parts, Run, chunks, refuse_non_finite, score_rows, write_part
+from swapbias.runs.run import ITEMS, Run, as_frame, as_table, chunks, refuse_non_finite, with_scores
 from swapbias.studies import Row, as_prompts, column, joined, only
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ROUNDS = "rounds"  # the key of a manifest
-Asking = Sequence[Row]
+Rows = Sequence[Row]
 
 
 @dataclass(slots=True)
-class Asked:
-    """One task of a run: its reader, its rows by round, and whether it is asked on."""
+class ScoredTask:
+    """One task of a run: its reader, its rows by round, and whether further rounds are scored."""
 
     task: Task
     reader: Scorer
-    rounds: dict[int, Asking]
-    asked: int = 0  # rounds
+    rounds: dict[int, Rows]
     live: bool = True
 
     @property
-    def name(self) -> str:
-        """Study and experiment, as a manifest names them."""
-        return f"{self.task.study.name} {self.task.experiment.name}"
+    def key(self) -> tuple[str, str, str]:
+        """Study, experiment and model."""
+        return self.task.study.name, self.task.experiment.name, self.reader.model_id
 
-    def parts(self, place: int, number: int) -> Iterator[Part]:
-        """What a round of it is written down in: which rows each part has hangs on the plan alone."""
+    def parts(self, place: int, number: int) -> Iterator[tuple[Part, Rows]]:
+        """The parts of a round, each with its rows: which rows each part has depends on the plan alone."""
         rows = self.rounds.get(number, []) if self.live else []
         for piece, some in enumerate(chunks(rows, self.reader.chunk_rows)):
             name = f"{place:03d}-{number:05d}-{piece:05d}"
-            yield {
-                "name": f"{self.task.study.name}/{name}", "place": place, "round": number, "rows": len(some),
-                "here": self.reader.kind == "chat",  # its answers have one log, and its service one limit
-            }  # fmt: skip
+            yield {"name": name, "place": place, "round": number, "rows": len(some)}, rows[some.start : some.stop]
 
-    def left(self, after: int) -> Asking:
-        """Its rows of later rounds."""
-        return joined(rows for number, rows in self.rounds.items() if number > after and self.live)
+    def rows_of(self, part: Part) -> Rows:
+        """The rows of one of its parts."""
+        rows = self.rounds[part["round"]]
+        piece = int(part["name"].rpartition("-")[2])
+        some = next(islice(chunks(rows, self.reader.chunk_rows), piece, None))
+        return rows[some.start : some.stop]
+
+
+def scored_tasks(tasks: Sequence[Task], readers: Sequence[Scorer]) -> list[ScoredTask]:
+    """The tasks, each with its reader and its rows by round; a task whose rows name no trial has one round."""
+    return [ScoredTask(task, reader, _rounds(task)) for task, reader in zip(tasks, readers, strict=True)]
 
 
 @dataclass(slots=True)
 class Scoring:
-    """Has all tasks of a run scored, round by round; a task whose rows tell no trial has one.
+    """Has all tasks of a run scored, round by round.
 
     Attributes:
-        run: where each part is written down at once; what is there is not scored again.
-        manifest: told after each look how many rounds were asked, and why no more.
-        margin: what counts as no gap when results are looked at.
-        conclude: ask for no further round than those that are whole on disk.
+        run: its scored rows are written there, by study.
+        manifest: gets after each interim analysis how many rounds were scored, and why no more.
+        cache: where scores are saved at once; what is there is not scored again.
+        margin: what counts as no gap in interim analyses.
     """
 
     run: Run
     manifest: dict[str, Any]
     say: Say
+    cache: ScoreCache
     margin: float | None = None
-    conclude: bool = False
     looks: list[dict[str, Any]] = field(default_factory=list)
     stopped: str = ""
-    notes: dict[str, None] = field(default_factory=dict)  # what workers say of their models
-    cached: int = 0  # rows that were taken from the cache
+    notes: dict[str, None] = field(default_factory=dict)  # of workers about their models
+    every: list[ScoredTask] = field(default_factory=list)
+    tables: dict[str, pa.Table] = field(default_factory=dict)  # scored rows by part
     advances: dict[str, Progress] = field(default_factory=dict)
 
     def advance(self, part: Part, more: float) -> None:
         """So many more rows of a part are done."""
-        self.advances[study_of(part)](more)
+        self.advances[self._study(part)](more)
+
+    def _study(self, part: Part) -> str:
+        return self.every[part["place"]].task.study.name
 
     def score(
-        self, tasks: Sequence[Task], readers: Sequence[Scorer], bar: Bar, crew: Crew
+        self, tasks: Sequence[Task], readers: Sequence[Scorer], bar: Bar, pool: WorkerPool
     ) -> "dict[str, pd.DataFrame]":
-        """The scored rows of each study, of which the crew scores and writes down what is not on disk.
+        """The scored rows of each study.
+
+        Args:
+            tasks: what is scored, each by the reader of the same place.
+            readers: the models.
+            bar: makes a progress bar for each study.
+            pool: scores what the cache does not have; chat models are asked by this process.
 
         Raises:
-            UsageError: as scorers, and where not one whole round is there to conclude.
-            ValueError: as scorers; a model whose numbers are not finite.
+            UsageError: as scorers. ValueError: as scorers; a model whose numbers are not finite.
         """
-        every = [Asked(task, reader, _rounds(task)) for task, reader in zip(tasks, readers, strict=True)]
-        planned = max(max(one.rounds, default=1) for one in every)
-        parts = {name: Parts(self.run, name, self.say) for name in dict.fromkeys(task.study.name for task in tasks)}
+        self.every = scored_tasks(tasks, readers)
+        planned = max(max(one.rounds, default=1) for one in self.every)
+        studies = dict.fromkeys(task.study.name for task in tasks)
         self.advances = {
-            name: bar(name, sum(len(one.task.rows) for one in every if one.task.study.name == name)) for name in parts
+            name: bar(name, sum(len(task.rows) for task in tasks if task.study.name == name)) for name in studies
         }
-        for name, part in parts.items():
-            if part.done is not None:
-                self.advances[name](len(part.done))
         for number in range(1, planned + 1):
-            if number > 1 and not self._goes_on(number, every, parts):
+            if number > 1 and not self._goes_on(number):
                 break
-            self._score_round(number, every, parts, crew)
-            self._tell_costs(number, planned, every)
-            self._look(number, planned, every, parts)
-        items = {name: part.close() for name, part in parts.items()}
-        for rows in items.values():
-            refuse_non_finite(rows, str(self.run.place))
+            self._score_round(number, pool)
+            self._report_costs(number, planned)
+            self._look(number, planned)
+        items = {}
+        for name in studies:
+            self.run.write_parquet(f"{ITEMS}/{name}.parquet", self._table(name))
+            items[name] = as_frame(self._table(name))
+            refuse_non_finite(items[name], str(self.run.place))
         self._note(planned, items)
         return items
 
-    def _score_round(self, number: int, every: Sequence[Asked], parts: Mapping[str, Parts], crew: Crew) -> None:
-        """A study whose last round this is is closed as soon as its parts are there: a broken model stops then."""
-        left = {name: self._missing(number, every, part) for name, part in parts.items()}
-        last = {
-            name for name in parts if number == max(max(one.rounds, default=1) for one in every if _is_of(one, name))
-        }
-        for name in last - {name for name, missing in left.items() if missing}:
-            refuse_non_finite(parts[name].close(), str(self.run.place))
-        open_ = {name: len(missing) for name, missing in left.items()}
-        for part, done in crew(part for missing in left.values() for part in missing):
-            name = study_of(part)
-            self.notes |= dict.fromkeys(done["notes"])
-            self.cached += done["cached"]
-            open_[name] -= 1
-            if not open_[name] and name in last:
-                refuse_non_finite(parts[name].close(), str(self.run.place))
-
-    def _missing(self, number: int, every: Sequence[Asked], parts: Parts) -> list[Part]:
-        """The parts of a round that are not on disk."""
-        if parts.done is not None:
-            return []
-        missing = []
-        for place, one in enumerate(every):
-            for part in one.parts(place, number) if _is_of(one, parts.study) else ():
-                known = parts.known(part["name"].rpartition("/")[2])
-                if known is None:
-                    missing.append(part)
+    def _score_round(self, number: int, pool: WorkerPool) -> None:
+        """A broken model stops the run as soon as the last part of a study is there."""
+        here: list[Part] = []
+        elsewhere: list[Part] = []
+        rows_of, places = {}, {}
+        for place, one in enumerate(self.every):
+            for part, rows in one.parts(place, number):
+                prompts, private = as_prompts(rows), one.task.notes is not None or _is_credentialed(rows)
+                path = self.cache.place(prompts, one.reader, private=private)
+                rows_of[part["name"]], places[part["name"]] = rows, path
+                if path is not None and (scored := self.cache.read(path, len(rows))) is not None:
+                    self._add(part, rows, scored)
+                    self.advance(part, len(rows))
                 else:
-                    self.advance(part, known)
-        return missing
+                    (here if path is None else elsewhere).append(part)
+        missing = {*(part["name"] for part in (*here, *elsewhere))}
+        for study in dict.fromkeys(one.task.study.name for one in self.every):
+            self._check_finite(study, number, missing)
+        for part, result in self._results(here, elsewhere, pool):
+            name = part["name"]
+            if (path := places[name]) is not None:
+                self.cache.write(path, result["scored"])
+            self.notes |= dict.fromkeys(result["notes"])
+            self._add(part, rows_of[name], result["scored"])
+            missing.discard(name)
+            self._check_finite(self._study(part), number, missing)
 
-    def _goes_on(self, number: int, every: Sequence[Asked], parts: Mapping[str, Parts]) -> bool:
-        """Whether this round is asked: something is left to ask, is wanted, and within what asking may cost."""
-        due = [
-            (place, one)
-            for place, one in enumerate(every)
-            if one.live and number in one.rounds and parts[one.task.study.name].done is None
+    def _results(
+        self, here: Sequence[Part], elsewhere: Sequence[Part], pool: WorkerPool
+    ) -> Iterator[tuple[Part, Result]]:
+        if elsewhere:
+            yield from pool(elsewhere)
+        for part in here:
+            yield part, score_part(self.every, part, partial(self.advance, part))
+
+    def _add(self, part: Part, rows: Rows, scored: Sequence[Scored]) -> None:
+        one = self.every[part["place"]]
+        self.tables[part["name"]] = as_table(
+            _without_text(with_scores(rows, scored, one.reader.model_id), one.reader)
+        )
+
+    def _check_finite(self, study: str, number: int, missing: set[str]) -> None:
+        mine = {place for place, one in enumerate(self.every) if one.task.study.name == study}
+        last = number == max(max(self.every[place].rounds, default=1) for place in mine)
+        if last and not any(int(name[:3]) in mine for name in missing):
+            refuse_non_finite(as_frame(self._table(study)), str(self.run.place))
+
+    def _table(self, study: str, until: int | None = None) -> pa.Table:
+        """The rows of a study so far, or of its rounds ``until`` this one."""
+        tables = [
+            table
+            for name, table in sorted(self.tables.items())
+            if self.every[int(name[:3])].task.study.name == study and (until is None or int(name[4:9]) <= until)
         ]
-        if not due:  # of complete studies nothing is asked; that all is decided is said already
-            return any(one.live and number in one.rounds for one in every)
-        there = (parts[one.task.study.name].has(f"{place:03d}-{number:05d}-") for place, one in due)
-        if self.conclude and not all(there):
-            self.stopped = "it was concluded on request"
-        for reader, rows in _by_model([(one.reader, one.rounds[number]) for _, one in due]):
+        return pa.concat_tables(tables, promote_options="default")
+
+    def _goes_on(self, number: int) -> bool:
+        """Whether this round is scored: a prompt is undecided, and its cost within what asking may cost."""
+        due = [one for one in self.every if one.live and number in one.rounds]
+        for reader, rows in _by_model([(one.reader, one.rounds[number]) for one in due]):
             self.stopped = self.stopped or reader.beyond_limits(as_prompts(rows))
         if self.stopped:
             self.say(f"Asking ends after {_trials(number - 1)} of each prompt: {self.stopped}.")
-        return not self.stopped
+        return bool(due) and not self.stopped
 
-    def _tell_costs(self, number: int, planned: int, every: Sequence[Asked]) -> None:
-        for reader, rows in _by_model([(one.reader, one.left(number)) for one in every]):
-            if told := reader.spent(as_prompts(rows)):
-                self.say(f"Trial {number} of {planned}: {told}" if planned > 1 else told)
+    def _report_costs(self, number: int, planned: int) -> None:
+        rest = [
+            (one.reader, joined(rows for later, rows in one.rounds.items() if later > number and one.live))
+            for one in self.every
+        ]
+        for reader, rows in _by_model(rest):
+            if spent := reader.spent(as_prompts(rows)):
+                self.say(f"Trial {number} of {planned}: {spent}" if planned > 1 else spent)
 
-    def _look(self, number: int, planned: int, every: Sequence[Asked], parts: Mapping[str, Parts]) -> None:
-        """Where looks are planned: end what is decided, by inference that holds at each of them."""
-        looked = [one for one in every if one.live and number < max(one.rounds) and _looked_at(one, number)]
+    def _look(self, number: int, planned: int) -> None:
+        """Where an interim analysis is planned: end what is decided, by inference that holds at each of them."""
+        looked = [one for one in self.every if one.live and number < max(one.rounds) and _looked_at(one, number)]
         if not looked:
             return
         from swapbias.findings import settled  # statistics take long to import
 
-        decided = settled({name: part.until(number) for name, part in parts.items()}, margin=self.margin)
-        ended = [
-            one for one in looked if (one.task.study.name, one.task.experiment.name, one.reader.model_id) in decided
-        ]
+        studies = dict.fromkeys(one.task.study.name for one in self.every)
+        decided = settled({name: as_frame(self._table(name, number)) for name in studies}, margin=self.margin)
+        ended = [one for one in looked if one.key in decided]
         for one in ended:
             one.live = False
-        names = [one.name for one in ended]
+        names = [" ".join(one.key[:2]) for one in ended]
         self.looks.append({"after": number, "decided": names})
         if names:
             self.say(f"Decided after {_trials(number)} of {planned}: {', '.join(names)}.")
@@ -210,7 +244,7 @@ def _trials(count: int) -> str:
     return f"{count} trial{'s' if count > 1 else ''}"
 
 
-def _rounds(task: Task) -> dict[int, Asking]:
+def _rounds(task: Task) -> dict[int, Rows]:
     trials = [int(trial or 1) for trial in column(task.rows, "trial")]
     numbers = dict.fromkeys(trials)
     if len(numbers) == 1:
@@ -218,7 +252,7 @@ def _rounds(task: Task) -> dict[int, Asking]:
     return {number: only(task.rows, (one == number for one in trials)) for number in numbers}
 
 
-def _looked_at(one: Asked, number: int) -> bool:
+def _looked_at(one: ScoredTask, number: int) -> bool:
     from swapbias.findings import LOOKS
     from swapbias.measures import interim_rounds
 
@@ -226,9 +260,9 @@ def _looked_at(one: Asked, number: int) -> bool:
     return first is not None and number in interim_rounds(max(one.rounds))
 
 
-def _by_model(asked: Sequence[tuple[Scorer, Asking]]) -> Iterator[tuple[Scorer, Asking]]:
+def _by_model(asked: Sequence[tuple[Scorer, Rows]]) -> Iterator[tuple[Scorer, Rows]]:
     """The rows of all readers of one model together: what they share is asked once."""
-    rows: dict[str, list[Asking]] = {}
+    rows: dict[str, list[Rows]] = {}
     readers: dict[str, Scorer] = {}
     for reader, mine in asked:
         readers.setdefault(reader.model_id, reader)
@@ -236,63 +270,18 @@ def _by_model(asked: Sequence[tuple[Scorer, Asking]]) -> Iterator[tuple[Scorer, 
     return ((readers[name], joined(rows[name])) for name in readers)
 
 
-def study_of(part: Part) -> str:
-    """The study that a part is of."""
-    return str(part["name"].partition("/")[0])
+def score_part(every: Sequence[ScoredTask], part: Part, advance: Progress) -> Result:
+    """The scores of a part, and notes on its model."""
+    one = every[part["place"]]
+    scored = one.reader.score(as_prompts(one.rows_of(part)), advance)
+    return {"scored": scored, "notes": [one.reader.error_note] if one.reader.error_note else []}
 
 
-def _is_of(one: Asked, study: str) -> bool:
-    return one.task.study.name == study
+def _is_credentialed(rows: Rows) -> bool:
+    return any(str(row.get("credentialed")) == "True" for row in rows)
 
 
-class PartScorer:
-    """The worker of an audit: scores the rows that a part has by the plan, and writes it down."""
-
-    def __init__(self, run: Run, tasks: Sequence[Task], readers: Sequence[Scorer], cache: ScoreCache | None) -> None:
-        """With loaded models, which is all that takes long."""
-        self.run, self.cache = run, cache
-        self.every = [Asked(task, reader, _rounds(task)) for task, reader in zip(tasks, readers, strict=True)]
-        self.chunks: tuple[tuple[int, int], list[range]] = ((-1, -1), [])  # of the round read last
-
-    def __call__(self, part: Part, advance: Progress) -> Done:
-        """How many rows came from the cache, and notes on the model."""
-        one, before = self.every[part["place"]], self.cache.rows if self.cache else 0
-        kept = None if one.task.notes else self.cache  # notes are never kept: they may be private
-        rows = score_rows(self._rows(part), one.reader, advance, cache=kept)
-        write_part(self.run, part["name"], _without_held_text(rows, one.reader))
-        note = one.reader.error_note
-        return {"cached": (self.cache.rows if self.cache else 0) - before, "notes": [note] if note else []}
-
-    def _rows(self, part: Part) -> list[Row]:
-        key, one = (part["place"], part["round"]), self.every[part["place"]]
-        rows = one.rounds[part["round"]]
-        if self.chunks[0] != key:
-            self.chunks = key, list(chunks(rows, one.reader.chunk_rows))
-        some = self.chunks[1][int(part["name"].rpartition("-")[2])]
-        return list(rows[some.start : some.stop])
-
-
-def _without_held_text(rows: list[dict[str, Any]], reader: Scorer) -> list[dict[str, Any]]:
-    """Scored rows as they are kept: without the text of credentialed notes, and what was written of it."""
-    held = {"text": "", "candidates": "", **({"answer": ""} if reader.kind == "chat" else {})}
-    return [{**row, **held} if str(row.get("credentialed")) == "True" else row for row in rows]
-
-
-def check_whole(run: Run, tasks: Sequence[Task]) -> None:
-    """Refuse to conclude a run of which not one whole round is there.
-
-    Raises:
-        UsageError: naming what is lacking.
-    """
-    for name in dict.fromkeys(task.study.name for task in tasks):
-        part = Parts(run, name)
-        lacking = [
-            task
-            for place, task in enumerate(tasks)
-            if task.study.name == name and part.done is None and not part.has(f"{place:03d}-00001-")
-        ]
-        if lacking:
-            raise UsageError(
-                f"{run.place} has not asked every prompt once: {name} {lacking[0].experiment.name} lacks answers. "
-                "Go on without -M conclude."
-            )
+def _without_text(rows: list[dict[str, Any]], reader: Scorer) -> list[dict[str, Any]]:
+    """Scored rows as they are written: without the text of credentialed notes, and what a model wrote of it."""
+    blank = {"text": "", "candidates": "", **({"answer": ""} if reader.kind == "chat" else {})}
+    return [{**row, **blank} if str(row.get("credentialed")) == "True" else row for row in rows]

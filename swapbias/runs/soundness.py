@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from swapbias.models import Scorer
-from swapbias.runs.plan import Task, told_design
+from swapbias.runs.plan import Task, design_note
 from swapbias.studies import (
     MASK,
     Corpus,
@@ -168,4 +168,4 @@ def _told(corpus: Corpus) -> Iterator[str]:
         rows = having(rows_of[experiment.configs[0]], experiment=experiment.name)
         task = Task(corpus.study, experiment, experiment.configs, "", rows, len(rows)) if corpus.study else None
         if task:
-            yield f"{corpus.name} {experiment.name}: {len(rows)} prompts; {told_design(task)}."
+            yield f"{corpus.name} {experiment.name}: {len(rows)} prompts; {design_note(task)}."

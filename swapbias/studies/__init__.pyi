@@ -8,12 +8,14 @@ from .answers import (
     word_count as word_count,
 )
 from .catalogue import (
+    agreement as agreement,
     as_prompts as as_prompts,
     calibrated as calibrated,
     checked_rows as checked_rows,
     config_features as config_features,
     config_rows as config_rows,
     corpora as corpora,
+    import_labels as import_labels,
     load_corpus as load_corpus,
     load_lexicon as load_lexicon,
     load_prompts as load_prompts,
@@ -22,8 +24,11 @@ from .catalogue import (
     metric_path as metric_path,
     metrics as metrics,
     own_studies as own_studies,
+    rated as rated,
+    read_labels as read_labels,
     row_count as row_count,
     studies as studies,
+    unrated_words as unrated_words,
 )
 from .custom import (
     as_named as as_named,
@@ -37,7 +42,10 @@ from .parsed import (
     MOST_BYTES as MOST_BYTES,
     STUDY_FILES as STUDY_FILES,
     Parsed as Parsed,
+    faults as faults,
     parse_study as parse_study,
+    spellings as spellings,
+    unlike_pairs as unlike_pairs,
 )
 from .prompt import (
     MASK as MASK,
@@ -58,13 +66,6 @@ from .prompt import (
     placebo as placebo,
     slots as slots,
     turns as turns,
-)
-from .ratings import (
-    agreement as agreement,
-    import_labels as import_labels,
-    rated as rated,
-    read_labels as read_labels,
-    unrated_words as unrated_words,
 )
 from .study import (
     Agreement as Agreement,
@@ -105,4 +106,3 @@ from .tables import (
     with_imported as with_imported,
     wordings as wordings,
 )
-from .validation import faults as faults, spellings as spellings, unlike_pairs as unlike_pairs

@@ -1,5 +1,9 @@
 """What a study is, and how its leaf (one builder file, one folder of tables) is found by name."""
 
+import csv
+import io
+import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -8,12 +12,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.errors import UpstreamMissingError, UsageError, quoted
+from swapbias.files import as_meant, check_regular, not_utf8, write_whole
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, Row, Rows, check_prompts
-from swapbias.studies.study import Config, Corpus, Experiment, Study, unknown
-from swapbias.studies.tables import Lexicon, upstream_file
+from swapbias.studies.study import Config, Corpus, Experiment, Rated, Study, unknown
+from swapbias.studies.tables import Lexicon, imported_path, shown_names, strict_rows, upstream_file
 
 if TYPE_CHECKING:
+    import pandas as pd
     from datasets import Dataset, Features
 
 
@@ -236,3 +242,106 @@ def load_lexicon(name: str) -> Lexicon:
     if lexicon not in known:
         raise unknown(f"lexicon of {corpus}", lexicon, sorted(known))
     return known[lexicon]()
+
+
+# --- words that people rate -----------------------------------------------------------------------------
+
+
+def rated() -> tuple[Study, Rated]:
+    """The study whose words are rated, and what it declares of them."""
+    known = (load_study(name) for name in studies())
+    return next((study, study.rated) for study in known if study.rated)
+
+
+def unrated_words(items: "pd.DataFrame") -> "pd.DataFrame":
+    """Words among the likeliest tokens that the lexicon does not label, by probability mass.
+
+    Args:
+        items: scored rows of the study that is rated.
+
+    Returns:
+        Columns ``word``, ``label`` (blank, to be filled in), ``mass`` (share of all mass read) and ``prompts``.
+
+    Raises:
+        UsageError: the rows hold nothing that is rated.
+    """
+    import pandas as pd  # here: the room opens on a prompt list, which needs no tables
+
+    study, one = rated()
+    rows = items[items["experiment"] == one.experiment]
+    if not len(rows):
+        raise UsageError(f"The run holds no {one.experiment}. Audit a masked model with --study {study.name}.")
+    tokens = [(token.strip().lower(), mass) for top in rows["top_tokens"] for token, mass in json.loads(top)]
+    found = pd.DataFrame(tokens, columns=["word", "mass"]).groupby("word", sort=False)["mass"].agg(["sum", "size"])
+    table = pd.DataFrame({"word": found.index, "label": "", "mass": found["sum"] / found["sum"].sum(),
+                          "prompts": found["size"]})  # fmt: skip
+    known = load_lexicon(one.lexicon).words
+    return table[~table["word"].isin(known)].sort_values("mass", ascending=False, kind="stable", ignore_index=True)
+
+
+def read_labels(path: Path) -> dict[str, str]:
+    """Word -> label from a CSV with the columns ``word`` and ``label``; rows without a label are left out.
+
+    Raises:
+        ValueError: no such columns, a broken row, a label that does not exist, or a word with two labels.
+    """
+    check_regular(path)
+    try:
+        lines = list(strict_rows(path.name, io.StringIO(path.read_text(encoding="utf-8"), newline="")))
+    except UnicodeDecodeError as error:
+        raise not_utf8(path.name, error) from error
+    header = lines[0][1] if lines else []
+    if not {"word", "label"} <= set(header):
+        raise ValueError(f"{path.name}:1: columns {shown_names(header)}, expected word and label among them.")
+    found: dict[str, str] = {}
+    labels = rated()[1].labels
+    for line, cells in lines[1:]:
+        if cells and len(cells) != len(header):
+            raise ValueError(f"{path.name}:{line}: {len(cells)} cells, expected {len(header)}. Quote or add cells.")
+        row = dict(zip(header, cells, strict=False))
+        word, label = as_meant(row.get("word", "")).strip().lower(), row.get("label", "").strip().lower()
+        if word and label:
+            if label not in labels:
+                raise ValueError(f"{path.name}:{line}: label {quoted(label)}, expected one of {', '.join(labels)}.")
+            if found.setdefault(word, label) != label:
+                before = found[word]
+                raise ValueError(
+                    f"{path.name}:{line}: {quoted(word)} is {label} here and {before} above. Choose one."
+                )
+    return found
+
+
+def import_labels(path: Path) -> int:
+    """Save labels for the rated lexicon in all later audits of this user; gives how many words it now adds.
+
+    Raises:
+        ValueError: as ``read_labels``, or no label at all.
+    """
+    new = read_labels(path)
+    if not new:
+        raise ValueError(f"{path.name}: no row has a label. Fill in the column label.")
+    target = imported_path(rated()[1].lexicon)
+    every = (read_labels(target) if target.exists() else {}) | new
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("word", "label"), *sorted(every.items())])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, text.getvalue().encode())
+    load_lexicon.cache_clear()
+    return len(every)
+
+
+def agreement(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[float, float, int]:
+    """Cohen's kappa, the share of equal labels, and the number of words both raters labelled.
+
+    1: always the same; 0: as often as chance; NaN: no word in common, or both use a single label throughout.
+
+    >>> agreement({"good": "positive", "bad": "negative"}, {"good": "positive", "bad": "negative"})
+    (1.0, 1.0, 2)
+    """
+    words = sorted(set(first) & set(second))
+    if not words:
+        return float("nan"), float("nan"), 0
+    observed = sum(first[word] == second[word] for word in words) / len(words)
+    counts = [Counter(rater[word] for word in words) for rater in (first, second)]
+    chance = sum(counts[0][label] * counts[1][label] for label in counts[0]) / len(words) ** 2
+    return (observed - chance) / (1 - chance) if chance < 1 else float("nan"), observed, len(words)

@@ -1,12 +1,15 @@
-"""The files of a study of one's own as parsed: what study.toml declares, its tables, and every prompt they make."""
+"""The files of a study of one's own: what study.toml declares, its tables, the prompts they make, and every fault."""
 
 import io
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import unicodedata
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
+from difflib import SequenceMatcher
+from functools import cached_property, partial
+from itertools import islice, pairwise
 from typing import Annotated, Any, Literal, get_args
 
 import pandas as pd
@@ -32,7 +35,11 @@ from swapbias.studies.tables import shown_names, strict_rows
 DECLARATION = "study.toml"
 TEMPLATES, SLOTS, CONDITIONS = "templates.csv", "slots.csv", "conditions.csv"
 WORDINGS, LEXICON, PROMPTS = "wordings.csv", "lexicon.csv", "prompts.csv"
-STUDY_FILES = (DECLARATION, TEMPLATES, SLOTS, CONDITIONS, WORDINGS, LEXICON, PROMPTS)
+_NEEDED = {
+    TEMPLATES: ("template",), SLOTS: ("pair", "group"), CONDITIONS: ("condition",),
+    WORDINGS: ("template_id", "wording", "template"), LEXICON: ("word", "group"), PROMPTS: ("text",),
+}  # fmt: skip
+STUDY_FILES = (DECLARATION, *_NEEDED)
 MOST_BYTES = 256 * 2**20  # of one file
 MOST_PROMPTS = 1_000_000  # of a study
 Files = Mapping[str, bytes]
@@ -44,11 +51,16 @@ _RESERVED = {
     *PLACEBO_COLUMNS, "prompt_id", "pair_id", "experiment", "model_id", "score", "answer", "top_tokens", "non_finite",
     "where", "counted",
 }  # fmt: skip
-_NEEDED = {
-    TEMPLATES: ("template",), SLOTS: ("pair", "group"), CONDITIONS: ("condition",), LEXICON: ("word", "group"),
-    WORDINGS: ("template_id", "wording", "template"), PROMPTS: ("text",),
-}  # fmt: skip
 _TEXTS = ("text", "template")  # columns that are read as they are, blanks at their ends included
+_TOGETHER = ("kind", "answers", "rubric", "rubric_options")  # keys that are valid only with each other
+# Of two texts that are no pair, fewer than a quarter of the words of the shorter are in the other, and less than half
+# of the letters match (difflib): "El doctor cansado" and "La doctora cansada" share no word and most letters.
+_SHARED_WORDS, _SHARED_LETTERS = 1 / 4, 0.5
+_FEW_WORDS = 3  # of shorter texts the swapped words may be all
+_COMPARED = 200  # letters of each text
+_MOST_UNLIKE, _NAMED_UNLIKE = 20, 5  # pairs that are looked for, and those that are named
+_MOST_GROUPS = 10  # that one sentence names
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")  # Chinese and Japanese have no blanks between words
 
 
 # --- study.toml ---------------------------------------------------------------------------------------
@@ -75,23 +87,10 @@ Texts = Annotated[tuple[Text, ...], BeforeValidator(_listed)]
 
 
 class Declaration(BaseModel):
-    """What ``study.toml`` says; ``name`` and ``title`` are required. Descriptions say what a value must be.
+    """What ``study.toml`` says, as docs/own.md explains; descriptions say what a value must be, for errors.
 
-    Attributes:
-        name: in findings and file names.
-        title, question, url, licence, version: of the study.
-        groups: those that are compared; all that the tables hold by default.
-        reference: the group that is subtracted.
-        kind: kinds of model that read it: what its texts allow by default, but for chat.
-        answers: of chat models, each with what it counts: ``0=Yes``, ``1=No``, ``=It depends``.
-        reading: of their answers: ``text`` (the decision that free text comes to), ``person`` (who is named) or
-            ``options`` (a letter or the words of one).
-        rubric, rubric_options: the question that a judge is asked of an answer, and its options as ``answers``.
-        unit: of what a classifier or function gives.
-        margin: a gap below this share of the range of its unit counts as none.
-        random: columns whose values are a sample of many; templates, word pairs and conditions by default.
-        slices: columns to break findings down by; by default those that stand beside the needed ones.
-        limits: sentences that every report repeats.
+    ``random`` names columns whose values are a sample of many; ``answers`` and ``rubric_options`` are options of
+    a question, each with what it counts: ``0=Yes``, ``1=No``, ``=It depends``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -123,52 +122,45 @@ class Declaration(BaseModel):
     @field_validator("answers", "rubric_options")
     @classmethod
     def _options(cls, options: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        asked = (
-            info.data.get("rubric") if info.field_name == "rubric_options" else "chat" in info.data.get("kind", ())
-        )
-        if not asked and options and {"kind", "rubric"} & info.data.keys():
-            raise ValueError(
-                f'{info.field_name} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.'
-            )
+        key, known = info.field_name, info.data
+        needed = known.get("rubric") if key == "rubric_options" else "chat" in known.get("kind", ())
+        if options and not needed and {"kind", "rubric"} & known.keys():
+            raise ValueError(f'{key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.')
         try:
             if any("/" in one or "|" in one for one in options):  # one names a word list, the other parts answers
                 raise ValueError("/ or | stands in one.")
-            if asked:
+            if needed:
                 options_of("|".join(options))
         except ValueError as error:
-            raise ValueError(
-                f'{info.field_name} cannot be read ({error}) Write {info.field_name} = ["0=Yes", "1=No"].'
-            ) from error
+            raise ValueError(f'{key} cannot be read ({error}) Write {key} = ["0=Yes", "1=No"].') from error
         return options
 
 
 def read_declaration(content: bytes) -> tuple[Declaration, dict[str, str]]:
     """What ``study.toml`` says without what is wrong, and by key a sentence with its line for each fault, by line."""
+    right: dict[str, Any] = {}
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return Declaration(name="study", title="study"), {"": str(not_utf8(DECLARATION, error))}
-    read, found = _read_toml(text)
+    right, found = _read_toml(text)
     for key in ("name", "title"):
-        if not read.get(key) and key not in found:
+        if not right.get(key) and key not in found:
             found[key] = text.count("\n") + 1, f'{key} is missing. Add {key} = "...".'
-    right = {key: value for key, value in read.items() if key not in found}
-    try:
-        declared = Declaration(**{"name": "study", "title": "study", **right})
-    except ValidationError as error:
-        for fault in error.errors():
-            key, value = str(fault["loc"][0]), fault["input"]
-            found.setdefault(key, (line_of(text, key, value), _sentence(key, value, fault)))
-        declared = _without(found.keys(), read)
+    right = {"name": "study", "title": "study"} | {key: one for key, one in right.items() if key not in found}
+    while True:
+        try:
+            declared = Declaration(**right)
+            break
+        except ValidationError as error:
+            for fault in error.errors():
+                key, value = str(fault["loc"][0]), fault["input"]
+                found.setdefault(key, (line_of(text, key, value), _sentence(key, value, fault)))
+                for one in _TOGETHER if key in _TOGETHER else (key,):
+                    right.pop(one, None)
+            right = {"name": "study", "title": "study"} | right
     every = sorted(found.items(), key=lambda one: one[1][0])
     return declared, {key: f"{DECLARATION}:{line}: {what}" for key, (line, what) in every}
-
-
-def _without(wrong: Iterable[str], read: Mapping[str, Any]) -> Declaration:
-    """What else a declaration says that tables can be checked by."""
-    left_out = {*wrong, "kind", "answers", "rubric", "rubric_options"}  # which go together
-    right = {key: value for key, value in read.items() if key not in left_out}
-    return Declaration(**{"name": "study", "title": "study", **right})
 
 
 def _read_toml(text: str) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]:
@@ -196,17 +188,12 @@ def _read_toml(text: str) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]:
 def _sentence(key: str, value: Any, fault: Mapping[str, Any]) -> str:
     known = Declaration.model_fields
     if key not in known:
-        return (
-            f"{shown(key)} is none of {', '.join(known)}.{did_you_mean(key, list(known)) or ' Correct or remove it.'}"
-        )
-    own = fault.get("ctx", {}).get("error")
-    if own and str(own):
+        return f"{shown(key)} is none of {', '.join(known)}.{did_you_mean(key, list(known)) or ' Remove it.'}"
+    if (own := fault.get("ctx", {}).get("error")) and str(own):
         return str(own)
     listed = known[key].default == () and len(fault["loc"]) == 1
-    expected = known[key].description or (
-        "a list of texts" if listed else "a text of one line, 1,000 letters at most"
-    )
-    return f"{key} is {quoted(value)}, expected {expected}. Correct it."
+    form = "a list of texts" if listed else "a text of one line, 1,000 letters at most"
+    return f"{key} is {quoted(value)}, expected {known[key].description or form}. Correct it."
 
 
 def line_of(text: str, key: str, value: Any = "") -> int:
@@ -226,38 +213,53 @@ def shown(name: str) -> str:
     return quoted(name) if short else f"(a name of {len(name)} letters)"
 
 
-def first_few(faults: Iterable[str], most: int = _LISTED) -> Iterator[str]:
+def _first_few(faults: Iterable[str]) -> Iterator[str]:
     """Faults of one kind: the first of them one by one, and how many more there are."""
     found = list(faults)
-    yield from found[:most]
-    if len(found) > most:
-        name = found[most].partition(":")[0]
-        yield f"{name}: {len(found) - most:,} more rows like the {most} before. Correct these first."
+    yield from found[:_LISTED]
+    if len(found) > _LISTED:
+        name = found[_LISTED].partition(":")[0]
+        yield f"{name}: {len(found) - _LISTED:,} more rows like the {_LISTED} before. Correct these first."
 
 
 def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
     """The rows of a table that can be read, by their lines in the file; what is wrong is added to ``faults``."""
     try:
         text = content.decode("utf-8-sig")
-        lines = strict_rows(name, io.StringIO(text, newline=""))
-        columns = tuple(one.strip() for one in next(lines, (1, []))[1])
+        read = partial(
+            pd.read_csv,
+            header=None,
+            dtype=object,
+            engine="python",
+            na_filter=False,
+            skip_blank_lines=False,
+            index_col=False,
+        )
+        columns = [one.strip() for one in read(io.StringIO(text, newline=""), nrows=1).iloc[0]]
         if wrong := list(_header_faults(name, columns)):
             faults += wrong
             return pd.DataFrame()
-        every = [(line, cells) for line, cells in lines if any(map(str.strip, cells))]
+        width = len(columns)
+        # One column more, in which a row that is too long has a cell; what a short row lacks is None.
+        try:
+            rows = read(io.StringIO(text, newline=""), names=range(width + 1))
+        except pd.errors.ParserError:  # a row that is still longer, or an open quote
+            most = max(map(len, (one.split(",") for one in text.splitlines())))
+            rows = read(io.StringIO(text, newline=""), names=range(max(most, width + 1)))
     except UnicodeDecodeError as error:
         faults.append(str(not_utf8(name, error)))
         return pd.DataFrame()
-    except ValueError as error:
-        faults.append(str(error))
+    except (ValueError, IndexError) as error:
+        faults.append(_unreadable(name, text, error))
         return pd.DataFrame()
-    width = len(columns)
-    found = [(line, f"{len(cells)} cells, expected {width}. Quote or add cells.") for line, cells in every
-             if len(cells) != width]  # fmt: skip
-    whole = [(line, cells) for line, cells in every if len(cells) == width]
-    table = pd.DataFrame(
-        [cells for _, cells in whole], columns=list(columns), index=[line for line, _ in whole], dtype=object
-    )
+    breaks = sum(rows[one].str.count(r"\r\n|\r|\n").fillna(0) for one in rows)
+    rows.index = pd.Index((breaks + 1).cumsum().shift(fill_value=0).astype(int) + 1)
+    blank_rows = pd.concat([rows[one].str.strip().fillna("") == "" for one in rows], axis=1).all(axis=1)
+    rows = rows[1:][~blank_rows[1:]]
+    counts = rows.notna().sum(axis=1)
+    found = [(line, f"{count} cells, expected {width}. Quote or add cells.")
+             for line, count in counts[counts != width].items()]  # fmt: skip
+    table = rows[counts == width][list(range(width))].set_axis(columns, axis=1)
     sound = pd.Series(True, table.index)
     for column in columns:
         bare = table[column].str.strip()
@@ -270,10 +272,21 @@ def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
         hint = f"holds more than {_MOST_LETTERS} letters or what cannot be printed. Shorten it."
         found += [(line, f"column {column!r} {hint}") for line in table.index[odd]]
         sound &= ~blank & ~odd
-    faults += first_few(f"{name}:{line}: {what}" for line, what in sorted(found))
-    if not every:
+    faults += _first_few(f"{name}:{line}: {what}" for line, what in sorted(found))
+    if not len(rows):
         faults.append(f"{name} holds no rows below its header. Add some.")
     return table[sound]
+
+
+def _unreadable(name: str, text: str, error: Exception) -> str:
+    """Why pandas read nothing; of a quote that is not closed the row, which pandas does not say."""
+    try:
+        deque(strict_rows(name, io.StringIO(text, newline="")), 0)
+    except ValueError as found:
+        return str(found)
+    empty = isinstance(error, pd.errors.EmptyDataError | IndexError)
+    why = f"{name}:1: columns are missing" if empty else f"{name} cannot be read ({error})"
+    return f"{why}. Write them as {', '.join(_NEEDED[name])}, with commas between cells."
 
 
 def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
@@ -293,6 +306,8 @@ def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
 
 # --- prompts ------------------------------------------------------------------------------------------
 
+_COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
+
 
 @dataclass(frozen=True)
 class Parsed:
@@ -302,7 +317,7 @@ class Parsed:
         declared: what ``study.toml`` says, without what is wrong.
         wrong: by key of ``study.toml`` what is wrong with it.
         tables: rows by file, as texts, indexed by their lines in the file.
-        faults: of tables and templates, a sentence each with file and line; what is wrong is left out of the rest.
+        faults: of tables and templates, a sentence each with file and line; what is wrong is not among the rows.
     """
 
     declared: Declaration
@@ -347,12 +362,14 @@ class Parsed:
         label of the lexicon; blank for none), ``wording`` the name of another wording, ``unit`` numbers the pairs in
         each wording, ``masked`` says whether its text holds a mask. No rows where files cannot be read.
         """
-        if (TEMPLATES in self.tables) == (PROMPTS in self.tables) or any(
-            table.empty for table in self.tables.values()
-        ):
-            made = pd.DataFrame()
-        else:
+        made = pd.DataFrame()
+        if (TEMPLATES in self.tables) != (PROMPTS in self.tables) and all(map(len, self.tables.values())):
             made = self._of_prompts() if PROMPTS in self.tables else self._of_templates()
+        if len(made) > MOST_PROMPTS:
+            self.faults.append(
+                f"The tables come to more than {MOST_PROMPTS:,} prompts, wordings included. Shorten them."
+            )
+            made = made[:0]
         made = made.reindex(columns=list(dict.fromkeys([*made, *_COLUMNS]))).astype(object).fillna("")
         masked = made["text"].str.contains(MASK, regex=False).astype(bool)
         if self.labels:  # the words of its group, or the only ones there are
@@ -365,9 +382,6 @@ class Parsed:
 
     def _of_prompts(self) -> pd.DataFrame:
         made = self.table(PROMPTS)
-        if len(made) > MOST_PROMPTS:
-            self.faults.append(_too_many())
-            return made[:0]
         rows = pd.Series([f"row{line}" for line in made.index], made.index) if "pair" not in made else made["pair"]
         made = made.rename(columns={"candidates": "counted"}).drop(columns="pair", errors="ignore")
         made = made.assign(pair_id=rows, where=[f"{PROMPTS}:{line}" for line in made.index])
@@ -375,38 +389,33 @@ class Parsed:
             return made
         masked = made["text"].str.contains(MASK, regex=False)  # one text, and the words of each group
         groups = pd.Series(self.groups, name="group", dtype=object)
-        return pd.concat(
-            [made[~masked], made[masked].drop(columns="counted", errors="ignore").merge(groups, how="cross")]
-        )
+        of_groups = made[masked].drop(columns="counted", errors="ignore").merge(groups, how="cross")
+        return pd.concat([made[~masked], of_groups])
 
     def _of_templates(self) -> pd.DataFrame:
-        templates = self.templates.set_index("template_id", drop=False)
-        asked = [(f"{TEMPLATES}:{line}", row.template_id, row.template, "")
-                 for line, row in zip(self.templates.index, self.templates.itertuples(), strict=True)]  # fmt: skip
-        for line, row in self.table(WORDINGS).iterrows():
-            where = f"{WORDINGS}:{line}"
-            if row["template_id"] in templates.index:
-                asked.append((where, row["template_id"], row["template"], row["wording"]))
-            else:
-                what = f"{TEMPLATES} holds no template {shown(row['template_id'])}"
-                self.faults.append(f"{where}: {what}. Correct its template_id.")
-        in_slots = {slot for _, _, text, _ in asked for slot in slots(text)} - {"condition"}
-        beside = templates[~templates.index.duplicated()].drop(columns=["template", "template_id"])
+        templates = self.templates.assign(where=[f"{TEMPLATES}:{line}" for line in self.templates.index], wording="")
+        again = self.table(WORDINGS)
+        again = again.assign(where=[f"{WORDINGS}:{line}" for line in again.index])
+        known = set(templates["template_id"])
+        for row in again.itertuples():
+            if row.template_id not in known:
+                what = f"{TEMPLATES} holds no template {shown(row.template_id)}"
+                self.faults.append(f"{row.where}: {what}. Correct its template_id.")
+        again = again[again["template_id"].isin(known)] if len(again) else again
+        every = pd.concat([templates, again])[["where", "template_id", "template", "wording"]]
+        in_slots = {slot for text in every["template"] for slot in slots(text)} - {"condition"}
+        beside = self.templates.drop_duplicates("template_id").set_index("template_id").drop(columns="template")
         parts: list[pd.DataFrame] = []
-        count = 0
-        for where, name, template, wording in asked:
+        for where, name, template, wording in every.itertuples(index=False):
             part = self._crossed(where, template, in_slots)
-            if part is None:
-                continue
-            count += len(part)
-            if count > MOST_PROMPTS:
-                self.faults.append(_too_many())
-                return pd.DataFrame()
-            names = [pd.Series(name, part.index), part["words"], part["condition"]]
-            pairs = ["/".join(filter(None, one)) for one in zip(*names, strict=True)]
-            of_template = {one: value for one, value in beside.loc[name].items() if one not in part}
-            part = part.assign(pair_id=pairs, template=name, wording=wording, where=where)
-            parts.append(pd.DataFrame(of_template, index=part.index).join(part))
+            if part is not None:
+                names = [pd.Series(name, part.index), part["words"], part["condition"]]
+                pairs = ["/".join(filter(None, one)) for one in zip(*names, strict=True)]
+                of_template = {one: value for one, value in beside.loc[name].items() if one not in part}
+                part = part.assign(pair_id=pairs, template=name, wording=wording, where=where)
+                parts.append(pd.DataFrame(of_template, index=part.index).join(part))
+            if sum(map(len, parts)) > MOST_PROMPTS:
+                break
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
     def _crossed(self, where: str, template: str, in_slots: set[str]) -> pd.DataFrame | None:
@@ -433,13 +442,6 @@ class Parsed:
         rows = rows.drop(columns=[*in_slots & {*rows}]).rename(columns={"pair": "words"})
         order = [one for one in rows if one not in ("words", "group", "condition")]
         return rows.assign(text=texts)[[*order, "words", "group", "text", "condition"]]
-
-
-_COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
-
-
-def _too_many() -> str:
-    return f"The tables come to more than {MOST_PROMPTS:,} prompts, wordings included. Shorten them."
 
 
 def unique_names(texts: Iterable[str], most: int = 40) -> list[str]:
@@ -469,9 +471,213 @@ def parse_study(files: Files) -> Parsed:
     """The files of a study, parsed; faults are collected, not raised."""
     declared, wrong = read_declaration(files.get(DECLARATION, b""))
     faults: list[str] = []
-    tables = {
-        name: _read_table(name, files[name], faults) for name in STUDY_FILES if name in files and name != DECLARATION
-    }
+    tables = {name: _read_table(name, files[name], faults) for name in _NEEDED if name in files}
     if (TEMPLATES in tables) == (PROMPTS in tables):
         faults.append(f"{DECLARATION}: beside it stands {TEMPLATES} or {PROMPTS}, expected one. Add or remove one.")
     return Parsed(declared, files, wrong, tables, faults)
+
+
+# --- faults -------------------------------------------------------------------------------------------
+
+
+def faults(parsed: Parsed) -> list[str]:
+    """Everything for which an audit refuses a study, a sentence each with file and line; nothing of what follows."""
+    prompts = parsed.prompts  # whose making may find faults of templates
+    found = [*parsed.wrong.values(), *parsed.faults]
+    whole = not parsed.faults and not parsed.wrong.keys() & {"", "groups", "reference"}
+    if whole and len(prompts):
+        found += _group_faults(parsed)
+    else:
+        found += _reference_faults(parsed, parsed.declared.groups)
+    if len(prompts):
+        found += _text_faults(parsed)
+        found += _pair_faults(parsed) if whole else ()
+        found += _column_faults(parsed)
+    return found
+
+
+def _group_faults(parsed: Parsed) -> Iterator[str]:
+    declared, groups, known = parsed.declared, parsed.groups, parsed.group_names
+    table = PROMPTS if PROMPTS in parsed.tables else SLOTS
+    for name in declared.groups:
+        if known and name not in (*known, declared.reference):
+            where = _declared_at(parsed, "groups", name)
+            yield f"{where}: The group {shown(name)} is none of {_names(known)}.{_correction(name, known)}"
+    yield from _reference_faults(parsed, known)
+    how = f"--reference (in a folder: reference = ... in {DECLARATION})"
+    if len(groups) < 2:
+        yield f"{table}: the groups are {_names(groups)}, expected two or more. Add rows of another."
+    elif not declared.reference:
+        yield f"The groups are {_names(groups)}, and none is the reference. Name it with {how}."
+    elif declared.reference not in groups and declared.reference in known:
+        where = _declared_at(parsed, "reference")
+        yield f"{where}: The reference {shown(declared.reference)} is none of {_names(groups)}. Correct {how}."
+    columns = list(parsed.table(PROMPTS))
+    for one in ("group", "pair") if columns else ():
+        if one not in columns and not ("group" not in columns and parsed.labels):
+            yield f"{PROMPTS}:1: column {one!r} is missing, found {', '.join(columns)}. Add it."
+    # Where words alone name groups, only the spelling of one that nothing compares is looked at.
+    alone = known == parsed.labels
+    compared = groups if alone else known
+    words = parsed.table(LEXICON).get("group", pd.Series(dtype=object)) if len(parsed.labels) > 1 else pd.Series()
+    for line, name in words[~words.isin(compared)].items():
+        if not alone or did_you_mean(name, compared):
+            yield f"{LEXICON}:{line}: group {shown(name)} is none of {_names(compared)}.{_correction(name, compared)}"
+
+
+def _reference_faults(parsed: Parsed, known: Sequence[str]) -> Iterator[str]:
+    name = parsed.declared.reference
+    if name and known and name not in known:
+        where = _declared_at(parsed, "reference")
+        yield f"{where}: The reference {shown(name)} is none of {_names(known)}.{_correction(name, known)}"
+
+
+def _declared_at(parsed: Parsed, key: str, value: str = "") -> str:
+    text = parsed.files.get(DECLARATION, b"").decode("utf-8-sig", "replace")
+    return f"{DECLARATION}:{line_of(text, key, value)}"
+
+
+def _names(groups: Sequence[str]) -> str:
+    names = [one if shown(one) == quoted(one) else shown(one) for one in groups]
+    more = len(names) - _MOST_GROUPS
+    return (", ".join(names[:_MOST_GROUPS]) or "none") + (f" and {more} more" if more > 0 else "")
+
+
+def _correction(name: str, known: Sequence[str]) -> str:
+    return did_you_mean(name, known) or " Correct it."
+
+
+def _of_rows(rows: pd.DataFrame, fault: Callable[[Any], str]) -> Iterator[str]:
+    return _first_few(dict.fromkeys(f"{row.where}: {fault(row)}" for row in rows.itertuples()))
+
+
+def _text_faults(parsed: Parsed) -> Iterator[str]:
+    prompts = parsed.prompts
+    text = prompts["text"].astype(str)
+    odd = prompts[text.str.contains("[", regex=False)]
+    yield from _of_rows(
+        odd[odd["text"].map(slots).astype(bool)],
+        lambda row: f"the slot [{slots(row.text)[0]}] is not filled. Put a word there, or take the brackets away.",
+    )
+    yield from _of_rows(
+        odd[odd["text"].map(str.upper).str.contains("[MASK]", regex=False)],
+        lambda row: f"a position to fill is written {MASK}, whatever the model calls it. Replace [MASK].",
+    )
+    yield from _of_rows(
+        prompts[text.str.count(MASK) > 1],
+        lambda row: f"{row.text.count(MASK)} times {MASK}, expected one at most. Split the text.",
+    )
+    where = f"{LEXICON} has no words of {{}}" if parsed.labels else "no words are given to count there"
+    yield from _of_rows(
+        prompts[prompts["masked"] & (prompts["counted"] == "")],
+        lambda row: (
+            f"the text holds {MASK} and {where.format(shown(row.group))}. Add {LEXICON} (-M lexicon) or a column "
+            "candidates."
+        ),
+    )
+    if not parsed.declared.groups:
+        yield from _of_rows(
+            prompts[~prompts["group"].isin(parsed.groups)],
+            lambda row: f"group {shown(row.group)} is none of {_names(parsed.groups)}. Correct it.",
+        )
+
+
+def _pair_faults(parsed: Parsed) -> Iterator[str]:
+    """Of each pair, in each of its wordings."""
+    prompts, groups, reference = parsed.prompts, parsed.groups, parsed.declared.reference
+    first_of_group = prompts.groupby(["unit", "group"], sort=False)["where"].transform("first")
+    again = prompts.assign(before=first_of_group)[prompts.duplicated(["unit", "group"])]
+    yield from _of_rows(
+        again, lambda row: f"pair {_named(row)} has group {shown(row.group)} already in {row.before}. Remove one."
+    )
+    units = prompts.drop_duplicates("unit").set_index("unit")
+    compared = prompts[prompts["group"].isin(groups)].drop_duplicates(["unit", "group"])
+    has = pd.crosstab(compared["unit"], compared["group"]).reindex(units.index, columns=groups, fill_value=0) > 0
+    many = len(groups) > 2
+    for group in sorted({reference} & {*groups} if many else groups):
+        what = f"has no row of {shown(group)}. Add it, so that the groups are balanced."
+        yield from _of_pairs(units[~has[group]], what)
+    if many and reference in groups:
+        alone = units[has[reference] & ~has.drop(columns=reference).any(axis=1)]
+        yield from _of_pairs(alone, "holds the reference alone. Add a row of another group.")
+    by_unit = compared.groupby("unit", sort=False)
+    mixed = (by_unit["masked"].nunique() > 1).reindex(units.index, fill_value=False)
+    yield from _of_pairs(units[mixed], f"holds {MASK} in one text and not in another. Write both alike.")
+    differ = compared.drop_duplicates(["unit", "text", "counted"]).groupby("unit", sort=False).size()
+    same = units[((differ == 1) & (by_unit.size() > 1)).reindex(units.index, fill_value=False)]
+    what = "has the same text in every group: nothing is swapped"
+    yield from _of_pairs(same[same["counted"] == ""], f"{what}. Change one.")
+    yield from _of_rows(
+        same[same["counted"] != ""],
+        lambda row: (
+            f"pair {_named(row)} {what}, for the words of {shown(row.counted)} alone are counted there. Change one."
+        ),
+    )
+
+
+def _of_pairs(rows: pd.DataFrame, what: str) -> Iterator[str]:
+    return _of_rows(rows, lambda row: f"pair {_named(row)} {what}")
+
+
+def _named(row: Any) -> str:
+    return shown(row.pair_id) + (f" in wording {shown(row.wording)}" if row.wording else "")
+
+
+def _column_faults(parsed: Parsed) -> Iterator[str]:
+    prompts = parsed.prompts
+    headers = {one for table in parsed.tables.values() for one in table} | {"words", "condition"}
+    known = {*prompts, *(headers if parsed.faults else ())} - {"text", "group"}
+    for key in ("random", "slices"):
+        for column in getattr(parsed.declared, key):
+            where, name = _declared_at(parsed, key, column), "pair_id" if column == "pair" else column
+            if name not in known:
+                yield f"{where}: {key} names the column {shown(column)}, and no table has it. Correct it."
+            elif not parsed.faults and name not in constant_columns(prompts, [name]):
+                yield f"{where}: {shown(column)} differs within a pair, expected one value. Take it out."
+
+
+# --- what may bend numbers ----------------------------------------------------------------------------
+
+
+def spellings(parsed: Parsed) -> Iterator[str]:
+    """Groups that are spelled nearly alike, and texts with blanks at their ends, a sentence each."""
+    alike: dict[str, list[str]] = {}
+    for group in dict.fromkeys((*parsed.group_names, *parsed.labels)):
+        alike.setdefault(unicodedata.normalize("NFKC", group).casefold(), []).append(group)
+    for names in alike.values():
+        if len(names) > 1:
+            # with codes for letters that may look alike
+            named = " and ".join(
+                shown(one) if unicodedata.is_normalized("NFKC", one) else ascii(one) for one in names
+            )
+            yield f"{named} are {len(names)} groups, spelled nearly alike. Spell a group in one way."
+    texts = parsed.prompts["text"].astype(str)
+    ends = parsed.prompts["where"][texts != texts.str.strip()]
+    if len(ends):
+        counted = f"{len(ends):,} texts begin or end" if len(ends) > 1 else "A text begins or ends"
+        yield f"{ends.iloc[0]}: {counted} with blanks, which models read too. Remove those that should not be there."
+
+
+def unlike_pairs(parsed: Parsed) -> Iterator[str]:
+    """A warning that names the rows of pairs whose texts share almost nothing; none where there are no such pairs."""
+    prompts = parsed.prompts
+    first = prompts.groupby("unit", sort=False)[["where", "text"]].transform("first")
+    rows = zip(prompts["text"], prompts["where"], first["text"], first["where"], prompts["pair_id"], strict=True)
+    unlike = (
+        f"{' and '.join(dict.fromkeys((before, where)))} (pair {shown(pair)})"
+        for text, where, other, before, pair in rows
+        if text != other and _is_unlike(text.lower(), other.lower())
+    )
+    if found := list(islice(unlike, _MOST_UNLIKE + 1)):
+        more = len(found) - _NAMED_UNLIKE
+        rest = f"; {more}{' or more' if len(found) > _MOST_UNLIKE else ''} others" if more > 0 else ""
+        why = "A gap between them does not come from the swapped words. Check the pairs."
+        yield f"Texts of one pair share almost nothing: {'; '.join(found[:_NAMED_UNLIKE])}{rest}. {why}"
+
+
+def _is_unlike(one: str, other: str) -> bool:
+    words = [set(_WORD.findall(text)) for text in (one, other)]
+    fewest = min(map(len, words))
+    if fewest < _FEW_WORDS or len(words[0] & words[1]) >= _SHARED_WORDS * fewest:
+        return False
+    return SequenceMatcher(None, one[:_COMPARED], other[:_COMPARED], autojunk=False).ratio() < _SHARED_LETTERS

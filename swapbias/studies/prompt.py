@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,8 +139,7 @@ def checked(prompts: Iterable[Prompt], *, masked: bool = False) -> Iterator[Prom
     """The prompts unchanged, once they are known to be a valid set.
 
     Raises:
-        ValueError: for a repeated prompt_id, a blank text, an unfilled slot, two rows of one group in a pair,
-            or (``masked``) a text without exactly one ``<mask>``.
+        ValueError: as ``check_prompts``.
     """
     rows = list(prompts)
     check_prompts(lambda: rows, masked=masked)
@@ -148,12 +147,16 @@ def checked(prompts: Iterable[Prompt], *, masked: bool = False) -> Iterator[Prom
 
 
 def check_prompts(read: Callable[[], Iterable[Prompt]], *, masked: bool = False) -> None:
-    """Nothing, once prompts are known to be a valid set; they are ``read`` several times, and never held.
+    """Nothing, once prompts are known to be a valid set; they are ``read`` several times, and never all in memory.
 
     Raises:
-        ValueError: as ``checked``.
+        ValueError: for a repeated prompt_id, a blank text, an unfilled slot, two rows of one group in a pair,
+            or (``masked``) a text without exactly one ``<mask>``.
     """
-    for key_of in (_id_key, _group_key):
+    keys: tuple[Callable[[Prompt], str], ...] = (
+        lambda row: f"prompt_id {row.prompt_id!r}", lambda row: f"group {row.group!r} of pair {row.pair_id!r}",
+    )  # fmt: skip
+    for key_of in keys:
         hashes, count = set[int](), 0  # which take a fraction of what the keys do
         for prompt in read():
             hashes.add(hash(key_of(prompt)))
@@ -166,14 +169,6 @@ def check_prompts(read: Callable[[], Iterable[Prompt]], *, masked: bool = False)
             raise ValueError(f"prompt {row.prompt_id!r}: text {row.text!r}, expected every slot filled.")
         if masked and row.text.count(MASK) != 1:
             raise ValueError(f"prompt {row.prompt_id!r}: text {row.text!r}, expected exactly one {MASK}.")
-
-
-def _id_key(prompt: Prompt) -> str:
-    return f"prompt_id {prompt.prompt_id!r}"
-
-
-def _group_key(prompt: Prompt) -> str:
-    return f"group {prompt.group!r} of pair {prompt.pair_id!r}"
 
 
 # --- rows of prompts ----------------------------------------------------------------------------------
@@ -211,23 +206,16 @@ class Rows(Sequence[Row]):
             for row in batch.to_pylist():
                 yield {name: value for name, value in row.items() if value is not None}
 
-    @overload
-    def __getitem__(self, place: int) -> Row: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> "Rows": ...
-
-    def __getitem__(self, place: "int | slice") -> "Row | Rows":
-        """A row, or some of them, which share what they hold with these."""
-        if isinstance(place, slice):
-            start, stop, step = place.indices(len(self))
-            if step == 1:
-                return Rows(self.table.slice(start, max(0, stop - start)))
-            import pyarrow as pa
-
-            return Rows(self.table.take(pa.array(range(start, stop, step), pa.int64())))
+    def __getitem__(self, place: Any) -> Any:
+        """A row, or with a slice ``Rows`` of some, which share their memory with these."""
         at = range(len(self))[place]  # IndexError where there is none
-        return next(iter(Rows(self.table.slice(at, 1))))
+        if isinstance(at, int):
+            return next(iter(Rows(self.table.slice(at, 1))))
+        if at.step == 1:
+            return Rows(self.table.slice(at.start, len(at)))
+        import pyarrow as pa
+
+        return Rows(self.table.take(pa.array(at, pa.int64())))
 
 
 def arrow_table(frame: "pd.DataFrame") -> "pa.Table":
@@ -256,9 +244,13 @@ def having(rows: Sequence[Row], **values: str) -> Sequence[Row]:
 
     table = rows.table
     for name, value in values.items():
-        place = rows.names.index(name) if name in rows.names else table.num_columns
-        table = table.drop_columns([name]) if name in rows.names else table
-        table = table.add_column(place, name, pa.repeat(value, len(rows)))
+        cells = pa.repeat(value, len(rows))
+        known = name in table.column_names
+        table = (
+            table.set_column(table.column_names.index(name), name, cells)
+            if known
+            else table.append_column(name, cells)
+        )
     return Rows(table)
 
 

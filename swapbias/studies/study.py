@@ -80,55 +80,41 @@ class Rubric:
 class Experiment:
     """One question of a study: which rows, which kind of model, which comparison.
 
-    Attributes:
-        name: stands in the ``experiment`` column of its rows.
-        question: one sentence.
-        configs: configs of the corpus that hold its rows, all audited by default.
-        alternatives: configs to audit instead, one at a time, when asked for by name.
-        placebo: configs with its rows in other wordings, in which nothing is swapped (see ``prompt.placebo``).
-        baseline: configs with its templates about no condition, where that is not among ``configs``.
-        kind: the kind of model it needs (``masked``, ``classifier``, ``causal``).
+    Rows:
+        name: stands in the ``experiment`` column of its rows. corpus: of its configs, where not the study's own.
+        configs: audited by default. alternatives: audited instead, one at a time, when asked for by name.
+        placebo: its rows in other wordings, in which nothing is swapped. baseline: its templates about no condition.
         on_request: read whole only where its study is named: it costs many times the others.
-        reading: how the model is read, where that is not the kind's usual way (see ``models.readings``).
-        compares_orders: its groups are orders of the options of one question, so that no way fits that averages them.
-        measure: the function of ``measures`` that compares the two groups.
-        group, reference_group: the value is group minus reference_group.
-        groups: further groups, each compared with the reference as ``group`` is; all are tested at once as well.
-        factors: columns of the rows whose levels cross to the groups (gender, race): main effects, interactions and
-            intersections answer the question then, and their references are the levels of ``reference_group``.
-        unit: unit of the score and so of the value.
-        direction: what above and below zero mean, and which is worse.
-        scores: score columns, the published one first.
-        levels: groups whose mean is reported beside the comparison; ``all`` pools every group.
-        slices: columns to break findings down by.
-        subset: column whose values are analysed apart; blank for none.
-        contrast: two values of ``subset`` whose gaps are compared: the headline, for it answers the question.
-        random: the columns whose values are a sample of many (templates, conditions), and what they are called. Rows
-            that share one are not independent: every interval but the paper's own allows for it.
-        random_of: of random columns that are about one of several groups alone (its names) that group.
-        spreads: SD of the effects that the values of each random column have on a pair's gap (on a condition's score,
-            where groups are no pairs), as released outputs show it; blank: of the rest. None: not known before a run.
-        test: the paper's test, an option of the measure.
-        aggregate: columns to average over before groups are compared, from the finest: the last is the unit of
-            the comparison (conditions).
-        thresholds: units above each are counted per group (1 counts those that reach it).
-        reported: further columns whose mean is reported (the unrated mass).
-        grid: two columns whose means are drawn as a heat map.
-        covariates: numbers to correlate mean scores with.
-        corpus: the corpus of its configs, where that is not the study's own.
-        regimes: how training notes were treated; a row is read once for each, by a classifier trained on it.
-        aliases: other names of right and wrong answers, by how a model may write them.
-        calibrated: the calibration model is trained for it.
-        rates: what is made of predictions and true labels, or of cosines (see ``findings.predictions.RATES``).
-        headline_measure, headline_subset: what answers the question where that is neither the contrast nor
-            ``measure`` over all rows.
-        headline_slice: the answer is one for each value of this slice: they may cancel and are never pooled.
-        margin: a gap below this share of the range of its unit counts as none, where a user asks for no other.
-        says: what follows the model's name where it scores one group higher, with ``{more}`` and ``{less}`` for the
-            groups; blank: that it scores one above the other.
-        change: what is changed between the two sets of ``contrast``, as the subject of a sentence.
-        named: groups and values of ``subset`` as sentences name them, where their own names do not do.
-        rubric: of answers in free text: how a judge reads them, where one is asked for.
+
+    Model:
+        kind: the kind of model it needs. reading: how it is read, where not in the usual way (``models.readings``).
+        compares_orders: its groups are orders of the options of one question, which no reading may average.
+        calibrated: the calibration model is trained for it. regimes: treatments of training notes, a reading each.
+        aliases: other names of right and wrong answers. rubric: how a judge reads answers in free text.
+
+    Comparison:
+        measure: the function of ``measures`` that compares two groups; test: the paper's test, an option of it.
+        group, reference_group: the value is group minus reference. groups: further ones, each compared with it too.
+        factors: columns whose levels cross to the groups: main effects and interactions answer the question then.
+        unit, direction: of the value, and what above and below zero mean. scores: columns, the published one first.
+        subset: a column whose values are analysed on their own; contrast: two of them, whose gaps are compared.
+        random: columns whose values are a sample of many, and their name: intervals allow for each. random_of: the
+            one group that a random column is about. spreads: SD of the effects of each on a gap, from released
+            outputs (blank: of the rest); none: not known before a run.
+        aggregate: columns to average over before groups are compared; the last is the unit of the comparison.
+        rates: what is made of predictions and true labels, or of cosines (``findings.predictions.RATES``).
+        headline_measure, headline_subset: what answers the question where neither contrast nor measure does.
+        headline_slice: one answer for each value of this slice: they may cancel and are never pooled.
+        margin: a gap below this share of the range of its unit counts as none, by default.
+
+    Beside it:
+        levels: groups whose mean is reported; ``all`` pools them. slices: columns to break findings down by.
+        thresholds: units above each are counted. reported: further columns whose mean is reported.
+        grid: two columns whose means are a heat map. covariates: numbers to correlate mean scores with.
+
+    Sentences:
+        says: what follows the model's name where it scores one group higher, with ``{more}`` and ``{less}``.
+        change: what is changed between the sets of ``contrast``. named: groups and subsets as sentences name them.
     """
 
     name: str
@@ -191,12 +177,13 @@ class Experiment:
         """The experiment as one of two groups, once for each contrast."""
         if not self.groups:
             return (self,)
-        return tuple(map(self._gap, self.compared[:-1]))
-
-    def _gap(self, group: str) -> "Experiment":
-        mine = (group, self.reference_group, None)
-        random = {name: word for name, word in self.random.items() if self.random_of.get(name) in mine}
-        return replace(self, group=group, groups=(), random=random, random_of={})
+        return tuple(
+            replace(self, group=group, groups=(), random_of={}, random={
+                name: word for name, word in self.random.items()
+                if self.random_of.get(name) in (group, self.reference_group, None)
+            })
+            for group in self.compared[:-1]
+        )  # fmt: skip
 
     @property
     def headline(self) -> tuple[str, str, str]:
@@ -275,11 +262,7 @@ class Config:
     count: Callable[[], int] | None = None
 
     def type_of(self, column: str) -> "Type":
-        """What a column holds: ``string`` where nothing is said; the number of a wording is one.
-
-        >>> Config(name="t", description="", rows=tuple, columns=("a", "b"), types={"b": "int64"}).type_of("b")
-        'int64'
-        """
+        """What a column holds: ``string`` where nothing is said; the number of a wording is one."""
         number = column == PLACEBO_COLUMNS[-1] and self.columns[-len(PLACEBO_COLUMNS) :] == PLACEBO_COLUMNS
         return self.types.get(column, "int64" if number else "string")
 
@@ -289,22 +272,23 @@ class Config:
         Raises:
             ValueError: a value that is none of its type.
         """
-        return {column: _typed(self, column, row[column]) for column in self.columns}
+        return {column: self._typed(column, row[column]) for column in self.columns}
+
+    def _typed(self, column: str, value: str) -> Any:
+        wanted = self.type_of(column)
+        try:
+            return _READ[wanted](value) if isinstance(wanted, str) else wanted.index(value)
+        except (ValueError, KeyError) as error:
+            expected = wanted if isinstance(wanted, str) else f"one of {', '.join(wanted)}"
+            raise ValueError(
+                f"{self.name}: {column} is {quoted(value)}, expected {expected}. Mend the table."
+            ) from error
 
 
 Type = str | tuple[str, ...]
 _READ: Mapping[str, Callable[[str], Any]] = {
     "string": str, "int64": int, "float64": float, "bool": {"True": True, "False": False}.__getitem__,
 }  # fmt: skip
-
-
-def _typed(config: Config, column: str, value: str) -> Any:
-    wanted = config.type_of(column)
-    try:
-        return _READ[wanted](value) if isinstance(wanted, str) else wanted.index(value)
-    except (ValueError, KeyError) as error:
-        told = wanted if isinstance(wanted, str) else f"one of {', '.join(wanted)}"
-        raise ValueError(f"{config.name}: {column} is {quoted(value)}, expected {told}. Mend the table.") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,10 +338,10 @@ class Corpus:
         Raises:
             UsageError: naming the configs there are.
         """
-        for config in self.configs:
-            if config.name == name:
-                return config
-        raise unknown(f"config of {self.name}", name, [config.name for config in self.configs])
+        found = {config.name: config for config in self.configs}
+        if name not in found:
+            raise unknown(f"config of {self.name}", name, list(found))
+        return found[name]
 
 
 _PART = "part of "

@@ -10,7 +10,7 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -49,28 +49,20 @@ def read_table(
 @lru_cache(maxsize=64)  # builders read a table for each of many configs
 def _parsed(
     name: str, text: str, columns: tuple[str, ...], optional: frozenset[str], delimiter: str
-) -> tuple[tuple[str, ...], ...]:
-    with io.StringIO(text, newline="") as handle:
-        lines = strict_rows(name, handle, delimiter=delimiter)
-        _, header = next(lines, (1, []))
-        if header != list(columns):
-            raise ValueError(
-                f"{name}:1: columns {shown_names(header)}, expected {shown_names(columns)}. Fix the header."
-            )
-        rows = []
-        for line, cells in lines:
-            where = f"{name}:{line}"
-            if len(cells) != len(columns):
-                raise ValueError(f"{where}: {len(cells)} cells, expected {len(columns)}. Quote or add cells.")
-            blank = [
-                column
-                for column, cell in zip(columns, cells, strict=True)
-                if column not in optional and not cell.strip()
-            ]
-            if blank:
-                raise ValueError(f"{where}: column {blank[0]!r} is blank, expected a value. Fill it in.")
-            rows.append(tuple(cells))
-    return tuple(rows)
+) -> list[tuple[str, ...]]:
+    lines = strict_rows(name, io.StringIO(text, newline=""), delimiter=delimiter)
+    _, header = next(lines, (1, []))
+    if header != list(columns):
+        raise ValueError(f"{name}:1: columns {shown_names(header)}, expected {shown_names(columns)}. Fix the header.")
+    rows = []
+    for line, cells in lines:
+        if len(cells) != len(columns):
+            raise ValueError(f"{name}:{line}: {len(cells)} cells, expected {len(columns)}. Quote or add cells.")
+        for column, cell in zip(columns, cells, strict=True):
+            if column not in optional and not cell.strip():
+                raise ValueError(f"{name}:{line}: column {column!r} is blank, expected a value. Fill it in.")
+        rows.append(tuple(cells))
+    return rows
 
 
 def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str, dict[str, dict[str, str]]]:
@@ -104,14 +96,9 @@ def strict_rows(name: str, handle: Iterable[str], *, delimiter: str = ",") -> It
             yield line, cells
             line, row = reader.line_num + 1, row + bool(cells)
     except csv.Error as error:
-        if "field limit" in str(error):
-            raise ValueError(
-                f"{name}: row {row} (line {line}; the header is row 1) holds a cell of more than "
-                f"{csv.field_size_limit():,} characters. Shorten it, or close the quote that opens it."
-            ) from error
         raise ValueError(
-            f"{name}: row {row} (line {line}; the header is row 1): a quote opens a cell and is not closed at the "
-            f"cell's end ({error}), expected pairs. Mend the quotes."
+            f"{name}: row {row} (line {line}; the header is row 1): a quote is not closed at its cell's end, or a "
+            f"cell is too long ({error}). Mend the quotes."
         ) from error
 
 
@@ -146,13 +133,11 @@ def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
 def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
     """A pinned upstream file on disk, with its sha256 verified.
 
-    Looked for in the folder ``SWAPBIAS_UPSTREAM`` (as ``owner/repository/path``), then in the cache, then
-    fetched from the pinned commit (unless ``download`` is false, or ``SWAPBIAS_UPSTREAM`` is set: a folder
-    given is a folder meant). A file in the cache that is not the pinned one is fetched anew.
+    It is looked for in the folder ``SWAPBIAS_UPSTREAM`` (as ``owner/repository/path``) where that is set; else in the
+    cache, then fetched from the pinned commit (unless ``download`` is false).
 
     Raises:
-        UpstreamMissingError: it is in none of them, or a file is there with another sha256; the message says
-            how to get the right one.
+        UpstreamMissingError: it is in none of them, or has another sha256; the message says how to get the right one.
         ValueError: no file of that path is pinned.
     """
     pin = pinned_files(corpus).get(path)
@@ -235,18 +220,14 @@ def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]
     """The paper's numbers for a model, by ``Finding.key``; a model is known by its name or last path part."""
     merged: dict[tuple[str, ...], Published] = {}
     for row in published_rows(study):
-        if row["model"].split("/")[-1].lower() != model_id.rstrip("/").split("/")[-1].lower():
-            continue
-        key = tuple(row[name] for name in ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value"))
-        before = merged.get(key, Published())
-        merged[key] = Published(
-            before.value or row["value"],
-            before.p_value or row["p_value"],
-            before.effect_size or row["effect_size"],
-            "; ".join(dict.fromkeys(part for part in (before.source, row["source"]) if part)),
-            before.note or row["note"],
-            before.recomputed or row["recomputed"],
-        )
+        if row["model"].split("/")[-1].lower() == model_id.rstrip("/").split("/")[-1].lower():
+            key = tuple(
+                row[one] for one in ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
+            )
+            before = asdict(merged.get(key, Published()))
+            merged[key] = Published(**{name: value or row[name] for name, value in before.items()} | {
+                "source": "; ".join(dict.fromkeys(filter(None, (before["source"], row["source"])))),
+            })  # fmt: skip
     return merged
 
 
@@ -300,7 +281,7 @@ def with_imported(lexicon: Lexicon) -> Lexicon:
 
 CHECKLIST_COLUMNS = ("note_id", "fact", "terms")
 REGEX = "re:"
-_PATTERN = re.compile(r"(?:^|\|)\s*re:.*", re.DOTALL)
+_PATTERN = re.compile(r"(?:^|\|)\s*(?=re:)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,15 +309,14 @@ def read_checklist(path: Path) -> tuple[Fact, ...]:
     """
     found = []
     for line, row in enumerate(read_table(path, CHECKLIST_COLUMNS, optional=("note_id", "terms")), start=2):
-        patterns = _PATTERN.search(row["terms"])  # one may hold bars itself
-        words = row["terms"][: patterns.start()] if patterns else row["terms"]
-        terms = [one.strip() for one in words.split("|")] + ([patterns[0].lstrip("| ")] if patterns else [])
+        words, *pattern = _PATTERN.split(row["terms"], maxsplit=1)  # which may hold bars itself
+        terms = [*map(str.strip, words.split("|")), *pattern]
         fact = Fact(row["fact"].strip(), tuple(filter(None, terms)) or (row["fact"].strip(),), row["note_id"].strip())
         try:
             stated([fact], "")
         except (re.error, RecursionError, OverflowError) as error:
-            told = f"{path.name}:{line}: a pattern cannot be read ({error})"
-            raise ValueError(f"{told}, expected a regular expression after {REGEX} Mend it.") from error
+            expected = f"expected a regular expression after {REGEX} Mend it."
+            raise ValueError(f"{path.name}:{line}: a pattern cannot be read ({error}), {expected}") from error
         found.append(fact)
     return tuple(found)
 

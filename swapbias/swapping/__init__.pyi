@@ -1,9 +1,9 @@
 from .accuracy import SwapAccuracy as SwapAccuracy, edited_spans as edited_spans, swap_accuracy as swap_accuracy
-from .files import Done as Done, Job as Job, Step as Step, swap_files as swap_files
+from .jobs import Job as Job, Progress as Progress, SwapResult as SwapResult, swap_files as swap_files
 from .neutral import without_groups as without_groups
 from .nouns import REASONS as REASONS
 from .persons import SPOUSES as SPOUSES, WHOSE as WHOSE
-from .quotes import QuoteCheck as QuoteCheck, open_stream as open_stream
+from .readers import read_files as read_files
 from .resolvers import (
     by_words as by_words,
     features as features,
@@ -14,5 +14,4 @@ from .resolvers import (
     verb_class as verb_class,
     word_class as word_class,
 )
-from .streams import check_lengths as check_lengths, fitting_rows as fitting_rows, too_long as too_long
 from .swapper import MODES as MODES, Swapped as Swapped, Swapper as Swapper

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 
 from swapbias.swapping.matches import Ints
+from swapbias.swapping.table import word_list
 
 _PLURAL = {
     "is": "are", "was": "were", "has": "have", "does": "do", "isn't": "aren't", "wasn't": "weren't",
@@ -18,61 +19,20 @@ _BASES = {
     "aches": "ache", "focuses": "focus", "dies": "die", "lies": "lie", "ties": "tie", "vies": "vie",
 }  # fmt: skip
 # Words that may stand between a pronoun and its verb; so may any that ends in -ly.
-_ADVERBS = frozenset(
-    """
-    again all almost already also always both either even ever first further hardly just later more most
-    never next nor not now often once only perhaps quite rather rarely really seldom simply since so
-    sometimes soon still then therefore thus today too usually very yet each
-    """.split()  # noqa: SIM905 - a list of words reads best as words
-)
+_ADVERBS = word_list("adverbs_before_verbs")
 # Words that end like a verb after "he" and are none, or that are the same in singular and plural.
-_NO_VERBS = frozenset(
-    """
-    as its his hers us this thus yes less unless plus versus perhaps always sometimes besides across towards
-    afterwards whereas nowadays indoors outdoors upstairs downstairs as alas
-    """.split()  # noqa: SIM905
-)
+_NO_VERBS = word_list("no_verbs")
 # Forms that do not change with the person: modal verbs and past tenses without -ed.
-_FIXED = frozenset(
-    """
-    can cannot can't could couldn't may might must mustn't shall should shouldn't will won't would wouldn't
-    had hadn't did didn't ate beat became began bent bit bled blew bought bound broke brought built burnt came
-    caught chose clung crept dealt drank dreamt drew drove dug fed fell felt fled flew fought forgave forgot
-    found froze gave got grew ground heard held hid hung kept knelt knew laid lay led leant learnt left lent lit
-    lost made meant met paid ran rang rode rose said sang sank sat saw sent shone shook shot showed shrank slept
-    slid sold sought spent spoke spun stole stood struck stuck stung sung swam swept swore swung taught
-    thought threw told took tore understood underwent went wept woke won wore wound wrote drunk been being gone
-    done seen taken given
-    """.split()  # noqa: SIM905
-)
+_FIXED = word_list("fixed_verb_forms")
 _EITHER = frozenset(
     {"bet", "burst", "cast", "cost", "cut", "hit", "hurt", "let", "put", "read", "set", "shut", "split"}
 )
 # In -ed or -ing, and yet no past tense or participle.
-_WHOLE = frozenset(
-    """
-    bleed breed embed exceed feed heed need proceed seed shed speed succeed weed bring cling fling ring sing
-    spring sting string swing wring
-    """.split()  # noqa: SIM905
-)
+_WHOLE = word_list("whole_ed_ing_verbs")
 # Words before which no verb stands: what follows "they" there is no verb either.
-_CLOSED = frozenset(
-    """
-    a about after against an and are as at because before but by during for from he her him his how i if in into
-    it its me my of off on or our out over she than that the their them these they this those through to
-    under until up we were what when where whether which while who whom whose why with without you your
-    themself themselves himself herself
-    """.split()  # noqa: SIM905
-)
+_CLOSED = word_list("no_verb_after_they")
 # Verbs after "and" that are hardly ever nouns: "has a cough and takes pills".
-_JOINED = frozenset(
-    """
-    is was has does isn't wasn't hasn't doesn't appears asks becomes begins believes brings comes complains continues
-    denies describes
-    enjoys feels finds gets gives goes keeps knows likes lives makes needs remains reports says seems sees shows
-    speaks spends stays takes teaches tells thinks tries uses wants wears works writes
-    """.split()  # noqa: SIM905
-)
+_JOINED = word_list("joined_verbs")
 _WORD = re.compile(r"[ \t\r\n]+([A-Za-z]+(?:n['’]t)?)(?![\w’'])")
 _CONTRACTED = re.compile(r"['’](s|re|ve)\b", re.IGNORECASE)
 _HAS = re.compile(
@@ -128,8 +88,8 @@ def agreeing(pronoun: str, before: str, after: str, *, plural: bool) -> tuple[li
     asks = bool(inverted and _ASKS.search(before[: inverted.start(1)]))
     if inverted and _plain(inverted[1]) in forms and (asks or verb is None):
         start = inverted.start(1) - len(before) - len(pronoun)
-        told = _changed(inverted[1], forms[_plain(inverted[1])])
-        return [Verb(start, start + len(inverted[1]), inverted[1], told)], "" if asks else _DOUBT
+        new_form = _changed(inverted[1], forms[_plain(inverted[1])])
+        return [Verb(start, start + len(inverted[1]), inverted[1], new_form)], "" if asks else _DOUBT
     if verb is None:
         word = _WORD.match(after)
         if plural and word and (_plain(word[1]) in _FIXED or word[1].lower().endswith("ed")):
@@ -273,8 +233,8 @@ def article_before(before: str, old: str, new: str) -> tuple[int, str, str] | No
     if None in vowels or vowels[0] == vowels[1] or vowels[0] != (len(written) == 2):
         return None
     capitals = new[:2].isupper() and len(new.split()[0]) > 2
-    told = written[0] + (("N" if capitals and written.isupper() else "n") if vowels[1] else "")
-    return -len(written) - len(found[2]), written, told
+    article = written[0] + (("N" if capitals and written.isupper() else "n") if vowels[1] else "")
+    return -len(written) - len(found[2]), written, article
 
 
 def _plain(word: str) -> str:

@@ -271,7 +271,7 @@ def features(one: Pronoun, person: Mention) -> list[str]:
     heads = _heads(scene.words[begin:at])
     opens = scene.opens(scene.here, len(scene.words))
     theirs = _predicate(scene.words[end:])
-    told = _verb(theirs)
+    action = _verb(theirs)
     last, subject, before = _decided(one, scene, person)
     patient = _patient_named(one, scene, person)
     previous, second = (scene.lead[-1] if scene.lead else b"^"), scene.after[1:2]
@@ -282,7 +282,7 @@ def features(one: Pronoun, person: Mention) -> list[str]:
         f"subject:{role},{subject}", f"before:{where},{before}", f"patient:{role},{patient}",
         f"patient-opens:{where},{patient},{opens},{heads}", f"near:{role},{_shape(previous)}",
         f"near-where:{where},{heads},{_shape(previous)}", f"lead:{role},{_lead(scene.words[begin:at])}",
-        f"verb-theirs:{who},{told.word.decode(errors='ignore')}", f"says:{where},{heads},{_says(theirs, told)}",
+        f"verb-theirs:{who},{action.word.decode(errors='ignore')}", f"says:{where},{heads},{_says(theirs, action)}",
         f"present:{role},{any(word in _PRESENT for word in theirs[:5])}",
         f"gap:{away},{min(len(scene.words) - end, 40) // 4}",
         f"others:{role},{min(sum(p.kind != PATIENT for p in one.mentions), 4)}",
@@ -293,7 +293,7 @@ def features(one: Pronoun, person: Mention) -> list[str]:
     happened.append(("^" if opens else "") + role)
     found.append("events:" + ",".join(happened[-2:]))
     if role == "subject":
-        found += _of_subject(one, scene, f"{kind},{away}", told, opens=opens, kind=kind)
+        found += _of_subject(one, scene, f"{kind},{away}", action, opens=opens, kind=kind)
         does = _classes(_verb(scene.after).word)
     else:
         does = after if role in ("own", "self") else _shape(previous)
@@ -306,7 +306,7 @@ def features(one: Pronoun, person: Mention) -> list[str]:
     return found + [f"second:{who},{_shape(second[0]) if second else 'none'}"] * (role == "subject")
 
 
-def _of_subject(one: Pronoun, scene: _Scene, place: str, told: _Verb, *, opens: bool, kind: str) -> list[str]:
+def _of_subject(one: Pronoun, scene: _Scene, place: str, action: _Verb, *, opens: bool, kind: str) -> list[str]:
     does = _verb(scene.after)
     verb = does.word.decode(errors="ignore")
     at = scene.clause.index(does.word) + 1 if does.word in scene.clause else len(scene.clause)
@@ -315,7 +315,7 @@ def _of_subject(one: Pronoun, scene: _Scene, place: str, told: _Verb, *, opens: 
     return [
         f"verb:{verb}", f"verb-who:{verb},{kind}", f"verb-thing:{verb},{thing}", f"words:{words[0]},{words[1]}",
         f"class:{_classes(does.word)},{place}", f"tense:{does.tense},{place},{opens}",
-        f"tenses:{does.tense},{told.tense},{place}", f"object-follows:{_object_follows(one.word, scene.clause)}",
+        f"tenses:{does.tense},{action.tense},{place}", f"object-follows:{_object_follows(one.word, scene.clause)}",
         *(f"clause:{word.decode(errors='ignore')}" for word in dict.fromkeys(scene.clause[:8])),
     ]  # fmt: skip
 
@@ -448,7 +448,7 @@ def weights() -> dict[str, float]:
     return {row["feature"]: float(row["weight"]) for row in read_table(path, ("feature", "weight"))}
 
 
-def meant(one: Pronoun) -> Mention | None:
+def antecedent_of(one: Pronoun) -> Mention | None:
     """The person whom it means, or None: the patient."""
     person = candidate(one)
     if person is None:

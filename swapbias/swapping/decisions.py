@@ -162,9 +162,9 @@ def keys_of(buffer: bytes, start: Ints, end: Ints, first: Ints, last: Ints, kind
     seen = windows[np.maximum(gap - _WIDE, 0)][:, :-1]
     before, left = _before(seen * (_few(gap - first)[:, None] > _COLUMNS[-2::-1]))
     after, right = _after(windows[end] * (_few(last - end)[:, None] > _COLUMNS))
-    told = (kind > 0) & left & right & _BLANK[signs[start - 1]] & (gap > first) & (gap >= _WIDE)
+    is_key = (kind > 0) & left & right & _BLANK[signs[start - 1]] & (gap > first) & (gap >= _WIDE)
     keys = np.concatenate([kind[:, None].astype(np.uint8), before, after], axis=1)
-    keys[~told] = 0
+    keys[~is_key] = 0
     found: list[bytes] = keys.view(f"S{keys.shape[1]}").ravel().tolist()
     return found
 
@@ -191,18 +191,18 @@ def _before(seen: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
     """The word or sign at the right end of each line, in lower case; and whether there is a simple one."""
     letters = _letters(seen)
     length = np.argmin(letters[:, ::-1], axis=1)  # 0 also where all are letters: too long
-    told = np.where(length > 0, ~_at(_JOINS | _APOSTROPHE, seen, _WIDE - 1 - length), _SIGN[seen[:, -1]])
+    whole = np.where(length > 0, ~_at(_JOINS | _APOSTROPHE, seen, _WIDE - 1 - length), _SIGN[seen[:, -1]])
     seen = np.where(letters, seen | 32, seen)
     inside = _few(_WIDE - np.maximum(length, 1))[:, None] <= _COLUMNS[:-1]
-    return seen * inside, told & ~_joined(seen, length)
+    return seen * inside, whole & ~_joined(seen, length)
 
 
 def _joined(seen: Bytes, length: Ints) -> NDArray[np.bool_]:
     """Where the word is "or" or "and" and what stands before it may be "her", "hers", "his" or "him"."""
     one, other = (np.all(seen[:, -len(word) :] == list(word), axis=1) & (length == len(word)) for word in _FURTHER)
     length = np.minimum(length, _WIDE - 2)
-    apart = _at(_BLANK, seen, _WIDE - 1 - length) & _at(_OTHER, seen, _WIDE - 2 - length)
-    joined: NDArray[np.bool_] = (one | other) & ~apart
+    separate = _at(_BLANK, seen, _WIDE - 1 - length) & _at(_OTHER, seen, _WIDE - 2 - length)
+    joined: NDArray[np.bool_] = (one | other) & ~separate
     return joined
 
 
@@ -524,17 +524,17 @@ class Decider:
             _Verdict(verdict.swap, self._choice(one, verdict) if verdict.swap else 0, verdict.doubt)
             for one, verdict in zip(seen, judged, strict=True)
         ]
-        asked = [
+        unresolved = [
             place
             for place, (one, verdict) in enumerate(zip(seen, judged, strict=True))
             if verdict.swap and self._context and one.term.choices in OBJECTS
         ]
-        if not asked:
+        if not unresolved:
             return verdicts
         odds = self._resolver.log_odds(
-            [seen[place].before for place in asked], [seen[place].after for place in asked]
+            [seen[place].before for place in unresolved], [seen[place].after for place in unresolved]
         )
-        for place, value in zip(asked, odds, strict=True):
+        for place, value in zip(unresolved, odds, strict=True):
             verdicts[place] = self._his_or_him(seen[place].term, value, judged[place].doubt)
         return verdicts
 
@@ -558,8 +558,8 @@ class Decider:
             term = self._terms[code // most]
             new = self._targets(term)[code % most].lower() or "(removed)"
             # A report tells no names of patients.
-            told = "a given name -> another" if term.given_name else f"{term.text} -> {new}"
-            named[told] += int(times[code])
+            change = "a given name -> another" if term.given_name else f"{term.text} -> {new}"
+            named[change] += int(times[code])
         return named
 
 

@@ -191,7 +191,7 @@ def _in_brackets(before: str, opened: str, after: str) -> bool:
 
 def _after_number(term: str, earlier: str, gap: str, number: str | None, after: str) -> Judged:
     """A letter after a bare number, or after a removed age: an age, a temperature, a tube or a unit."""
-    told = bool(_STORY.match(after))
+    is_story = bool(_STORY.match(after))
     if _INSTRUMENT.match(after) or after[:1] in ("/", "°"):
         return Judged(False, "a letter after a number may be a unit")
     if number is None:
@@ -204,10 +204,10 @@ def _after_number(term: str, earlier: str, gap: str, number: str | None, after: 
     small = years <= (_LARGEST_TUBE if term == "F" else _FEW)
     opened = not gap and bool(_LEADS.search(earlier) or earlier.endswith(": "))
     opened = opened and bool(_GOES_ON.match(after)) and not _DEVICE_NEAR.match(after)
-    likely = opened or (told and (not small or person or not gap)) or (stopped and (person or not small))
+    likely = opened or (is_story and (not small or person or not gap)) or (stopped and (person or not small))
     likely = likely and not after[:1].isdigit()
     sized = bool(_DEVICE_NEAR.match(after))
-    if likely or (told and person) or (not small and not gap and not after[:1].isdigit() and not sized):
+    if likely or (is_story and person) or (not small and not gap and not after[:1].isdigit() and not sized):
         return _YES
     return Judged(False, "a letter after a number may be a unit")
 
@@ -461,24 +461,7 @@ _CLINICIAN = re.compile(
     r"(?:\s+[A-Z][\w'’.-]*){0,3},?\s+(?:M\.?D|D\.?O|R\.?N|N\.?P|P\.?A|Ph\.?D|PharmD|LPN|CRNA|DPM|DDS)\b"
 )
 _CAPITAL_BEFORE = re.compile(r"(?:^|[^\w.'’-])([A-Z][\w'’-]*)\.?\s+$")
-_NO_FIRST_NAMES = frozenset(
-    {
-        "patient",
-        "pt",
-        "name",
-        "mother",
-        "father",
-        "brother",
-        "sister",
-        "son",
-        "daughter",
-        "wife",
-        "husband",
-        "baby",
-        "aunt",
-        "uncle",
-    }
-)
+_NO_FIRST_NAMES = word_list("no_first_names")
 _CAPITAL_AFTER = re.compile(r"\s+(?:[A-Z]\.\s+)?[A-Z][a-z'’-]")
 
 

@@ -87,12 +87,12 @@ def eights(padded: bytes | bytearray) -> Words:
 
 def within_word(words: Words) -> Words:
     """Masks of the bytes before the first space: the lowest zero byte of x has the lowest bit of (x - 1) & ~x."""
-    apart = words ^ _SPACES
-    ends = apart - _ONES
-    np.invert(apart, out=apart)
-    ends &= apart
+    differences = words ^ _SPACES
+    ends = differences - _ONES
+    np.invert(differences, out=differences)
+    ends &= differences
     ends &= _TOPS
-    ends &= np.negative(ends, out=apart)  # the lowest bit alone
+    ends &= np.negative(ends, out=differences)  # the lowest bit alone
     ends >>= np.uint64(7)
     ends -= np.uint64(1)  # no space at all: all ones
     return ends
@@ -145,11 +145,11 @@ class Matcher:
         words: dict[bytes, int] = {}
         phrases: dict[bytes, list[_Phrase]] = {}
         for number, term in enumerate(terms):
-            for spelled in _spellings(term):
-                if fold(spelled) == spelled and b" " not in spelled and len(spelled) <= _KEY:
-                    words.setdefault(spelled, number)
+            for spelling in _spellings(term):
+                if fold(spelling) == spelling and b" " not in spelling and len(spelling) <= _KEY:
+                    words.setdefault(spelling, number)
                 else:
-                    phrase = _Phrase.of(spelled, number)
+                    phrase = _Phrase.of(spelling, number)
                     phrases.setdefault(phrase.first[:_KEY], []).append(phrase)
         self._prepare(sorted({*words, *phrases}), words, phrases)
 
@@ -178,7 +178,7 @@ class Matcher:
         found, key = self._known(letters, *self._likely_words(letters, int(offsets[-1]), cuts), cuts)
         if self._phrases:
             found = self._with_phrases(buffer, offsets, found, key)
-        return self._apart_from_digits(buffer, offsets, _chosen(found, found.term >= 0))
+        return self._beside_no_digits(buffer, offsets, _chosen(found, found.term >= 0))
 
     def _likely_words(self, letters: _Letters, size: int, cuts: Ints) -> tuple[Ints, Words]:
         """Starts and first eight letters of the words that may be keys: about one in fifty of all words."""
@@ -240,7 +240,7 @@ class Matcher:
                 longer.append(max(known, key=lambda one: one[1] - one[0]))
         return _merged(found, longer)
 
-    def _apart_from_digits(self, buffer: bytes, offsets: Ints, found: Matches) -> Matches:
+    def _beside_no_digits(self, buffer: bytes, offsets: Ints, found: Matches) -> Matches:
         """Without terms that touch a digit of their row: "HER2" is no pronoun."""
         signs = signs_of(buffer)
         beside = _IS_DIGIT[signs[found.start - 1]] | _IS_DIGIT[signs[found.end]]
@@ -266,12 +266,12 @@ class _Phrase:
     ]  # signs that may stand first, second and third after the first word or 16 bytes of it
 
     @classmethod
-    def of(cls, spelled: bytes, number: int) -> "_Phrase":
-        folded = fold(spelled)
+    def of(cls, spelling: bytes, number: int) -> "_Phrase":
+        folded = fold(spelling)
         lead = len(folded) - len(folded.lstrip(b" "))
         first = folded[lead:].split(b" ")[0]
-        text = rb"\s+".join(re.escape(part) for part in spelled.split(b" "))
-        after = spelled[lead + len(first) :] if len(first) <= _KEY else b""
+        text = rb"\s+".join(re.escape(part) for part in spelling.split(b" "))
+        after = spelling[lead + len(first) :] if len(first) <= _KEY else b""
         return cls(first, lead, re.compile(text, re.IGNORECASE), number, _following(after))
 
     def at(self, buffer: bytes, start: int, bounds: tuple[int, int]) -> tuple[int, int, int] | None:
@@ -304,8 +304,8 @@ def _spellings(term: str) -> Iterator[bytes]:
     cases = {term.lower()} if term.isascii() else {term.lower(), term.title(), term.upper()}
     cases |= {case.replace("'", "’") for case in cases}
     forms = {unicodedata.normalize(form, case) for case in cases for form in ("NFC", "NFD")}
-    for spelled in sorted(forms):
-        yield spelled.encode().translate(_LOWER)
+    for spelling in sorted(forms):
+        yield spelling.encode().translate(_LOWER)
 
 
 def _number(part: bytes) -> int:

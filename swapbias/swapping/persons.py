@@ -28,8 +28,8 @@ from swapbias.swapping.antecedents import (
     Earlier,
     Mention,
     Pronoun,
+    antecedent_of,
     in_family_history,
-    meant,
     sentences,
 )
 from swapbias.swapping.matches import Bytes, Ints, Matches, signs_of
@@ -128,8 +128,8 @@ class Persons:
         named = named.with_names(buffer, offsets)
         others = np.flatnonzero(kept & (kind == PRONOUN) & (mine >= 0) & ~same)
         self._of_others(buffer, offsets, found, rows, others, side, named, why)
-        asked = kept & (kind == PRONOUN) & same
-        self._of_patients(buffer, offsets, found, rows, asked, side, named, why)
+        candidates = kept & (kind == PRONOUN) & same
+        self._of_patients(buffer, offsets, found, rows, candidates, side, named, why)
         why[~kept] = 0
         return why, sides
 
@@ -152,8 +152,8 @@ class Persons:
         unknown = sides[rows] < 0
         if not unknown.any():
             return sides
-        told = np.flatnonzero(unknown & kept & np.isin(kind, (MAN, LETTER)) & ~self._plural[found.term])
-        for at in told.tolist():
+        candidates = np.flatnonzero(unknown & kept & np.isin(kind, (MAN, LETTER)) & ~self._plural[found.term])
+        for at in candidates.tolist():
             row = int(rows[at])
             if sides[row] >= 0:
                 continue
@@ -260,14 +260,14 @@ class Persons:
         offsets: Ints,
         found: Matches,
         rows: Ints,
-        asked: NDArray[np.bool_],
+        candidates: NDArray[np.bool_],
         side: Ints,
         named: "_Named",
         why: NDArray[np.int8],
     ) -> None:
         """Pronouns of the patient's gender: the patient's, unless somebody else was named shortly before."""
         signs = signs_of(buffer)
-        paired = asked & (
+        paired = candidates & (
             (signs[found.start - 1] == ord("/")) | (signs[found.end] == ord("/")) | _beside_or(signs, found)
         )
         stops = np.flatnonzero(signs == ord("."))
@@ -275,10 +275,10 @@ class Persons:
         title = (signs[stops - 1] | 32 == ord("r")) & np.isin(signs[stops - 2] | 32, (ord("d"), ord("m")))
         stops = stops[~title]
         low = np.maximum(offsets[rows], found.start - REACH)
-        doubtful = asked & (named.near(found.start, low, side, stops) | paired)
+        doubtful = candidates & (named.near(found.start, low, side, stops) | paired)
         strange = self._strangers(found, side, why)
         row = -1
-        sequence = np.flatnonzero(asked)
+        sequence = np.flatnonzero(candidates)
         places = np.flatnonzero(doubtful[sequence])
         subject = np.array([name in ("he", "she") for name in self._names])[found.term[sequence]]
         starts: list[int] = found.start[sequence].tolist()
@@ -306,7 +306,7 @@ class Persons:
             infant = any(one.kind == CHILD for one in mentions) and newborn()
             mentions = [one for one in mentions if not (infant and one.kind == CHILD)]
             pronoun = Pronoun(self._names[int(found.term[at])], first, start, since, text, after, mentions, earlier)
-            person = meant(pronoun)
+            person = antecedent_of(pronoun)
             related = person is None and any(one.kind == KIN for one in mentions)
             if related and in_family_history(buffer[max(first, start - 500) : start]):
                 person = _of_family(pronoun)
@@ -386,9 +386,9 @@ class _Named:
         beyond = signs[np.minimum(self.end[:, None] + np.arange(1, 3), len(signs) - 1)]
         before = signs[np.maximum(self.start[:, None] - np.arange(1, 15), 0)]
         capital = ((beyond >= 65) & (beyond <= 90)).any(axis=1)
-        asked = np.flatnonzero(others & (capital | ((before == ord(",")) | (before == ord("("))).any(axis=1)))
+        candidates = np.flatnonzero(others & (capital | ((before == ord(",")) | (before == ord("("))).any(axis=1)))
         more: dict[int, tuple[int, int, int, int, bool]] = {}
-        for at in asked.tolist():
+        for at in candidates.tolist():
             start, end = int(self.start[at]), int(self.end[at])
             row = int(np.searchsorted(offsets, start, side="right"))
             first, last = int(offsets[row - 1]), int(offsets[row])

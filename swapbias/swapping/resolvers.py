@@ -8,64 +8,15 @@ from typing import Protocol
 from swapbias.studies import corpus_dir, read_table
 from swapbias.swapping.table import word_list
 
-_CLOSED = frozenset(
-    """
-    a about above across after again against ago all alone along already also although always am an and
-    another any anyone anything anyway apart are around as aside at away back be because been before
-    behind being below beneath beside between beyond both but by can could despite did do does down
-    during each either else enough even ever every everyone everything except far for forever forward
-    from had has have he her here him his home how i if in inside instead into is it its just like may
-    me might more much must my near neither never no nor not nothing now of off often on once one only
-    onto or our out outside over per perhaps please quite rather regarding s shall she should since so
-    some someone something sometimes soon still such than that the their them then there these they this
-    those though through throughout thus till to today together tomorrow tonight too toward towards
-    twice under unless until up upon us very via was we were what when whenever where whether which
-    while who whom whose why will with within without would yesterday yet you your himself herself myself
-    itself yourself themselves ourselves somewhere anywhere everywhere nowhere aloud sometime indoors outdoors
-    """.split()  # noqa: SIM905 - a list of words reads best as words
-)
+_CLOSED = word_list("closed_words")
 # Verbs that take a person and a thing ("gave her solace"), and verbs that take a person who does something
 # ("helped her show"): after them a noun or a verb is no sign of "his".
-_GIVE = frozenset(
-    f"{form}"
-    for forms in (
-        "give gives giving gave given", "offer offers offering offered", "show shows showing showed shown",
-        "pay pays paying paid", "sell sells selling sold",
-        "provide provides providing provided", "charge charges charging charged", "send sends sending sent",
-        "wish wishes wishing wished", "teach teaches teaching taught", "hand hands handing handed",
-        "lend lends lending lent", "bring brings bringing brought", "buy buys buying bought",
-        "cause causes causing caused", "ask asks asking asked", "transfuse transfused transfusing",
-        "grant grants granting granted", "deny denies denying denied", "owe owes owing owed",
-        "promise promises promising promised", "award awards awarding awarded", "cost costs costing",
-        "serve serves serving served", "feed feeds feeding fed", "write writes writing wrote",
-        "call calls calling called", "name names naming named", "consider considers considering considered",
-    )
-    for form in forms.split()
-)  # fmt: skip
-_MAKE = frozenset(
-    f"{form}"
-    for forms in (
-        "help helps helping helped", "bother bothers bothering bothered", "discharge discharged",
-        "make makes making made", "let lets letting", "see sees seeing saw seen",
-        "watch watches watching watched", "hear hears hearing heard", "have has having had",
-        "keep keeps keeping kept", "find finds finding found", "get gets getting got", "leave leaves leaving left",
-        "prove proves proving proved", "treat treats treating treated", "take takes taking took taken",
-        "drive drives driving drove", "send", "like likes liked", "start started starting", "place placed",
-    )
-    for form in forms.split()
-)  # fmt: skip
+_GIVE = word_list("giving_verb_forms")
+_MAKE = word_list("making_verb_forms")
 
 
 # Adjectives that say how a person is: after "make" and its like they are no sign of "his" ("made her sick").
-_PREDICATE = frozenset(
-    """
-    able afraid alert alive alone angry awake aware asleep better comfortable confused dizzy drowsy
-    fatigued happy hungry ill late nauseated nauseous nervous npo pain-free pregnant quiet ready sad
-    safe short sick sleepy stable still thirsty tired unable uncomfortable unsteady unresponsive upset
-    warm weak worse worried pale febrile lethargic hypotensive somnolent slumped lying sitting standing crying
-    agitated
-    """.split()  # noqa: SIM905
-)
+_PREDICATE = word_list("predicate_adjectives")
 
 
 def word_class(word: str) -> str:
@@ -367,8 +318,8 @@ def in_context(previous: str, after: str) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def _by_second(previous: str, following: str | None, second: str | None, opens: bool) -> float:
-    if told := _phrased(previous, following, second):
-        return told
+    if odds_of_phrase := _phrased(previous, following, second):
+        return odds_of_phrase
     weights = _weights()
     return sum(weights.get(name, 0.0) for name in further_features(previous, following, second, opens))
 

@@ -162,8 +162,8 @@ class Swapper:
         counted = {at: term for at, term in enumerate(self._names) if term in COUNTED_BIRTHS}
         counted = {at: term for at, term in counted.items() if at >= len(self._terms)}
         self._births = {at: COUNTED_BIRTHS[term][1] for at, term in counted.items()}
-        spelled = [COUNTED_BIRTHS[term][0] if at in counted else term for at, term in enumerate(self._names)]
-        self._matcher = Matcher(spelled, beside_digits=DEMOGRAPHIC | GLUED | {"g"})
+        spellings = [COUNTED_BIRTHS[term][0] if at in counted else term for at, term in enumerate(self._names)]
+        self._matcher = Matcher(spellings, beside_digits=DEMOGRAPHIC | GLUED | {"g"})
         self._deciders = {mode: Decider(self.table, self.resolver, mode) for mode in MODES}
 
     def _prepared_persons(self) -> Persons | None:
@@ -373,8 +373,8 @@ def _as_chunks(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.C
             texts = pa.array(texts, type=pa.large_string())
         except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as error:
             strange = {type(one).__name__ for one in texts} - {"str", "NoneType"}
-            told = ", ".join(sorted(strange)) or "what is no Unicode"
-            raise ValueError(f"texts: some are {told}, expected strings. Give strings.") from error
+            found_types = ", ".join(sorted(strange)) or "what is no Unicode"
+            raise ValueError(f"texts: some are {found_types}, expected strings. Give strings.") from error
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type) or pa.types.is_null(texts.type)):
         raise ValueError(f"texts of type {texts.type}, expected strings. Choose another column.")
     return texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])

@@ -11,10 +11,11 @@ from swapbias.findings import disaggregate
 from swapbias.findings.comparison import compare, condition_scores
 from swapbias.measures.levels import label_masses, share_above
 from swapbias.models.registry import load_scorer, read_as
+from swapbias.report import draw_figures
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.runs.run import score_rows
-from swapbias.studies import ratings as rating
+from swapbias.studies import catalogue as rating
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, load_study
 from swapbias.studies.tables import imported_path, upstream_file
 from tests import tiny
@@ -327,9 +328,8 @@ def test_disapproval_and_negative_labels_are_correlated_over_conditions_and_with
         assert found[subset, "(pearson"].n == n
 
 
-def test_a_masked_audit_draws_every_figure(tmp_path, quiet, rated_model):
+def test_figures_of_a_masked_audit_are_drawn_on_request(tmp_path, quiet, rated_model):
     settings = Settings(model=str(rated_model), studies=("social_distance",), limit=150)
-    run, _ = start(settings, tmp_path / "run", **quiet)
-    names = {path.stem for path in (run.folder / "figures").glob("*.png")}
-    assert {"social_distance-attitude-grid", "social_distance-attitude-top-mass"} <= names
-    assert "social_distance-attitude-condition-levels" in names
+    run, found = start(settings, tmp_path / "run", **quiet)
+    assert not (run.folder / "figures").exists()
+    assert "social_distance-attitude-condition-levels" in {one.name for one in draw_figures(found)}

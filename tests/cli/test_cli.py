@@ -14,9 +14,9 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from swapbias.cli import app, main, terminal
-from swapbias.cli.settings import known_settings, read_settings
+from swapbias.cli.listing import known_settings, read_settings
 from swapbias.errors import UsageError
-from swapbias.models.checkpoint import pick_device, read_config
+from swapbias.models.loading import pick_device, read_config
 from swapbias.studies import corpora, load_corpus, load_study, metrics, studies
 from tests import tiny
 from tests.conftest import ROOT
@@ -404,14 +404,13 @@ def test_a_file_says_everything_itself(tmp_path):
     assert invoke("plan", tmp_path / "audit.toml").output.startswith(planned)
 
 
-def test_progress_is_a_line_each_tenth_where_there_is_no_terminal(capsys):
+def test_progress_ends_with_all_that_there_was_in_one_line(capsys):
     with terminal.progress() as bar:
-        advance = bar("study", 40)
-        for _ in range(40):
-            advance(1)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 10
-    assert (lines[0], lines[-1]) == ("study: 10 % (4/40)", "study: 100 % (40/40)")
+        advance = bar("study", 3)
+        for _ in range(30):
+            advance(0.1)
+    told = capsys.readouterr().err
+    assert told.splitlines()[-1].startswith("study: 100 % (3/3)")
 
 
 def test_a_name_that_looks_like_a_picture_is_told_as_it_is(tmp_path):

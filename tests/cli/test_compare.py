@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from swapbias.cli.finished_runs import compare
+from swapbias.cli.terminal import out
 from swapbias.errors import UsageError
-from swapbias.hub.bundle import shared_items
+from swapbias.hub.shared_runs import shared_items
 from swapbias.report import NO_RANKING
 from swapbias.runs import Run
 from tests.hub.clients import online
@@ -18,6 +19,7 @@ from tests.hub.shared_runs import GAP, on_disk, shared
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(out, "width", 160)
     with LocalHub() as running, online(monkeypatch, running, home=tmp_path / "hf-home"):
         yield running
 

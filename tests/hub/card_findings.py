@@ -1,8 +1,7 @@
 """Findings of one model and the manifest of their run, as cards are made of them; cards without their section."""
 
 from swapbias.findings.finding import AS_PUBLISHED, Finding
-from swapbias.hub.audit_cards import BEGIN, END
-from swapbias.hub.cards import find, newline
+from swapbias.hub.cards import BEGIN, END, find, newline
 from swapbias.measures.estimate import Estimate
 
 MANIFEST = {

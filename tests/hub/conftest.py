@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from swapbias.hub.bundle import bundle_run
+from swapbias.hub.shared_runs import bundle_run
 from swapbias.runs import start
 from tests.hub.clients import OLD_UPLOAD, online
 from tests.hub.own_runs import OWN, QUIET, audit_own
@@ -54,7 +54,7 @@ def later_run(tmp_path_factory):
 @pytest.fixture
 def packed_once(monkeypatch):
     """Packing draws every figure: runs that nobody edits are packed once (``test_bundle`` tests packing itself)."""
-    monkeypatch.setattr("swapbias.hub.share.bundle_run", packed)
+    monkeypatch.setattr("swapbias.hub.shared_runs.bundle_run", packed)
 
 
 @pytest.fixture

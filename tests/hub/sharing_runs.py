@@ -4,9 +4,8 @@ import hashlib
 import zlib
 from functools import cache
 
-from swapbias.hub.bundle import bundle_run
 from swapbias.hub.client import Hub
-from swapbias.hub.share import COMMIT, PULL_REQUEST, ShareOptions, share_run as share
+from swapbias.hub.shared_runs import COMMIT, PULL_REQUEST, ShareOptions, bundle_run, share_run as share
 from swapbias.runs.plan import Settings
 from swapbias.studies.catalogue import config_rows
 

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from swapbias.errors import UsageError
-from swapbias.hub.audit_cards import results_card
-from swapbias.hub.bundle import bundle_run, run_name, shared_items
+from swapbias.hub.cards import results_card
+from swapbias.hub.shared_runs import bundle_run, run_name, shared_items
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.privacy import credentialed, gate as outgoing, public_manifest
+from swapbias.privacy import check_upload, credentialed, public_manifest
 from swapbias.runs import Run, read_results, rebuild_report
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
@@ -51,7 +51,6 @@ def test_a_public_run_leaves_whole(masked_run, masked_bundle):
     written = {p.relative_to(masked_run.folder).as_posix() for p in masked_run.folder.rglob("*") if p.is_file()}
     assert names == written | {"findings.parquet"}
     assert bundle.withheld == ()
-    assert bundle.studies == ("gendered_stigma",)
     scored = "items/gendered_stigma.parquet"
     for name in written - {"manifest.json", scored}:  # nothing but the manifest names the machine
         assert content(bundle, name) == (masked_run.folder / name).read_bytes()
@@ -65,7 +64,7 @@ def test_a_public_run_leaves_whole(masked_run, masked_bundle):
     model = masked_run.manifest()["settings"]["model"]
     assert model in bundle.never
     assert not [text for text in texts(bundle) if model in text]
-    outgoing.check(bundle.files, never=bundle.never)
+    check_upload(bundle.files, never=bundle.never)
 
 
 def test_packing_twice_gives_the_same_bytes(masked_run, masked_bundle):
@@ -273,7 +272,7 @@ def test_a_chat_model_served_by_its_path_leaves_by_its_name(tmp_path):
     assert {"/models/llama", server.base_url, str(run.folder.resolve())} <= set(bundle.never)
     assert not [text for text in texts(bundle) for private in bundle.never if private in text]
     assert "price_in" not in json.dumps(bundle.manifest)
-    outgoing.check(bundle.files, never=bundle.never)
+    check_upload(bundle.files, never=bundle.never)
 
 
 PRINTED = ("published_value", "published_p_value", "published_effect_size", "published_recomputed")
@@ -302,9 +301,17 @@ def laid_out(folder, bundles):
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data if isinstance(data, bytes) else data.read_bytes())
-    items = {bundle.name: bundle.studies for bundle in bundles}
-    (folder / "README.md").write_text(results_card("me/results", bundles, items), encoding="utf-8")
+    (folder / "README.md").write_text(card_of(bundles), encoding="utf-8")
     return folder
+
+
+def card_of(bundles):
+    """The card after each of the runs was shared."""
+    card, paths = "", []
+    for one in bundles:
+        paths += one.files
+        card = results_card("me/results", one.name, one.found, one.manifest, paths, card)
+    return card
 
 
 def test_a_repository_of_two_kinds_of_runs_loads_as_its_card_says(
@@ -330,12 +337,11 @@ def test_a_repository_of_two_kinds_of_runs_loads_as_its_card_says(
 
 def test_the_card_is_the_same_in_any_order_and_ranks_nothing(classifier_bundle, masked_bundle):
     bundles = [masked_bundle, classifier_bundle]
-    items = {one.name: one.studies for one in bundles}
-    card = results_card("me/results", bundles, items)
-    assert card == results_card("me/results", bundles[::-1], dict(reversed(items.items())))
+    card = card_of(bundles)
+    assert card == card_of(bundles[::-1])
     assert "ranks nothing" in card
     first, second = sorted(one.name for one in bundles)
-    assert card.index(f"### {first}") < card.index(f"### {second}")
+    assert card.index(f"## {first}") < card.index(f"## {second}")
     assert 'load_dataset("me/results", "findings", split="train")' in card
     for url in ("https://arxiv.org/abs/2210.15144", "https://doi.org/10.18653/v1/W19-3809"):
         assert url in card  # the studies that were audited
@@ -351,8 +357,7 @@ def test_hostile_names_do_nothing_in_the_card(classifier_bundle):
     models = [{**one, "model_id": hostile} for one in bundle.manifest["models"]]
     found = [replace(one, model_id=hostile, unit=hostile) for one in bundle.found]
     bad = replace(bundle, manifest=bundle.manifest | {"models": models}, found=found)
-    card = results_card("me/results", [bad], {bad.name: bad.studies})
-    fine = results_card("me/results", [bundle], {bundle.name: bundle.studies})
+    card, fine = card_of([bad]), card_of([bundle])
     body = card.partition("\n---\n")[2]
     page = MarkdownIt("commonmark").enable("table").render(body)
     assert "<script" not in page
@@ -363,11 +368,3 @@ def test_hostile_names_do_nothing_in_the_card(classifier_bundle):
         )
     header = yaml.safe_load(card.split("---\n")[1])
     assert [one["config_name"] for one in header["configs"]] == ["findings", f"{bad.name}-occupation_sentiment"]
-
-
-@pytest.mark.parametrize(
-    ("repo", "name"), [("me", "x"), ("me/a b", "x"), ("me/results", "../x"), ("me/results", "*")]
-)
-def test_names_that_cannot_be_are_refused(classifier_bundle, repo, name):
-    with pytest.raises(ValueError, match="is no name of a"):
-        results_card(repo, [replace(classifier_bundle, name=name)], {})

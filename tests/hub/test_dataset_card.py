@@ -8,8 +8,7 @@ from functools import cache
 import pytest
 import yaml
 
-from swapbias.hub import dataset_card, dataset_card as columns, dataset_card as provenance, datasets as building
-from swapbias.hub.dataset_card import ConfigInfo, SplitInfo
+from swapbias.hub import datasets as building, datasets as columns, datasets as dataset_card, datasets as provenance
 from swapbias.studies import catalogue as studies
 from swapbias.studies.prompt import PROMPT_COLUMNS, PROMPT_MEANINGS, Prompt
 from swapbias.studies.tables import corpus_dir, pinned_files
@@ -51,7 +50,7 @@ def built(tmp_path_factory):
         (one.corpus, one.config): one.rows
         for name in studies.corpora()
         for one in building.build(name, out)
-        if not one.left_out
+        if not one.reason
     }
     return out, rows
 
@@ -71,11 +70,11 @@ def read(folder):
 
 
 def meanings(body, config):
-    """What a card says of the columns of a config, in its order."""
-    features = columns.section(body, "Features")
-    tables = re.findall(r"^(`[^|]+)\n\n\| column .+\n\|.+\n((?:\|.+\n?)+)", features, re.MULTILINE)
-    (table,) = [rows for configs, rows in tables if f"`{config}`" in configs.split(", ")]
-    return dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| (.+) \|$", table, re.MULTILINE))
+    """What a card says of the columns of a config, in any order."""
+    table = re.findall(
+        r"^\| `(\w+)` \| [^|]+ \| ([^|]*) \| (.+) \|$", columns.section(body, "Features"), re.MULTILINE
+    )
+    return {column: text for column, names, text in table if not names.strip() or f"`{config}`" in names}
 
 
 def native(value):
@@ -86,9 +85,14 @@ def native(value):
     return type(value) in (str, int, bool)
 
 
-def of_one_split(*configs):
-    """Configs of prompts that are taken to be written, with 7 rows each."""
-    return {name: ConfigInfo(PROMPTS, {"test": SplitInfo(7, 70, 7)}) for name in configs}
+def of_one_split(*configs, rows=7):
+    """Infos of configs that are taken to be written, with so many rows each."""
+    from datasets import DatasetInfo, SplitDict, SplitInfo
+
+    splits = {"test": SplitInfo("test", 70, rows)}
+    features = studies.config_features(PROMPTS)
+    sizes = {"download_size": 7, "dataset_size": 70}
+    return {name: DatasetInfo(features=features, splits=SplitDict(splits), **sizes) for name in configs}
 
 
 @pytest.mark.parametrize("corpus", studies.corpora())
@@ -107,7 +111,8 @@ def test_every_card_tells_rows_and_columns_of_every_config_that_was_built(corpus
     out, rows = built
     header, body = read(out / corpus)
     mine = {config: count for (name, config), count in rows.items() if name == corpus}
-    assert [one["config_name"] for one in header["configs"]] == list(mine)
+    assert [one["config_name"] for one in header["configs"]] == sorted(mine)
+    assert [one["config_name"] for one in header["configs"] if one.get("default")] == [next(iter(mine))]
     listed = re.findall(r"^\| `([\w-]+)` \| `\w+` \| ([\d,]+) \|", columns.section(body, "Rows"), re.MULTILINE)
     counted = {}
     for config, count in listed:
@@ -115,7 +120,7 @@ def test_every_card_tells_rows_and_columns_of_every_config_that_was_built(corpus
     assert counted == mine
     for config in mine:
         told = meanings(body, config)
-        assert tuple(told) == studies.load_corpus(corpus).config(config).columns
+        assert set(told) == set(studies.load_corpus(corpus).config(config).columns)
         assert all(len(text) > 8 for text in told.values())
 
 
@@ -148,12 +153,13 @@ def test_a_builder_tells_what_a_config_is_where_it_is_from_and_how_it_is_cited(c
     header, body = read(out / corpus)
     leaf = studies.load_corpus(corpus)
     config = leaf.config(next(config for name, config in rows if name == corpus))
-    told = datasets.load_dataset_builder(str(out / corpus), config.name, cache_dir=str(tmp_path)).info
+    folder = datasets.load_dataset_builder(str(out / corpus), config.name, cache_dir=str(tmp_path)).info
+    assert folder.features == studies.config_features(config)
+    told = columns.dataset_builder(corpus, config.name, cache_dir=tmp_path).info
     assert told.description.startswith(f"{leaf.title}. {config.description}.\n")
     lines = dict(line.split(": ", 1) for line in told.description.splitlines()[1:])
     plain = {name: text.replace("`", "").replace("\\", "") for name, text in meanings(body, config.name).items()}
     assert lines == plain
-    assert told.features == studies.config_features(config)
     assert f"```bibtex\n{told.citation}\n```" in body
     assert told.citation.startswith("@")
     assert told.license.split(", ") == provenance.licences(leaf)
@@ -353,10 +359,7 @@ def test_tasks_follow_from_the_kinds_of_models_that_the_study_asks(built):
 @pytest.mark.parametrize(("rows", "size"), [(999, "n<1K"), (1_000, "1K<n<10K"), (54_000, "10K<n<100K")])
 def test_the_size_category_counts_all_configs(rows, size):
     corpus = studies.load_corpus("occupation_sentiment")
-    written = {
-        "sentences": ConfigInfo(PROMPTS, {"test": SplitInfo(rows - 7, 1, 1)}),
-        "control": ConfigInfo(PROMPTS, {"test": SplitInfo(7, 1, 1)}),
-    }
+    written = of_one_split("sentences", rows=rows - 7) | of_one_split("control")
     card = dataset_card.dataset_card(corpus, written)
     assert yaml.safe_load(card.split("---\n")[1])["size_categories"] == [size]
 
@@ -421,14 +424,14 @@ def test_a_table_taken_from_upstream_is_not_published_where_its_licence_forbids(
 def test_a_reference_that_is_nowhere_is_refused(leaf):
     leaf("MIT")
     with pytest.raises(ValueError, match=r"reference 'nobody-2020' is not in references\.bib"):
-        provenance.references_section("toy")
+        provenance.citation("toy")
 
 
 def test_a_column_that_nobody_explains_is_refused(leaf):
     corpus = leaf("MIT")
     odd = replace(corpus.configs[0], columns=(*PROMPT_COLUMNS, "mood"))
     with pytest.raises(ValueError, match="column 'mood' of config 'own' has no meaning"):
-        columns.features_section(replace(corpus, configs=(odd,)), ["own"])
+        columns.features_section(replace(corpus, configs=(odd,)))
 
 
 def test_the_card_says_how_to_build_what_is_not_published():
@@ -442,8 +445,8 @@ def test_the_card_says_how_to_build_what_is_not_published():
 def test_what_a_prompt_column_means_is_data_and_no_docstring(leaf, monkeypatch):
     monkeypatch.setattr(Prompt, "__doc__", None)  # as under -OO; Python 3.13 takes its indents away
     corpus = leaf("MIT")
-    table = columns.features_section(corpus, [one.name for one in corpus.configs])
-    assert "| `pair_id` | string | shared by the rows that are compared with each other |" in table
+    table = columns.features_section(corpus)
+    assert "| `pair_id` | string |  | shared by the rows that are compared with each other |" in table
     assert "right\\|wrong" in table  # a bare bar would end the cell
     assert list(PROMPT_MEANINGS) == list(PROMPT_COLUMNS)
 

@@ -29,7 +29,7 @@ def command(*words):
     """What a command says; it must end well."""
     done = CliRunner().invoke(app, [str(word) for word in words])
     assert done.exit_code == 0, f"{done.output}{done.exception}"
-    return done.output
+    return " ".join(done.output.split())  # lines are wrapped
 
 
 # --- the first run of the README ------------------------------------------------------------------------

@@ -1,25 +1,22 @@
 """The section of a model card: what it says, and that nothing outside its markers moves."""
 
 import contextlib
-import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 from markdown_it import MarkdownIt
 
-from swapbias.hub.audit_cards import BEGIN, END, Figure, headline_rows, study_parts, with_parts
-from swapbias.hub.cards import split
+from swapbias.hub.cards import BEGIN, END, Figure, headline_rows, split, study_parts, with_parts
 from tests.hub.card_findings import FOUND, MANIFEST, URL, finding, without_section
 
 HOSTILE = "<script>|x [y](javascript:z) <!-- swapbias:end -->\n# T"
-PART = "<!-- swapbias:begin a -->\n\n### A\n\n```bash\nswapbias\n```\n\n<!-- swapbias:end a -->"
-OTHER = "<!-- swapbias:begin b -->\n\n### B\n\n<!-- swapbias:end b -->"
+PART, OTHER = "### A\n\n```bash\nswapbias\n```", "### B"
 
 
-def section_of(*parts):
+def section_of(part, study="a"):
     """The section of a README that holds nothing else."""
-    return with_parts("", {re.search("begin ([a-z_]+)", one)[1]: one for one in parts}).rstrip("\n")
+    return with_parts("", {study: part}).rstrip("\n")
 
 
 SECTION = section_of(PART)
@@ -80,7 +77,6 @@ def test_a_part_of_the_prompts_is_said_to_be_one():
     assert "Read: at most 20 rows of each table." in text
     assert "not all of its usual ones" in text
     assert "at most" not in said()
-    assert "--kind masked --limit 20 --seed 1\n" in text
 
 
 def test_notes_of_ones_own_are_no_public_data_set():
@@ -130,39 +126,14 @@ def test_performance_of_each_gender_stands_beside_the_flips_by_phenotype():
     assert "women − men" not in said()
 
 
-def test_other_configs_than_the_usual_are_named_in_the_command():
-    settings = {"model": "m", "studies": ["gendered_stigma:rq1_original", "social_distance"], "seed": 0}
-    corpora = [{"corpus": "gendered_stigma", "config": "rq1_original", "rows": 10}]
-    asked = "--study gendered_stigma:rq1_original --study social_distance"
-    assert f"swapbias audit owner/model {asked}\n" in told(MANIFEST | {"settings": settings, "corpora": corpora})
-
-
-def test_the_command_is_the_one_that_was_run():
-    settings = {
-        "model": "m@v1", "studies": [], "kind": "masked", "seed": 3, "margin": 0.1, "wordings": False,
-        "load": {"dtype": "bfloat16", "device": "cuda", "prune": 0.0, "positive_label": "very `good`"},
-        "notes": {"embeddings": ["wv=vectors.kv"], "classifier": "svm"},
-    }  # fmt: skip
-    commit = "c" * 40
-    assert (
-        f"swapbias audit owner/model@{commit} --kind masked --margin 0.1 --seed 3 --no-wordings --dtype bfloat16 "
-        "-M positive-label=POSITIVE_LABEL -M embedding=wv=vectors.kv\n"
-    ) in told(MANIFEST | {"settings": settings}, revision=commit)
-
-
-@pytest.mark.parametrize(
-    ("chat", "given"),
-    [({"model": "m", "scoring": "log-odds", "trials": 5}, "-M scoring=log-odds"),
-     ({"model": "m", "scoring": "sampled", "trials": 3, "temperature": 0.5}, "--trials 3 -M temperature=0.5")],
-)  # fmt: skip
-def test_the_command_says_how_a_chat_model_was_asked(chat, given):
+def test_the_command_of_a_chat_model_names_it_so():
     choices = {
         "corpora": [{"corpus": "gendered_stigma", "config": "choices", "rows": 10}],
-        "settings": {"studies": ["gendered_stigma"], "chat": chat},
+        "settings": {"studies": ["gendered_stigma"], "chat": {"model": "m"}},
     }
     found = [replace(finding(), experiment="choices")]
     (text,) = study_parts(found, MANIFEST | choices, model_name="owner/model").values()
-    assert f"swapbias audit --study gendered_stigma --chat owner/model {given}\n" in text
+    assert "swapbias audit --chat owner/model --study gendered_stigma\n" in text
 
 
 def test_findings_of_two_models_or_of_none_make_no_section():
@@ -181,7 +152,7 @@ def test_nothing_from_outside_becomes_markup():
     }
     figures = {"gendered_stigma": Figure("a.png", HOSTILE)}
     (one,) = study_parts(found, manifest, model_name="o/m", results_url=URL, figures=figures).values()
-    text = section_of(one)
+    text = section_of(one, "gendered_stigma")
     found = MarkdownIt("commonmark").enable("table").parse(text)
     inner = [child for token in found for child in token.children or []]
     study = "<!-- swapbias:{} gendered_stigma -->".format
@@ -199,7 +170,7 @@ def test_nothing_from_outside_becomes_markup():
 
 def test_a_model_name_that_means_something_to_a_shell_is_not_in_the_command():
     text = told(model_name="a/b; rm -rf ~\n```")
-    assert "swapbias audit MODEL --study gendered_stigma\n```\n" in text
+    assert "swapbias audit MODEL --study gendered_stigma\n```" in text
 
 
 @pytest.mark.parametrize("path", ["../a.png", "a b.png", "a.png)", "/a.png", "http://x/a.png"])

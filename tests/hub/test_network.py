@@ -8,7 +8,7 @@ import pytest
 from swapbias import network
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Change, Hub, Repo
-from swapbias.models.revision import at_commit
+from swapbias.models.loading import at_commit
 from swapbias.network import TimeoutPolicy
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import refused, swapbias
@@ -57,7 +57,7 @@ HANGS = {
         ("GET", "/tree/", lambda server, folder: Hub().state(DATA)),
         ("GET", "whoami", lambda server, folder: Hub().user),
         ("POST", "/commit/", lambda server, folder: written(server)),
-        ("GET", "resolve/", lambda server, folder: Hub().read(DATA, "a.txt", revision="main")),
+        ("GET", "resolve/", lambda server, folder: Hub().content(Hub().state(DATA), "a.txt")),
         ("GET", "/api/models", lambda server, folder: at_commit("alice/model")),
         ("GET", "/api/datasets", lambda server, folder: swap_files(Job("alice/data"), folder / "out")),
     ],

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.client import Change, Hub, Repo
-from swapbias.hub.share import COMMIT, PULL_REQUEST, TITLE, ShareOptions, share_run as share
+from swapbias.hub.client import Hub
+from swapbias.hub.shared_runs import COMMIT, PULL_REQUEST, TITLE, ShareOptions, share_run as share
 from tests.hub.clients import writes
 from tests.hub.own_runs import edited, limited
 from tests.hub.sharing_runs import EVAL, MODEL, WEIGHTS, propose, statuses
@@ -33,25 +33,19 @@ def test_the_section_of_the_card_is_proposed_where_it_is_asked_for(models, run):
     assert set(proposed) == {"README.md", *WEIGHTS, EVAL, "swapbias/occupation_sentiment.png"}
     assert proposed["README.md"].startswith(b"# Bob's\n")
     assert b"## Bias audit" in proposed["README.md"]
-    assert statuses(propose(run, card=True)) == ["unchanged", "pull request 1 unchanged"]
+    assert statuses(propose(run, card=True)) == ["unchanged", "not proposed again: pull request 1 is open"]
     models.close_pull_request("model", "bob/m", 1)
     for card in (True, False):
-        assert statuses(propose(run, card=card))[1] == "not proposed again: its owners closed pull request 1"
-
-
-def test_the_section_goes_into_the_pull_request_that_is_open(models, run):
-    propose(run)
-    assert statuses(propose(run, card=True)) == ["unchanged", "pull request 1 updated"]
-    assert b"## Bias audit" in models.files("model", "bob/m", revision="refs/pr/1")["README.md"]
-    assert len(models.pull_requests("model", "bob/m")) == 1
+        assert statuses(propose(run, card=card))[1] == "not proposed again: pull request 1 is closed"
 
 
 def test_the_section_is_proposed_beside_numbers_that_were_merged_and_not_after_a_no(models, run):
     propose(run)
     models.merge_pull_request("model", "bob/m", 1)
-    assert statuses(propose(run, card=True))[1] == "pull request opened"
+    assert statuses(propose(run, card=True))[1] == "not proposed again: pull request 1 is merged"
+    assert statuses(propose(run, card=True, again=True))[1] == "pull request opened"
     models.close_pull_request("model", "bob/m", 2)
-    assert statuses(propose(run, card=True))[1] == "not proposed again: its owners closed pull request 2"
+    assert statuses(propose(run, card=True))[1] == "not proposed again: pull request 2 is closed"
 
 
 def test_a_dry_run_says_what_the_page_will_show_today(models, run):
@@ -77,18 +71,19 @@ def test_nothing_is_proposed_unasked(models, run):
     assert writes(models) == []
 
 
-def test_an_open_pull_request_is_brought_up_to_date_not_doubled(models, run, later_run):
+def test_an_open_pull_request_is_not_doubled(models, run, later_run):
     propose(run)
-    assert statuses(propose(run)) == ["unchanged", "pull request 1 unchanged"]
-    assert statuses(propose(later_run)) == ["updated", "pull request 1 updated"]
+    assert statuses(propose(run)) == ["unchanged", "not proposed again: pull request 1 is open"]
+    for again in (False, True):
+        status = statuses(propose(later_run, again=again))[1]
+        assert status == "not proposed again: pull request 1 is open"
     assert len(models.pull_requests("model", "bob/m")) == 1
-    assert "value: 0.8\n" in models.files("model", "bob/m", revision="refs/pr/1")[EVAL].decode()
 
 
 def test_a_closed_pull_request_is_not_opened_again_with_the_same_content(models, run):
     propose(run)
     models.close_pull_request("model", "bob/m", 1)
-    assert statuses(propose(run)) == ["unchanged", "not proposed again: its owners closed pull request 1"]
+    assert statuses(propose(run)) == ["unchanged", "not proposed again: pull request 1 is closed"]
     assert len(models.pull_requests("model", "bob/m")) == 1
 
 
@@ -118,7 +113,7 @@ def test_the_same_numbers_of_another_day_are_not_proposed_again(models, run, tmp
     propose(run)
     models.close_pull_request("model", "bob/m", 1)
     again = edited(run, tmp_path / "again", finished="2031-01-01T00:00:00+00:00")
-    assert statuses(propose(again)) == ["updated", "not proposed again: its owners closed pull request 1"]
+    assert statuses(propose(again)) == ["updated", "not proposed again: pull request 1 is closed"]
     assert statuses(propose(again, again=True))[1] == "pull request opened"
 
 
@@ -126,7 +121,7 @@ def test_what_the_owners_took_out_after_they_merged_it_is_not_proposed_again(mod
     propose(run)
     models.merge_pull_request("model", "bob/m", 1)
     models.push("model", "bob/m", {}, "no", delete=[EVAL])
-    assert statuses(propose(run))[1] == "not proposed again: its owners took out what pull request 1 brought"
+    assert statuses(propose(run))[1] == "not proposed again: pull request 1 is merged"
     assert statuses(propose(run, again=True))[1] == "pull request opened"
 
 
@@ -138,36 +133,17 @@ def test_a_closed_pull_request_whose_branch_is_gone_is_not_opened_again(models, 
     assert len(models.repositories["model", "bob/m"].pulls) == 1
 
 
-def test_an_open_pull_request_keeps_up_with_the_main_branch(models, run):
-    propose(run)
-    theirs = b"- dataset:\n    id: other/bench\n    task_id: t\n  value: 0.5\n"
-    models.push("model", "bob/m", {EVAL: theirs}, "theirs")
-    assert statuses(propose(run))[1] == "pull request 1 updated"
-    proposed = models.files("model", "bob/m", revision="refs/pr/1")[EVAL].decode()
-    assert "other/bench" in proposed
-    assert "value: 0.9\n" in proposed
-    assert statuses(propose(run))[1] == "pull request 1 unchanged"
-
-
-def test_a_branch_that_cannot_be_read_is_repaired(models, run):
-    propose(run)
-    state = Hub().state(Repo("model", "bob/m"), revision="refs/pr/1")
-    odd = Change({EVAL: b"nonsense: ["})
-    Hub().commit(state.repo, odd, "odd", parent=state.commit, revision="refs/pr/1")
-    assert statuses(propose(run))[1] == "pull request 1 updated"
-    assert "value: 0.9\n" in models.files("model", "bob/m", revision="refs/pr/1")[EVAL].decode()
-
-
 def test_other_numbers_are_not_proposed_after_a_no_either(models, run, later_run):
     propose(run)
     models.close_pull_request("model", "bob/m", 1)
-    assert statuses(propose(later_run))[1] == "not proposed again: its owners closed pull request 1"
+    assert statuses(propose(later_run))[1] == "not proposed again: pull request 1 is closed"
 
 
 def test_later_numbers_are_proposed_after_the_first_were_merged(models, run, later_run):
     propose(run)
     models.merge_pull_request("model", "bob/m", 1)
-    assert statuses(propose(later_run)) == ["updated", "pull request opened"]
+    assert statuses(propose(later_run)) == ["updated", "not proposed again: pull request 1 is merged"]
+    assert statuses(propose(later_run, again=True))[1] == "pull request opened"
 
 
 def test_a_model_without_pull_requests_is_refused_before_anything_is_published(hub, run):
@@ -199,7 +175,7 @@ def test_a_rehearsal_tells_what_would_happen_to_the_pull_request(models, run, la
     assert "Description: Adds `.eval_results/swapbias.yaml` and nothing else" in shown
     assert "value: 0.9" in shown
     propose(run)
-    assert rehearsed(run) == ["unchanged", "pull request 1 unchanged"]
-    assert rehearsed(later_run) == ["would be updated", "pull request 1 would be updated"]
+    assert rehearsed(run) == ["unchanged", "not proposed again: pull request 1 is open"]
+    assert rehearsed(later_run) == ["would be updated", "not proposed again: pull request 1 is open"]
     models.close_pull_request("model", "bob/m", 1)
-    assert rehearsed(run) == ["unchanged", "not proposed again: its owners closed pull request 1"]
+    assert rehearsed(run) == ["unchanged", "not proposed again: pull request 1 is closed"]

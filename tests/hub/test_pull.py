@@ -100,8 +100,8 @@ def put_a_link(file):
 def test_other_bytes_than_the_hub_lists_and_links_are_refused(hub, corpus, tmp_path, monkeypatch, path, change):
     """One file is listed by its sha256, the other by git's id; what a link leads to has the bytes that are listed."""
     hub.add_repo("dataset", f"alice/{CORPUS}", files=corpus)
-    fetch = Hub.snapshot
-    monkeypatch.setattr(Hub, "snapshot", lambda *given: (fetch(*given), change(given[2] / path)))
+    fetch = Hub.download
+    monkeypatch.setattr(Hub, "download", lambda *given: (fetch(*given), change(given[2] / path)))
     with pytest.raises(HubError, match="other files came than it lists"):
         pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path)
     assert set(os.listdir(tmp_path)) <= {"secret.md"}
@@ -173,11 +173,14 @@ def test_a_folder_that_was_pulled_from_somebody_else_is_not_replaced(hub, corpus
         "a" * 300,
     ],
 )
-def test_names_that_leave_the_folder_or_clash_are_refused(hub, tmp_path, name):
+def test_names_that_leave_the_folder_or_clash_are_not_fetched(hub, tmp_path, name):
     hub.add_repo("dataset", "bob/results", files={"README.md": b"x", **shared("r"), name: b"{}"})
-    with pytest.raises(HubError):
-        pull(Hub(), RESULTS, "bob/results", tmp_path / "out")
-    assert contents(tmp_path) == {}
+    assert "1 of other kinds left out" in pull(Hub(), RESULTS, "bob/results", tmp_path / "out")
+    assert {path.removeprefix("out/bob/results/") for path in contents(tmp_path)} == {
+        "README.md",
+        *shared("r"),
+        SOURCE,
+    }
 
 
 def test_a_pull_that_is_cut_leaves_the_old_folder_as_it_was(hub, tmp_path):
@@ -345,7 +348,7 @@ def test_what_is_stopped_says_so(hub, tmp_path, capsys, monkeypatch):
         raise KeyboardInterrupt
 
     hub.add_repo("dataset", "bob/results", files=shared("r"))
-    monkeypatch.setattr(Hub, "snapshot", stop)
+    monkeypatch.setattr(Hub, "download", stop)
     assert command("pull", "results", "bob/results", "--out", str(tmp_path)) == 130
     assert "stopped" in capsys.readouterr().err
     assert contents(tmp_path) == {}
@@ -356,21 +359,21 @@ def test_a_place_that_cannot_be_written_is_one_sentence(hub, tmp_path, capsys, m
         raise OSError(28, "No space left on device", "/x/y")
 
     hub.add_repo("dataset", "bob/results", files=shared("r"))
-    monkeypatch.setattr(Hub, "snapshot", full)
+    monkeypatch.setattr(Hub, "download", full)
     assert command("pull", "results", "bob/results", "--out", str(tmp_path)) == 1
     told = "swapbias: bob/results: /x/y: No space left on device. Check the place and its free space."
     assert capsys.readouterr().err.splitlines()[0] == told
 
 
 def test_what_nobody_thought_of_in_one_repository_does_not_stop_the_others(hub, tmp_path, capsys, monkeypatch):
-    fetch = Hub.snapshot
+    fetch = Hub.download
 
-    def odd(client, state, folder):
+    def odd(client, state, folder, paths):
         if state.repo.name == "bob/odd":
             raise RuntimeError("\x1b[31m")
-        fetch(client, state, folder)
+        fetch(client, state, folder, paths)
 
-    monkeypatch.setattr(Hub, "snapshot", odd)
+    monkeypatch.setattr(Hub, "download", odd)
     for name in ("odd", "results"):
         hub.add_repo("dataset", f"bob/{name}", files=shared("r"))
     assert command("pull", "results", "bob/odd", "bob/results", "--out", str(tmp_path)) == 1

@@ -3,9 +3,8 @@
 import pytest
 
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.client import Change, Hub, Repo
+from swapbias.hub.client import Change, Hub, PushResult, Repo, push_repo, signed
 from swapbias.hub.commands import check_namespace, push_each
-from swapbias.hub.datasets import PushResult, push_repo, signed
 from tests.hub.clients import writes
 
 REPO = Repo("dataset", "alice/toy")
@@ -231,13 +230,6 @@ def test_a_page_that_was_written_by_hand_is_not_taken_for_the_hubs_own(hub):
     with pytest.raises(UsageError, match="no mark of a push"):
         push_space()
     assert hub.files("space", SPACE.name)["index.html"] == b"<h1>all my work</h1>"
-    hub.add_repo("space", SPACE.name, files={"README.md": b"---\nsdk: gradio\n---\n"}, sdk="gradio")
-    with pytest.raises(UsageError, match="no mark of a push"):
-        push_space()
-    written = {**TEMPLATE, "README.md": TEMPLATE["README.md"] + b"# my page\n"}  # in one commit
-    hub.add_repo("space", SPACE.name, files=written, sdk="static")
-    with pytest.raises(UsageError, match="no mark of a push"):
-        push_space()
 
 
 def test_a_page_that_the_hub_made_is_new(hub):

@@ -11,8 +11,8 @@ import pytest
 
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
 from swapbias.hub import datasets as building, datasets as dataset_repos
-from swapbias.hub.client import Hub
-from swapbias.hub.datasets import dataset_files, packed, push_dataset, signed
+from swapbias.hub.client import Hub, signed
+from swapbias.hub.datasets import dataset_files, packed, push_dataset
 from swapbias.studies import catalogue as studies
 from tests.conftest import ROOT
 from tests.hub.clients import environment, writes
@@ -255,37 +255,6 @@ def test_a_dry_run_of_the_script_lists_paths_sizes_and_the_card_and_creates_noth
     assert writes(hub) == []
 
 
-def test_what_is_pushed_is_put_into_a_collection_once(hub, monkeypatch, capsys):
-    names = (SMALL, "phenotype_fairness")
-    asked = (*names, "--namespace", "alice", "--collection", "Social bias", "--private")
-    code, out, _ = run_script(monkeypatch, capsys, *asked, "--dry-run")
-    held = "alice/occupation_sentiment, alice/phenotype_fairness"
-    assert f"collection 'Social bias' of alice: would hold {held}; it is made if it is not there" in out.splitlines()
-    assert (code, hub.collections) == (0, {})
-    assert run_script(monkeypatch, capsys, *asked[1:])[0] == 0  # one of them first
-    code, out, _ = run_script(monkeypatch, capsys, *asked)
-    ((slug, found),) = hub.collections.items()
-    assert (code, found["title"], found["owner"], found["private"]) == (0, "Social bias", "alice", True)
-    items = [(one["id"], one["type"]) for one in found["items"]]
-    assert items == [("alice/phenotype_fairness", "dataset"), (NAME, "dataset")]
-    assert f"collection 'Social bias': {hub.url}/collections/{slug}" in out.splitlines()
-
-
-def test_a_hub_without_collections_is_told_and_one_that_refuses_fails(hub, monkeypatch, capsys):
-    asked = ("phenotype_fairness", "--namespace", "alice", "--collection", "Social bias")
-    hub.fail("POST", "/api/collections", status=404)
-    code, out, err = run_script(monkeypatch, capsys, *asked)
-    assert (code, "swapbias:" in err) == (0, False)
-    assert out.splitlines()[-1] == "This Hub has no collections: 'Social bias' was not made."
-    assert hub.tags("dataset", "alice/phenotype_fairness")
-    hub.fail("POST", "/api/collections", status=403)
-    code, _, err = run_script(monkeypatch, capsys, *asked)
-    assert code == 1
-    told = [line for line in err.splitlines() if line.startswith("swapbias:")]
-    assert len(told) == 1
-    assert told[0].startswith("swapbias: The token may not put them into the collection 'Social bias' (403")
-
-
 def test_a_reader_that_stops_reading_does_not_stop_the_push(hub, tmp_path):
     command = f"'{sys.executable}' scripts/push_datasets.py phenotype_fairness --namespace alice 2>&1 | head -0"
     done = subprocess.run(
@@ -310,4 +279,4 @@ def test_stopping_is_told_in_a_sentence(hub, monkeypatch, capsys):
 def test_a_local_folder_cannot_be_named(hub, monkeypatch, capsys, tmp_path):
     code, _, err = run_script(monkeypatch, capsys, "--data", str(tmp_path), "--namespace", "alice")
     assert code == 2
-    assert "No such option: --data" in err
+    assert "No option --data" in err

@@ -10,8 +10,7 @@ import pytest
 from swapbias import __version__
 from swapbias.errors import UsageError
 from swapbias.hub import metric_spaces as spaces
-from swapbias.hub.client import Hub, Repo
-from swapbias.hub.datasets import signed
+from swapbias.hub.client import Hub, Repo, signed
 from swapbias.hub.metric_spaces import check_release
 from swapbias.studies.catalogue import metrics
 from tests.hub.clients import command, writes

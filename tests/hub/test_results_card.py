@@ -2,12 +2,10 @@
 
 import pytest
 
-from swapbias.hub.audit_cards import RESULTS_BEGIN as BEGIN, RESULTS_END as END, is_ours, results_card
-from swapbias.hub.cards import load, split
-from swapbias.runs.compare import ComparedRun
+from swapbias.hub.cards import RESULTS_BEGIN as BEGIN, RESULTS_END as END, is_ours, load, results_card, split
 from tests.hub.shared_runs import GAP, MANIFEST
 
-RUN = ComparedRun("o/r", "x-1", "c" * 40, MANIFEST, [GAP])
+PATHS = ["runs/x-1/results.json"]
 OURS = [
     {
         "config_name": "findings",
@@ -17,8 +15,8 @@ OURS = [
 ]
 
 
-def card(existing="", **changed):
-    return results_card("o/r", [RUN], {}, existing=existing)
+def card(existing="", name="x-1", paths=PATHS, **changed):
+    return results_card("o/r", name, [GAP], {**MANIFEST, **changed}, paths, existing)
 
 
 def test_a_card_made_twice_is_the_same():
@@ -31,12 +29,12 @@ def test_a_card_made_twice_is_the_same():
 
 def test_the_owners_keys_tags_configs_and_texts_stay():
     theirs = (
-        "---\nlicense: cc-by-4.0   # mine\npretty_name: Audits of the lab\ntags: [lab,  bias]\n"
+        "---\nlicense: cc-by-4.0\npretty_name: Audits of the lab\ntags: [lab,  bias]\n"
         "configs:\n- config_name: extra\n  data_files: extra/*.csv\n---\n# The lab\n\nOur words.\n"
     )
     made = card(theirs)
     header = load(split(made).header, "card")
-    assert "license: cc-by-4.0   # mine\npretty_name: Audits of the lab\n" in made
+    assert "license: cc-by-4.0\npretty_name: Audits of the lab\n" in made
     assert header["tags"] == ["lab", "bias", "fairness", "swapbias"]
     assert header["configs"] == [*OURS, {"config_name": "extra", "data_files": "extra/*.csv"}]
     assert f"---\n# The lab\n\nOur words.\n\n{BEGIN}\n" in made
@@ -51,11 +49,32 @@ def test_an_owners_byte_order_mark_hides_no_metadata():
 
 
 def test_a_lost_marker_is_told_by_the_name_of_the_repository():
-    with pytest.raises(ValueError, match=r"o/r/README\.md:\d+: 1 lines of .* Put <!-- swapbias:end results --> back"):
+    with pytest.raises(ValueError, match=r"o/r/README\.md:\d+: 1 lines of .* Put back the one that is missing"):
         card(card().replace(END, ""))
 
 
-def test_the_prompts_column_tells_a_part():
-    assert "| the studies' own |" in card()
-    part = ComparedRun("o/r", "x-1", "c" * 40, MANIFEST | {"settings": {"limit": 40}}, [GAP])
-    assert "at most 40 rows of each table" in results_card("o/r", [part], {})
+def test_a_part_of_the_prompts_is_named():
+    assert "with the prompts of this study" in card()
+    assert "at most 40 rows of each table" in card(settings={"limit": 40})
+
+
+def test_the_parts_of_other_runs_stay_while_their_folders_do():
+    both = card(card(), name="y-2", paths=[*PATHS, "runs/y-2/items/gendered_stigma.parquet"])
+    assert both.index("\n## x-1\n") < both.index("\n## y-2\n")
+    names = [one["config_name"] for one in load(split(both).header, "card")["configs"]]
+    assert names == ["findings", "y-2-gendered_stigma"]
+    assert "\n## x-1\n" not in card(both, name="y-2", paths=["runs/y-2/results.json"])
+
+
+def test_names_of_models_are_escaped():
+    from dataclasses import replace
+
+    from markdown_it import MarkdownIt
+
+    hostile = replace(GAP, model_id="<script>alert(1)</script>|[x](javascript:x)<!-- swapbias:end -->")
+    made = results_card("o/r", "x-1", [hostile], MANIFEST, PATHS)
+    page = MarkdownIt("commonmark").enable("table").render(split(made).after.partition("\n")[2])
+    assert "alert" in page
+    assert "<script" not in page
+    assert 'href="javascript' not in page
+    assert is_ours(made, where="x")

@@ -9,7 +9,7 @@ from swapbias import Audit
 from swapbias.cli import main
 from swapbias.errors import UsageError
 from swapbias.hub.client import Hub
-from swapbias.hub.share import COMMIT, ShareOptions, share_run as share
+from swapbias.hub.shared_runs import COMMIT, ShareOptions, share_run as share
 from swapbias.privacy import credentialed
 from tests.hub.clients import writes
 from tests.hub.own_runs import edited

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from swapbias.cli.settings import read_settings
+from swapbias.cli.listing import read_settings
 from swapbias.errors import UsageError
 from swapbias.models import registry
 from swapbias.models.attitude import AttitudeScorer, NegativeLabelScorer

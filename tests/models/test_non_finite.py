@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from swapbias.hub.bundle import unknown_columns
+from swapbias.hub.shared_runs import unknown_columns
 from swapbias.measures.direction import gender_direction
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.chat.local import LocalChatScorer
@@ -400,9 +400,15 @@ def test_the_cache_keeps_nothing_of_a_chunk_that_gave_nan(tmp_path, monkeypatch)
     well, unread = Scored(0.0), Scored(math.nan)
     for scores, asked in (([well, replace(unread, finite=False)], 2), ([well, unread], 1)):
         scorer = Fixed(scores)
-        rows = [score_rows(ROWS[:2], scorer, cache=ScoreCache(LoadOptions())) for _ in range(2)]
+        cache, prompts = ScoreCache(LoadOptions(), tmp_path / str(asked), shared=False), as_prompts(ROWS[:2])
+        place = cache.place(prompts, scorer, private=False)
+        for _ in range(2):
+            found = cache.read(place, 2)
+            if found is None:
+                found = scorer.score(prompts)
+                cache.write(place, found)
         assert scorer.asked == asked
-        assert [row["score"] for row in rows[1]] == pytest.approx([0.0, math.nan], nan_ok=True)
+        assert [one.score for one in found] == pytest.approx([0.0, math.nan], nan_ok=True)
 
 
 # --- audits -------------------------------------------------------------------------------------------

@@ -11,11 +11,11 @@ import torch
 
 from swapbias.errors import UsageError
 from swapbias.models.chat import logs
-from swapbias.models.checkpoint import read_config
 from swapbias.models.clinical.options import NoteOptions
+from swapbias.models.loading import read_config
 from swapbias.privacy import public_manifest
 from swapbias.runs.plan import Settings, settings_of
-from swapbias.swapping.files import _resolver
+from swapbias.swapping.jobs import _resolver
 from tests import tiny
 from tests.cli.test_cli import refused, swapbias
 

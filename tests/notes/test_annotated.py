@@ -19,7 +19,8 @@ from swapbias.notes.annotated import (
 )
 from swapbias.notes.codes import coded, coded_notes
 from swapbias.notes.folder import kind_of_folder, local_notes, stream_notes
-from swapbias.notes.rows import BLOCK_BYTES, NOTE_COLUMNS, PHENOTYPES, named_rows
+from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES, named_rows
+from swapbias.swapping.readers import LONGEST
 from tests.notes.mimic import write_mimic3, write_mimic4
 
 # --- MIMIC folders ----------------------------------------------------------------------------------
@@ -72,7 +73,7 @@ def test_streaming_holds_a_small_part_of_the_file(tmp_path):
     finally:
         tracemalloc.stop()
     assert rows > 10_000
-    assert peak < 12e6  # one block of 2 MiB as rows, not 24 MB
+    assert peak < 12e6  # a batch of rows, not 24 MB
 
 
 def test_a_missing_column_is_named_with_its_file(tmp_path):
@@ -85,25 +86,25 @@ def test_a_missing_column_is_named_with_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        (b"1,secret text", "Expected 6 columns, got 2"),
-        (b'1,2,3,DS,,"secret \xff text"', "invalid UTF8 data"),
-        (b'1,2,3,DS,,"' + b"secret text " * 600_000 + b'"', r"row 3 \(line 3; .*\) is longer than 2 MiB"),
+        (b"1,secret text", "2 cells, expected 6"),
+        (b'1,2,3,DS,,"secret \xff text"', "is not UTF-8"),
+        (b'1,2,3,DS,,"' + b"secret text " * 800_000 + b'"', r"row 3 \(line 3; .*longer than 8 MB"),
     ],
 )
 def test_a_broken_file_is_refused_without_a_word_of_a_note(tmp_path, row, reason):
     header = b"note_id,subject_id,hadm_id,note_type,charttime,text"
     (tmp_path / "discharge.csv").write_bytes(b"\n".join([header, b"1,2,3,DS,,fine", row, b""]))
-    with pytest.raises(ValueError, match=rf"discharge\.csv cannot be read as CSV .*{reason}") as caught:
+    with pytest.raises(ValueError, match=rf"discharge\.csv.*{reason}") as caught:
         list(stream_notes(tmp_path))
     assert "secret" not in str(caught.value)
-    assert caught.value.__suppress_context__
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
 def test_a_gzip_file_that_is_cut_short_is_refused(tmp_path):
     write_mimic4(tmp_path, notes=400, gz=True)
     path = tmp_path / "note" / "discharge.csv.gz"
     path.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(ValueError, match="broken or cut short"):
+    with pytest.raises(ValueError, match="no whole gzip file"):
         list(stream_notes(tmp_path))
 
 
@@ -285,7 +286,7 @@ def test_mimic4_without_codes_can_be_swapped_and_says_what_labels_need(tmp_path)
 @pytest.mark.parametrize("name", ["notes.csv", "notes.jsonl", "notes.parquet"])
 def test_a_text_that_no_note_is_as_long_as_is_refused_in_every_format(tmp_path, name):
     path = tmp_path / name
-    for length, told in ((BLOCK_BYTES // 2, None), (BLOCK_BYTES + 99, r"longer than 2 Mi?B")):
+    for length, told in ((LONGEST // 2, None), (LONGEST + 99, r"longer than 8 MB")):
         rows = pd.DataFrame({"note_id": ["1", "2"], "text": ["fine", "secret " * (length // 7 + 1)]})
         if name.endswith("csv"):
             rows.to_csv(path, index=False)
@@ -302,14 +303,14 @@ def test_a_text_that_no_note_is_as_long_as_is_refused_in_every_format(tmp_path, 
 
 
 def test_only_texts_that_are_read_are_too_long_and_as_they_are_not_as_they_are_spelled(tmp_path):
-    beside = {"text": ["one", "two"], "image": [b"x" * (BLOCK_BYTES + 99)] * 2}
+    beside = {"text": ["one", "two"], "image": [b"x" * (LONGEST + 99)] * 2}
     pq.write_table(pa.table(beside), tmp_path / "beside.parquet", use_dictionary=False)
     assert [row["text"] for row in named_rows(tmp_path / "beside.parquet", ("text",))] == ["one", "two"]
-    text = "Она " * (BLOCK_BYTES // 12)  # a third of its letters are blanks: seven bytes of it, 19 in ASCII
+    text = "Она " * (LONGEST // 12)  # a third of its letters are blanks: seven bytes of it, 19 in ASCII
     (tmp_path / "spelled.jsonl").write_text(json.dumps({"text": text}) + "\n")
-    assert (tmp_path / "spelled.jsonl").stat().st_size > BLOCK_BYTES > len(text.encode())
+    assert (tmp_path / "spelled.jsonl").stat().st_size > LONGEST > len(text.encode())
     assert [row["text"] for row in named_rows(tmp_path / "spelled.jsonl", ("text",))] == [text]
-    coded = pa.array(["short", "z" * (BLOCK_BYTES + 1), "short"]).dictionary_encode()
+    coded = pa.array(["short", "z" * (LONGEST + 1), "short"]).dictionary_encode()
     pq.write_table(pa.table({"text": coded}), tmp_path / "coded.parquet")
-    with pytest.raises(ValueError, match=r"row 2 below the header, column text, is longer than 2 MB"):
+    with pytest.raises(ValueError, match=r"row 2 below the header, column 'text', is longer than 8 MB"):
         list(named_rows(tmp_path / "coded.parquet", ("text",)))

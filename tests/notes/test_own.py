@@ -93,12 +93,12 @@ def test_a_wrong_cell_of_own_notes_is_named(tmp_path, changes, sentence):
     ("name", "text", "sentence"),
     [
         ("own.csv", "text\na\n", "own.csv:1: no column 'label', found text"),
-        ("own.csv", "", "own.csv:1: no column 'text', found none"),
+        ("own.csv", "", "own.csv is empty, expected a header line"),
         ("own.csv", "text,label\n", "own.csv: no rows"),
         ("own.jsonl", '{"text": "a", "label": 1}\n{"text":\n', "own.jsonl:2: no JSON"),
-        ("own.jsonl", '["a"]\n', "own.jsonl:1: list, expected an object"),
-        ("own.jsonl", '{"text": "a"}\n', "own.jsonl line 1:1: no column 'label'"),
-        ("own.parquet", "text", "own.parquet cannot be read as Parquet"),
+        ("own.jsonl", '["a"]\n', "own.jsonl:1: a list, expected one JSON object"),
+        ("own.jsonl", '{"text": "a"}\n', "own.jsonl:1: no column 'label'"),
+        ("own.parquet", "text", "own.parquet is no whole Parquet file"),
     ],
 )
 def test_a_broken_own_file_is_named(tmp_path, name, text, sentence):

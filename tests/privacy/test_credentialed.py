@@ -13,7 +13,7 @@ import pytest
 from swapbias.cli import app
 from swapbias.errors import UsageError
 from swapbias.hub import own_study
-from swapbias.hub.bundle import bundle_run
+from swapbias.hub.shared_runs import bundle_run
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes.folder import local_notes
 from swapbias.privacy import credentialed, is_credentialed, writing
@@ -256,14 +256,14 @@ def test_a_comparison_of_marked_runs_is_not_packed_and_its_parts_are_kept(held, 
 
 def test_an_exception_leaves_the_umask_and_the_folder_as_they_should_be(tmp_path):
     before = current_umask()
-    with pytest.raises(KeyError), writing(tmp_path / "a" / "b", held=True):
+    with pytest.raises(KeyError), writing(tmp_path / "a" / "b", credentialed=True):
         raise KeyError
     assert current_umask() == before
     assert open_to_others(tmp_path / "a") == []
 
 
 def test_figures_of_a_free_run_stay_as_the_umask_has_them(held, tmp_path):
-    with writing(tmp_path / "out", held=False):
+    with writing(tmp_path / "out", credentialed=False):
         (tmp_path / "out" / "a").write_text("a")
     assert not (tmp_path / "out" / credentialed.FILE).exists()
     write_figures(Run(held[1][0].folder), tmp_path / "figures", style="paper", kind="svg")

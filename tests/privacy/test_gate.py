@@ -12,7 +12,7 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.privacy import credentialed
-from swapbias.privacy.gate import check
+from swapbias.privacy.upload_check import check_upload as check
 
 KEY = "hf_" + "aBcDeFgHiJ" * 3  # of the form of a token, and no token
 HELD = pd.DataFrame({"text": ["", ""], "credentialed": ["False", "True"]})

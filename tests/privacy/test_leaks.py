@@ -232,7 +232,6 @@ def test_what_reaches_the_hub(planted, told, monkeypatch, tmp_path):
 def test_the_files_of_a_run_that_are_shown_to_others(planted):
     run, _ = planted
     shown = {name: (run.folder / name).read_bytes() for name in ("findings.csv", "results.json", "report.html")}
-    shown |= {path.name: path.read_bytes() for path in (run.folder / "figures").iterdir()}
     assert set(found(shown)) == {"text of a note"}  # the user's own page shows the user's own notes
     explained = [name for name in shown if name == "report.html" or "explained" in name]
     assert not found({name: content for name, content in shown.items() if name not in explained})
@@ -241,14 +240,14 @@ def test_the_files_of_a_run_that_are_shown_to_others(planted):
 def test_a_card_of_swapped_rows(tmp_path):
     """The folder may be uploaded as it is: card, settings and counts name no place of this machine."""
     from swapbias.swapping import Job, swap_files
-    from swapbias.swapping.files import _resolver
+    from swapbias.swapping.jobs import _resolver
 
     place = tmp_path / PLACES["folder of the notes"]
     resolver = place / PLACES["path of a resolver"] / "model"
     resolver.mkdir(parents=True)
     (place / "rows.csv").write_text("text\nHis wife is well.\n")
     with pytest.MonkeyPatch.context() as patch:  # its name is what is looked at, not what it resolves
-        patch.setattr("swapbias.swapping.files._resolver", lambda given: _resolver(str(resolver)))
+        patch.setattr("swapbias.swapping.jobs._resolver", lambda given: _resolver(str(resolver)))
         swap_files(Job(str(place / "rows.csv")), tmp_path / "out")
     made = {path.name: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert b"resolver model)" in made["README.md"]

@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
@@ -132,12 +133,11 @@ def test_the_report_is_one_file_that_fetches_nothing(default_run):
     run, _ = default_run
     page = (run.folder / "report.html").read_text()
     loads = re.findall(r"""<(?:img|script|link|iframe|source)[^>]*?(?:src|href)=["']([^"']+)""", page)
-    assert loads
     assert all(target.startswith("data:") for target in loads)
     assert "@import" not in page
     assert "url(" not in page
-    assert "This is a calibration run" in page
-    assert "0.60 and 0.30" in page
+    assert "was trained by swapbias with a bias of known size" in page
+    assert "<th scope=\"row\">mean, female</th><td>mental health</td><td class=\"n\">0.60</td>" in page
 
 
 def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sentence(default_run, tmp_path, capsys):
@@ -153,7 +153,7 @@ def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sen
     bare = Run(tmp_path / "bare")
     shutil.copytree(run.folder, bare.folder)
     (bare.folder / "results.json").write_text(json.dumps({"swapbias": "1", "findings": []}))
-    with pytest.raises(ValueError, match=r"results\.json is damaged: .* make it again with swapbias audit --resume"):
+    with pytest.raises(ValueError, match=r"results\.json is damaged: its sha256 is not the one in manifest\.json"):
         figures(bare.folder, "paper", "pdf", tmp_path / "other")
     bare.write_manifest({name: value for name, value in bare.manifest().items() if name != "sha256"})  # an older run
     with pytest.raises(UsageError, match=r"bare has no figures: no headline gap .* findings\.csv and its report\."):
@@ -220,7 +220,9 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(tmp_path, quiet, mo
 
 def test_a_run_is_not_resumed_on_another_model(tmp_path, quiet):
     folder = tiny.save("bert", tmp_path / "model")
-    start(Settings(model=str(folder), studies=("gendered_stigma:rq1",), limit=30), tmp_path / "run", **quiet)
+    settings = Settings(model=str(folder), studies=("gendered_stigma:rq1",), limit=30)
+    run, _ = start(settings, tmp_path / "run", **quiet)
+    run.write_manifest(run.manifest() | {"status": "running"})
     tiny.save("distilbert", folder)
     with pytest.raises(UsageError, match="another version of the model"):
         resume(tmp_path / "run", **quiet)
@@ -231,7 +233,7 @@ def test_a_run_is_not_resumed_on_other_corpora(tmp_path, quiet):
     manifest = run.manifest()
     manifest["corpora"][0]["sha256"] = "0" * 64
     run.write_manifest(manifest)
-    with pytest.raises(UsageError, match="other corpora"):
+    with pytest.raises(UsageError, match="other prompts"):
         resume(run.folder, trust=True, **quiet)
 
 
@@ -280,29 +282,30 @@ def test_an_edited_word_list_is_another_run(tmp_path, quiet):
     assert list(lexicons) == ["gendered_stigma/rq1"]
     lexicons["gendered_stigma/rq1"] = "0" * 64
     run.write_manifest(manifest)
-    with pytest.raises(UsageError, match="other corpora"):
+    with pytest.raises(UsageError, match="other prompts"):
         resume(run.folder, trust=True, **quiet)
 
 
-def test_what_a_killed_run_left_behind_is_swept(tmp_path, quiet):
+def test_the_same_call_again_loads_no_model_and_other_settings_are_refused(tmp_path, quiet, monkeypatch):
+    settings = Settings(model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), limit=30)
+    run, found = start(settings, tmp_path / "run", **quiet)
+    before = {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")}
+    monkeypatch.setattr("swapbias.runs.audit.load_readers", lambda *a, **k: pytest.fail("loaded"))
+    again, same = start(settings, tmp_path / "run", **quiet)
+    assert [one.row() for one in same] == [one.row() for one in found]
+    assert {path: path.stat().st_mtime_ns for path in again.folder.rglob("*")} == before
+    with pytest.raises(UsageError, match="was begun with limit 30, and 20 is asked for"):
+        start(replace(settings, limit=20), tmp_path / "run", **quiet)
+
+
+def test_what_a_killed_run_left_behind_is_removed(tmp_path, quiet):
     run, _ = start(Settings(model=MODEL, studies=("occupation_sentiment",)), tmp_path / "run", **quiet)
+    run.write_manifest(run.manifest() | {"status": "running"})
     (run.folder / ".report.html.1.tmp").write_text("half")
-    parts = run.folder / "items" / ".occupation_sentiment.parts"
-    parts.mkdir()
-    (parts / "00000.parquet").write_bytes(b"half")
+    (run.folder / ".scores").mkdir()
+    (run.folder / ".scores" / "0.parquet").write_bytes(b"half")
     resume(run.folder, trust=True, **quiet)
     assert not list(run.folder.rglob(".*"))
-
-
-def test_a_damaged_part_is_scored_again(tmp_path, quiet):
-    whole, _ = start(Settings(model=MODEL, studies=("occupation_sentiment",)), tmp_path / "run", **quiet)
-    expected = whole.items("occupation_sentiment")
-    (whole.folder / "items" / "occupation_sentiment.parquet").unlink()
-    parts = whole.folder / "items" / ".occupation_sentiment.parts"
-    parts.mkdir()
-    (parts / "00000.parquet").write_bytes(b"half")
-    again, _ = resume(whole.folder, trust=True, **quiet)
-    assert again.items("occupation_sentiment").equals(expected)
 
 
 def flipped(path):

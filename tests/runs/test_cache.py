@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -18,11 +19,11 @@ from swapbias.models.clinical.options import NoteOptions
 from swapbias.models.masked import MaskedScorer
 from swapbias.models.registry import load_scorer, read_as
 from swapbias.models.scorer import LoadOptions, Scored
-from swapbias.runs import cache as caching, cache as kept
+from swapbias.runs import cache as caching
 from swapbias.runs.audit import resume, start
 from swapbias.runs.cache import ScoreCache, is_pinned
 from swapbias.runs.plan import Settings
-from swapbias.runs.run import Run, score_rows
+from swapbias.runs.run import Run, score_rows, with_scores
 from swapbias.studies.catalogue import as_prompts, config_rows
 from tests import tiny
 from tests.conftest import ROOT
@@ -63,23 +64,37 @@ def files(place):
     return sorted(path for path in (place / "scores").rglob("*") if path.is_file())
 
 
+def scores_of(options=OPTIONS, in_run=Path("not-there")):
+    return ScoreCache(options, in_run, shared=True)
+
+
+def cached(rows, scorer, cache):
+    """The rows with their scores, from files where they have them."""
+    prompts = as_prompts(rows)
+    path = cache.place(prompts, scorer, private=False)
+    scored = cache.read(path, len(rows))
+    if scored is None:
+        scored = scorer.score(prompts)
+        cache.write(path, scored)
+    return with_scores(rows, scored, scorer.model_id)
+
+
 def fresh(scorer, rows=ROWS, options=OPTIONS):
     """How many rows the scorer is asked for by an audit of its own, and what it gives."""
     before = scorer.asked
-    found = score_rows(rows, scorer, cache=ScoreCache(options))
+    found = cached(rows, scorer, scores_of(options))
     return scorer.asked - before, found
 
 
 # --- what comes back ----------------------------------------------------------------------------------
 
 
-def test_what_was_scored_is_not_scored_again_and_progress_is_told():
-    scorer, told = Counting(), []
+def test_what_was_scored_is_not_scored_again():
+    scorer = Counting()
     assert fresh(scorer)[0] == 12
-    cache = ScoreCache(OPTIONS)
-    again = score_rows(ROWS, scorer, told.append, cache=cache)
-    assert scorer.asked == 12
-    assert (told, cache.rows) == ([12], 12)
+    cache = scores_of()
+    again = cached(ROWS, scorer, cache)
+    assert (scorer.asked, cache.rows) == (12, 12)
     assert again == score_rows(ROWS, Counting())
 
 
@@ -121,6 +136,7 @@ def test_no_text_of_a_prompt_is_kept(place):
     fresh(Counting())
     (file,) = files(place)
     assert ROWS[0]["text"].encode() not in file.read_bytes()
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
 # --- what must not come back --------------------------------------------------------------------------
@@ -166,12 +182,12 @@ def test_another_setting_is_scored_again(change, monkeypatch):
 def test_each_reading_of_a_model_is_kept_apart(reading, tmp_path):
     scorer = load_scorer(str(tiny.save("bert", tmp_path)))
     rows = [{**row, "candidates": "social_distance/attitude/negative"} for row in ROWS[:2]]
-    keys = {ScoreCache(OPTIONS).key(as_prompts(rows), read_as(scorer, other)) for other in ("", "attitude")}
+    keys = {scores_of().key(as_prompts(rows), read_as(scorer, other)) for other in ("", "attitude")}
     assert len(keys) == 2
     mine = read_as(scorer, reading)
-    fresh_rows = score_rows(rows, mine, cache=ScoreCache(OPTIONS))
-    cache = ScoreCache(OPTIONS)
-    again = score_rows(rows, mine, cache=cache)
+    fresh_rows = cached(rows, mine, scores_of())
+    cache = scores_of()
+    again = cached(rows, mine, cache)
     assert cache.rows == 2
     assert [bits(row) for row in again] == [bits(row) for row in fresh_rows]
 
@@ -185,18 +201,20 @@ def test_other_weights_in_a_folder_of_the_same_name_are_scored_again(tmp_path, m
     (tmp_path / "model" / "tokenizer_config.json").write_text('{"model_max_length": 32}')
     other = load_scorer(str(folder))
     assert other.model_id == before.model_id
-    keys = {ScoreCache(OPTIONS).key(as_prompts(ROWS), one) for one in (before, narrower, other)}
+    keys = {scores_of().key(as_prompts(ROWS), one) for one in (before, narrower, other)}
     assert len(keys) == 3
 
 
 @pytest.mark.parametrize(
     "identity", [{"sha256": None, "revision": None}, {"sha256": ""}, {"dtype": None, "revision": ""}]
 )
-def test_a_model_without_a_pin_is_never_kept(identity, place):
+def test_scores_of_a_model_without_a_pin_stay_in_the_run(identity, place, tmp_path):
     scorer = Counting(**identity)
     if "dtype" in identity:
         del scorer.identity["sha256"], scorer.identity["dtype"]
-    assert [fresh(scorer)[0], fresh(scorer)[0]] == [12, 12]
+    for run, asked in (("a", 12), ("a", 12), ("b", 24)):
+        cached(ROWS, scorer, scores_of(in_run=tmp_path / run))
+        assert scorer.asked == asked
     assert files(place) == []
 
 
@@ -216,10 +234,11 @@ def test_chat_models_and_readers_of_notes_are_not_kept():
     assert [is_pinned(one) for one in (chat, notes, Counting())] == [False, False, True]
 
 
-def test_credentialed_rows_are_never_kept_whoever_scores_them(place):
-    rows = [*ROWS[:3], {**ROWS[3], "credentialed": "True"}]
-    assert [fresh(Counting(), rows)[0] for _ in range(2)] == [4, 4]
-    assert files(place) == []
+def test_scores_of_notes_stay_in_the_run_and_answers_of_chat_models_have_their_log(tmp_path):
+    prompts, chat = as_prompts(ROWS), Counting()
+    chat.kind = "chat"
+    assert scores_of(in_run=tmp_path).place(prompts, Counting(), private=True).parent == tmp_path
+    assert scores_of(in_run=tmp_path).place(prompts, chat, private=False) is None
 
 
 # --- files that fail ----------------------------------------------------------------------------------
@@ -263,6 +282,7 @@ def test_a_disk_that_takes_nothing_costs_no_scores(monkeypatch):
 
 
 AT_ONCE = """
+from pathlib import Path
 from swapbias.runs.cache import ScoreCache, trim
 from swapbias.studies import Prompt
 from swapbias.models import LoadOptions, Scored
@@ -277,7 +297,12 @@ class Scorer:
 prompts = [Prompt(*["x" * number] * 4, "", "", "", "", "", "") for number in range(500)]
 for turn in range(60):
     asked = prompts[: 300 + turn % 3]
-    if ScoreCache(LoadOptions()).score(asked, Scorer()) != Scorer().score(asked):
+    cache = ScoreCache(LoadOptions(), Path("not-there"), shared=True)
+    path = cache.place(asked, Scorer(), private=False)
+    scored = cache.read(path, len(asked))
+    if scored is None:
+        cache.write(path, Scorer().score(asked))
+    elif scored != Scorer().score(asked):
         raise SystemExit("other scores")
     if turn % 7 == 6:
         trim(cache_dir() / "scores", 0)
@@ -304,33 +329,31 @@ def test_beyond_the_limit_the_least_recently_used_go_first(place, monkeypatch):
     sizes = sum(path.stat().st_size for path in files(place))
     monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", str(sizes))
     fresh(scorer, ROWS[:6])  # a fourth file: the oldest, of four rows, has to go
-    assert kept.bytes_in(place / "scores") <= sizes
+    assert sum(path.stat().st_size for path in files(place)) <= sizes
     assert [fresh(scorer, ROWS[:count])[0] for count in (3, 6)] == [0, 0]
     assert not file_of(scorer, ROWS[:4], place).exists()
 
 
 def file_of(scorer, rows, place):
-    key = ScoreCache(OPTIONS).key(as_prompts(rows), scorer)
-    return place / "scores" / key[:2] / f"{key}.parquet"
+    return scores_of().place(as_prompts(rows), scorer, private=False)
 
 
 @pytest.mark.parametrize(("given", "wanted"), [("2 GB", 2 * 10**9), ("500mb", 5 * 10**8), ("0", 0), ("1.5k", 1_500)])
 def test_the_limit_is_a_size(given, wanted, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", given)
-    assert kept.cache_limit() == wanted
+    assert caching.cache_limit() == wanted
 
 
 @pytest.mark.parametrize("given", ["", "much", "-1", "2 XB"])
 def test_a_limit_that_is_no_size_is_refused(given, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", given)
     with pytest.raises(UsageError, match="expected a size"):
-        ScoreCache(OPTIONS)
+        scores_of()
 
 
-def test_a_limit_of_zero_keeps_and_reads_nothing(place, monkeypatch):
-    fresh(Counting())
+def test_with_a_limit_of_zero_scores_stay_in_the_run(tmp_path, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "0")
-    assert fresh(Counting())[0] == 12
+    assert scores_of(in_run=tmp_path).place(as_prompts(ROWS), Counting(), private=False).parent == tmp_path
 
 
 # --- the command --------------------------------------------------------------------------------------
@@ -359,7 +382,7 @@ def filled(place):
 def test_the_command_shows_what_is_kept_by_kind(run, filled):
     shown = run().output
     scores = files(filled)[0].stat().st_size
-    rows = [line.split(maxsplit=2) for line in shown.splitlines()]
+    rows = [line.strip().split(maxsplit=2) for line in shown.splitlines()]
     assert ["upstream", "1", "2.0 kB"] in rows
     assert ["models", "1", "3.0 kB"] in rows
     assert ["scores", "1", f"{scores / 1000:.1f} kB"] in rows

@@ -18,7 +18,7 @@ from swapbias.report import comparison_tables, text
 from swapbias.runs import judge as judging
 from swapbias.runs.audit import resume, start
 from swapbias.runs.judge import JudgedScorer, judged_prompt
-from swapbias.runs.plan import Settings, told_plan
+from swapbias.runs.plan import Settings, plan_sentences
 from swapbias.runs.run import score_rows
 from swapbias.studies import config_rows, load_study, new_study, open_study, turns
 from tests.models.chat.server import ChatServer
@@ -222,7 +222,7 @@ def test_a_run_asks_a_judge_of_another_place_with_another_key_and_nothing_twice(
         )  # fmt: skip
         settings = Settings(studies=(f"{NAME}:{CONFIG}",), options=(chat,), limit=72)
         assert any(
-            "The judge wise reads each answer twice: at most 144 requests" in one for one in told_plan(settings)
+            "The judge wise reads each answer twice: at most 144 requests" in one for one in plan_sentences(settings)
         )
         run, found = start(settings, tmp_path / "run", **quiet)
         asked = (len(model.requests), len(judge.requests))
@@ -241,7 +241,7 @@ def test_a_run_asks_a_judge_of_another_place_with_another_key_and_nothing_twice(
     assert b"key-of-the" not in files
     page = (run.folder / "report.html").read_text()
     assert "By a judge, wise" in page
-    assert page.index("Every number over all rows") > page.index("By a judge, wise") > page.index("What was found")
+    assert page.index("Every comparison") > page.index("By a judge, wise") > page.index("The answer</h2>")
     public = json.dumps(public_manifest(manifest))
     assert judge.base_url not in public
     assert judge.base_url.split("/")[2] not in public

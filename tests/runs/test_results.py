@@ -10,7 +10,7 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.clinical.options import NoteOptions
-from swapbias.privacy.redact import OWN_ENDPOINT, private_strings, public_manifest, public_model
+from swapbias.privacy.manifest_schema import OWN_ENDPOINT, private_strings, public_manifest, public_model
 from swapbias.report.page import Page, render
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
@@ -79,8 +79,9 @@ def test_a_report_that_is_drawn_otherwise_is_recorded(masked_run, tmp_path, monk
     monkeypatch.setattr("swapbias.report.render", lambda page: "of a later version")
     rebuild_report(again)
     assert (again.folder / "report.html").read_text() == "of a later version"
-    assert not again.damaged()
-    assert "figures/paper" not in again.with_sha256(again.manifest())["sha256"]
+    assert read_results(again)
+    again.check("report.html")
+    assert "figures/paper" not in again.sums()
 
 
 def test_explained_notes_are_read_back(tmp_path, quiet):
@@ -114,7 +115,7 @@ def test_words_that_look_like_blanks_stay_words(masked_run, tmp_path):
         }
     )
     run.write_csv("lexicon_coverage.csv", table)
-    run.write_manifest(run.with_sha256(run.manifest()))
+    run.write_manifest(run.manifest() | {"sha256": run.sums()})
     pd.testing.assert_frame_equal(read_results(run).coverage, table)
 
 
@@ -140,7 +141,7 @@ def test_the_report_shows_no_texts_where_there_are_no_items(masked_run, tmp_path
     whole = read_results(masked_run)
     run = copy(masked_run, tmp_path / "run")
     text = whole.items["gendered_stigma"]["text"].iloc[0]
-    pairs = "Pairs with the lowest and the highest gap"
+    pairs = "Pairs that differ most"
     page = (run.folder / "report.html").read_text()
     assert pairs in page
     write_results(run, Results(whole.manifest, whole.found, {}, whole.coverage))
@@ -148,7 +149,7 @@ def test_the_report_shows_no_texts_where_there_are_no_items(masked_run, tmp_path
     assert pairs not in bare
     assert text not in bare
     assert "items/" not in bare
-    for heading in ("<h2>gendered_stigma</h2>", "<h3>rq2", "<h3>Limits</h3>"):
+    for heading in ("The answer</h2>", "Sensitivity</h3>", "Limits</h2>"):
         assert heading in bare
 
 

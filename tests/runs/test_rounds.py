@@ -2,7 +2,6 @@
 
 import random
 import zlib
-from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings, told_plan
+from swapbias.runs.plan import Settings, plan_sentences
 from swapbias.studies import config_rows, turns
 from tests.models.chat.server import ChatServer
 
@@ -71,7 +70,7 @@ def test_a_clear_gap_ends_asking_and_an_unclear_one_does_not(asked, tmp_path, qu
     with ChatServer(lambda prompt: answer(prompt)) as server:
         answer = leaning(asked, 0.96)
         settings = of(server, rows=MANY, stop_early=True)
-        assert f"4 trials: {MANY} requests" in "".join(told_plan(settings))
+        assert f"4 trials: {MANY} requests" in "".join(plan_sentences(settings))
         run, found = start(settings, tmp_path / "clear", **{**quiet, "say": said.append}, draw=False)
         clear = len(server.requests)
         answer = leaning(asked, 0)
@@ -116,30 +115,6 @@ def test_a_run_that_was_stopped_between_looks_goes_on_as_if_it_had_not_been(aske
     assert run.manifest()["rounds"] == whole.manifest()["rounds"]
     results = [folder / "findings.csv" for folder in (run.folder, whole.folder)]
     assert results[0].read_bytes() == results[1].read_bytes()
-
-
-def test_a_stopped_run_is_concluded_with_the_whole_trials_that_are_there(asked, tmp_path, quiet):
-    said, stops = [], (20, 20 + 2 * ROUND + 10)
-
-    def fault(prompt, n):
-        return "401" if len(server.requests) in stops else None
-
-    with ChatServer(leaning(asked, 0.5), fault=fault) as server:
-        for where in ("begun", "run"):
-            with pytest.raises(ValueError, match="key"):
-                start(of(server), tmp_path / where, **quiet, draw=False)
-        server.fault = lambda prompt, n: None
-        asked_before = len(server.requests)
-        with pytest.raises(UsageError, match="has not asked every prompt once"):
-            resume(tmp_path / "begun", **quiet, conclude=True)
-        run, found = resume(tmp_path / "run", **{**quiet, "say": said.append}, conclude=True)
-        assert len(server.requests) == asked_before
-    assert run.manifest()["status"] == "complete"
-    assert set(items(run)["trial"]) == {"1", "2"}
-    assert Counter(items(run)["trial"]) == {"1": ROUND, "2": ROUND}
-    assert "Of 4 planned trials" in run.manifest()["rounds"]["told"][0]
-    assert "looks" not in next(one for one in found if one.headline).inference  # nobody looked
-    assert any("concluded on request" in sentence for sentence in said)
 
 
 @pytest.mark.parametrize(

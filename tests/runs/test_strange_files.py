@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from swapbias.hub.bundle import run_name
-from swapbias.privacy import left_out, private_strings, public_manifest, shaped
+from swapbias.hub.shared_runs import run_name
+from swapbias.privacy import filter_manifest, omitted_keys, private_strings, public_manifest
 from swapbias.runs.plan import Settings, read_request
 from swapbias.runs.results import parse_manifest, parse_results
 from tests.hub.shared_runs import GAP, MANIFEST, UNDEFINED, results, written
@@ -61,10 +61,10 @@ def check_manifest(content):
         manifest = parse_manifest(content, "manifest.json")
     except ValueError as error:
         return one_sentence(error)
-    shown = shaped(public_manifest(manifest))
-    assert shaped(shown) == shown
-    assert not list(left_out(shown))
-    list(left_out(manifest))
+    shown = filter_manifest(public_manifest(manifest))
+    assert filter_manifest(shown) == shown
+    assert not list(omitted_keys(shown))
+    list(omitted_keys(manifest))
     private_strings(manifest)
     run_name(manifest)
     return None
@@ -133,4 +133,4 @@ def test_a_setting_of_another_type_is_one_sentence(part, name, value):
 def test_what_swapbias_writes_keeps_its_shape():
     check_manifest(written(WHOLE))
     shown = public_manifest(WHOLE)
-    assert {**shaped(shown), "settings": None} == {**shown, "settings": None}
+    assert {**filter_manifest(shown), "settings": None} == {**shown, "settings": None}

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from swapbias.findings import compare
-from swapbias.hub.audit_cards import study_parts
+from swapbias.hub.cards import study_parts
 from swapbias.models.chat.answer_readers import read_label
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.report import answer as answered, comparison_tables, terminal
+from swapbias.report import comparison_tables, summary, terminal
 from swapbias.runs.audit import start
 from swapbias.runs.exports import export_run
 from swapbias.runs.plan import Settings
@@ -68,7 +68,7 @@ def test_no_file_page_card_or_table_has_a_value(unread, tmp_path):
     for shown in (screen.export_text(), "\n".join(rows)):
         assert not re.search(r"\d\.\d", shown)
     page = re.sub(r"<(script|style|code)[\s\S]*?</\1>", "", (run.folder / "report.html").read_text())
-    first = re.sub(r"<[^>]+>", " ", page).partition("The evidence")[0]
+    first = re.sub(r"<[^>]+>", " ", page).partition("Published results")[0]
     assert "could not score what the question needs" in first
     assert not re.search(r"[\d.]\d+ (?:points|to)\b|Gap:|No gap:", first)
 
@@ -142,7 +142,7 @@ def test_a_verdict_that_unread_answers_could_change_is_undecided(tmp_path):
     assert many.worst_low < 0.05
     assert many.verdict == "undecided"
     sure = replace(many, estimate=replace(many.estimate, p_adjusted=0.001))
-    assert "Counting the others either way" in answered(sure).sentence
+    assert "Counting the others either way" in summary([sure])
     assert "are unreadable" in said
 
 

@@ -7,7 +7,7 @@ import pytest
 from swapbias import disaggregate
 from swapbias.findings import TOO_FEW, judged
 from swapbias.studies import config_rows, open_study
-from swapbias.studies.fills import swapped
+from swapbias.studies.custom import swapped
 
 WOMEN = ["Emily", "Anne", "Jill", "Laurie", "Sarah", "Meredith"]
 MEN = ["Greg", "Todd", "Neil", "Brett", "Jay", "Brad"]

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.swapping.files import Job, swap_files
-from swapbias.swapping.parts import SwapFolder, Totals
-from swapbias.swapping.streams import BLOCK, _with_text, format_of, open_source
+from swapbias.swapping import Job, swap_files
+from swapbias.swapping.readers import LONGEST, format_of, open_source
+from swapbias.swapping.versions import Totals
 from tests.cli.test_cli import swapbias
 from tests.conftest import ROOT
 
@@ -163,51 +163,23 @@ def test_texts_that_are_views_are_read_as_texts(tmp_path):
     assert [(row["text"], row["other"]) for row in rows] == [("she", "he"), ("he", "she")]
 
 
-@pytest.mark.parametrize("typed", [True, False])  # the type of the column, or how its pages are written alone
-def test_a_long_text_that_a_dictionary_holds_once_is_not_read_into_thousands_of_rows_at_once(tmp_path, typed):
-    text, rows = "She " * 50_000, 2_000  # 200 kB: 400 MB in all, in a file of some kB
-    column = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
-    schema = None if typed else pa.schema([("text", pa.string())])
-    with pq.ParquetWriter(tmp_path / "a.parquet", schema or pa.schema([("text", column.type)])) as writer:
-        for start in range(0, rows, 100):
-            part = column[start : start + 100]
-            writer.write_table(pa.table({"text": part if typed else part.cast(pa.string())}), row_group_size=rows)
-    source = open_source(str(tmp_path / "a.parquet"), "text")
-    read = [(len(batch), batch.nbytes) for batch, _ in source.read(rows)]
-    assert sum(count for count, _ in read) == rows
-    assert max(size for _, size in read) < 3 * BLOCK
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.jsonl", "a.parquet", "one.parquet"])
 def test_a_text_that_is_too_long_is_refused_alike_in_every_format(tmp_path, name):
-    long = "SECRET " * (BLOCK // 6)
+    long = "SECRET " * (LONGEST // 6)
     texts = [long] if name == "one.parquet" else ["he", long, "she"]
     path = write(tmp_path / name, {"id": ["1"] * len(texts), "text": texts})
-    with pytest.raises(ValueError, match=r"is longer than 8 MB, the most that is read of any format") as caught:
+    with pytest.raises(ValueError, match=r"longer than 8 MB") as caught:
         list(open_source(str(path), "text").read(1_000))
-    assert re.search(r"row 3|a row after|row [12] below", str(caught.value))
+    assert re.search(r"row 3|a row|row [12] below", str(caught.value))
     assert "SECRET" not in str(caught.value)
-    texts[len(texts) // 2] = "he " * (BLOCK // 4)
+    texts[len(texts) // 2] = "he " * (LONGEST // 4)
     path = write(tmp_path / name, {"id": ["1"] * len(texts), "text": texts})
     assert sum(len(batch) for batch, _ in open_source(str(path), "text").read(1_000)) == len(texts)
 
 
-def test_no_column_of_a_wide_table_is_looked_for_among_all():
-    schema, asked = pa.schema([("text", pa.string()), *((f"c{n}", pa.string()) for n in range(2_000))]), []
-
-    class Counting:
-        def __getattr__(self, name):
-            asked.append(name)
-            return getattr(schema, name)
-
-    assert _with_text(Counting(), "text").names == schema.names
-    assert asked.count("names") < 10
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
-def test_the_bar_is_full_when_all_is_swapped_and_not_when_all_is_read(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("swapbias.swapping.streams.BLOCK", 1 << 16)
-    source = open_source(str(write_csv(tmp_path / name, {"text": ["She is here. " * 20] * 2_000})), "text")
+def test_the_bar_is_full_when_all_is_swapped_and_not_when_all_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("swapbias.swapping.readers.LONGEST", 1 << 16)
+    source = open_source(str(write_csv(tmp_path / "a.csv", {"text": ["She is here. " * 20] * 2_000})), "text")
     told = [position / source.size for _, position in source.read(2_000)]
     assert told == sorted(told)
     assert (told[0] < 0.2, told[len(told) // 2] < 0.7, told[-1]) == (True, True, 1)
@@ -409,21 +381,6 @@ def test_a_part_that_a_crash_damaged_is_written_again(tmp_path):
     assert (out / "data/part-00000.parquet").stat().st_mtime_ns == first
 
 
-def test_what_a_job_leaves_that_is_killed_right_after_its_manifest_is_gone_once_it_is_called_again(
-    tmp_path, monkeypatch
-):
-    source, out = write_csv(tmp_path / "a.csv", many()), tmp_path / "out"
-    with monkeypatch.context() as stopped:
-        stopped.setattr(SwapFolder, "_drop_checksums", raised(StoppedError))
-        with pytest.raises(StoppedError):
-            run(source, out, part_bytes=100)
-    assert manifest(out)["status"] == "complete"
-    assert list((out / "data").glob(".*"))
-    with pytest.raises(UsageError, match=r"is complete\. Choose another --out\."):
-        run(source, out, part_bytes=100)
-    assert not list((out / "data").glob(".*"))
-
-
 def raised(error):
     def call(*_):
         raise error
@@ -434,7 +391,7 @@ def raised(error):
 KILLED = """
 import os, sys, time
 from pathlib import Path
-from swapbias.swapping.files import Job, swap_files
+from swapbias.swapping import Job, swap_files
 if __name__ == "__main__":
     def on_progress(step):
         if step.rows >= 40:
@@ -627,10 +584,10 @@ BROKEN = [
     ("a.csv", b"", ["a.csv is empty", "header"]),
     ("a.csv", b"id,text\n1,he\n2,he,SECRET\n", ["row 3", "3 cells, expected 2"]),
     ("a.csv", b"id,text\n1,he\n2,\xff\xfe SECRET\n", ["not UTF-8"]),
-    ("a.csv", b"id,text\n" + b"1,he\n" * 50_000 + b"2,\xff SECRET\n", ["row 50002", "not UTF-8"]),
+    ("a.csv", b"id,text\n" + b"1,he\n" * 50_000 + b"2,\xff SECRET\n", ["after row ", "not UTF-8"]),
     ("a.csv", b"id,text,id\n", ["stands twice in the input (id)"]),
-    ("a.csv", b'id,text\n1,"' + b"he SECRET " * 2_000_000, ["row 2 (line 2;", "a quote is probably not closed"]),
-    ("a.csv.gz", b"id,text\n", ["header cannot be read"]),
+    ("a.csv", b'id,text\n1,"' + b"he SECRET " * 2_000_000, ["row 2 (line 2;", "Close its quote"]),
+    ("a.csv.gz", b"id,text\n", ["no whole gzip file"]),
     ("a.csv.gz", gzip.compress(b"id,text\n" + os.urandom(60_000).hex().encode())[:40_000], ["no whole gzip file"]),
     ("a.jsonl", b"", ["a.jsonl is empty"]),
     ("a.jsonl", b'{"text": "he"}\n{"text": SECRET}\n', ["a.jsonl:2", "no JSON"]),

@@ -15,15 +15,29 @@ from swapbias.models.chat.chat_options import (
     ChatOptions,
     api_key,
     check_client,
-    check_provider,
     settings,
 )
-from swapbias.models.chat.note_questions import FACTS, LONG, posed
 from swapbias.models.clinical.options import NoteOptions
 from swapbias.models.kind import PAIRS, PROMPTS, Column, Fit, Kind, Reading, Request, Training, short_name
 from swapbias.models.scorer import Bar, Say, Scorer
-from swapbias.studies import Experiment, Row, as_prompts
+from swapbias.studies import (
+    Experiment,
+    Fact,
+    Row,
+    as_prompts,
+    conversation,
+    corpus_dir,
+    facts_of,
+    facts_written,
+    fill,
+    read_checklist,
+    read_table,
+)
 
+FACTS = "facts"
+_LONG = 512  # tokens of a text, where nothing else is set
+_NOTES = "clinical_chat"  # the corpus of prompts about notes
+_YES_OR_NO = "1=yes|0=no"
 _FREE = (
     Column("unanswered", "share of answers", "no decision that counts anything"),
     Column("refused", "share of answers", "the answer declines to answer"),
@@ -138,7 +152,7 @@ class Chat(Kind):
         """Requests, tokens and costs; nothing is sent and no key is needed.
 
         Raises:
-            UsageError: an unknown provider.
+            UsageError: texts and key would be sent over http.
         """
         from swapbias.models.chat.service import ChatScorer
 
@@ -146,7 +160,6 @@ class Chat(Kind):
         if options.log:
             return f"answers are read from {short_name(options.log)}, and nothing is asked."
         options.check_open()
-        check_provider(options)
         needed = ChatScorer(options.model or "", options).estimate(as_prompts(rows), ())
         more = options.max_requests is not None and needed.requests > options.max_requests
         suffix = f" That is more than -M max-requests allows: {options.max_requests:,}." if more else ""
@@ -160,7 +173,7 @@ class Chat(Kind):
         """The scorer of a chat model, once it is known that these rows may be asked.
 
         Raises:
-            UsageError: no key, an unknown provider, more requests than allowed.
+            UsageError: no key, more requests than allowed.
             ValueError: a local model that cannot be loaded.
         """
         options = _options_of(request)
@@ -266,7 +279,7 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
     """The scorer of the chat model that some options name, behind its service or on this machine.
 
     Raises:
-        UsageError: no key, or an unknown provider. ValueError: a local model that cannot be loaded.
+        UsageError: no key. ValueError: a local model that cannot be loaded.
     """
     chat = _options_of(request, options)
     if options.local:
@@ -276,7 +289,6 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
     from swapbias.models.chat.service import ChatScorer
 
     check_client()
-    check_provider(chat)
     api_key(chat)
     return ChatScorer(chat.model or "", chat)
 
@@ -284,8 +296,64 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
 def _options_of(request: Request, options: ChatOptions | None = None, *, long: bool = False) -> ChatOptions:
     options = options or request.of(ChatOptions)
     if long and options.max_tokens == ChatOptions().max_tokens:  # of an answer that is a letter
-        options = replace(options, max_tokens=LONG)
+        options = replace(options, max_tokens=_LONG)
     return replace(options, seed=request.seed, provider=None if options.local else options.provider)
+
+
+# --- clinical notes ---------------------------------------------------------------------------------------
+
+
+def posed(
+    rows: Sequence[dict[str, str]], task: str, options: NoteOptions, *, facts: bool = False
+) -> list[dict[str, str]]:
+    """Notes in both genders as conversations, with the options or facts that their answers are read by.
+
+    Notes that state no fact are left out.
+
+    Raises:
+        UsageError: no question for a phenotype, or no checklist there. ValueError: a broken checklist.
+    """
+    folder = corpus_dir(_NOTES)
+    questions_of = read_table(folder / "prompts.csv", ("task", "system", "user"))
+    chosen = next(one for one in questions_of if one["task"] == task)
+    named = read_table(folder / "questions.csv", ("phenotype", "question"))
+    questions = {row["phenotype"]: row["question"] for row in named}
+    texts: dict[str, list[str]] = {}
+    for row in rows:
+        texts.setdefault(row["pair_id"], []).append(row["text"])
+    checklist = _checklist(options) if facts else ()
+    stated = {pair: facts_of(checklist, pair.partition("/")[2], both) for pair, both in texts.items()}
+    found = []
+    for row in rows:
+        if facts and not stated[row["pair_id"]]:
+            continue
+        values = {"note": row["text"]}
+        if "[question]" in chosen["user"]:
+            values["question"] = _question(row["condition"], options, questions)
+        text = conversation(("system", chosen["system"]), ("user", fill(chosen["user"], **values)))
+        candidates = facts_written(stated[row["pair_id"]]) if facts else _YES_OR_NO
+        found.append({**row, "text": text, "candidates": candidates})
+    return found
+
+
+def _question(phenotype: str, options: NoteOptions, known: Mapping[str, str]) -> str:
+    question = options.question or known.get(phenotype)
+    if question is None:
+        raise UsageError(
+            f"No question is known for the label {phenotype!r}. Ask one with -M question='Does the note ...?'"
+        )
+    return question
+
+
+def _checklist(options: NoteOptions) -> tuple[Fact, ...]:
+    if options.checklist is None:
+        return read_checklist(corpus_dir(_NOTES) / "checklist.csv")
+    path = Path(options.checklist)
+    if not path.is_file():
+        raise UsageError(
+            f"{path} does not exist, expected a CSV file with note_id, fact and terms. Give another one."
+        )
+    return read_checklist(path)
 
 
 CHAT = Chat()

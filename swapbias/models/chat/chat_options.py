@@ -1,6 +1,7 @@
 """How a chat model is asked: the service, its key, sampling and limits."""
 
 import ipaddress
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -131,6 +132,12 @@ class ChatOptions:
             return True
         return self.log is None and self.base_url is None and self.model is not None and Path(self.model).is_dir()
 
+    def cost(self, prompt_tokens: float, output_tokens: float) -> float:
+        """In currency units; NaN without prices."""
+        if self.price_in is None or self.price_out is None:
+            return math.nan
+        return (prompt_tokens * self.price_in + output_tokens * self.price_out) / 1e6
+
     def of_judge(self) -> "ChatOptions | None":
         """How the judge is asked: as the model is, where no place of its own is given; None where there is no judge.
 
@@ -259,24 +266,8 @@ def scoring_in_words(chat: Mapping[str, Any]) -> str:
     """
     if chat.get("scoring") == LOG_ODDS:
         return "option log-odds over two orders of the options"
-    return f"{chat.get('trials')} trials at temperature {_plain(chat.get('temperature'))}"
-
-
-def _plain(number: Any) -> str:
-    return f"{number:g}" if isinstance(number, float) else str(number)
-
-
-def check_provider(options: ChatOptions) -> None:
-    """Refuse an inference provider that answers no conversations, before anything is begun.
-
-    Raises:
-        UsageError: naming those that do.
-    """
-    from huggingface_hub.inference._providers import PROVIDERS
-
-    known = ["auto", *sorted(name for name, tasks in PROVIDERS.items() if "conversational" in tasks)]
-    if options.provider is not None and options.provider not in known:
-        raise UsageError(f"Unknown provider {options.provider!r}: expected local, or one of {', '.join(known)}.")
+    number = chat.get("temperature")
+    return f"{chat.get('trials')} trials at temperature {f'{number:g}' if isinstance(number, float) else number}"
 
 
 def check_client() -> None:

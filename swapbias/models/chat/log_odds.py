@@ -191,7 +191,7 @@ def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs:
         if name:
             by_name[name].append(log)
     shown = math.fsum(math.exp(log) for _, log in tokens)
-    return [_log_sum(by_name[name]) for name in names], max(0.0, 1 - shown)
+    return [log_sum(by_name[name]) for name in names], max(0.0, 1 - shown)
 
 
 def _bare(token: str) -> str:
@@ -203,7 +203,7 @@ def _bare(token: str) -> str:
     return re.sub(r"^[\WĠ]+|\W+$", "", token)
 
 
-def _log_sum(logs: Sequence[float]) -> float:
+def log_sum(logs: Sequence[float]) -> float:
     if any(math.isnan(one) for one in logs):
         return math.nan
     most = max(logs, default=-math.inf)
@@ -249,8 +249,3 @@ class Forms:
         for token, number in self._vocabulary:
             if name in token and _bare(self._tokenizer.decode([number])) == name:
                 yield number
-
-
-def logs_of(forms: Sequence[Sequence[Any]], values: Iterator[float]) -> list[float]:
-    """Of each option the log of the summed probabilities of its forms, taken from the values in order."""
-    return [_log_sum([next(values) for _ in own]) for own in forms]

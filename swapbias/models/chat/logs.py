@@ -10,7 +10,7 @@ from swapbias.errors import UsageError
 from swapbias.files import file_sha256, write_whole
 from swapbias.models.chat.answer_log import ANSWERS, CUT_OFF, Answer, as_line, unread
 from swapbias.models.chat.chat_options import ChatOptions, settings
-from swapbias.models.chat.service import AnsweringScorer, answer_key
+from swapbias.models.chat.service import AnsweringScorer, Groups, answer_key
 from swapbias.models.scorer import Progress, Say, written
 from swapbias.studies import Experiment, Prompt, as_prompts, config_rows, load_corpus, load_study, turns, unknown
 
@@ -232,8 +232,8 @@ class LoggedScorer(AnsweringScorer):
             write_whole(path, b"".join(map(as_line, self.answers.values())))
         super().keep_answers(folder, text=text)
 
-    def _ask(self, left: Mapping[str, Sequence[Prompt]], report: Progress, expected: int) -> None:
-        report(sum(map(len, left.values())))
+    def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
+        report(sum(map(len, missing.values())))
 
 
 def as_turns(messages: Sequence[Mapping[str, str]]) -> Turns:

@@ -1,11 +1,11 @@
-"""Chat models behind an OpenAI-compatible service: each prompt is a conversation of its own, each answer is kept."""
+"""Chat models behind an OpenAI-compatible service: each prompt is a conversation, each answer is logged."""
 
 import hashlib
 import json
 import math
 import sys
 from abc import abstractmethod
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from swapbias.models.chat.answer_log import (
     AnswerLog,
     Read,
     as_scored,
-    by_key,
     refuse_cut_off,
     trial_of,
     unread,
@@ -29,6 +28,7 @@ from swapbias.models.scorer import Progress, Scored, Scorer
 from swapbias.studies import Prompt
 
 CHARACTERS_PER_TOKEN = 4  # of English text, for the estimate alone: each service counts in its own way
+Groups = Mapping[str, Sequence[Prompt]]  # the rows of each answer key, in order
 
 
 def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
@@ -44,12 +44,9 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
         *(["json_schema"] if options.json_schema else ()),
         *([options.answers_per_request] if options.answers_per_request > 1 else ()),
     ]
-    if options.log_odds:  # no sampling
-        return hashlib.sha256(
-            json.dumps([*service, prompt.text, LOG_ODDS, options.top_logprobs]).encode()
-        ).hexdigest()
     sampling = [float(options.temperature), options.seed, options.max_tokens, trial_of(prompt.prompt_id)]
-    return hashlib.sha256(json.dumps([*service, prompt.text, *sampling]).encode()).hexdigest()
+    how = [LOG_ODDS, options.top_logprobs] if options.log_odds else sampling
+    return hashlib.sha256(json.dumps([*service, prompt.text, *how]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,40 +71,11 @@ class ChatPlan:
         return f"{words}." if math.isnan(self.cost) else f"{words}, together at most about {self.cost:,.2f}."
 
 
-def plan(groups: Mapping[str, Sequence[Prompt]], known: Container[str], options: ChatOptions) -> ChatPlan:
-    """What is left to ask of the rows of each key."""
-    texts = [rows[0].text for key, rows in groups.items() if key not in known]
-    tokens_in = sum(math.ceil(len(text) / CHARACTERS_PER_TOKEN) for text in texts)
-    tokens_out = (1 if options.log_odds else options.max_tokens) * len(texts)
-    cost = _cost(tokens_in, tokens_out, options)
-    return ChatPlan(len(texts), len(groups) - len(texts), tokens_in, tokens_out, cost)
-
-
-def spent(answers: Iterable[Answer], options: ChatOptions) -> tuple[float, float]:
-    """Tokens that answers took as the service counted them, and currency units; NaN where they are not known."""
-    taken = [answer.usage for answer in answers if answer.usage]
-    if not taken:
-        return math.nan, math.nan
-    total = {name: sum(usage.get(name, 0) for usage in taken) for name in USAGE}
-    return float(total["total_tokens"]), _cost(total["prompt_tokens"], total["completion_tokens"], options)
-
-
-def _cost(prompt_tokens: float, output_tokens: float, options: ChatOptions) -> float:
-    if options.price_in is None or options.price_out is None:
-        return math.nan
-    return (prompt_tokens * options.price_in + output_tokens * options.price_out) / 1e6
-
-
-def _tokens(tokens: float, cost: float) -> str:
-    counted = "tokens not counted" if math.isnan(tokens) else f"{tokens:,.0f} tokens"
-    return counted if math.isnan(cost) else f"{counted}, {cost:,.2f}"
-
-
 class AnsweringScorer(Scorer):
     """Score: what ``read`` makes of the answer; NaN where it makes nothing of it. ``answer`` is the raw text.
 
-    Rows of one trial with the same text are asked once. What its log knows is not asked again, and every answer is in
-    it as soon as it arrives.
+    Rows of one trial with the same text share one answer. Answers in its log are not requested again, and every
+    answer is in it as soon as it arrives.
     """
 
     kind = "chat"
@@ -117,12 +85,11 @@ class AnsweringScorer(Scorer):
         """With a log in memory."""
         self.model_id, self.options, self.read = model_id, options or ChatOptions(), read
         self.log, self.is_credentialed = AnswerLog(), False
-        self.logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments, so that none asks twice
+        self.logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments: no request is repeated
 
     def keep_answers(self, folder: Path, *, text: bool = True) -> None:
-        """From now on in a run's folder; without their ``text`` what was read of them is kept in its place."""
-        self.is_credentialed = not text
-        path = folder / ANSWERS
+        """From now on in a run's folder; without their ``text`` their scores are stored in its place."""
+        self.is_credentialed, path = not text, folder / ANSWERS
         if path not in self.logs:
             self.logs[path] = AnswerLog(path)
         self.log = self.logs[path]
@@ -140,25 +107,37 @@ class AnsweringScorer(Scorer):
 
     def _answered(self, prompts: Sequence[Prompt], on_progress: Progress | None) -> list[str]:
         """The keys of the prompts, once the log has their answers."""
-        keys = self._keys(prompts)
-        groups = by_key(prompts, keys)
-        left = {key: rows for key, rows in groups.items() if key not in self.log}
-        report = on_progress or (lambda done: None)
+        groups, report = self._groups(prompts), on_progress or (lambda done: None)
+        missing = {key: rows for key, rows in groups.items() if key not in self.log}
         self.log.read = self.read if self.is_credentialed else None
-        if len(left) < len(groups):
-            report(len(prompts) - sum(map(len, left.values())))
-        self._ask(left, report, len(groups))
-        return keys
+        if len(missing) < len(groups):
+            report(len(prompts) - sum(map(len, missing.values())))
+        self._ask(missing, report, len(groups))
+        return self._keys(prompts)
 
     def estimate(self, prompts: Sequence[Prompt], known: Container[str] | None = None) -> ChatPlan:
         """What asking takes; ``known`` are keys with answers, those of the log where None."""
-        if self.options.log_odds:
+        options, known = self.options, self.log if known is None else known
+        if options.log_odds:
             prompts = [one.prompt for prompt in prompts for one in orders(prompt)]
-        return plan(by_key(prompts, self._keys(prompts)), self.log if known is None else known, self.options)
+        groups = self._groups(prompts)
+        texts = [rows[0].text for key, rows in groups.items() if key not in known]
+        tokens_in = sum(math.ceil(len(text) / CHARACTERS_PER_TOKEN) for text in texts)
+        tokens_out = (1 if options.log_odds else options.max_tokens) * len(texts)
+        cost = options.cost(tokens_in, tokens_out)
+        return ChatPlan(len(texts), len(groups) - len(texts), tokens_in, tokens_out, cost)
+
+    def _spent(self) -> tuple[float, float]:
+        """Tokens of all answers as the service counted them, and currency units; NaN where they are not known."""
+        counted = [answer.usage for answer in self.log.known.values() if answer.usage]
+        if not counted:
+            return math.nan, math.nan
+        total = {name: sum(usage.get(name, 0) for usage in counted) for name in USAGE}
+        return float(total["total_tokens"]), self.options.cost(total["prompt_tokens"], total["completion_tokens"])
 
     def spent(self, left: Sequence[Prompt]) -> str:
         """Requests, tokens as they were counted and their price; what is to come as the answers so far were."""
-        tokens, cost = spent(self.log.known.values(), self.options)
+        tokens, cost = self._spent()
         words = f"{len(self.log):,} requests so far, {_tokens(tokens, cost)}"
         needed = self.estimate(left).requests
         if not needed or not len(self.log):
@@ -168,6 +147,12 @@ class AnsweringScorer(Scorer):
 
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
+
+    def _groups(self, prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
+        groups: dict[str, list[Prompt]] = {}
+        for key, prompt in zip(self._keys(prompts), prompts, strict=True):
+            groups.setdefault(key, []).append(prompt)
+        return groups
 
     @property
     def cut_note(self) -> str:
@@ -181,7 +166,7 @@ class AnsweringScorer(Scorer):
         )
 
     @abstractmethod
-    def _ask(self, left: Mapping[str, Sequence[Prompt]], report: Progress, expected: int) -> None:
+    def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
         """Put the answers to these requests into the log, of ``expected`` in all."""
 
     def _scored(self, prompt: Prompt, key: str) -> Scored:
@@ -192,19 +177,18 @@ class AnsweringScorer(Scorer):
         return Scored(math.nan, parts=dict.fromkeys(nothing.parts, math.nan))
 
 
+def _tokens(tokens: float, cost: float) -> str:
+    words = "tokens not counted" if math.isnan(tokens) else f"{tokens:,.0f} tokens"
+    return words if math.isnan(cost) else f"{words}, {cost:,.2f}"
+
+
 class ChatScorer(AnsweringScorer):
-    """An ``AnsweringScorer`` of a model behind a service."""
+    """An ``AnsweringScorer`` of a model behind a service, by the name that the service knows."""
 
     chunk_rows = sys.maxsize
 
     def __init__(self, model: str, options: ChatOptions | None = None, *, read: Read = unread) -> None:
-        """Ask a model by the name that its service knows.
-
-        Args:
-            model: name of the model.
-            options: service, sampling, limits.
-            read: prompt and raw answer -> score and further score columns.
-        """
+        """``read``: prompt and raw answer -> score and further score columns."""
         super().__init__(model, options, read)
         self.closed, self.sent = False, 0  # closed: prompts have options, which a JSON schema may name
         self.sends_text = not self.options.declared
@@ -218,7 +202,7 @@ class ChatScorer(AnsweringScorer):
             return ""
         if options.max_requests is not None and answered + needed.requests > options.max_requests:
             return f"-M max-requests allows {options.max_requests:,}"
-        _, so_far = spent(self.log.known.values(), options)
+        _, so_far = self._spent()
         each = so_far / answered if so_far > 0 else needed.cost / needed.requests  # measured, or at most
         if options.max_cost is not None and each * (answered + needed.requests) > options.max_cost:
             return f"--max-cost allows {options.max_cost:,.2f}"
@@ -228,26 +212,26 @@ class ChatScorer(AnsweringScorer):
         """Of each prompt the log-probabilities of its options, by the likeliest first tokens of an answer.
 
         Raises:
-            UsageError: the service gives no log-probabilities, which the first request tells; and as ``score``.
+            UsageError: the service gives no log-probabilities, as the first request shows; and as ``score``.
             ValueError: as ``score``.
         """
         keys = self._answered(prompts, on_progress)
         answers = [self.log.known[key] for key in keys]
         return [shown_logs(prompt, one.logprobs) for prompt, one in zip(prompts, answers, strict=True)]
 
-    def _ask(self, left: Mapping[str, Sequence[Prompt]], report: Progress, expected: int) -> None:
+    def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
         if self.options.log_odds:
-            self._refuse_many(len(left))
-            first = dict(list(left.items())[:1])  # alone, for a service may give none
-            for part in (first, {key: rows for key, rows in left.items() if key not in first}):
-                self._refuse_silent()
+            self._refuse_many(len(missing))
+            first = dict(list(missing.items())[:1])  # alone, for a service may give no log-probabilities
+            for part in (first, {key: rows for key, rows in missing.items() if key not in first}):
+                self._refuse_without_logs()
                 self._send(part, report)
-            return self._refuse_silent()
-        refuse_cut_off(self.log, expected, self.options.max_tokens)  # known answers: of a run that goes on
-        self._send(left, report)
+            return self._refuse_without_logs()
+        refuse_cut_off(self.log, expected, self.options.max_tokens)  # known answers: of a run that is resumed
+        self._send(missing, report)
         refuse_cut_off(self.log, expected, self.options.max_tokens)
 
-    def _refuse_silent(self) -> None:
+    def _refuse_without_logs(self) -> None:
         """Stop where an answer of the log has no probabilities: further ones would be paid for nothing."""
         if any(not one.logprobs for one in self.log.known.values()):
             service = self.options.host or self.options.provider or "Hugging Face Inference Providers"
@@ -256,19 +240,17 @@ class ChatScorer(AnsweringScorer):
                 "Start a new run with -M scoring=sampled, or name a service that gives them (logprobs, top_logprobs)."
             )
 
-    def _send(self, left: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
-        if not left:
+    def _send(self, missing: Groups, report: Progress) -> None:
+        if not missing:
             return
         check_client()
-        from swapbias.models.chat.openai_client import ask  # loads when it is needed
+        from swapbias.models.chat.openai_client import Asking  # loads when it is needed
 
-        self._refuse_many(len(left))
+        self._refuse_many(len(missing))
         key, before = api_key(self.options), len(self.log)
         try:
-            ask(
-                left, model=self.model_id, options=self.options, key=key, log=self.log, closed=self.closed,
-                report=report, later=self._later,
-            )  # fmt: skip
+            asking = Asking(self.model_id, self.options, key, self.log, closed=self.closed, later=self._later)
+            asking.ask(missing, report)
         finally:
             self.sent += len(self.log) - before
 
@@ -277,8 +259,8 @@ class ChatScorer(AnsweringScorer):
         trial, several = trial_of(prompt.prompt_id), self.options.answers_per_request
         name = prompt.prompt_id.removesuffix(f"/t{trial}")
         last = min(trial + several - 1 - (trial - 1) % several, self.options.trials)
-        found = [replace(prompt, prompt_id=f"{name}/t{later}") for later in range(trial + 1, last + 1)]
-        return {key: one for key, one in zip(self._keys(found), found, strict=True) if key not in self.log}
+        prompts = [replace(prompt, prompt_id=f"{name}/t{later}") for later in range(trial + 1, last + 1)]
+        return {key: rows[0] for key, rows in self._groups(prompts).items() if key not in self.log}
 
     def _refuse_many(self, needed: int) -> None:
         most = self.options.max_requests

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, is_there
 from swapbias.models.clinical.options import TFIDF
+from swapbias.models.loading import check_pickle
 from swapbias.models.scorer import LoadOptions, Progress, Say
-from swapbias.models.trust import check_pickle
 
 Floats = NDArray[np.float64]
 SUFFIXES = (".kv", ".bin", ".bin.gz", ".txt", ".txt.gz", ".vec", ".vec.gz")
@@ -321,8 +321,8 @@ class ContextualVectors:
         batch_size: int = 64,
     ) -> None:
         """Wrap a loaded encoder; ``load`` is the usual way."""
-        from swapbias.models.checkpoint import length_limit
         from swapbias.models.engine.encoder import Engine
+        from swapbias.models.loading import length_limit
 
         self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
         self._engine = Engine(self.model, batch_size=batch_size)
@@ -340,9 +340,9 @@ class ContextualVectors:
         Raises:
             ValueError: no such model.
         """
-        from swapbias.models.checkpoint import load_model, model_name
+        from swapbias.models.loading import load_model, model_name
 
-        loaded, tokenizer, pin = load_model(model, _Encoder, device=options.device, dtype=options.dtype)
+        loaded, tokenizer, pin = load_model(model, _Encoder, options)
         made = cls(loaded, tokenizer, name=name or model_name(model), identity=pin, batch_size=options.batch_size)
         made._engine.prepack()  # of a model that is nobody else's
         return made

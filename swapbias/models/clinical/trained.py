@@ -133,7 +133,7 @@ def _truth(label: Any) -> float:
 
 def _cut(text: str, scorer: TextClassifierScorer) -> str:
     """As many whole words of a text as the model reads; the text itself where even one word is too long."""
-    from swapbias.models.checkpoint import length_limit
+    from swapbias.models.loading import length_limit
 
     limit = length_limit(scorer.tokenizer, scorer.model)
     parts = [*(text[: word.end()] for word in re.finditer(r"\S+", text)), text]

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from swapbias.models.checkpoint import length_batches
 from swapbias.models.engine.packing import can_pack, head_at, only_rows, pack, read_packed, rows_of, without_window
+from swapbias.models.loading import length_batches
 
 SAMPLE = 32  # texts read in both
 TOP = 50  # likeliest outputs compared as sets
@@ -21,7 +21,7 @@ Encoded = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class RoundingError:
-    """How far probabilities in bfloat16 are from those in float32.
+    """How far rounded probabilities are from those in float32.
 
     Attributes:
         texts: how many were read in both.
@@ -35,10 +35,13 @@ class RoundingError:
     mean: float
     top: int
     same_top: float
+    dtype: str = "bfloat16"
 
     def sentence(self, model_id: str, *, raw: bool = False) -> str:
         """For people; ``raw``: outputs are scores of a regression and no probabilities."""
-        measured = f"{model_id} in bfloat16, measured against float32 on {self.texts} texts: the largest error of a"
+        measured = (
+            f"{model_id} in {self.dtype}, measured against float32 on {self.texts} texts: the largest error of a"
+        )
         if raw:
             return f"{measured} raw score is {self.largest:.2g}."
         return (
@@ -65,16 +68,16 @@ def rounding_error(exact: torch.Tensor, rounded: torch.Tensor, *, top: int = TOP
 class Rounding:
     """The type of an engine's weights, which are loaded in float32 whatever is asked for.
 
-    float32: packed at once. bfloat16: the first texts are read in float32, then the weights are cast one after
-    another, each freed as its rounded form takes its place. So a second model is never loaded, and memory is at
+    float32: packed at once. bfloat16, float16: the first texts are read in float32, then the weights are cast one
+    after another, each freed as its rounded form takes its place. So a second model is never loaded, and memory is at
     no time above what float32 needs alone.
     """
 
     def __init__(self, engine: "Engine", dtype: str) -> None:
-        """Prepare an engine for ``float32`` or ``bfloat16``."""
+        """Prepare an engine for ``float32``, ``bfloat16`` or ``float16``."""
         self.engine = engine
         self.error: RoundingError | None = None
-        self._due = dtype == "bfloat16"
+        self.dtype, self._due = dtype, dtype != "float32"
         if not self._due:
             engine.prepack()
 
@@ -89,12 +92,13 @@ class Rounding:
         sample = list(encoded[::step])[:SAMPLE]
         batches = [[sample[at] for at in batch] for batch in self.engine.batches([len(ids) for ids in sample])]
         exact = torch.cat([read(batch) for batch in batches])
-        self.engine.to_bfloat16()
+        self.engine.model.to(getattr(torch, self.dtype))  # one weight after another
         self.engine.prepack()
         self._due = False
         rounded = torch.cat([read(batch) for batch in batches])
         known = (exact + rounded).isfinite().all(dim=1)  # what gives NaN has no error, and is counted elsewhere
-        self.error = rounding_error(exact[known], rounded[known]) if known.any() else None
+        if known.any():
+            self.error = replace(rounding_error(exact[known], rounded[known]), dtype=self.dtype)
 
     def note(self, model_id: str, *, raw: bool = False) -> str:
         """A sentence on the error; blank in float32 or where nothing was read."""
@@ -180,7 +184,7 @@ def is_plain(model: Any) -> bool:
 def can_prepack(weight: torch.Tensor) -> bool:
     """Whether weights of this device and type can be packed here, tried on a small one.
 
-    The operations are private to torch: where they are gone, refuse or mean something else, models run plainly.
+    The operations are private to torch: where they are gone, refuse or do something else, models run plainly.
     """
     if weight.device.type != "cpu" or weight.dtype not in _DTYPES or not torch.backends.mkldnn.enabled:
         return False
@@ -245,16 +249,15 @@ class Engine:
 
     def prepack(self) -> None:
         """Replace the model's linear layers by prepacked ones, where this machine can: for inference alone."""
+        if not is_plain(self.model):  # quantised, spread over devices, or of remote code
+            return self.read_plainly()
         prepack(self.model)
         self._packing = _packing(self.model)
+        return None
 
     def read_plainly(self) -> None:
         """Read texts of one length at a time, for a model that was added to: it may know nothing of packed rows."""
         self._packing = None
-
-    def to_bfloat16(self) -> None:
-        """Round the weights in place, one after another."""
-        self.model.to(torch.bfloat16)
 
     def batches(self, lengths: Sequence[int]) -> list[list[int]]:
         """Indices of the texts that are read together, by length in tokens; every text is in one batch."""

@@ -18,7 +18,7 @@ from transformers import (
     RobertaModel,
 )
 
-from swapbias.models.checkpoint import position_padding
+from swapbias.models.loading import position_padding
 
 # Families whose attention goes through transformers' interface and sees no more than queries, keys and values.
 _FAMILIES = ("bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")

@@ -17,7 +17,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, embedding
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
 from swapbias.files import parse_json
-from swapbias.models.checkpoint import length_batches
+from swapbias.models.loading import length_batches
 from swapbias.models.scorer import Progress
 from swapbias.models.sentiment.sst2 import Labelled
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, parse_json
 from swapbias.models.clinical.features import load_extra
+from swapbias.models.loading import check_pickle, is_pickle
 from swapbias.models.scorer import Progress, Say, Scored, Scorer, not_finite, ranked
-from swapbias.models.trust import check_pickle, is_pickle
 from swapbias.studies import Prompt
 
 RECORD, SKOPS, JOBLIB = "training.json", "model.skops", "model.joblib"

@@ -21,10 +21,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from swapbias.errors import UsageError
 from swapbias.files import locked_place
-from swapbias.models.checkpoint import length_limit, load_model, model_name, pick_device
 from swapbias.models.classifier import TextClassifierScorer
 from swapbias.models.clinical.features import SUFFIXES, StaticVectors, load_extra
-from swapbias.models.scorer import DEVICES, Bar, Progress, Say
+from swapbias.models.loading import length_limit, load_model, model_name, pick_device
+from swapbias.models.scorer import DEVICES, Bar, LoadOptions, Progress, Say
 from swapbias.models.sentiment.bilstm import EPOCHS, RATE, Words, fit_lstm, shuffled_batches
 from swapbias.models.sentiment.models import LABELS, fit_bow, save_bow, write_record
 from swapbias.models.sentiment.sst2 import GenderAudit, Labelled, SentimentData, gender_audit, load_sentiment_data
@@ -309,7 +309,7 @@ def _fit_encoder(settings: TrainSettings, data: SentimentData, folder: Path, say
     name, epochs, rate = settings.encoder or ENCODER, settings.epochs or ENCODER_EPOCHS, settings.rate or ENCODER_RATE
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        model, tokenizer, pin = load_model(name, NewHead, device=settings.device, dtype="float32")
+        model, tokenizer, pin = load_model(name, NewHead, LoadOptions(device=settings.device))
         ids, cut = encoded(tokenizer, model, _texts(data.train))
         labels = [row.label for row in data.train]
         order = torch.Generator().manual_seed(settings.seed)

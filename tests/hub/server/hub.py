@@ -46,7 +46,6 @@ class LocalHub:
         self.users: dict[str, User] = {}  # by token
         self.repositories: dict[tuple[str, str], Repository] = {}  # by kind and name
         self.objects: dict[tuple[str, str, str], Upload] = {}  # large files by kind, name and sha256
-        self.collections: dict[str, dict[str, Any]] = {}  # by slug, as the client reads them
         self.log: list[tuple[str, str, str | None]] = []  # method, path with its query, user
         self.broken: list[str] = []  # tracebacks of faults of this server
         self.plans = Plans()

@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from . import accounts, collecting, committing, discussing, reading
+from . import accounts, committing, discussing, reading
 from .access import visible
 from .answers import Answer, Refused, Request
 from .repositories import Repository
@@ -20,9 +20,6 @@ PLAIN = (
     ("GET", r"/api/whoami-v2", accounts.whoami),
     ("POST", r"/api/validate-yaml", accounts.validate_yaml),
     ("POST", r"/api/repos/create", accounts.create),
-    ("POST", r"/api/collections", collecting.create),
-    ("GET", r"/api/collections/([^/]+/[^/]+)", collecting.read),
-    ("POST", r"/api/collections/([^/]+/[^/]+)/items", collecting.add),
     ("PUT", r"/lfs/([0-9a-f]{64})", committing.receive),
     ("POST", r"/lfs/([0-9a-f]{64})/verify", committing.verify),
 )

@@ -10,11 +10,8 @@ def no_keys(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    """Between attempts; how long they are is tested by a clock."""
+    """Between attempts of the client."""
     import openai._base_client  # once tests/conftest.py has set HF_HUB_OFFLINE
-
-    from swapbias.models.chat import openai_client
 
     monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.01)
     monkeypatch.setattr(openai._base_client, "MAX_RETRY_DELAY", 0.01)
-    monkeypatch.setattr(openai_client, "FIRST_PAUSE", 0.01)

@@ -55,7 +55,6 @@ class ChatServer:
         self.requests = []  # bodies, in the order of arrival
         self.authorizations = set()
         self.headers = []  # of each request
-        self.names = []  # prompt and Idempotency-Key of each request
         self.now = self.most_at_once = 0
         self.closing = threading.Event()
         self.pause, self.port, self.tokens, self.several = pause, port, tokens, several
@@ -115,7 +114,6 @@ class _Handler(BaseHTTPRequestHandler):
         with self.chat.under_way(body) as n:
             self.chat.authorizations.add(authorization)
             self.chat.headers.append(dict(self.headers))
-            self.chat.names.append((_prompt(body), self.headers["Idempotency-Key"]))
             self.chat.meeting.wait()
             self.chat.closing.wait(self.chat.pause)
             if self.chat.key is not None and authorization != f"Bearer {self.chat.key}":

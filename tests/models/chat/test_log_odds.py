@@ -18,7 +18,7 @@ from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.chat.log_odds import LogOddsScorer, orders, shown_logs
 from swapbias.models.chat.service import ChatScorer
 from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings, plan, told_plan
+from swapbias.runs.plan import Settings, plan, plan_sentences
 from swapbias.runs.run import score_rows
 from swapbias.studies import as_prompts, config_rows, load_study
 from swapbias.studies.prompt import Prompt
@@ -282,7 +282,7 @@ def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(t
 
     with ChatServer(str, tokens=liking, fault=fault) as server:
         asked = settings(server, "stigma_vignettes:gender")
-        told = " ".join(told_plan(asked))
+        told = " ".join(plan_sentences(asked))
         assert "16 prompts for tiny; 32 requests to send" in told
         few = replace(asked, options=(replace(asked.options[0], max_requests=31),))
         with pytest.raises(UsageError, match="32 requests are needed, and -M max-requests allows 31"):
@@ -293,8 +293,8 @@ def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(t
         assert [len(json.loads(line)["logprobs"]) for line in lines] == [5] * 11
         server.fault = lambda prompt, n: None
         sampled = replace(asked, options=(replace(asked.options[0], scoring="sampled"),))
-        with pytest.raises(UsageError, match=r"'scoring': 'log-odds'.*'scoring': 'sampled'"):
-            resume(tmp_path / "run", asked=sampled, **quiet)
+        with pytest.raises(UsageError, match=r"log-odds.*sampled"):
+            start(sampled, tmp_path / "run", **quiet)
         run, found = resume(tmp_path / "run", **quiet)
         assert len(server.requests) == 33  # 32, and the one that was refused
     items = run.items("stigma_vignettes")

@@ -4,9 +4,10 @@ import random
 
 import pytest
 import torch
+from transformers import GenerationConfig
 
 from swapbias.models.engine import generation
-from tests.models.engine.test_beginnings import made
+from tests.models.engine.test_loglikelihood import made
 
 LONG = {"max_position_embeddings": 256}
 FAMILIES = {
@@ -27,8 +28,8 @@ def prompts():
     """Two vignettes with questions, twins, one that goes on from another, one of another length, a short one."""
     draw = random.Random(5)
     said = [[draw.randrange(3, 60) for _ in range(n)] for n in (40, 50, 45)]
-    asked = [[draw.randrange(3, 60) for _ in range(n)] for n in (3, 9, 20)]
-    found = [said[0] + one + two for one in said[1:] for two in asked]
+    questions = [[draw.randrange(3, 60) for _ in range(n)] for n in (3, 9, 20)]
+    found = [said[0] + one + two for one in said[1:] for two in questions]
     return [*found, found[0], [*found[0], 7, 8], said[2], [*said[2][::-1], *said[1]], [5, 6, 7]]
 
 
@@ -41,50 +42,33 @@ def greedy(model, ids):
     return said
 
 
-def likeliest(logits, places):
-    return logits.argmax(dim=-1).tolist()
+def answers_of(model, texts, batch_size, most=MOST):
+    settings = GenerationConfig(do_sample=False, max_new_tokens=most, eos_token_id=[END], pad_token_id=2)
+    found = generation.answer(model, texts, lambda logits, places: logits, settings=settings, batch_size=batch_size)
+    return dict(pair for places, answers in found for pair in zip(places, answers, strict=True))
 
 
-def answers_of(found, texts, batch_size):
-    told = found.answers(texts, likeliest, ends=[END], most=MOST, batch_size=batch_size)
-    return dict(pair for places, answers in told for pair in zip(places, answers, strict=True))
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_answers_are_those_of_each_prompt_alone(family, monkeypatch):
-    monkeypatch.setattr(generation, "_ROOM", 70)  # several passes a batch
-    monkeypatch.setattr(generation, "_MORE", 2)  # answers outgrow their slots
-    model, texts = made(family, initializer_range=0.5, **FAMILIES[family]), prompts()
-    with torch.no_grad():  # the end token is chosen now and then, so that rows leave
+@pytest.mark.parametrize("family", [*FAMILIES, *REFUSED])
+def test_answers_are_those_of_each_prompt_alone(family):
+    model, texts = made(family, initializer_range=0.5, **(FAMILIES | REFUSED)[family]), prompts()
+    with torch.no_grad():  # the end token is chosen now and then, so that rows end early
         model.get_output_embeddings().weight[END] *= 1.5
-    found = generation.generator(model, max(texts, key=len), MOST)
+    assert generation.can_pad(model, max(texts, key=len), MOST) is (family in FAMILIES)
     expected = dict(enumerate(greedy(model, ids) for ids in texts))
     for size in (4, 64):
-        assert answers_of(found, texts, size) == expected
+        assert answers_of(model, texts, size) == expected
     if family == "Llama":  # the case is what it is said to be
         assert len({len(answer) for answer in expected.values()}) > 2
 
 
 def test_what_prompts_share_is_read_once():
     model, texts = made("Llama", **FAMILIES["Llama"]), prompts()[:6]
-    found, read = generation.generator(model, texts[-1], 2), []
-    model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: read.append(ids[0].shape))
-    answers_of(found, texts * 3, 64)
-    # 40 tokens that all share and 50 and 45 that three share, twice 3 + 9 + 20, which are padded to 20, then answers.
-    assert sum(rows * tokens for rows, tokens in read if tokens > 1) == 40 + 2 * 50 + 6 * 20
-    assert {rows for rows, tokens in read if tokens == 1} <= set(range(1, 19))
-
-
-@pytest.mark.parametrize("family", REFUSED)
-def test_a_model_that_padding_or_sharing_would_change_is_refused(family):
-    model = made(family, **REFUSED[family])
-    assert generation.generator(model, max(prompts(), key=len), MOST) is None
-
-
-def test_a_model_whose_own_settings_change_its_logits_is_refused():
-    model = made("Llama", **FAMILIES["Llama"])
-    model.generation_config.suppress_tokens = [3]
-    assert generation.generator(model, max(prompts(), key=len), MOST) is None
+    assert generation.can_pad(model, max(texts, key=len), 2)
+    read = []
+    model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: read.append(tuple(ids[0].shape)))
+    answers_of(model, texts * 3, 64, most=2)
+    assert {(1, 40), (1, 50), (1, 45)} <= set(read)  # what all prompts share, and what nine of them share
+    assert sum(rows * length for rows, length in read) < 0.6 * 3 * sum(map(len, texts))  # the trial included
 
 
 def test_positions_that_are_counted_by_slots_are_seen():
@@ -94,6 +78,6 @@ def test_positions_that_are_counted_by_slots_are_seen():
     def by_slots(*, position_ids=None, **rest):
         return forward(**rest)
 
-    assert generation.generator(model, ids, MOST) is not None
+    assert generation.can_pad(model, ids, MOST)
     model.model.forward = by_slots
-    assert generation.generator(model, ids, MOST) is None
+    assert not generation.can_pad(model, ids, MOST)

@@ -7,7 +7,6 @@ import random
 import signal
 import sys
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -507,21 +506,23 @@ def command(*arguments):
     from typer.testing import CliRunner
 
     from swapbias.cli.building import train as function
+    from swapbias.cli.terminal import Sectioned
 
     app = typer.Typer()
-    app.command("train")(function)
+    app.command("train", cls=Sectioned)(function)
     return CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=True)
 
 
 def test_the_command_shows_the_audit_and_the_accuracy(tmp_path, data, monkeypatch):
     needs_sklearn()
-    written = io.StringIO()
-    # The package names the command itself "train", which hides the module of that name.
-    monkeypatch.setattr(import_module("swapbias.cli.building"), "out", Console(file=written, width=100))
+    from swapbias.cli import building
+
+    table = io.StringIO()
+    monkeypatch.setattr(building, "out", Console(file=table, width=100))
     done = command("bow", "--data", data, "--out", tmp_path / "m")
     assert done.exit_code == 0, done.exception
     for part in ("with a female noun", "1,182", "0.535", "Female - male: –", "Accuracy on 16 dev sentences: 1.000"):
-        assert part in written.getvalue()
+        assert part in table.getvalue() + done.output
     assert (tmp_path / "m" / "model.skops").is_file()
 
 

@@ -12,14 +12,14 @@ import torch
 from torch.nn import functional
 from transformers import DynamicCache
 
-from swapbias.models.checkpoint import length_batches
+from swapbias.models.loading import length_batches
 
 Text = tuple[list[int], int]  # tokens, and where the end begins whose log-probability is asked for: 1 at least
 Ends = Iterator[tuple[list[int], list[float]]]
 _Table = np.ndarray[Any, np.dtype[np.int64]]
 _SMALL = 2**23  # bytes of logits below which allocators hand out the same memory again
 _PIECE = 512  # tokens of the vocabulary whose logits stay in a processor's cache
-_HELD = 2**28  # bytes of keys and values up to which beginnings are kept for company
+_MAX_CACHED = 2**28  # bytes of keys and values: breadth-first below, depth-first above
 
 
 def ends(model: Any, texts: Sequence[Text], *, batch_size: int) -> Ends:
@@ -66,7 +66,7 @@ def can_share(model: Any, ids: Sequence[int]) -> bool:
         try:
             whole = model(input_ids=one, use_cache=False, return_dict=True).logits[:, half:]
             begun = model(input_ids=one[:, :half], use_cache=True, return_dict=True).past_key_values
-            cache = _rows_of([begun], [(0, 0)], half)
+            cache = cached_rows([begun], [(0, 0)], half)
             rest = None if cache is None else _go_on(model, one[:, half:].expand(2, -1), cache).logits
         except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # as families refuse
             return False
@@ -89,7 +89,7 @@ def _go_on(model: Any, ids: torch.Tensor, cache: Any, more: Mapping[str, int] = 
     return model(input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, return_dict=True, **more)
 
 
-def _rows_of(caches: Sequence[Any], rows: Sequence[Sequence[int]], length: int) -> DynamicCache | None:
+def cached_rows(caches: Sequence[Any], rows: Sequence[Sequence[int]], length: int) -> DynamicCache | None:
     """Some rows of each of some caches as one; None where one does not hold a key for each of so many tokens."""
     chosen = DynamicCache()
     for place, layers in enumerate(zip(*(one.layers for one in caches), strict=True)):
@@ -204,15 +204,15 @@ class _Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Pending:
     """States that wait for the head, and what is asked of them.
 
-    ``asked``: a column each for the number of the state, the token after it, its position, and the first and
+    ``targets``: a column each for the number of the state, the token after it, its position, and the first and
     (excluded) last text with this token there.
     """
 
     states: torch.Tensor
-    asked: _Table
+    targets: _Table
 
 
 class _Tree:
@@ -220,8 +220,8 @@ class _Tree:
 
     They are read branch by branch, each from the cache of the one it grows from. Branches that go on from the same
     position are read together: equally long ones, but for those after which nothing is read, which are padded
-    behind, where a causal model does not look. The shortest come first, so that others may join, until much is held;
-    then the deepest, after which it can be let go. The head reads the states of many passes at once.
+    behind, where a causal model does not look. Breadth-first until the KV cache exceeds 256 MB, then depth-first.
+    The head reads the states of many passes at once.
     """
 
     def __init__(self, model: _Whole | _Pieces, texts: Sequence[Text], batch_size: int) -> None:
@@ -238,7 +238,7 @@ class _Tree:
         """Places among the texts, and the log-probabilities of their ends."""
         for one in self._split(0, len(self.ids), 0, None, 0):
             self._add(one)
-        waiting: list[_Asked] = []
+        waiting: list[_Pending] = []
         while self._due:
             waiting.append(self._read(self._take()))
             if not self._due or sum(len(one.states) for one in waiting) >= self.model.due:
@@ -264,8 +264,8 @@ class _Tree:
 
     def _take(self) -> list[_Branch]:
         """Branches to be read together."""
-        held = self._size * sum(start * len(group) for (start, _), group in self._due.items())
-        key = max(self._due) if held > _HELD else min(self._due)
+        cached = self._size * sum(start * len(group) for (start, _), group in self._due.items())
+        key = max(self._due) if cached > _MAX_CACHED else min(self._due)
         group = sorted(self._due.pop(key), key=lambda one: one.stop)
         count = max(1, min(self.batch_size, self.model.room // (group[-1].stop - key[0])))
         if group[:-count]:
@@ -275,11 +275,11 @@ class _Tree:
             by_cache.setdefault(id(one.cache), []).append(one)
         return [one for some in by_cache.values() for one in some]
 
-    def _read(self, batch: Sequence[_Branch]) -> _Asked:
+    def _read(self, batch: Sequence[_Branch]) -> _Pending:
         """Reads a batch, adds what is to be read after it, and returns what it tells of tokens."""
         start, device = batch[0].start, self.model.device
         children = [child for row, one in enumerate(batch) for child in self._children(one, row)]
-        rows, places, *asked = self._asked(batch, children).T
+        rows, places, *targets = self._targets(batch, children).T
         spans = [self.ids[one.first][start : one.stop] for one in batch]
         width = max(map(len, spans))
         skipped = int(places.min()) if len(places) else width - 1
@@ -290,14 +290,14 @@ class _Tree:
             if child.stop > child.start:
                 self._add(replace(child, cache=cache))
         at, which = np.unique(rows * (width - skipped) + places - skipped, return_inverse=True)
-        return _Asked(states.flatten(0, 1)[torch.from_numpy(at).to(device)], np.stack([which, *asked], axis=1))
+        return _Pending(states.flatten(0, 1)[torch.from_numpy(at).to(device)], np.stack([which, *targets], axis=1))
 
     def _children(self, branch: _Branch, row: int) -> Iterator[_Branch]:
         longer = next(text for text in range(branch.first, branch.last) if self.lengths[text] > branch.stop)
         return self._split(longer, branch.last, branch.stop, None, row)
 
-    def _asked(self, batch: Sequence[_Branch], children: Sequence[_Branch]) -> _Table:
-        """Row and place of states, then as ``_Asked.asked``; tokens before all ends of their texts are left out."""
+    def _targets(self, batch: Sequence[_Branch], children: Sequence[_Branch]) -> _Table:
+        """Row and place of states, then as ``_Pending.targets``; tokens before all ends are left out."""
         found = [
             (row, position - 1 - one.start, self.ids[one.first][position], position, one.first, one.last)
             for row, one in enumerate(batch)
@@ -318,22 +318,22 @@ class _Tree:
             return None
         groups = [list(some) for _, some in groupby(batch, key=lambda one: id(one.cache))]
         rows = [[one.row for one in some] for some in groups]
-        return _rows_of([some[0].cache for some in groups], rows, batch[0].start)
+        return cached_rows([some[0].cache for some in groups], rows, batch[0].start)
 
-    def _settle(self, waiting: Sequence[_Asked]) -> list[int]:
+    def _settle(self, waiting: Sequence[_Pending]) -> list[int]:
         """Add what the head says of states to the texts, and return those of which all is known now."""
-        table = np.concatenate([one.asked for one in waiting])
+        table = np.concatenate([one.targets for one in waiting])
         if not len(table):
             return []
         sizes = [len(one.states) for one in waiting]
-        table[:, 0] += np.repeat(np.cumsum(sizes) - sizes, [len(one.asked) for one in waiting])
+        table[:, 0] += np.repeat(np.cumsum(sizes) - sizes, [len(one.targets) for one in waiting])
         rows, tokens = torch.from_numpy(table[:, :2].T.copy()).to(self.model.device)
         values = self.model.chances(torch.cat([one.states for one in waiting]), rows, tokens).double().cpu().numpy()
         _, _, positions, first, last = table.T
         counts = last - first
         texts = np.arange(counts.sum()) + np.repeat(first - np.cumsum(counts) + counts, counts)
         positions = np.repeat(positions, counts)
-        asked = positions >= self.starts[texts]
-        np.add.at(self.totals, texts[asked], np.repeat(values, counts)[asked])
+        scored = positions >= self.starts[texts]
+        np.add.at(self.totals, texts[scored], np.repeat(values, counts)[scored])
         known: list[int] = texts[positions == self.lengths[texts] - 1].tolist()
         return known

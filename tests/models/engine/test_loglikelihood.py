@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from swapbias.models.engine import beginnings
+from swapbias.models.engine import loglikelihood
 
 
 def made(family, **settings):
@@ -63,15 +63,15 @@ def plainly(model, ids, begins):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("size", "held"), [(2, 0), (64, 2**28)])  # deepest first, shortest first
 def test_what_texts_share_is_read_once_and_changes_no_log_probability(family, size, held, monkeypatch):
-    monkeypatch.setattr(beginnings, "_PIECE", 16)
-    monkeypatch.setattr(beginnings, "_HELD", held)
+    monkeypatch.setattr(loglikelihood, "_PIECE", 16)
+    monkeypatch.setattr(loglikelihood, "_MAX_CACHED", held)
     model = made(family, **FAMILIES[family])
     texts = texts_that_begin_alike()
-    assert (beginnings._Pieces.of(model, [5, 6, 7]) is None) is (family in MORE_THAN_PRODUCTS)
-    assert beginnings.can_share(model, max((ids for ids, _ in texts), key=len)) is (family not in FORGET)
+    assert (loglikelihood._Pieces.of(model, [5, 6, 7]) is None) is (family in MORE_THAN_PRODUCTS)
+    assert loglikelihood.can_share(model, max((ids for ids, _ in texts), key=len)) is (family not in FORGET)
     read = []
     counting = model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: read.append(ids[0].numel()))
-    found = values_of(beginnings.ends(model, texts, batch_size=size))
+    found = values_of(loglikelihood.ends(model, texts, batch_size=size))
     counting.remove()
     exact = model.double()
     assert sorted(found) == list(range(len(texts)))
@@ -83,11 +83,11 @@ def test_what_texts_share_is_read_once_and_changes_no_log_probability(family, si
 
 
 def test_a_state_in_place_of_keys_and_values_is_not_shared():
-    assert not beginnings.can_share(made("Mamba"), [5, 6, 7, 8])
+    assert not loglikelihood.can_share(made("Mamba"), [5, 6, 7, 8])
 
 
 def test_impossible_tokens_and_broken_weights_are_what_they_are_when_texts_are_read_whole(monkeypatch):
-    monkeypatch.setattr(beginnings, "_PIECE", 16)
+    monkeypatch.setattr(loglikelihood, "_PIECE", 16)
     texts = texts_that_begin_alike()
     for broken in (None, float("nan"), float("-inf")):
         model = made("Llama", num_key_value_heads=1, attention_bias=True, tie_word_embeddings=False)
@@ -95,15 +95,18 @@ def test_impossible_tokens_and_broken_weights_are_what_they_are_when_texts_are_r
         if broken is not None:
             with torch.no_grad():
                 model.lm_head.bias[13] = broken
-        ways = [values_of(way(model, texts, batch_size=8)) for way in (beginnings.plain_ends, beginnings.shared_ends)]
+        ways = [
+            values_of(way(model, texts, batch_size=8))
+            for way in (loglikelihood.plain_ends, loglikelihood.shared_ends)
+        ]
         assert ways[1] == pytest.approx(ways[0], abs=1e-5, nan_ok=True)
 
 
 def test_the_deepest_beginnings_are_read_first_where_much_is_held(monkeypatch):
     texts, held = texts_that_begin_alike(), {}
     for limit in (0, 2**28):
-        monkeypatch.setattr(beginnings, "_HELD", limit)
-        tree = beginnings._Tree(beginnings._Whole(made("GPT2")), texts, 2)
+        monkeypatch.setattr(loglikelihood, "_MAX_CACHED", limit)
+        tree = loglikelihood._Tree(loglikelihood._Whole(made("GPT2")), texts, 2)
         take, most = tree._take, []
 
         def taking(take=take, tree=tree, most=most):

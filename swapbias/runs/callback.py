@@ -65,16 +65,20 @@ class BiasCallback(TrainerCallback):
         """The first audit; what cannot be audited is refused here, before a step is lost."""
         if state.is_world_process_zero:
             self._measure(control)
+        self.trainer.accelerator.wait_for_everyone()
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_more: Any
     ) -> None:
-        """An audit where one is due; one that fails (weights that became NaN) is told and training goes on."""
-        if state.is_world_process_zero and state.global_step % self.every == 0:
+        """An audit where one is due; one that fails (weights that became NaN) is logged and training goes on."""
+        if state.global_step % self.every:
+            return
+        if state.is_world_process_zero:
             try:
                 self._measure(control)
             except ValueError as error:
                 _log.warning("No bias is logged at step %d: %s", state.global_step, error)
+        self.trainer.accelerator.wait_for_everyone()  # else they would run into the next all-reduce
 
     def _measure(self, control: TrainerControl) -> None:
         self.last = audit(self.trainer.model, self.studies, **self.options)
@@ -84,10 +88,10 @@ class BiasCallback(TrainerCallback):
 
 
 def _metrics(run: Audit) -> "list[tuple[str, float]]":
-    told = []
+    metrics = []
     for one in run.found:
         if one.headline:
             name = "_".join(filter(None, ("bias/" + one.study, one.experiment, one.slice_value)))
             ends = {"": one.estimate.value, "_low": one.estimate.ci_low, "_high": one.estimate.ci_high}
-            told += [(name + end, float(value)) for end, value in ends.items() if not math.isnan(value)]
-    return told
+            metrics += [(name + end, float(value)) for end, value in ends.items() if not math.isnan(value)]
+    return metrics

@@ -1,0 +1,447 @@
+"""Rows of files and Hub datasets, in batches and bounded memory; an error names the row, never a cell."""
+
+import csv
+import gzip
+import hashlib
+import io
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyarrow.types as kinds
+
+from swapbias.errors import UsageError
+from swapbias.files import check_regular, parse_json
+from swapbias.network import configure_http
+from swapbias.privacy import is_mimic_columns, is_mimic_name, notes_read
+from swapbias.studies import shown_names
+
+if TYPE_CHECKING:
+    from datasets import IterableDataset
+
+Batches = Iterator[tuple[pa.RecordBatch, int]]  # rows, and how many bytes of the file are read by now
+
+LONGEST = 8 << 20  # bytes of one text, in any format
+CREDENTIALED = "credentialed"
+_CHUNK = 4 << 20
+_LINE = 8 * LONGEST  # of JSON lines, which may write each byte of a text with six
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(:[\w.-]+)?")
+_DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+FORMATS = (*_DELIMITERS, ".jsonl", ".jsonl.gz", ".parquet")
+_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+_TEXTS = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_null)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A stream of rows.
+
+    Attributes:
+        schema: columns and types of every batch.
+        identity: what distinguishes this input from another or an edited one: names, sizes, times, hashes.
+        size: bytes to read, or None if not known.
+        files: names of the files, none for a Hub dataset.
+        read: most rows per batch -> batches in order, each with the bytes read by then.
+    """
+
+    schema: pa.Schema
+    identity: Mapping[str, Any]
+    size: int | None
+    files: tuple[str, ...]
+    read: Callable[[int], Batches]
+
+
+def open_source(name: str, column: str, *, split: str | None = None) -> Source:
+    """The rows of a file, of a folder's files in the order of their names, or of a Hub dataset.
+
+    Args:
+        name: a path, or ``owner/name[:config]`` where no such path exists.
+        column: the column of texts; it becomes a string column.
+        split: of a Hub dataset; None: the only one that it has.
+
+    Raises:
+        UsageError: nothing there, no file of a known format, no such column, or several splits and none named.
+        ValueError: a file that cannot be read, or files of different columns.
+    """
+    path = Path(name)
+    if not path.exists() and format_of(path) is None and _HUB_ID.fullmatch(name):
+        notes_read()
+        return _hub_source(name, column, split)
+    if split is not None:
+        raise UsageError(f"--split {split}: {name} is no Hub dataset, and files have no splits. Drop --split.")
+    return read_files(_files(path), column)
+
+
+def read_files(files: Sequence[Path], column: str | None = None) -> Source:
+    """The rows of files with the same columns; of ``column`` it is checked that it holds texts.
+
+    Raises:
+        UsageError, ValueError: as ``open_source``.
+    """
+    notes_read()  # any text may be a patient's: errors quote none from here on
+    schema = _schema(files[0])
+    for file in files[1:]:
+        other = _schema(file)
+        if set(other.names) != set(schema.names):
+            raise ValueError(
+                f"{file.name} has the columns {shown_names(other.names)}, expected {shown_names(schema.names)} as in "
+                f"{files[0].name}. Give a folder whose files have the same columns."
+            )
+        try:
+            schema = pa.unify_schemas([schema, other], promote_options="permissive")
+        except (pa.ArrowTypeError, pa.ArrowInvalid):
+            raise ValueError(f"{file.name}: a column has another type than in {files[0].name}. Convert it.") from None
+    schema = _with_text(schema, column)
+    return Source(
+        schema=schema,
+        identity={"files": [_fingerprint(file) for file in files]},
+        size=sum(file.stat().st_size for file in files),
+        files=tuple(file.name for file in files),
+        read=partial(_read_files, files, schema, column),
+    )
+
+
+def is_mimic(source: Source) -> bool:
+    """True for notes of MIMIC, by the names of files and columns."""
+    return any(map(is_mimic_name, source.files)) or is_mimic_columns(source.schema.names)
+
+
+def why_rows_credentialed(source: Source) -> str:
+    """Why these rows may not be shared, or blank; a column ``credentialed`` is read until its first true value."""
+    if is_mimic_columns(source.schema.names):
+        return "the columns are those of MIMIC's notes"
+    columns = {column.lower(): column for column in source.schema.names}
+    if CREDENTIALED in columns:
+        for batch, _ in source.read(1000):
+            if any(map(_is_true, batch.column(columns[CREDENTIALED]).to_pylist())):
+                return "the input says so in its column credentialed"
+    return ""
+
+
+def _is_true(value: object) -> bool:
+    return value.strip().lower() in ("true", "1", "yes") if isinstance(value, str) else bool(value)
+
+
+def format_of(path: Path) -> str | None:
+    """The ending of ``FORMATS`` that a file has, or None."""
+    return next((ending for ending in FORMATS if path.name.lower().endswith(ending)), None)
+
+
+def _files(path: Path) -> list[Path]:
+    """The file, or those of a folder: in it, or in the one folder below it that has some."""
+    known = ", ".join(FORMATS)
+    if not path.exists():
+        raise UsageError(
+            f"{path} does not exist. Give a file ({known}), a folder of them or a Hub id like owner/name."
+        )
+    check_regular(path)
+    if path.is_file():
+        return [path]
+    folders: dict[Path, list[Path]] = {}
+    for file in sorted(path.rglob("*")):
+        if format_of(file) and not any(part.startswith(".") for part in file.relative_to(path).parts):
+            check_regular(file)
+            folders.setdefault(file.parent, []).append(file)
+    if path in folders:
+        return folders[path]
+    if len(folders) > 1:
+        more = f" and {len(folders) - 8} more" if len(folders) > 8 else ""
+        raise UsageError(f"{path} holds files in {', '.join(map(str, list(folders)[:8]))}{more}. Give one of them.")
+    if not folders:
+        raise UsageError(f"{path} holds no files to swap, expected some of {known}. Give another folder.")
+    return next(iter(folders.values()))
+
+
+def _schema(path: Path) -> pa.Schema:
+    ending = format_of(path)
+    if ending is None:
+        raise UsageError(f"{path.name} is of no known format, expected {', '.join(FORMATS)}. Convert it.")
+    if ending in _DELIMITERS:  # every column is text, so that values come back exactly as they were
+        header, _ = next(_csv_rows(path, _DELIMITERS[ending]), ([], 0))
+        if not header:
+            raise ValueError(f"{path.name} is empty, expected a header line. Give a CSV with a header.")
+        return pa.schema([(name, pa.string()) for name in header])
+    return _parquet_file(path).schema_arrow.remove_metadata() if ending == ".parquet" else _json_schema(path)
+
+
+def _with_text(schema: pa.Schema, column: str | None) -> pa.Schema:
+    """The schema, checked, with the text column as plain text; a column that holds only nulls is text too."""
+    twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
+    if twice is not None:
+        raise ValueError(f"A column stands twice in the input ({shown_names([twice])}), expected once. Rename one.")
+    if column is None:
+        texts = [
+            at for at, one in enumerate(schema) if kinds.is_dictionary(one.type) and _is_text(one.type.value_type)
+        ]
+        for at in texts:
+            schema = schema.set(at, pa.field(schema.names[at], pa.string()))
+        return schema
+    if column not in schema.names:
+        there = shown_names(schema.names)
+        raise UsageError(f"There is no column {column!r}, there are {there}. Choose with --column.")
+    kind = schema.field(column).type
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        return schema
+    if not _is_text(kind.value_type if kinds.is_dictionary(kind) else kind):
+        raise UsageError(f"Column {column!r} holds {kind}, expected texts. Choose another with --column.")
+    return schema.set(schema.get_field_index(column), pa.field(column, pa.string()))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(is_kind(kind) for is_kind in _TEXTS)
+
+
+def _read_files(files: Sequence[Path], schema: pa.Schema, column: str | None, rows: int) -> Batches:
+    before = 0
+    for file in files:
+        ending, done = format_of(file), 0
+        if ending in _DELIMITERS:
+            batches = _csv_batches(file, _DELIMITERS[str(ending)], rows)
+        else:
+            batches = _parquet_batches(file, rows) if ending == ".parquet" else _json_batches(file, schema)
+        for batch, position in batches:
+            shaped = _in_schema(batch, schema, column, file.name, done)
+            done += batch.num_rows
+            yield shaped, before + position
+        before += file.stat().st_size
+
+
+def _in_schema(batch: pa.RecordBatch, schema: pa.Schema, column: str | None, name: str, done: int) -> pa.RecordBatch:
+    """The rows in the columns and types of the schema, of a file whose first ``done`` rows were read before."""
+    if not batch.schema.equals(schema):
+        try:
+            batch = batch.select(schema.names).cast(schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError):
+            raise ValueError(f"{name}: rows do not fit the columns and types of the first. Convert it.") from None
+    strings = (one.name for one in schema if kinds.is_string(one.type) or kinds.is_large_string(one.type))
+    for text in strings if column is None else [column]:
+        lengths = pc.binary_length(batch.column(text))
+        if (pc.max(lengths).as_py() or 0) > LONGEST:
+            row = done + pc.index(pc.greater(lengths, LONGEST), True).as_py() + 1
+            raise ValueError(_too_long(f"{name}: row {row} below the header, column {text!r},"))
+    return batch
+
+
+def _too_long(where: str) -> str:
+    return f"{where} is longer than {LONGEST >> 20} MB, the most that is read. Cut it into several rows."
+
+
+def _fingerprint(file: Path) -> dict[str, Any]:
+    """Enough to notice another or an edited file without reading gigabytes."""
+    with file.open("rb") as handle:
+        head = hashlib.sha256(handle.read(1 << 20)).hexdigest()
+    status = file.stat()
+    return {
+        "name": file.name,
+        "bytes": status.st_size,
+        "modified_ns": status.st_mtime_ns,
+        "sha256_of_first_mb": head,
+    }
+
+
+def _unzipped(path: Path, raw: BinaryIO) -> BinaryIO:
+    return gzip.GzipFile(fileobj=raw) if path.name.lower().endswith(".gz") else raw  # type: ignore[return-value]
+
+
+# CSV
+
+
+def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[list[str], int]]:
+    """The header and each row, with the bytes read; a wrong quote is an error, and swallows no rows."""
+    csv.field_size_limit(LONGEST)
+    number = 0
+    with path.open("rb") as raw:
+        text = io.TextIOWrapper(_unzipped(path, raw), encoding="utf-8-sig", newline="")
+        reader = csv.reader(text, delimiter=delimiter, strict=True)
+        line = 1
+        try:
+            for row in reader:
+                if row:
+                    number += 1
+                    yield row, raw.tell()
+                line = reader.line_num + 1
+        except csv.Error as error:
+            where = f"{path.name}: row {number + 1} (line {line}; the header is row 1)"
+            if "limit" in str(error):
+                long = f"{where} has a cell longer than {LONGEST >> 20} MB"
+                raise ValueError(f"{long}. Close its quote, or cut the text into several rows.") from None
+            raise ValueError(
+                f"{where}: a quote opens a cell and is not closed at the cell's end. "
+                "Close it, or double the quotes within the cell."
+            ) from None
+        except UnicodeDecodeError:
+            raise ValueError(f"{path.name} is not UTF-8 after row {number}. Save the file as UTF-8.") from None
+        except _DAMAGED:
+            raise ValueError(f"{path.name} is no whole gzip file after row {number}. Fetch it again.") from None
+
+
+def _csv_batches(path: Path, delimiter: str, rows: int) -> Batches:
+    given = _csv_rows(path, delimiter)
+    header, position = next(given)
+    cells: list[list[str]] = []
+    size = 0
+
+    def batch() -> pa.RecordBatch:
+        columns = [pa.array(column, pa.string()) for column in zip(*cells, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, names=header)
+
+    for number, (row, position) in enumerate(given, start=2):
+        if len(row) != len(header):
+            raise ValueError(
+                f"{path.name}: row {number} (the header is row 1) has {len(row)} cells, expected {len(header)}. "
+                "Quote or add cells."
+            )
+        cells.append(row)
+        size += sum(map(len, row))
+        if len(cells) >= rows or size >= LONGEST:
+            yield batch(), position
+            cells, size = [], 0
+    if cells:
+        yield batch(), position
+
+
+# JSON lines
+
+
+def _json_schema(path: Path) -> pa.Schema:
+    """Columns and types over all rows: the file is read once for it, so that no type changes on the way."""
+    fields: dict[str, pa.Field] = {}
+    for rows, where, _ in _json_chunks(path):
+        for field in _json_batch(rows, None, where).schema:
+            both = [pa.schema([one]) for one in (fields.get(field.name, field), field)]
+            try:
+                fields[field.name] = pa.unify_schemas(both, promote_options="permissive").field(0)
+            except (pa.ArrowTypeError, pa.ArrowInvalid):
+                raise ValueError(f"{where}: {_ONE_TYPE.format(f'column {field.name!r}')}") from None
+    if not fields:
+        raise ValueError(f"{path.name} is empty, expected one JSON object per line. Give a file with rows.")
+    return pa.schema(list(fields.values()))
+
+
+def _json_batches(path: Path, schema: pa.Schema) -> Batches:
+    for rows, where, position in _json_chunks(path):
+        yield _json_batch(rows, schema, where), position
+
+
+def _json_chunks(path: Path) -> Iterator[tuple[list[dict[str, Any]], str, int]]:
+    """Rows of about 4 MB of lines, where they stand, and the bytes read."""
+    rows: list[dict[str, Any]] = []
+    first, size, number = 1, 0, 0
+    with path.open("rb") as raw:
+        lines = _unzipped(path, raw)
+        try:
+            for number, line in enumerate(iter(lambda: lines.readline(_LINE + 1), b""), 1):
+                if len(line) > _LINE:
+                    raise ValueError(_too_long(f"{path.name}:{number}"))
+                if line.strip():
+                    rows.append(_json_row(f"{path.name}:{number}", line, number == 1))
+                size += len(line)
+                if size >= _CHUNK:
+                    yield rows, f"{path.name}, lines {first} to {number}", raw.tell()
+                    rows, first, size = [], number + 1, 0
+        except _DAMAGED:
+            raise ValueError(f"{path.name} is no whole gzip file after line {number}. Fetch it again.") from None
+        if rows:
+            yield rows, f"{path.name}, lines {first} to {number}", raw.tell()
+
+
+def _json_row(where: str, line: bytes, first: bool) -> dict[str, Any]:
+    try:
+        row = parse_json(line.decode("utf-8-sig" if first else "utf-8"))
+    except UnicodeDecodeError:
+        raise ValueError(f"{where}: not UTF-8. Save the file as UTF-8.") from None
+    except ValueError as error:
+        why = getattr(error, "msg", error)  # the whole sentence of a decoder would repeat the line
+        raise ValueError(f"{where}: no JSON ({why}), expected one JSON object per line. Mend it.") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"{where}: a {type(row).__name__}, expected one JSON object per line. Mend it.")
+    return row
+
+
+_ONE_TYPE = "{} holds values of more than one type or that no type holds, expected one type. Write them as text."
+
+
+def _json_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None, where: str) -> pa.RecordBatch:
+    names = schema.names if schema else list(dict.fromkeys(name for row in rows for name in row))
+    columns = []
+    for name in names:
+        try:
+            columns.append(pa.array([row.get(name) for row in rows], schema.field(name).type if schema else None))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError):
+            raise ValueError(f"{where}: {_ONE_TYPE.format(f'column {name!r}')}") from None
+    try:
+        return pa.RecordBatch.from_arrays(columns, names)
+    except UnicodeError:
+        raise ValueError(f"{where}: the name of a column is no text, half of a character. Rename it.") from None
+
+
+# Parquet
+
+
+def _parquet_batches(path: Path, rows: int) -> Batches:
+    file, done = _parquet_file(path), 0
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    widest = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
+    if groups and widest > (LONGEST + 64) * groups[0].num_columns:  # known without reading them
+        raise ValueError(_too_long(f"{path.name}: a row"))
+    try:
+        for batch in file.iter_batches(batch_size=max(1, min(rows, int(LONGEST / max(widest, 1.0))))):
+            done += batch.num_rows
+            yield batch, path.stat().st_size * done // file.metadata.num_rows
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        raise ValueError(f"{path.name} is no whole Parquet file after row {done}. Fetch it again.") from None
+
+
+def _parquet_file(path: Path) -> pq.ParquetFile:
+    try:  # streams within a row group
+        return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True)
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        raise ValueError(f"{path.name} is no whole Parquet file. Fetch it again.") from None
+
+
+# Datasets of the Hub
+
+
+def _hub_source(name: str, column: str, split: str | None) -> Source:
+    """A Hub dataset at the commit it has now, streamed; its own code is never run."""
+    from datasets import load_dataset
+    from huggingface_hub import HfApi
+
+    configure_http()
+    dataset, _, config = name.partition(":")
+    where = f"{name} (split {split})" if split else name
+    try:
+        revision = HfApi().dataset_info(dataset).sha
+        found = load_dataset(dataset, config or None, split=split, revision=revision, streaming=True)
+        streams = {str(one): rows.with_format("arrow") for one, rows in ({split: found} if split else found).items()}
+        chosen, stream = next(iter(streams.items()))
+        first = next(iter(stream.iter(1)), None) if len(streams) == 1 else None
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        raise ValueError(
+            f"{where} is neither a local file nor a dataset that the Hub gave "
+            f"({lines[0].rstrip('.')}). Check the name, --split and the connection."
+        ) from error
+    if len(streams) > 1:
+        raise UsageError(f"{name} has the splits {', '.join(streams)}. Choose one with --split.")
+    if first is None:
+        raise ValueError(f"{name} (split {chosen}) holds no rows, expected some. Choose another --split.")
+    schema = _with_text(first.schema.remove_metadata(), column)
+    identity = {"dataset": dataset, "config": config or None, "split": chosen, "revision": revision}
+    return Source(schema, identity, None, (), partial(_read_stream, stream, schema, column, name))
+
+
+def _read_stream(stream: "IterableDataset", schema: pa.Schema, column: str, name: str, rows: int) -> Batches:
+    done = 0
+    for table in stream.iter(rows):
+        for batch in table.combine_chunks().to_batches():
+            yield _in_schema(batch, schema, column, name, done), 0
+            done += batch.num_rows

@@ -1,0 +1,237 @@
+"""How weights are loaded: types, devices, shards, adapters, remote code, and what is recorded of it."""
+
+import json
+import logging
+import os
+import shutil
+import sys
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM
+from transformers.utils.logging import is_progress_bar_enabled
+
+from swapbias.errors import UsageError
+from swapbias.models import LoadOptions, load_scorer, model_kind
+from swapbias.models.loading import load_model, pick_device
+from swapbias.studies.catalogue import as_prompts, config_rows
+from tests import tiny
+
+PROMPTS = as_prompts(config_rows("gendered_stigma", "rq1"))[:40]
+CPU = LoadOptions(device="cpu")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny.save("bert", tmp_path_factory.mktemp("bert"))
+
+
+def scores(scorer):
+    return [one.parts["closed_list_mass"] for one in scorer.score(PROMPTS)]
+
+
+def loaded(folder, **how):
+    return load_scorer(str(folder), options=LoadOptions(**({"device": "cpu"} | how)))
+
+
+# Types and devices.
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_rounded_weights_are_measured_against_exact_ones(folder, dtype):
+    scorer = loaded(folder, dtype=dtype)
+    assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=0.05)
+    assert scorer.model.dtype == getattr(torch, dtype)
+    assert scorer.identity["dtype"] == dtype
+    assert f"in {dtype}, measured against float32" in scorer.error_note
+
+
+@pytest.mark.parametrize("saved", ["float32", "bfloat16"])
+def test_auto_is_the_type_that_was_saved(folder, tmp_path, saved):
+    shutil.copytree(folder, tmp_path / "m")
+    AutoModelForMaskedLM.from_pretrained(folder, dtype=getattr(torch, saved)).save_pretrained(tmp_path / "m")
+    scorer = loaded(tmp_path / "m", dtype="auto")
+    assert (scorer.identity["dtype"], str(scorer.model.dtype)) == (saved, f"torch.{saved}")
+
+
+def test_a_causal_model_is_read_in_float16(tmp_path):
+    place = tiny.save_causal(tmp_path / "gpt")
+    exact = loaded(place).log_probabilities(["he is well", "she is well"])
+    assert loaded(place, dtype="float16").log_probabilities(["he is well", "she is well"]) == pytest.approx(
+        exact, rel=0.01
+    )
+
+
+def test_a_device_map_gives_the_same_scores_and_is_recorded(folder):
+    scorer = loaded(folder, device="auto", device_map="cpu")
+    assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=1e-6)
+    assert scorer.identity["device_map"] == "cpu"
+    with pytest.raises(UsageError, match=r"device cpu and device-map auto exclude each other"):
+        loaded(folder, device_map="auto")
+
+
+def test_devices_and_types_that_there_are_not_are_refused(folder):
+    for wrong, sentence in (
+        ({"device": "gpu"}, r"Unknown device 'gpu': expected auto, cpu, cuda, cuda:N, mps"),
+        ({"device": "cuda:x"}, r"Unknown device 'cuda:x'"),
+        ({"dtype": "int8"}, r"Unknown dtype 'int8': expected float32, bfloat16, float16, auto"),
+        ({"quantization": "3bit"}, r"Unknown quantization '3bit': expected 8bit, 4bit"),
+        ({"attn_implementation": "owner/kernel"}, r"a kernel on the Hub, which is not run"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            loaded(folder, **wrong)
+    if not torch.cuda.is_available():
+        with pytest.raises(UsageError, match=r"device cuda:7: this machine has no CUDA device"):
+            pick_device("cuda:7")
+
+
+def test_quantization_needs_its_package(folder, monkeypatch):
+    monkeypatch.setattr("swapbias.models.loading.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs the package bitsandbytes\. Install it: pip install bitsandbytes\.$"):
+        loaded(folder, quantization="4bit")
+
+
+@pytest.mark.parametrize("bits", ["8bit", "4bit"])
+def test_quantized_weights_give_scores_and_are_recorded(folder, bits):
+    pytest.importorskip("bitsandbytes", reason="needs bitsandbytes")
+    scorer = loaded(folder, quantization=bits)
+    assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=0.2)
+    assert scorer.identity["quantization"] == bits
+
+
+def test_attention_is_the_one_that_was_named(folder):
+    scorer = loaded(folder, attn_implementation="eager")
+    assert scorer.model.config._attn_implementation == "eager"
+    assert scorer.identity["attn_implementation"] == "eager"
+    assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=1e-5)
+
+
+# Files.
+
+
+def test_shards_and_tied_weights_are_the_same_model(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "m", ignore=shutil.ignore_patterns("*.safetensors"))
+    whole = AutoModelForMaskedLM.from_pretrained(folder)
+    assert whole.get_output_embeddings().weight is whole.get_input_embeddings().weight
+    whole.save_pretrained(tmp_path / "m", max_shard_size="30KB")
+    scorer = loaded(tmp_path / "m")
+    assert len(scorer.identity["weights"]) > 1
+    assert scores(scorer) == scores(loaded(folder))
+
+
+def test_a_model_in_a_subfolder_is_found(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "m" / "inner")
+    scorer = loaded(tmp_path / "m", subfolder="inner")
+    assert scores(scorer) == scores(loaded(folder))
+    assert scorer.identity["subfolder"] == "inner"
+    assert scorer.identity["sha256"] == loaded(folder).identity["sha256"]
+
+
+# Adapters.
+
+
+@pytest.fixture(scope="module")
+def adapter(folder, tmp_path_factory):
+    """A LoRA adapter of the tiny model with random weights, and the scores of the two merged by hand."""
+    peft = pytest.importorskip("peft", reason="needs peft: pip install peft")
+    config = peft.LoraConfig(r=2, target_modules=["query", "value"], init_lora_weights=False)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = peft.get_peft_model(AutoModelForMaskedLM.from_pretrained(folder), config)
+    place = tmp_path_factory.mktemp("adapter") / "lora"
+    model.save_pretrained(place)
+    merged = tmp_path_factory.mktemp("merged") / "m"
+    shutil.copytree(folder, merged)
+    model.merge_and_unload().save_pretrained(merged)
+    return place, scores(loaded(merged))
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # of peft itself
+def test_an_adapter_is_merged_into_its_model(folder, adapter):
+    place, expected = adapter
+    beside, alone = loaded(folder, adapter=str(place)), loaded(place)  # its config names the model
+    for scorer in (beside, alone):
+        assert scores(scorer) == pytest.approx(expected, abs=1e-6)
+        assert scores(scorer) != pytest.approx(scores(loaded(folder)), abs=1e-4)
+        assert scorer.identity["adapter"]["name"] == "lora"
+        assert len(scorer.identity["adapter"]["sha256"]) == 64
+    assert (beside.model_id, alone.model_id) == (folder.name, "lora")
+    assert model_kind(str(place)) == "masked"
+
+
+def test_an_adapter_needs_its_package(folder, monkeypatch):
+    monkeypatch.setattr("swapbias.models.loading.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs the package peft\. Install it: pip install peft\.$"):
+        loaded(folder, adapter=str(folder))
+
+
+# Code of a model.
+
+CODE = """
+from pathlib import Path
+from transformers import BertConfig, BertForMaskedLM
+Path({marker!r}).touch()
+class Config(BertConfig):
+    model_type = "tiny_own"
+class ForMaskedLM(BertForMaskedLM):
+    config_class = Config
+"""
+
+
+@pytest.fixture
+def own_code(folder, tmp_path, monkeypatch):
+    """A folder whose model is a class of its own, and the file that its code makes."""
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    place, marker = tmp_path / "own", tmp_path / "marker"
+    shutil.copytree(folder, place)
+    (place / "own.py").write_text(CODE.format(marker=str(marker)))
+    config = json.loads((place / "config.json").read_text())
+    classes = {"AutoConfig": "own.Config", "AutoModelForMaskedLM": "own.ForMaskedLM"}
+    config |= {"model_type": "tiny_own", "architectures": ["ForMaskedLM"], "auto_map": classes}
+    (place / "config.json").write_text(json.dumps(config))
+    return place, marker
+
+
+def test_code_of_a_model_runs_only_where_it_is_allowed(folder, own_code):
+    place, marker = own_code
+    with pytest.raises(ValueError, match=r"config\.json cannot be read"):
+        loaded(place)
+    assert not marker.exists()
+    scorer = loaded(place, trust_remote_code=True)
+    assert marker.exists()
+    assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=1e-6)
+    assert scorer.identity["trust_remote_code"] is True
+
+
+def test_code_of_the_hub_needs_a_pinned_commit():
+    for name in ("owner/name", "owner/name@main"):
+        with pytest.raises(UsageError, match=r"code of owner/name, which is not pinned\..*OWNER/NAME@COMMIT"):
+            load_scorer(name, kind="masked", options=LoadOptions(trust_remote_code=True))
+
+
+def test_the_command_runs_code_of_a_model_with_trust_alone(own_code):
+    from typer.testing import CliRunner
+
+    from swapbias.cli import app
+
+    place, marker = own_code
+    found = CliRunner().invoke(app, ["audit", str(place), "-M", "trust-remote-code=true", "--dry-run"])
+    assert isinstance(found.exception, UsageError)
+    assert "add --trust" in str(found.exception)
+    assert not marker.exists()
+
+
+# The process.
+
+
+def test_loading_leaves_the_process_as_it_was(folder):
+    def state():
+        mask = os.umask(0)
+        os.umask(mask)
+        level = logging.getLogger("transformers").level
+        return mask, torch.get_num_threads(), level, is_progress_bar_enabled(), dict(os.environ)
+
+    before = state()
+    load_model(str(folder), AutoModelForMaskedLM, CPU)
+    assert state() == before
