@@ -34,13 +34,13 @@ from swapbias.findings import (
     check_gaps,
     compare,
     disaggregate,
+    headline_rows,
     headlines,
     judged,
     planned_error,
 )
-from swapbias.findings.disaggregation import headline_rows
 from swapbias.findings.finding import Context, looks_of
-from swapbias.findings.robustness import headline_units, row_shares
+from swapbias.findings.sensitivity import headline_units, row_shares
 from swapbias.measures import (
     DIFFERENCES,
     Estimate,

@@ -1,31 +1,24 @@
-from .comparison import (
-    MOST_DETAILED as MOST_DETAILED,
-    agreeing as agreeing,
-    compare as compare,
-    condition_scores as condition_scores,
-    rows_asked as rows_asked,
-    units as units,
-)
-from .disaggregation import (
-    FEWEST as FEWEST,
-    MARGIN as MARGIN,
-    all_alike as all_alike,
+from .analysis import (
     disaggregate as disaggregate,
-    equal_needed as equal_needed,
     findings_table as findings_table,
-    independent_pairs as independent_pairs,
-    judged as judged,
     planned_error as planned_error,
     planned_gap as planned_gap,
     planned_units as planned_units,
     repeated_pairs as repeated_pairs,
     settled as settled,
 )
+from .comparison import (
+    MOST_DETAILED as MOST_DETAILED,
+    compare as compare,
+    condition_scores as condition_scores,
+    experiment_rows as experiment_rows,
+    units as units,
+)
 from .finding import (
     ALL as ALL,
     ALL_GAPS as ALL_GAPS,
-    APART as APART,
     AS_PUBLISHED as AS_PUBLISHED,
+    BEYOND_PARTS as BEYOND_PARTS,
     DIFFERENCE as DIFFERENCE,
     EFFECTS as EFFECTS,
     FOUND as FOUND,
@@ -40,32 +33,50 @@ from .finding import (
     TOO_FEW as TOO_FEW,
     UNDECIDED as UNDECIDED,
     UNMEASURED as UNMEASURED,
+    UNSTABLE as UNSTABLE,
     VERDICTS as VERDICTS,
+    Context as Context,
     Finding as Finding,
     Oriented as Oriented,
     comparisons as comparisons,
     experiment_of as experiment_of,
     headline_of_each as headline_of_each,
     headlines as headlines,
+    looks_of as looks_of,
     oriented as oriented,
 )
 from .gate import (
     FAILS as FAILS,
+    FEWEST as FEWEST,
+    MARGIN as MARGIN,
     OPEN as OPEN,
     PASSES as PASSES,
     Check as Check,
     Gate as Gate,
     check_gaps as check_gaps,
+    equal_needed as equal_needed,
+    independent_pairs as independent_pairs,
+    judged as judged,
 )
-from .judgements import by_the_judge as by_the_judge, told_by_chance as told_by_chance
 from .predictions import (
     ANSWERS as ANSWERS,
     AS_WRITTEN as AS_WRITTEN,
     BASELINE as BASELINE,
+    BLINDING as BLINDING,
+    GOAL as GOAL,
     POSITIVE as POSITIVE,
     RANDOM_DIRECT as RANDOM_DIRECT,
     RANDOM_SIGNED as RANDOM_SIGNED,
+    blinding as blinding,
+    by_the_judge as by_the_judge,
     over_trials as over_trials,
 )
 from .reproduce import NotAtHand as NotAtHand, Reproduced as Reproduced, recompute as recompute
-from .robustness import condition_means as condition_means, influential as influential
+from .sensitivity import (
+    condition_means as condition_means,
+    headline_rows as headline_rows,
+    headline_units as headline_units,
+    influential as influential,
+    pair_gaps as pair_gaps,
+    row_shares as row_shares,
+)

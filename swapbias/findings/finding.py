@@ -1,4 +1,4 @@
-"""The Finding, which findings are told first, and findings turned so that higher is fairer."""
+"""The Finding; which findings a report shows first; findings as numbers where higher is fairer."""
 
 import json
 import math
@@ -14,6 +14,23 @@ from swapbias.errors import UsageError
 from swapbias.measures import MEASURES, Estimate, Record, Scale, interim_level, sequential_adjust, t_ends
 from swapbias.models import unit_of
 from swapbias.studies import Experiment, Published, load_study
+
+RARE = 0.1  # rates whose mean lies below it are compared by their ratio
+RATIO_MARGIN = (0.8, 1.25)  # ratios of rates that count as no gap
+LEVEL = 0.05  # of every family of tests
+AS_PUBLISHED = "as published"  # the view of the paper's own statistic
+FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS = (
+    "gap found", "gap found, smaller than the margin", "gap found, but not in other wordings",
+    "no gap larger than the margin", "undecided", "not measured: constant scores",
+    "too few levels of a random factor",
+)  # fmt: skip
+JUDGED = "judged"  # the score column of what a judge read in free text
+SPREAD = "group_spread"  # the test of several groups at once
+ALL, ALL_GAPS = "all groups", "all groups, gaps"  # its contrasts: of their means, of their gaps in two subsets
+EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
+DIFFERENCE = "model_difference"  # the measure of one model's value minus another's
+BEYOND_PARTS = "further from the mean than the sum of its parts"  # the verdict of an intersection that is
+_ROUNDING = 1e-6  # cosines and probabilities are stored as float32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,36 +53,36 @@ class Finding(Record):
             interaction of two factors the two levels of the first.
         within, against: of a difference of gaps the two sets of conditions; of an interaction of two factors the
             levels of the second whose gaps are compared.
-        subset: part of the rows that is analysed apart; ``a - b`` for a difference of gaps.
+        subset: part of the rows that is analysed alone; ``a - b`` for a difference of gaps.
         slice_by, slice_value: ``all``, or the slice and its value.
         unit: unit of the value.
         direction: what the sign means and which direction is worse.
-        inference: what interval and p-value are about: what is random ("over templates and diagnoses").
+        inference: the random factors of interval and p-value ("over templates and diagnoses").
         view: ``AS_PUBLISHED`` for the paper's own statistic, blank for that of the design.
         headline: it answers the question of its experiment.
         questions: of a headline: how many primary questions of its study its interval and p-value hold for at once.
-        looks: after each of so many looks at the results asking may have ended; they hold at each.
+        looks: number of interim analyses after any of which the run may have stopped.
         estimate: the numbers.
         baseline: mean score of the reference group, which a gap is a share of; NaN for other measures.
         ratio: of a gap between rates: the group's rate over that of the reference group; NaN for other gaps.
         ratio_error, ratio_freedom, ratio_skewness: of the natural log of the ratio, as those of ``Estimate``.
         detectable: the smallest gap that such an audit finds in four of five times; NaN where it is no gap over all
             rows.
-        margin: a gap below it counts as none, by what was asked for; NaN for other measures.
-        verdict: of ``VERDICTS``; of an intersection ``APART`` or blank; blank for other measures, unless all scores
-            are the same.
+        margin: a gap below it counts as none, in the unit of the value; NaN for other measures.
+        verdict: of ``VERDICTS``; of an intersection ``BEYOND_PARTS`` or blank; blank for other measures, unless all
+            scores are the same.
         lowest, highest: of a headline: the range of its value without one template, condition or word at a time.
         hinges_on: of a headline: what could turn it, as JSON of ``influences``; blank for nothing.
-        signs_kept: of a headline: the share of other wordings in which it has its sign; NaN where none was asked.
+        signs_kept: of a headline: the share of paraphrases in which it has its sign; NaN without paraphrases.
         worst_low, worst_high: of a headline or a mean: its least and its largest value, whatever the scores that are
             missing.
         higher_group: of a rate: the group with the higher one, or with more positives; blank where they are equal.
         intersection: of the headline of all groups, where these are crossed factors: of those further from the mean
             of all than their parts add up to the furthest (its group is ``group``); blank for none. Of the finding of
             an intersection its own name.
-        from_mean, parts: of such an intersection: how far it lies from the mean of all, and what the main effects of
-            its levels add up to; NaN for other findings.
-        published: the number to hold it against, if there is one.
+        from_mean, parts: of such an intersection: its distance from the mean of all, and the sum of the main effects
+            of its levels; NaN for other findings.
+        published: the published number beside it, if there is one.
     """
 
     study: str
@@ -111,7 +128,7 @@ class Finding(Record):
 
     @property
     def level(self) -> float:
-        """What its interval leaves out: .05, less where several questions or looks share it."""
+        """1 less the coverage of its interval: .05, less where several questions or looks share it."""
         return interim_level(self.looks, LEVEL / self.questions)
 
     @property
@@ -119,9 +136,8 @@ class Finding(Record):
         """Ends of the interval of ``ratio``, of the same coverage as that of the gap; NaN without one."""
         if not self.ratio > 0:
             return math.nan, math.nan
-        low, high = t_ends(
-            math.log(self.ratio), self.ratio_error, self.ratio_freedom, 1 - self.level, self.ratio_skewness
-        )
+        log = math.log(self.ratio)
+        low, high = t_ends(log, self.ratio_error, self.ratio_freedom, 1 - self.level, self.ratio_skewness)
         return math.exp(low), math.exp(high)
 
     @property
@@ -146,6 +162,11 @@ class Finding(Record):
     def tests_all_groups(self) -> bool:
         """Whether it is the test of all groups at once: of their means, or of their gaps in two sets."""
         return self.contrast in (ALL, ALL_GAPS)
+
+    @property
+    def bounds(self) -> list[float]:
+        """``worst_low`` and ``worst_high``; empty where they are not known."""
+        return [end for end in (self.worst_low, self.worst_high) if not math.isnan(end)]
 
     @property
     def influences(self) -> list[list[str]]:
@@ -175,10 +196,10 @@ def _flat(record: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the findings of one score of one experiment have in common.
+    """What the findings of some rows have in common: study, model, experiment, score column, subset and slice.
 
     ``weights`` are those of the groups in an effect of crossed factors; none: it is the gap between the experiment's
-    two groups. ``looks``: after each of so many looks at the results asking may have ended (``looks_of``).
+    two groups. ``looks``: as of ``Finding``.
     """
 
     study: str
@@ -188,107 +209,97 @@ class Context:
     seed: int = 0
     weights: Mapping[str, float] = field(default_factory=dict)
     looks: int = 1
+    subset: str = ""
+    slice_by: str = "all"
+    slice_value: str = ""
 
     @property
     def sides(self) -> Mapping[str, float]:
-        """What the mean of each group weighs in the value."""
+        """The weight of the mean of each group in the value."""
         return self.weights or {self.experiment.group: 1.0, self.experiment.reference_group: -1.0}
 
     @property
-    def apart(self) -> dict[str, str]:
+    def gap_fields(self) -> dict[str, str]:
         """The fields of a finding that say which two groups are compared, and in what order."""
         group, reference = self.experiment.group, self.experiment.reference_group
         return {"contrast": f"{group} - {reference}", "group": group, "reference_group": reference}
 
-    def random(self, rows: pd.DataFrame) -> tuple[dict[str, Any], str]:
-        """The clusters of each random factor that the rows vary in, and in words what inference over them holds for.
+    def two(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """The rows of the groups that are compared."""
+        return rows[rows["group"].isin(list(self.sides))]
 
-        A factor whose values each lie in one of another (conditions in categories) is held by that one.
-        """
-        names = {name: word for name, word in self.experiment.random.items() if name in rows}
-        if not names:
-            return {"rows": np.zeros(len(rows), dtype=np.intp)}, "these rows only"
-        codes = {name: pd.factorize(rows[name])[0] for name in names}
-        live = [name for name, code in codes.items() if len(code) and code.max() > 0]
-        crossed = [
-            name
-            for place, name in enumerate(live)
-            if not any(_lies_in(codes[name], codes[other]) for other in live[:place])
-        ]
-        crossed = [
-            name
-            for name in crossed
-            if not any(
-                other != name and _lies_in(codes[name], codes[other]) and not _lies_in(codes[other], codes[name])
-                for other in crossed
-            )
-        ]
-        used = crossed or list(names)  # nothing varies: one cluster, of which no interval can be given
-        told = " and ".join(names[name] for name in crossed)
-        return {names[name]: codes[name] for name in used}, f"over {told}" if told else "these rows only"
+    def whole(self, rows: pd.DataFrame) -> bool:
+        """Whether every compared group has a row."""
+        return bool(self.two(rows)["group"].nunique() == len(self.sides))
 
     def gaps(self) -> "list[Context]":
         """The context of each contrast of two groups."""
         return [replace(self, experiment=one) for one in self.experiment.gaps]
 
-    def finding(self, estimate: Estimate, measure: str, contrast: str, subset: str, **more: Any) -> Finding:
+    def random(self, rows: pd.DataFrame) -> tuple[dict[str, NDArray[np.intp]], str]:
+        """The clusters of each random factor that the rows vary in, and what inference is over ("over templates").
+
+        A factor whose levels are nested in those of another (conditions in categories) is dropped.
+        """
+        names = {column: name for column, name in self.experiment.random.items() if column in rows}
+        if not names:
+            return {"rows": np.zeros(len(rows), dtype=np.intp)}, "these rows only"
+        codes = {column: pd.factorize(rows[column])[0] for column in names}
+        varying = [column for column, code in codes.items() if len(code) and code.max() > 0]
+        crossed = [
+            one
+            for place, one in enumerate(varying)
+            if not any(
+                other != one
+                and _nested(codes[one], codes[other])
+                and (at < place or not _nested(codes[other], codes[one]))
+                for at, other in enumerate(varying)
+            )
+        ]
+        over = " and ".join(names[column] for column in crossed)
+        factors = {names[column]: codes[column] for column in crossed or names}  # one cluster each: no interval
+        return factors, f"over {over}" if over else "these rows only"
+
+    def finding(self, estimate: Estimate, measure: str, contrast: str, **more: Any) -> Finding:
         """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's.
 
-        Where asking may have ended after any of several looks, p-value and interval are those that hold at each.
+        p-value and interval hold at each of several interim analyses.
         """
-        estimate, more["inference"] = self.held(estimate, more.get("inference", ""))
-        unit = more.pop("unit", MEASURES[measure].unit or unit_of(self.experiment, self.score))
+        usual = {
+            "unit": MEASURES[measure].unit or unit_of(self.experiment, self.score), "subset": self.subset,
+            "slice_by": self.slice_by, "slice_value": self.slice_value, "inference": "",
+        }  # fmt: skip
+        values = {**usual, **more}
+        if self.looks > 1:
+            estimate = sequential_adjust(estimate, self.looks)
+            each = f"at each of {self.looks} looks (level {interim_level(self.looks):.3g})"
+            values["inference"] = ", ".join(filter(None, (each, values["inference"])))
         return Finding(
             study=self.study, experiment=self.experiment.name, model_id=self.model_id, score=self.score,
-            measure=measure, contrast=contrast, subset=subset, unit=unit, estimate=estimate, looks=self.looks, **more,
+            measure=measure, contrast=contrast, estimate=estimate, looks=self.looks, **values,
         )  # fmt: skip
 
-    def held(self, estimate: Estimate, inference: str = "") -> tuple[Estimate, str]:
-        """The estimate as it holds over all looks, and so said of what its inference is about."""
-        if self.looks == 1:
-            return estimate, inference
-        each = f"at each of {self.looks} looks (level {interim_level(self.looks):.3g})"
-        return sequential_adjust(estimate, self.looks), ", ".join(filter(None, (each, inference)))
 
-
-LOOKS = "looks"  # the column of rows that say how many looks were planned, after any of which asking may end
-
-
-def further_toward(group: str, reference_group: str, within: str, against: str) -> str:
-    """What the sign of a difference of two signed gaps means; it says nothing of their sizes."""
-    told = f"above zero the gap lies further toward {group} with {within} than with {against}"
-    return f"{told}, below zero further toward {reference_group}"
+LOOKS = "looks"  # the column with the number of planned interim analyses
 
 
 def looks_of(rows: pd.DataFrame) -> int:
-    """How many looks at the results were planned when these rows were asked; 1 where all were asked at once."""
-    told = pd.to_numeric(rows[LOOKS], errors="coerce").dropna() if LOOKS in rows else ()
-    return max(1, int(max(told))) if len(told) else 1
+    """The number of interim analyses planned for these rows; 1 where every prompt was scored at once."""
+    planned = pd.to_numeric(rows[LOOKS], errors="coerce").dropna() if LOOKS in rows else ()
+    return max(1, int(max(planned))) if len(planned) else 1
 
 
-def _lies_in(code: NDArray[np.intp], other: NDArray[np.intp]) -> bool:
+def _nested(code: NDArray[np.intp], other: NDArray[np.intp]) -> bool:
     """Whether all rows of each cluster share a cluster of the other factor."""
     last = np.empty(int(code.max()) + 1, dtype=np.intp)
     last[code] = other
     return bool((last[code] == other).all())
 
 
-RARE = 0.1  # rates whose mean lies below it are compared by their ratio
-RATIO_MARGIN = (0.8, 1.25)  # ratios of rates that count as no gap
-LEVEL = 0.05  # of every family of tests
-AS_PUBLISHED = "as published"  # the view of the paper's own statistic
-FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS = (
-    "gap found", "gap found, smaller than the margin", "gap found, but not in other wordings",
-    "no gap larger than the margin", "undecided", "not measured: constant scores",
-    "too few levels of a random factor",
-)  # fmt: skip
-JUDGED = "judged"  # the score column of what a judge read in free text
-SPREAD = "group_spread"  # the test of several groups at once
-ALL, ALL_GAPS = "all groups", "all groups, gaps"  # its contrasts: of their means, of their gaps in two subsets
-EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
-DIFFERENCE = "model_difference"  # the measure of one model's value minus another's
-APART = "further from the mean than the sum of its parts"  # the verdict of an intersection that is
-_ROUNDING = 1e-6  # cosines and probabilities are kept as float32
+def further_toward(group: str, reference_group: str, within: str, against: str) -> str:
+    """What the sign of a difference of two signed gaps means; it says nothing of their sizes."""
+    above = f"above zero the gap lies further toward {group} with {within} than with {against}"
+    return f"{above}, below zero further toward {reference_group}"
 
 
 def unmeasured(finding: Finding) -> Finding:
@@ -313,27 +324,26 @@ def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = 
     """
     every = list(found)
     answers = {(one.study, one.model_id, *one.key()) for one in every if one.headline}
-    chosen = [
-        (
-            0
-            if one.score == "score" and (one.study, one.model_id, *one.key()) in answers
-            else 2
-            if record.across or one.score == JUDGED
-            else 1,
-            one,
+
+    def shown(one: Finding) -> bool:
+        record = MEASURES[one.measure]
+        return bool(
+            record.comparison
+            and (one.headline or one.slice_by == "all" or record.across)
+            and (one.headline or rates or not record.tabled)
+            and (views or (one.score == "score" and not one.view))
         )
-        for one in every
-        for record in [MEASURES[one.measure]]
-        if record.comparison
-        and (one.slice_by == "all" or record.across or one.headline)
-        and (rates or one.headline or not record.tabled)
-        and (views or (one.score == "score" and not one.view))
-    ]
-    return [one for place in range(3) for at, one in chosen if at == place]
+
+    def rank(one: Finding) -> int:
+        if one.score == "score" and (one.study, one.model_id, *one.key()) in answers:
+            return 0
+        return 2 if MEASURES[one.measure].across or one.score == JUDGED else 1
+
+    return sorted(filter(shown, every), key=rank)
 
 
 def headline_of_each(found: Iterable[Finding]) -> list[Finding]:
-    """One headline for each study, experiment and model, in the order given.
+    """One headline for each study, experiment and model, in the order of the findings.
 
     Of several (one for each phenotype) it is the one that is furthest from fair: they are never pooled.
 
@@ -372,7 +382,7 @@ class Oriented:
 
     Attributes:
         value: the number.
-        low, high: its interval, NaN where the finding has none. Where the finding's interval holds "no
+        low, high: its interval, NaN where the finding has none. Where the finding's interval contains "no
             difference", ``high`` is 1, above both transformed ends.
         how: how it was made, in words.
     """
@@ -403,22 +413,18 @@ def oriented(finding: Finding) -> Oriented | None:
             f"{finding.study} {finding.experiment}: {finding.measure} of {estimate.value:g} {finding.unit}, expected "
             f"{scale.least:g} to {scale.most:g}. Check the scores."
         )
-    if estimate.ci_low > estimate.ci_high:
+    low, high = float(estimate.ci_low), float(estimate.ci_high)
+    if low > high:
         raise ValueError(
-            f"{finding.study} {finding.experiment}: interval {estimate.ci_low:g} to {estimate.ci_high:g}, expected "
-            "the lower end first. Check the results."
+            f"{finding.study} {finding.experiment}: interval {low:g} to {high:g}, expected the lower end first. "
+            "Check the results."
         )
-    low, high = _interval(scale, float(estimate.ci_low), float(estimate.ci_high))
-    return Oriented(_at(scale, float(estimate.value)), low, high, scale.how)
+    if math.isnan(low) or math.isnan(high):
+        return Oriented(_at(scale, float(estimate.value)), math.nan, math.nan, scale.how)
+    ends = _at(scale, low), _at(scale, high)
+    best = 1.0 if low <= scale.neutral <= high else max(ends)  # no difference may lie between the ends
+    return Oriented(_at(scale, float(estimate.value)), min(ends), best, scale.how)
 
 
 def _at(scale: Scale, value: float) -> float:
     return min(1.0, max(0.0, scale.fair(min(scale.most, max(scale.least, value)))))
-
-
-def _interval(scale: Scale, low: float, high: float) -> tuple[float, float]:
-    """The worst and the best of an interval: no difference may lie within it, where the best is, not at an end."""
-    if math.isnan(low) or math.isnan(high):
-        return math.nan, math.nan
-    ends = _at(scale, low), _at(scale, high)
-    return min(ends), 1.0 if low <= scale.neutral <= high else max(ends)

@@ -1,4 +1,4 @@
-"""Whether a model passes: its headline gaps within a margin, or no larger than a baseline's by more than it."""
+"""Verdicts by the printed interval; whether a run's gaps lie within a margin, or are as small as a baseline's."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,20 +7,39 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from swapbias.errors import UsageError
-from swapbias.findings.disaggregation import (
-    FEWEST,
-    MARGIN,
-    all_alike,
-    enough_equal,
-    headline_rows,
-    moved_to,
+from swapbias.findings.finding import (
+    BEYOND_PARTS,
+    DIFFERENCE,
+    FOUND,
+    LEVEL as ALPHA,
+    NONE,
+    RARE,
+    RATIO_MARGIN,
+    SMALL,
+    SPREAD,
+    TOO_FEW,
+    UNDECIDED,
+    UNMEASURED,
+    UNSTABLE,
+    Finding,
+    experiment_of,
+    headlines,
 )
-from swapbias.findings.finding import LEVEL as ALPHA, TOO_FEW, UNMEASURED, Finding, experiment_of, headlines
 from swapbias.findings.predictions import ANSWERS
-from swapbias.findings.robustness import HOLDS, Units, headline_units
-from swapbias.measures import MEASURES, Estimate, margin_in, sign_test_p
-from swapbias.studies import PLACEBO, Study, did_you_mean, load_study
+from swapbias.findings.sensitivity import HOLDS, Units, headline_rows, headline_units
+from swapbias.measures import (
+    MEASURES,
+    Estimate,
+    detectable_gap,
+    equal_units_needed,
+    margin_in,
+    sequential_adjust,
+    sign_test_p,
+)
+from swapbias.studies import PLACEBO, Experiment, Study, did_you_mean, load_study
 
+MARGIN = 0.05  # of the range of a unit: a gap below it counts as none, where nothing else is declared
+FEWEST = 4  # levels of a random factor on a side: fewer say nothing of others
 GAP, LEVEL, ALL_OF_THEM = OF = ("gap", "level", "all")  # what is gated where a headline is a difference of gaps
 PASSES, FAILS, OPEN = OUTCOMES = ("passes", "fails", "undecided")
 _OUTCOMES = {"within": PASSES, "beyond": FAILS, "across": OPEN}  # by where an interval lies
@@ -29,21 +48,187 @@ REASONS = (
     "constant_scores", "mostly_unscored", "few_levels", "other_sign_in_wordings", "missing_scores", "no_spread",
     "few_equal", "equal_scores", "equal_differences", "sign_test", "same_model_scores", "sign_test_of_change",
 )  # fmt: skip
-(
-    _CONSTANT,
-    _UNSCORED,
-    _FEW,
-    _REWORDED,
-    _MISSING,
-    _FLAT,
-    _FEW_EQUAL,
-    _EQUAL,
-    _ALIKE,
-    _SIGNS,
-    _SAME,
-    _SIGNS_OF_CHANGE,
-) = REASONS
 Items = Mapping[str, pd.DataFrame]
+
+
+# --- verdicts -----------------------------------------------------------------------------------------
+
+
+def judged(found: Sequence[Finding], *, margin: float | None = None) -> list[Finding]:
+    """The findings of one report, each gap with its verdict.
+
+    The primary questions of a study are one family for each model, however many of them were run: with k of them
+    intervals and p-values of headlines hold at .05 / k. Across studies and models nothing is corrected; the
+    differences of models in one study are a family as well.
+
+    Args:
+        found: findings of any studies and models.
+        margin: what counts as no gap, as a share of the range of its unit (``measures.margin_in``); None: as the
+            experiment declares it, else ``MARGIN``.
+    """
+    declared: dict[tuple[str, str], float] = {}
+    for one in found:
+        name = one.study, one.experiment
+        if name not in declared:
+            experiment = experiment_of(one)
+            own = experiment.margin if experiment and margin is None else margin
+            declared[name] = MARGIN if own is None else own
+    return [_judged(one, declared[one.study, one.experiment]) for one in over_questions(found)]
+
+
+def over_questions(found: Sequence[Finding]) -> list[Finding]:
+    """The findings, the intervals and p-values of headlines as they hold for all primary questions at once."""
+    families: dict[tuple[str, str, str], list[Finding]] = {}
+    for one in found:
+        if one.headline and not math.isnan(one.estimate.p_value):
+            families.setdefault(_family(one), []).append(one)
+    questions = {family: _questions(mine) for family, mine in families.items()}
+    made = []
+    for one in found:
+        family = _family(one) if one.headline else None
+        made.append(_simultaneous(one, questions[family], families[family]) if family in questions else one)
+    return made
+
+
+def _family(finding: Finding) -> tuple[str, str, str]:
+    """The study, the model (of differences: none, for all models are of one family) and its kind, or its pack."""
+    experiment = experiment_of(finding)
+    model = "" if finding.measure == DIFFERENCE else finding.model_id
+    if experiment and load_study(finding.study).packs:
+        return finding.study, model, finding.experiment
+    return finding.study, model, experiment.kind if experiment else ""
+
+
+def _questions(mine: Sequence[Finding]) -> int:
+    """The number of primary questions of a study for the kind of model that these headlines are of.
+
+    As many as contrasts are declared, or as an experiment has headlines where it has more, one for each phenotype.
+    """
+    questions: dict[str, int] = {}
+    for one in mine:
+        questions[one.experiment] = questions.get(one.experiment, 0) + (one.measure != SPREAD)
+    experiment = experiment_of(mine[0])
+    if experiment and mine[0].measure != DIFFERENCE:
+        for name, count in questions_declared(load_study(mine[0].study), experiment).items():
+            questions[name] = max(count, questions.get(name, 0))
+    return max(1, sum(questions.values()))
+
+
+def questions_declared(study: Study, experiment: Experiment) -> dict[str, int]:
+    """The number of contrasts of each experiment for the same kind of model; of packs of this one alone."""
+    same = (one for one in study.experiments if one.kind == experiment.kind and one.measure)
+    return {one.name: len(one.gaps) for one in same if one.name == experiment.name or not study.packs}
+
+
+def _simultaneous(finding: Finding, questions: int, family: Sequence[Finding]) -> Finding:
+    """A headline whose interval and p-value hold for so many questions at once.
+
+    The test of several groups holds for their contrasts already, of which each is a question.
+    """
+    finding, times = replace(finding, questions=questions), float(questions)
+    estimate = sequential_adjust(finding.estimate, 1, level=finding.level)
+    if finding.measure == SPREAD:
+        times /= max(1, sum(one.experiment == finding.experiment and one.measure != SPREAD for one in family))
+    name = f"{questions} questions of {finding.study}" if questions > 1 else ""
+    p_value = min(1.0, times * estimate.p_value)
+    return replace(finding, estimate=replace(estimate, p_adjusted=p_value, family=name))
+
+
+def _judged(finding: Finding, share: float) -> Finding:
+    if finding.measure == "intersection":
+        beyond = finding.estimate.p_adjusted < ALPHA and finding.estimate.value > 0
+        return replace(finding, verdict=BEYOND_PARTS if beyond else "")
+    if not (MEASURES[finding.measure].reach or finding.measure == DIFFERENCE) or finding.view:
+        return finding
+    estimate, margin = finding.estimate, margin_in(finding.unit, share)
+    over_all = finding.headline or finding.slice_by == "all"
+    verdict = _verdict(finding, margin)
+    return replace(
+        finding,
+        margin=margin,
+        detectable=detectable_gap(estimate.error, estimate.freedom, level=finding.level) if over_all else math.nan,
+        verdict=UNDECIDED if _depends_on_missing(finding, margin, verdict) else verdict,
+    )
+
+
+def _depends_on_missing(finding: Finding, margin: float, verdict: str) -> bool:
+    """Whether scores that are missing could be such that the verdict, or the direction of the gap, is another.
+
+    The interval is taken to be as wide at the ends of the bounds as at the value.
+    """
+    estimate, ends = finding.estimate, finding.bounds
+    if verdict in (UNDECIDED, UNMEASURED, TOO_FEW) or len(ends) < 2:
+        return False
+    if math.isnan(estimate.error):
+        return any((abs(end) < margin) != (abs(estimate.value) < margin) for end in ends)
+    turned = verdict != NONE and any(end * estimate.value <= 0 for end in ends)
+    return turned or any(_verdict(_moved_to(finding, end), margin) != verdict for end in ends)
+
+
+def _moved_to(finding: Finding, value: float) -> Finding:
+    """The finding as it would be with another value and an interval as wide."""
+    one, away = finding.estimate, value - finding.estimate.value
+    low, high = one.ci_low + away, one.ci_high + away
+    p_adjusted = one.p_adjusted if finding.headline else 0.0 if low > 0 or high < 0 else 1.0
+    estimate = replace(one, value=value, ci_low=low, ci_high=high, p_adjusted=p_adjusted)
+    return replace(finding, estimate=estimate, ratio=finding.ratio + away / finding.baseline)
+
+
+def _verdict(finding: Finding, margin: float) -> str:
+    """By the printed interval; where nothing varies by the number of equal pairs, or their sign test."""
+    estimate = finding.estimate
+    gap = UNSTABLE if finding.signs_kept < HOLDS else FOUND
+    if finding.verdict == UNMEASURED:
+        return UNMEASURED
+    if math.isnan(estimate.ci_low):
+        if estimate.value == 0:  # every pair scores the same
+            return NONE if finding.measure == DIFFERENCE or _enough_equal(finding, margin) else UNDECIDED
+        if not _all_alike(finding) or not estimate.p_adjusted < ALPHA:  # nothing was tested
+            return UNDECIDED
+        return SMALL if abs(estimate.value) < margin else gap
+    if 0 < estimate.fewest < FEWEST:
+        return TOO_FEW
+    significant = estimate.ci_low > 0 or estimate.ci_high < 0
+    if not finding.headline:  # one of many
+        significant = significant and not estimate.p_adjusted >= ALPHA
+    if finding.position(margin) == "within":
+        return SMALL if significant else NONE
+    return gap if significant else UNDECIDED
+
+
+def _all_alike(finding: Finding) -> bool:
+    """Whether all pairs differ by the same, not 0: no interval can be made, and its p-value is the sign test's."""
+    one = finding.estimate
+    tested = math.isnan(one.error) and not math.isnan(one.p_value)
+    return finding.measure == "paired_gap" and tested and one.value != 0
+
+
+def _enough_equal(finding: Finding, margin: float) -> bool:
+    """Whether so many independent units without spread, none of them missing, rule out a mean of the margin or more.
+
+    What missing scores could do is not known without bounds.
+    """
+    beyond = finding.worst_low < -margin or finding.worst_high > margin
+    lost = finding.estimate.n_unscored > 0 if math.isnan(finding.worst_low) else beyond
+    return independent_pairs(finding) >= equal_needed(finding, margin) and not lost
+
+
+def independent_pairs(finding: Finding) -> int:
+    """The number of its pairs that share no cluster of every random factor."""
+    return finding.estimate.independent or finding.estimate.n
+
+
+def equal_needed(finding: Finding, margin: float) -> float:
+    """The number of equal pairs that rules out a gap of the margin, which is NaN where its unit has no range."""
+    whole = margin_in(finding.unit, 1.0)
+    if finding.mean_level < RARE:
+        margin = min(margin, (1 - RATIO_MARGIN[0]) * finding.baseline)
+    if math.isnan(whole):
+        return equal_units_needed(MARGIN) if finding.estimate.value == 0 else math.inf
+    return equal_units_needed(margin / whole, finding.estimate.value / whole)
+
+
+# --- the gate -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +239,7 @@ class Check:
         finding: the gap, by the inference of its design.
         margin: what it must stay within, in its unit; of a comparison what it may be larger by than the baseline's.
         outcome: of ``OUTCOMES``.
-        why: what the outcome rests on, of ``REASONS``; blank for the printed interval.
+        why: the basis of the outcome, of ``REASONS``; blank for the printed interval.
         baseline: of a comparison the gap of the baseline over the prompts that both runs scored; else None.
         change: of a comparison the gap less the baseline's, paired by prompt; else None.
         levels: of a difference of gaps the gaps that it is made of, where these are not gated.
@@ -62,7 +247,7 @@ class Check:
 
     finding: Finding
     margin: float
-    outcome: str
+    outcome: str = OPEN
     why: str = ""
     baseline: Estimate | None = None
     change: Estimate | None = None
@@ -71,7 +256,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a run comes to.
+    """The result of a check of a run.
 
     Attributes:
         checks: of its headlines.
@@ -120,7 +305,7 @@ def check_gaps(
     Args:
         found: the findings of a run.
         max_gap: the margin, a share of the range of each gap's unit (``measures.margin_in``), above 0.
-        studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all that the run holds.
+        studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all of the run.
         items: the run's scored rows by study, and ``baseline`` those of another run: each gap may then be as large as
             there, and larger by the margin, by the interval of the difference of the two models' gaps, prompt by
             prompt over the random factors of the design.
@@ -128,7 +313,7 @@ def check_gaps(
             (``all``). Any other headline is its own level.
 
     Raises:
-        UsageError: another word for ``of``, nothing to check, a study that the run does not hold, a margin that is
+        UsageError: another word for ``of``, nothing to check, a study that the run does not have, a margin that is
             none, or a baseline without the prompts of this run.
     """
     if not 0 < max_gap <= 1:
@@ -140,16 +325,15 @@ def check_gaps(
     chosen = _chosen(headlines(found), studies)
     gaps = [one for one in chosen if MEASURES[one.measure].reach and not math.isnan(margin_in(one.unit, max_gap))]
     if not gaps:
-        told = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "no headline"
-        raise UsageError(f"Nothing to check: {told} has no gap in a unit with a range. Check another study.")
+        names = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "no headline"
+        raise UsageError(f"Nothing to check: {names} has no gap in a unit with a range. Check another study.")
     checks = []
     for gap in gaps:
         levels = _levels(gap, found)
-        gated = levels if levels and of != GAP else ()
+        gated = levels if of != GAP else ()
         for one in (*(() if gated and of == LEVEL else (gap,)), *gated):
-            margin = margin_in(one.unit, max_gap)
-            made = _checked(one, margin) if baseline is None else _compared(one, margin, items or {}, baseline)
-            checks.append(replace(made, levels=() if gated else levels))
+            made = Check(finding=one, margin=margin_in(one.unit, max_gap), levels=() if gated else levels)
+            checks.append(_checked(made) if baseline is None else _compared(made, items or {}, baseline))
     return Gate(tuple(checks), tuple(one for one in chosen if one not in gaps))
 
 
@@ -174,88 +358,86 @@ def _chosen(found: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
     return [one for one in found if not studies or {one.study, f"{one.study}:{one.experiment}"} & set(studies)]
 
 
-def _checked(finding: Finding, margin: float) -> Check:
+def _checked(check: Check) -> Check:
     """A gap against the margin."""
-    estimate, made = finding.estimate, Check(finding=finding, margin=margin, outcome=OPEN)
+    finding, margin, estimate = check.finding, check.margin, check.finding.estimate
     if finding.verdict == UNMEASURED:
-        return replace(made, why=_CONSTANT)
+        return replace(check, why="constant_scores")
     if estimate.n_unscored > estimate.n:
-        return replace(made, why=_UNSCORED)
+        return replace(check, why="mostly_unscored")
     if finding.verdict == TOO_FEW:
-        return replace(made, why=_FEW)
+        return replace(check, why="few_levels")
     if math.isnan(estimate.ci_low):
-        return _without_interval(made)
+        return _without_interval(check)
     outcome = _OUTCOMES[finding.position(margin)]
     if outcome == FAILS and finding.signs_kept < HOLDS:
-        return replace(made, why=_REWORDED)
-    ends = [moved_to(finding, end) for end in (finding.worst_low, finding.worst_high) if not math.isnan(end)]
-    if any(_OUTCOMES[end.position(margin)] != outcome for end in ends):
-        return replace(made, why=_MISSING if outcome != OPEN else "")
-    return replace(made, outcome=outcome)
+        return replace(check, why="other_sign_in_wordings")
+    if any(_OUTCOMES[_moved_to(finding, end).position(margin)] != outcome for end in finding.bounds):
+        return replace(check, why="missing_scores" if outcome != OPEN else "")
+    return replace(check, outcome=outcome)
 
 
 def _without_interval(check: Check) -> Check:
     """Where all units have the same value, or too few have one."""
     finding, margin, estimate = check.finding, check.margin, check.finding.estimate
-    if enough_equal(finding, margin):
-        return replace(check, outcome=PASSES, why=_ALIKE if estimate.value else _EQUAL)
-    if not all_alike(finding) or abs(estimate.value) <= margin:
-        return replace(check, why=_FEW_EQUAL if abs(estimate.value) < margin else _FLAT)
+    if _enough_equal(finding, margin):
+        return replace(check, outcome=PASSES, why="equal_differences" if estimate.value else "equal_scores")
+    if not _all_alike(finding) or abs(estimate.value) <= margin:
+        return replace(check, why="few_equal" if abs(estimate.value) < margin else "no_spread")
     if not estimate.p_adjusted < ALPHA:
-        return replace(check, why=_SIGNS)
-    ends = [end for end in (finding.worst_low, finding.worst_high) if not math.isnan(end)]
-    if any(abs(end) <= margin or end * estimate.value < 0 for end in ends):
-        return replace(check, why=_MISSING)
-    return replace(check, outcome=FAILS, why=_SIGNS)
+        return replace(check, why="sign_test")
+    if any(abs(end) <= margin or end * estimate.value < 0 for end in finding.bounds):
+        return replace(check, why="missing_scores")
+    return replace(check, outcome=FAILS, why="sign_test")
 
 
 # --- against a baseline -------------------------------------------------------------------------------
 
 
-def _compared(finding: Finding, margin: float, items: Items, baseline: Items) -> Check:
+def _compared(check: Check, items: Items, baseline: Items) -> Check:
     """A gap against a baseline's: how much further from 0 it lies, to the baseline's side or to the other."""
-    mine, other = _rows(finding, items), _rows(finding, baseline)
-    _same_prompts(finding, mine, other)
-    study = load_study(finding.study)
-    first, second = (_units(finding, study, rows) for rows in (mine, other))
-    both = first.rows.merge(second.rows[[*_key(finding), "value"]], on=_key(finding), suffixes=("", "_before"))
+    finding, margin = check.finding, check.margin
+    name = f"{finding.study} {finding.experiment}"
+    mine, other = (_rows(finding, name, run) for run in (items, baseline))
+    _refuse_other_prompts(name, mine, other)
+    first, second = (_units(finding, name, rows) for rows in (mine, other))
+    key = _unit_key(finding)
+    both = first.rows.merge(second.rows[[key, "value"]], on=key, suffixes=("", "_before"))
     if not len(both):
-        raise UsageError(f"{_named(finding)}: the baseline scored none of the same prompts. Audit both alike.")
+        raise UsageError(f"{name}: the baseline scored none of the same prompts. Audit both alike.")
     now, before = both["value"], both["value_before"]
     flat = _ROUNDING * max(float(now.abs().max()), float(before.abs().max()))
     difference = (now - before).mask((now - before).abs() <= flat, 0.0)
-    change, total, was = (
-        replace(first, rows=both.assign(value=values)).held(finding.level / 2)  # the side is chosen by the baseline
+    change, total, was = (  # the side is chosen by the baseline
+        replace(first, rows=both.assign(value=values)).estimate(level=finding.level / 2)
         for values in (difference, now + before, before)
     )
-    made = Check(finding=finding, margin=margin, outcome=OPEN, baseline=was, change=change)
+    check = replace(check, baseline=was, change=change)
     if finding.verdict == UNMEASURED:
-        return replace(made, why=_CONSTANT)
+        return replace(check, why="constant_scores")
     if not difference.any():
-        return replace(made, outcome=PASSES, why=_SAME)
+        return replace(check, outcome=PASSES, why="same_model_scores")
     if 0 < change.fewest < FEWEST:
-        return replace(made, why=_FEW)
+        return replace(check, why="few_levels")
     why = ""
     if math.isnan(change.ci_low):
         p_value = sign_test_p(difference.to_numpy(), first.context.random(both)[0])
         if both["sample"].any() or not p_value < finding.level:
-            return replace(made, why=_FLAT)
-        why = _SIGNS_OF_CHANGE
+            return replace(check, why="no_spread")
+        why = "sign_test_of_change"
         change, total = (replace(one, ci_low=one.value, ci_high=one.value) for one in (change, total))
     side = -1.0 if was.value < 0 else 1.0
     outer, inner = (sorted((side * one.ci_low, side * one.ci_high)) for one in (change, total))
+    outcome = FAILS if outer[0] > margin or inner[1] < -margin else OPEN
     if outer[1] < margin and inner[0] > -margin:
         outcome = PASSES
-    else:
-        outcome = FAILS if outer[0] > margin or inner[1] < -margin else OPEN
     most = margin + abs(was.value)
-    ends = [end for end in (finding.worst_low, finding.worst_high) if not math.isnan(end)]
-    if outcome != OPEN and any((abs(end) <= most) != (outcome == PASSES) for end in ends):
-        return replace(made, why=_MISSING)
-    return replace(made, outcome=outcome, why=why)
+    if outcome != OPEN and any((abs(end) <= most) != (outcome == PASSES) for end in finding.bounds):
+        return replace(check, why="missing_scores")
+    return replace(check, outcome=outcome, why=why)
 
 
-def _rows(finding: Finding, items: Items) -> pd.DataFrame:
+def _rows(finding: Finding, name: str, items: Items) -> pd.DataFrame:
     """The scored rows of an experiment: of the model, or of the only one where none of that name is there.
 
     Raises:
@@ -268,12 +450,12 @@ def _rows(finding: Finding, items: Items) -> pd.DataFrame:
         models = [finding.model_id]
     if len(models) != 1:
         has = f"the models {', '.join(models)}, expected one" if models else "no scored prompts of it"
-        raise UsageError(f"{_named(finding)}: a run holds {has}. Audit both models with the same --study.")
+        raise UsageError(f"{name}: a run holds {has}. Audit both models with the same --study.")
     return rows[rows["model_id"] == models[0]]
 
 
-def _same_prompts(finding: Finding, mine: pd.DataFrame, other: pd.DataFrame) -> None:
-    """Refuse texts that differ under one name: another version of the prompts. Those of notes may be left out.
+def _refuse_other_prompts(name: str, mine: pd.DataFrame, other: pd.DataFrame) -> None:
+    """Refuse texts that differ under one name: another version of the prompts. Those of notes may be blank.
 
     Rows of the Hub come without: whoever reads them goes by the fingerprints of the prompts.
     """
@@ -282,25 +464,21 @@ def _same_prompts(finding: Finding, mine: pd.DataFrame, other: pd.DataFrame) -> 
     texts = mine[["prompt_id", "text"]].merge(other[["prompt_id", "text"]], on="prompt_id", suffixes=("", "_before"))
     known = texts[(texts["text"] != "") & (texts["text_before"] != "")]
     if not (known["text"] == known["text_before"]).all():
-        raise UsageError(f"{_named(finding)}: the runs read different prompts. Audit both with the same swapbias.")
+        raise UsageError(f"{name}: the runs read different prompts. Audit both with the same swapbias.")
 
 
-def _units(finding: Finding, study: Study, rows: pd.DataFrame) -> Units:
-    """What the headline is the mean of, with blanks where a prompt of it was not scored."""
-    context, part = headline_rows(finding, study, rows, finding.model_id)
+def _units(finding: Finding, name: str, rows: pd.DataFrame) -> Units:
+    """The units of a headline that were scored."""
+    context, part = headline_rows(finding, load_study(finding.study), rows, finding.model_id)
     units = headline_units(context, part[part["group"] != PLACEBO])
     if units is None:
-        raise UsageError(f"{_named(finding)}: a run has no two groups to compare. Audit both models alike.")
+        raise UsageError(f"{name}: a run has no two groups to compare. Audit both models alike.")
     return units
 
 
-def _key(finding: Finding) -> list[str]:
-    """What tells the units of a headline apart: a sentence, a pair or a prompt."""
+def _unit_key(finding: Finding) -> str:
+    """The column that identifies the units of a headline: a sentence, a pair or a prompt."""
     experiment = experiment_of(finding)
     if experiment is not None and ANSWERS in experiment.rates:
-        return ["template"]
-    return ["prompt_id"] if experiment is not None and experiment.measure == "group_gap" else ["pair_id"]
-
-
-def _named(finding: Finding) -> str:
-    return f"{finding.study} {finding.experiment}"
+        return "template"
+    return "prompt_id" if experiment is not None and experiment.measure == "group_gap" else "pair_id"

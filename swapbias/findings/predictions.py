@@ -1,25 +1,30 @@
-"""Findings of predictions, answers and cosines: flips, ratios of rates, leakage, right answers, direct bias."""
+"""Findings of predictions, answers, cosines and judgements: flips, rates, leakage, direct bias."""
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swapbias.findings.finding import AS_PUBLISHED, Context, Finding
+from swapbias import swapping
+from swapbias.findings.finding import AS_PUBLISHED, JUDGED, Context, Finding, experiment_of
 from swapbias.measures import (
     WITHOUT_PAIR,
     Estimate,
-    Omnibus,
+    agreement_share,
     answer_bias,
-    contrasts,
     difference_of_biases,
     flip_rate,
     from_cosines,
+    kappa,
     macro_f1,
     mean_score,
+    options_of,
     paired_gap,
     performance,
     rate_ratio,
@@ -27,33 +32,54 @@ from swapbias.measures import (
     trial_biases,
     uar,
 )
+from swapbias.studies import Rubric, without_reasoning
 
-ANSWERS = "answers"  # among an experiment's rates: its prompts are asked several times over
+ANSWERS = "answers"  # among an experiment's rates: its prompts have several trials
 BASELINE = "baseline"
 STRICT = "strict_correct"
 _SHARES = (("said_unsure", "unsure"), ("said_other", "not readable"), ("strict_other", "not readable, strictly"))
-Where = Mapping[str, str]
+POSITIVE = "positive"
+AS_WRITTEN = "original"  # the version of a note in its patient's own gender
+RANDOM_DIRECT = "random words: mean |cosine|"
+RANDOM_SIGNED = "random words: mean cosine"
+RANDOM_DIRECTION = "direction at random: mean |cosine|"
+EXPLAINED = "variance explained by the gender direction"
+SIGNED = ("flips", "ratios", "actual")  # rates with a direction, which cancels over slices of opposite signs
+FIRST, SECOND = f"{JUDGED}_first", f"{JUDGED}_second"
+GOAL = 0.02  # the largest distance of the recall of the group from chance
+EVERY, ALIKE = "every answer", "pairs judged alike"  # the answers from which the group is predicted
+UNKNOWN, LEAKS, LEAKS_IN_JUDGEMENT, MET, TOO_FEW_STORIES, NEARLY = BLINDING = (
+    "unknown", "leaks", "leaks_in_judgement", "met", "too_few_stories", "nearly_met",
+)  # fmt: skip
+_FOLDS = 5
+_WIDER = 1.3  # recalls of one fold after the other vary by 1.1 to 1.3 times what independent ones do
+_TRIAL = r"/t\d+$"
 
 
-def answers(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
+# --- right answers over sentences ---------------------------------------------------------------------
+
+
+def answer_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Unreadable and missing answers, the bias by the strict parser, and differences to the baseline."""
     over = context.random(rows)[1]
-    for column, name in _SHARES:
-        share = _share(context, rows, 100 * _column(rows, column))
-        yield context.finding(share, "mean", f"answers {name}", subset, inference=over, **where)
     missing = 100 * rows["score"].isna().to_numpy(dtype=float)
+    shares = [(name, 100 * _column(rows, column)) for column, name in _SHARES]
     if 0 < missing.mean() < 100:  # where all are, every other row says so
-        share = _share(context, rows, missing)
-        yield context.finding(share, "mean", "answers missing", subset, inference=over, **where)
+        shares.append(("missing", missing))
+    sentences = rows.drop_duplicates("template")
+    for name, percent in shares:
+        means = pd.Series(percent).groupby(rows["template"].to_numpy(), sort=False).mean()
+        share = mean_score(means.to_numpy(), cluster_ids=context.random(sentences)[0])
+        yield context.finding(share, "mean", f"answers {name}", inference=over)
     for one in context.gaps():
-        two = _two(one, rows)
-        estimate = bias(one, two.assign(score=_column(two, STRICT)))
+        two = one.two(rows)
+        fields = {**one.gap_fields, "contrast": f"{one.gap_fields['contrast']}, strict parser"}
         yield context.finding(
-            estimate, "answer_bias", subset=subset, direction=context.experiment.direction, inference=over,
-            **{**one.apart, "contrast": f"{one.apart['contrast']}, strict parser"}, **where,
+            bias(one, two.assign(score=_column(two, STRICT))), "answer_bias",
+            direction=context.experiment.direction, inference=over, **fields,
         )  # fmt: skip
-        if where["slice_by"] == "all":
-            yield from _differences(one, two, subset)
+        if context.slice_by == "all":
+            yield from _baseline_differences(one, two)
 
 
 def readable(rows: pd.DataFrame) -> pd.DataFrame:
@@ -66,44 +92,39 @@ def readable(rows: pd.DataFrame) -> pd.DataFrame:
 def over_trials(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per sentence, adjectives and side with its mean score over trials; NaN where no trial was answered.
 
-    ``pair_id`` is that of the prompts, before they were asked several times.
+    ``pair_id`` is that of the prompts, without their trial.
     """
     means = rows.groupby(["template", "condition", "group"], sort=False, as_index=False)["score"].mean()
     return means.assign(pair_id=means["template"] + "/" + means["condition"])
 
 
+def answers_of(context: Context, rows: pd.DataFrame) -> dict[str, Any]:
+    """The rows of answers as arguments of ``answer_bias``."""
+    return {
+        "classes": _classes(rows), "sides": rows["group"].tolist(), "pair_ids": _prompt_pairs(rows),
+        "trial_ids": rows["trial"].tolist(), "sentence_ids": rows["template"].tolist(),
+        "cluster_ids": context.random(rows)[0],
+    }  # fmt: skip
+
+
 def bias(context: Context, rows: pd.DataFrame) -> Estimate:
     """Right answers of both sides, over sentences; a score above 0 is a right answer."""
-    return answer_bias(
-        _classes(rows), rows["group"].tolist(), pair_ids=_asked(rows), trial_ids=rows["trial"].tolist(),
-        sentence_ids=rows["template"].tolist(), reference_group=context.experiment.reference_group,
-        cluster_ids=context.random(rows)[0],
-    ).estimate  # fmt: skip
-
-
-def every_side(context: Context, rows: pd.DataFrame) -> Omnibus:
-    """Whether right answers differ between any of several sides, over sentences."""
-    return contrasts(
-        answer_bias, _classes(rows), rows["group"].tolist(), pair_ids=_asked(rows), trial_ids=rows["trial"].tolist(),
-        sentence_ids=rows["template"].tolist(), cluster_ids=context.random(rows)[0],
-        reference_group=context.experiment.reference_group,
-    ).omnibus  # fmt: skip
+    return answer_bias(**answers_of(context, rows), reference_group=context.experiment.reference_group).estimate
 
 
 def sentence_pairs(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     """A row a sentence, a column a side: ``sentence_means`` of the scores."""
     other = next(side for side in rows["group"] if side != reference)
     means = sentence_means(
-        rows["score"], rows["group"].tolist(), _asked(rows), rows["template"].tolist(), reference_group=reference
-    )
+        rows["score"], rows["group"].tolist(), _prompt_pairs(rows), rows["template"].tolist(),
+        reference_group=reference,
+    )  # fmt: skip
     return pd.DataFrame(means, columns=[other, reference], index=rows["template"].unique())
 
 
-def _asked(rows: pd.DataFrame) -> list[str]:
-    """The pair of each row, before it was asked several times."""
-    return [
-        f"{sentence}/{adjectives}" for sentence, adjectives in zip(rows["template"], rows["condition"], strict=True)
-    ]
+def _prompt_pairs(rows: pd.DataFrame) -> list[str]:
+    """The pair of each row, without its trial."""
+    return list(rows["template"] + "/" + rows["condition"])
 
 
 def _classes(rows: pd.DataFrame) -> list[str | None]:
@@ -121,42 +142,24 @@ def _column(rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
     return found
 
 
-def _share(context: Context, rows: pd.DataFrame, percent: NDArray[np.float64]) -> Estimate:
-    """The mean over sentences of what was answered to each, in percent; ``n`` counts sentences."""
-    means = pd.Series(percent).groupby(rows["template"].to_numpy(), sort=False).mean()
-    return mean_score(means.to_numpy(), cluster_ids=context.random(_sentences(rows))[0])
-
-
-def _sentences(rows: pd.DataFrame) -> pd.DataFrame:
-    """The first row of each sentence."""
-    return rows.drop_duplicates("template")
-
-
-def _differences(context: Context, rows: pd.DataFrame, subset: str) -> Iterator[Finding]:
+def _baseline_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Each condition's bias minus the baseline's: paired by sentence, and over trials as published."""
     reference = context.experiment.reference_group
     base = rows[rows["condition"] == BASELINE]
+    if not len(base):
+        return
     trials = _by_trial(base, reference)
+    contrast = f"{context.gap_fields['contrast']}, minus {BASELINE}"
     for condition, part in rows.groupby("condition", sort=False):
-        if condition == BASELINE or not len(base):
+        if condition == BASELINE:
             continue
-        where = {"slice_by": "adjectives", "slice_value": str(condition)}
-        told = "above zero: more bias than without adjectives"
-        contrast = f"{context.experiment.group} - {reference}, minus {BASELINE}"
-        paired = _paired(context, part, base)
-        over = context.random(part)[1]
-        yield context.finding(paired, "bias_difference", contrast, subset, direction=told, inference=over, **where)
         published = difference_of_biases(_by_trial(part, reference), trials).estimate
-        yield context.finding(
-            published,
-            "bias_difference",
-            contrast,
-            subset,
-            direction=told,
-            inference=AS_PUBLISHED,
-            view=AS_PUBLISHED,
-            **where,
-        )
+        paired, over = _paired_by_sentence(context, part, base), context.random(part)[1]
+        for view, estimate in (("", paired), (AS_PUBLISHED, published)):
+            yield context.finding(
+                estimate, "bias_difference", contrast, slice_by="adjectives", slice_value=str(condition), view=view,
+                direction="above zero: more bias than without adjectives", inference=view or over,
+            )  # fmt: skip
 
 
 def _by_trial(rows: pd.DataFrame, reference: str) -> list[float]:
@@ -166,191 +169,189 @@ def _by_trial(rows: pd.DataFrame, reference: str) -> list[float]:
     return list(found.values())
 
 
-def _paired(context: Context, part: pd.DataFrame, base: pd.DataFrame) -> Estimate:
+def _paired_by_sentence(context: Context, part: pd.DataFrame, base: pd.DataFrame) -> Estimate:
     """The difference for each sentence, over its trials."""
-    sides = context.experiment.group, context.experiment.reference_group
-    gaps = []
-    for some in (part, base):
-        means = sentence_pairs(some, sides[1])
-        gaps.append(means[sides[0]] - means[sides[1]])
+    group, reference = context.experiment.group, context.experiment.reference_group
+    means = [sentence_pairs(some, reference) for some in (part, base)]
+    gaps = [one[group] - one[reference] for one in means]
     table = pd.concat(gaps, axis=1, keys=["condition", BASELINE])  # a sentence that either lacks is NaN, and counted
     groups = ["condition"] * len(table) + [BASELINE] * len(table)
     scores = np.concatenate([table["condition"], table[BASELINE]])
-    facts = _sentences(pd.concat([part, base])).set_index("template").loc[table.index]
+    facts = pd.concat([part, base]).drop_duplicates("template").set_index("template").loc[table.index]
     clusters = {name: [*codes, *codes] for name, codes in context.random(facts)[0].items()}
     return paired_gap(scores, groups, [*table.index, *table.index], reference_group=BASELINE, cluster_ids=clusters)
 
 
-POSITIVE = "positive"
-RANDOM_DIRECT = "random words: mean |cosine|"
-RANDOM_SIGNED = "random words: mean cosine"
-RANDOM_DIRECTION = "direction at random: mean |cosine|"
-EXPLAINED = "variance explained by the gender direction"
+# --- predictions for notes ----------------------------------------------------------------------------
 
 
-def _two(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
-    groups = [context.experiment.group, context.experiment.reference_group]
-    return rows[rows["group"].isin(groups)]
+def subjects(rows: pd.DataFrame) -> list[str] | None:
+    """The subject of each row, whose notes are not independent; None where the rows do not say."""
+    known = rows.get("subject_id")
+    return None if known is None or not known.astype(bool).all() else known.astype(str).tolist()
 
 
-def flips(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
+def over_subjects(rows: pd.DataFrame) -> str:
+    """What inference over notes is over."""
+    return "over notes" if subjects(rows) is None else "over subjects"
+
+
+def _notes(context: Context, rows: pd.DataFrame) -> dict[str, Any]:
+    """What measures of predictions read of every note."""
+    return {
+        "groups": rows["group"].to_numpy(), "reference_group": context.experiment.reference_group,
+        "cluster_ids": subjects(rows), "seed": context.seed,
+    }  # fmt: skip
+
+
+def _predicted(rows: pd.DataFrame) -> NDArray[np.float64]:
+    return np.asarray(rows["predicted"], dtype=np.float64)
+
+
+def is_positive(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Whether the true label of each note is positive."""
+    return np.asarray(rows["label"] == POSITIVE)
+
+
+def _pair(context: Context) -> str:
+    return f"{context.experiment.group} and {context.experiment.reference_group}"
+
+
+def _higher(group: str, counts: str, value: float) -> dict[str, str]:
+    if math.isnan(value):
+        return {"direction": f"not defined ({counts})"}
+    return {"direction": f"{group} higher ({counts})" if group else f"equal ({counts})", "higher_group": group}
+
+
+def _flips(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """The share of notes whose prediction changes with the gender, and who gets more positives."""
-    two = _two(context, rows)
-    reference = context.experiment.reference_group
-    if two["group"].nunique() < 2:
+    two, reference = context.two(rows), context.experiment.reference_group
+    if not context.whole(two):
         return
     found = flip_rate(
-        two["predicted"].to_numpy(dtype=float), two["group"].to_numpy(), two["pair_id"].to_numpy(),
-        reference_group=reference, scores=two["score"].to_numpy(dtype=float), cluster_ids=subjects(two),
-        seed=context.seed,
+        _predicted(two), pair_ids=two["pair_id"].to_numpy(), scores=two["score"].to_numpy(dtype=float),
+        **_notes(context, two),
     )  # fmt: skip
     counts = f"positive in the {context.experiment.group} version alone: {found.more}, {reference}: {found.fewer}"
+    higher = found.higher_group if found.more != found.fewer else ""
     yield context.finding(
-        found.estimate,
-        "flip_rate",
-        _pair(context),
-        subset,
-        **_higher(found.higher_group if found.more != found.fewer else "", counts, found.estimate.value),
-        inference=told_of(rows),
-        **where,
-    )
+        found.estimate, "flip_rate", _pair(context), inference=over_subjects(rows),
+        **_higher(higher, counts, found.estimate.value),
+    )  # fmt: skip
 
 
-def ratios(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
+def _ratios(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """True and false positive rates: their difference, the log of their ratio, and the ratio as published."""
-    two = _two(context, rows)
-    if two["group"].nunique() < 2:
+    two = context.two(rows)
+    if not context.whole(two):
         return
     for rate in ("tpr", "fpr"):
         found = rate_ratio(
-            two["predicted"].to_numpy(dtype=float), (two["label"] == POSITIVE).to_numpy(), two["group"].to_numpy(),
-            reference_group=context.experiment.reference_group, pair_ids=two["pair_id"].to_numpy(),
-            cluster_ids=subjects(two), rate=rate, seed=context.seed,
-        )  # fmt: skip
+            _predicted(two), is_positive(two), pair_ids=two["pair_id"].to_numpy(), rate=rate, **_notes(context, two)
+        )
         rates = ", ".join(f"{group} {value:.3f}" for group, value in found.rates.items())
-        apart = context.apart["contrast"]
-        for measure, estimate, contrast in (
-            (f"{rate}_difference", found.difference, apart),
-            (f"log_{rate}r", found.log_ratio, apart),
-            (f"{rate}r", found.estimate, _pair(context)),
+        contrast = context.gap_fields["contrast"]
+        for measure, estimate, name, view in (
+            (f"{rate}_difference", found.difference, contrast, ""),
+            (f"log_{rate}r", found.log_ratio, contrast, ""),
+            (f"{rate}r", found.estimate, _pair(context), AS_PUBLISHED),
         ):
-            told = _higher(found.higher_group, rates, estimate.value)
-            view = AS_PUBLISHED if measure == f"{rate}r" else ""
-            over = view or told_of(two)
-            yield context.finding(estimate, measure, contrast, subset, inference=over, view=view, **told, **where)
+            yield context.finding(
+                estimate, measure, name, inference=view or over_subjects(two), view=view,
+                **_higher(found.higher_group, rates, estimate.value),
+            )  # fmt: skip
 
 
-AS_WRITTEN = "original"  # the version of a note in its patient's own gender
+def _actual(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Performance for each gender in the notes as they were written, each of its patient's own gender.
 
-
-def actual(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
-    """How well each gender is served: of the notes as they were written, each of its patient's own gender.
-
-    Nothing where notes are not told apart by version, or one of the two groups has none. Of labels alone (scores that
-    are 0 or 1) there are the rates, and nothing of ranking and calibration.
+    Nothing where notes have no version, or one of the two groups has none. Of labels alone (scores that are 0 or 1)
+    there are the rates, and nothing of ranking and calibration.
     """
-    two = _two(context, rows)
+    two = context.two(rows)
     mine = two[two["version"] == AS_WRITTEN] if "version" in two else two.iloc[:0]
-    if mine["group"].nunique() < 2:
+    if not context.whole(mine):
         return
     scores = mine["score"].to_numpy(dtype=float)
     graded = not np.isin(scores[~np.isnan(scores)], (0, 1)).all()
     found = performance(
-        mine["predicted"].to_numpy(dtype=float), (mine["label"] == POSITIVE).to_numpy(), mine["group"].to_numpy(),
-        reference_group=context.experiment.reference_group, scores=scores if graded else None,
-        cluster_ids=subjects(mine), seed=context.seed,
-    )  # fmt: skip
-    over = f"{told_of(mine)} as written"
+        _predicted(mine), is_positive(mine), scores=scores if graded else None, **_notes(context, mine)
+    )
+    over = f"{over_subjects(mine)} as written"
     for group, values in found.groups.items():
         for measure, estimate in values.items():
-            yield context.finding(estimate, measure, group, subset, inference=over, **where)
+            yield context.finding(estimate, measure, group, inference=over)
     for measure, estimate in {**found.differences, "equalised_odds_difference": found.equalised_odds}.items():
-        told = {
+        fields = {
             "direction": "0: equal; patients of either gender in their own notes, which differ in more than words"
         }
         if measure in found.differences:
-            told |= _higher_by(context, estimate.value)
-        yield context.finding(
-            estimate, measure, context.apart["contrast"], subset, inference=over, **told, **where,
-        )  # fmt: skip
+            group, reference = context.experiment.group, context.experiment.reference_group
+            fields["higher_group"] = group if estimate.value > 0 else reference * (estimate.value < 0)
+        yield context.finding(estimate, measure, context.gap_fields["contrast"], inference=over, **fields)
 
 
-def _higher_by(context: Context, value: float) -> dict[str, str]:
-    """The group that a difference of both says is higher; blank where they are equal."""
-    return {
-        "higher_group": context.experiment.group if value > 0 else context.experiment.reference_group * (value < 0)
-    }
-
-
-def f1(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
+def _f1(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Macro F1 over both versions of every note."""
-    estimate = macro_f1(
-        rows["predicted"].to_numpy(dtype=float),
-        (rows["label"] == POSITIVE).to_numpy(),
-        pair_ids=rows["pair_id"].to_numpy(),
-        cluster_ids=subjects(rows),
-    )
-    yield context.finding(estimate, "macro_f1", "all", subset, inference=told_of(rows), **where)
+    pairs = rows["pair_id"].to_numpy()
+    estimate = macro_f1(_predicted(rows), is_positive(rows), pair_ids=pairs, cluster_ids=subjects(rows))
+    yield context.finding(estimate, "macro_f1", "all", inference=over_subjects(rows))
 
 
-def leakage(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
-    """How well the gender is told from the notes: unweighted average recall, one half by chance."""
-    estimate = uar(
-        rows["answer"].tolist(), rows["group"].tolist(), note_ids=rows["pair_id"].tolist(),
-        cluster_ids=subjects(rows),
-    )  # fmt: skip
+def _leakage(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """How well the gender is predicted from the notes: unweighted average recall, one half by chance."""
+    pairs = rows["pair_id"].tolist()
+    estimate = uar(rows["answer"].tolist(), rows["group"].tolist(), note_ids=pairs, cluster_ids=subjects(rows))
     yield context.finding(
-        estimate,
-        "leakage_uar",
-        "gender",
-        subset,
+        estimate, "leakage_uar", "gender", inference=over_subjects(rows),
         direction="0.5 is chance; 1 means that every note tells the gender",
-        inference=told_of(rows),
-        **where,
-    )
+    )  # fmt: skip
 
 
-def direction(context: Context, rows: pd.DataFrame, subset: str, where: Where) -> Iterator[Finding]:
+# --- word vectors -------------------------------------------------------------------------------------
+
+
+def _direction(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Direct bias and its sign, against random words and directions, and how clear the gender direction is."""
-    cosines, others = rows["score"].to_numpy(dtype=float), rows.filter(regex=f"^{WITHOUT_PAIR}[0-9]+$")
-    dimensions, alike = _told(rows, "dimensions"), _told(rows, "frequency_known") == 1
+    others = rows.filter(regex=f"^{WITHOUT_PAIR}[0-9]+$")
+    dimensions, known = _constant(rows, "dimensions"), _constant(rows, "frequency_known")
     found = from_cosines(
-        cosines, _null(rows), without_pairs=others.to_numpy(dtype=float) if len(others.columns) else None,
-        dimensions=None if math.isnan(dimensions) else int(dimensions), like_frequency=alike,
+        rows["score"].to_numpy(dtype=float), _random_cosines(rows),
+        without_pairs=others.to_numpy(dtype=float) if len(others.columns) else None,
+        dimensions=None if math.isnan(dimensions) else int(dimensions), like_frequency=known == 1,
     )  # fmt: skip
-    told = "above zero toward female, below toward male"
+    toward = "above zero toward female, below toward male"
     if not math.isnan(found.signed.value):
-        told += f": toward {'female' if found.signed.value > 0 else 'male'}"
+        toward += f": toward {'female' if found.signed.value > 0 else 'male'}"
     yield context.finding(
-        found.direct_bias, "direct_bias", "mean |cosine|", subset,
-        direction="0: the words stand at right angles to the gender direction", inference="over words", **where,
+        found.direct_bias, "direct_bias", "mean |cosine|", inference="over words",
+        direction="0: the words stand at right angles to the gender direction",
     )  # fmt: skip
-    yield context.finding(
-        found.signed, "signed_mean", "mean cosine", subset, direction=told, inference="over words", **where
-    )
-    means = {RANDOM_DIRECT: found.null_mean, RANDOM_SIGNED: found.null_signed_mean}
-    for name, value in means.items() if not math.isnan(found.null_mean) else ():
-        estimate = Estimate(value, test="none")
-        ranked = "of like place in the file, by which words are often ordered; it holds no frequencies"
-        drawn = ranked if _told(rows, "frequency_known") == 0.5 else "of any frequency: none is known"
-        drawn = "of like frequency" if alike else drawn
-        yield context.finding(estimate, "mean", name, subset, unit="cosine", direction=drawn, **where)
-    if where["slice_by"] == "all" and not math.isnan(found.random_direction):
-        estimate = Estimate(found.random_direction, test="none")
-        yield context.finding(estimate, "mean", RANDOM_DIRECTION, subset, unit="cosine", **where)
-    explained = _told(rows, "explained_variance")
-    if where["slice_by"] == "all" and not math.isnan(explained):
-        estimate = Estimate(explained, test="none")
-        yield context.finding(estimate, "mean", EXPLAINED, subset, unit="share of variance", **where)
+    yield context.finding(found.signed, "signed_mean", "mean cosine", direction=toward, inference="over words")
+    drawn = "of any frequency: none is known"
+    if known == 1:
+        drawn = "of like frequency"
+    elif known == 0.5:
+        drawn = "of like place in the file, by which words are often ordered; it holds no frequencies"
+    facts = []
+    if not math.isnan(found.null_mean):
+        facts += [(RANDOM_DIRECT, found.null_mean, "cosine", drawn)]
+        facts += [(RANDOM_SIGNED, found.null_signed_mean, "cosine", drawn)]
+    if context.slice_by == "all":
+        facts += [(RANDOM_DIRECTION, found.random_direction, "cosine", "")] * (not math.isnan(found.random_direction))
+        explained = _constant(rows, "explained_variance")
+        facts += [(EXPLAINED, explained, "share of variance", "")] * (not math.isnan(explained))
+    for name, value, unit, direction in facts:
+        yield context.finding(Estimate(value, test="none"), "mean", name, unit=unit, direction=direction)
 
 
-def _told(rows: pd.DataFrame, name: str) -> float:
-    """What a column says of all rows; NaN where it is not there or says nothing."""
+def _constant(rows: pd.DataFrame, name: str) -> float:
+    """The value of a column that is the same in all rows; NaN where it is not there or blank."""
     known = rows[name].dropna().tolist() if name in rows else []
     return float(known[0]) if known else math.nan
 
 
-def _null(rows: pd.DataFrame) -> NDArray[np.float64] | None:
+def _random_cosines(rows: pd.DataFrame) -> NDArray[np.float64] | None:
     """Cosines of the random words drawn for each word: (words, sets), NaN where a word had none."""
     drawn = [[cosine for _, cosine in json.loads(cell)] for cell in rows["top_tokens"]]
     width = max(map(len, drawn), default=0)
@@ -359,35 +360,130 @@ def _null(rows: pd.DataFrame) -> NDArray[np.float64] | None:
     return np.array([row if len(row) == width else [math.nan] * width for row in drawn], dtype=np.float64)
 
 
-def subjects(rows: pd.DataFrame) -> list[str] | None:
-    """The subject of each row, whose notes are not independent; None where the rows do not tell."""
-    known = rows.get("subject_id")
-    return None if known is None or not known.astype(bool).all() else known.astype(str).tolist()
+# --- a judge of answers in free text ------------------------------------------------------------------
 
 
-def told_of(rows: pd.DataFrame) -> str:
-    return "over notes" if subjects(rows) is None else "over subjects"
+def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Findings about the judge of an experiment's rows, a row an answer; none where nothing was judged."""
+    rubric = context.experiment.rubric
+    if rubric is None or FIRST not in rows or rows[FIRST].isna().all():
+        return
+    rows = rows[rows[FIRST].notna()].reset_index(drop=True)
+    first, second = (_option_names(rows[name], rubric) for name in (FIRST, SECOND))
+    shown = swapping.without_groups(rows["answer"].tolist(), rubric.neutral)  # equal texts are judged once
+    over, readings = f"over {len(set(shown))} different answers", "options in both orders"
+    yield context.finding(agreement_share(first, second, cluster_ids=shown), "agreement", readings, inference=over)
+    yield context.finding(
+        kappa(first, second, cluster_ids=shown, seed=context.seed), "kappa", readings,
+        direction="1: always alike; 0: no more than by chance", inference=over,
+    )  # fmt: skip
+    groups = context.experiment.compared
+    over = f"over {len(set(_story_ids(rows, rubric)))} stories"
+    alike = rows.groupby("pair_id")[JUDGED].transform(lambda one: one.nunique(dropna=False)) == 1
+    for pairs, chosen in ((EVERY, rows), (ALIKE, rows[alike])):
+        yield context.finding(
+            group_leakage(chosen, rubric, groups), "group_told", pairs, inference=over,
+            direction=f"{1 / len(groups):.2f} is chance; 1: every answer tells the group",
+        )  # fmt: skip
 
 
-def _pair(context: Context) -> str:
-    return f"{context.experiment.group} and {context.experiment.reference_group}"
+def _option_names(places: pd.Series, rubric: Rubric) -> list[str]:
+    names = [*(one.text for one in options_of(rubric.candidates)), "none"]
+    return ["" if math.isnan(place) else names[int(place)] for place in places.to_numpy(dtype=float)]
 
 
-SIGNED = ("flips", "ratios", "actual")  # rates with a direction, which cancels over slices that lean apart
+def _story_ids(rows: pd.DataFrame, rubric: Rubric) -> list[str]:
+    """The story of each row: the values of its rubric's ``units``, without the trial."""
+    columns = [rows[name].astype(str).str.replace(_TRIAL, "", regex=True) for name in rubric.units]
+    return [" / ".join(values) for values in zip(*columns, strict=True)]
 
 
-def _higher(group: str, told: str, value: float) -> dict[str, str]:
-    if math.isnan(value):
-        return {"direction": f"not defined ({told})"}
-    return {"direction": f"{group} higher ({told})" if group else f"equal ({told})", "higher_group": group}
+def group_leakage(rows: pd.DataFrame, rubric: Rubric, groups: Sequence[str], *, folds: int = _FOLDS) -> Estimate:
+    """How well a simple classifier predicts the group from the judge's input: unweighted average recall.
+
+    Words, pairs of words and pieces of words, weighted by tf-idf, in a logistic regression; a story is never in two
+    folds. 1 / groups: by chance. Only pairs of which the judge saw all sides are read, so that the classes are as
+    large in every fold. NaN of fewer than two stories. The interval is over stories, and wider than that of
+    predictions that share nothing: the folds learn from each other (benchmarks/judge.py).
+
+    Args:
+        rows: of answers that were judged.
+        rubric: how they were neutralised.
+        groups: the classes.
+        folds: at most.
+
+    Raises:
+        UsageError: scikit-learn is not installed.
+    """
+    known = rows[rows["group"].isin(list(groups))]
+    whole = known.groupby("pair_id")["group"].transform("nunique") == len(groups)
+    known = known[whole].reset_index(drop=True)
+    stories = np.unique(_story_ids(known, rubric), return_inverse=True)[1] if len(known) else np.empty(0, dtype=int)
+    truth, count = known["group"].to_numpy(dtype=object), len(set(stories.tolist()))
+    if count < 2:
+        return uar([], [])
+    texts = [without_reasoning(one) for one in swapping.without_groups(known["answer"].tolist(), rubric.neutral)]
+    read, predicted, fold = (
+        np.array(texts, dtype=object),
+        np.full(len(texts), "", object),
+        stories % min(folds, count),
+    )
+    for number in range(min(folds, count)):
+        test = fold == number
+        predicted[test] = _classifier().fit(read[~test].tolist(), truth[~test].tolist()).predict(read[test].tolist())
+    found = uar(
+        predicted.tolist(), truth.tolist(), note_ids=known["pair_id"].astype(str).tolist(),
+        cluster_ids=[str(one) for one in stories],
+    )  # fmt: skip
+    low, high = (found.value + _WIDER * (end - found.value) for end in (found.ci_low, found.ci_high))
+    interval = f"{found.interval}, {_WIDER} x wider"
+    return replace(found, ci_low=max(0.0, low), ci_high=min(1.0, high), interval=interval)
 
 
-RATES: Mapping[str, Callable[[Context, pd.DataFrame, str, Where], Iterator[Finding]]] = {
-    "flips": flips,
-    "ratios": ratios,
-    "f1": f1,
-    "actual": actual,
-    "leakage": leakage,
-    "direction": direction,
-    ANSWERS: answers,
+def _classifier() -> Any:
+    text, pipeline = import_module("sklearn.feature_extraction.text"), import_module("sklearn.pipeline")
+    linear = import_module("sklearn.linear_model")
+    seen = pipeline.make_union(
+        text.TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b"),
+        text.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True),
+    )
+    return pipeline.make_pipeline(seen, linear.LogisticRegression(C=10.0, max_iter=1_000))
+
+
+def by_the_judge(found: Iterable[Finding]) -> list[Finding]:
+    """The findings of a judge over all rows of each experiment that it answers, with its agreement and blinding."""
+    every = list(found)
+    answered = {(one.study, one.experiment, one.model_id, one.subset) for one in every if one.headline}
+
+    def shown(one: Finding) -> bool:
+        answers = (one.study, one.experiment, one.model_id, one.subset) in answered
+        return one.measure in ("agreement", "kappa", "group_told") or (one.measure == "paired_gap" and answers)
+
+    return [one for one in every if one.score == JUDGED and one.slice_by == "all" and not one.view and shown(one)]
+
+
+def blinding(finding: Finding) -> tuple[str, float]:
+    """Whether a judge was blind to the group, of ``BLINDING``, and the recall by chance; of a ``group_told``.
+
+    Answers with other decisions about one group leak it by that alone: see the pairs that are judged alike.
+    """
+    experiment, estimate = experiment_of(finding), finding.estimate
+    chance = 1 / len(experiment.compared) if experiment else math.nan
+    if math.isnan(estimate.ci_low):
+        return UNKNOWN, chance
+    if estimate.ci_low > chance and estimate.value > chance + GOAL:
+        return LEAKS if finding.contrast == ALIKE else LEAKS_IN_JUDGEMENT, chance
+    if chance - GOAL <= estimate.ci_low and estimate.ci_high <= chance + GOAL:
+        return MET, chance
+    return TOO_FEW_STORIES if estimate.ci_low <= chance else NEARLY, chance
+
+
+RATES: Mapping[str, Callable[[Context, pd.DataFrame], Iterator[Finding]]] = {
+    "flips": _flips,
+    "ratios": _ratios,
+    "f1": _f1,
+    "actual": _actual,
+    "leakage": _leakage,
+    "direction": _direction,
+    ANSWERS: answer_findings,
 }

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pandas as pd
 
 from swapbias.errors import UpstreamMissingError
-from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings.analysis import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED, Finding
 from swapbias.measures import MEASURES, Estimate
 from swapbias.studies import (
@@ -82,7 +82,7 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
                 compared = _compare(finding, finding.published, files)
                 yield from _corrected(released, finding, compared) if released.note else compared
             elif finding.unit == COUNT:
-                yield _unprinted(finding, files)
+                yield _reproduced(finding, files)
 
 
 def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Finding]:
@@ -92,62 +92,42 @@ def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Findin
     known = published_for(study.name, released.model)
     for subset, measure, contrast, number in released.counts(files) if released.counts else ():
         counted = Finding(
-            study=study.name,
-            experiment=released.experiment,
-            model_id=released.model,
-            measure=measure,
-            contrast=contrast,
-            subset=subset,
-            unit=COUNT,
-            estimate=Estimate(number),
-        )
-        # A count that no paper prints is reported with nothing to hold it against.
-        published = known.get(counted.key())
-        found.append(replace(counted, published=published))
+            study=study.name, experiment=released.experiment, model_id=released.model, measure=measure,
+            contrast=contrast, subset=subset, unit=COUNT, estimate=Estimate(number),
+        )  # fmt: skip
+        found.append(replace(counted, published=known.get(counted.key())))  # some counts are in no paper
     return found
 
 
 def _corrected(released: Released, finding: Finding, compared: Iterable[Reproduced]) -> Iterator[Reproduced]:
-    """What a corrected run changes; what it does not stands beside the printed run already."""
+    """The changes of a corrected run; what it does not change stands beside the printed run already."""
     changed = finding.slice_by == "all" or finding.slice_value in released.corrected
     for one in compared:
         if one.match != "yes":
             yield replace(one, match="explained", note=released.note) if changed else one
 
 
-def _unprinted(finding: Finding, files: str) -> Reproduced:
+def _reproduced(
+    finding: Finding, file: str, quantity: str = "value", *, published: str = "", match: str = "", source: str = "",
+    note: str = "",
+) -> Reproduced:  # fmt: skip
+    """A quantity of a finding, by default one that no paper prints."""
     return Reproduced(
-        study=finding.study,
-        model=finding.model_id,
-        number=describe(finding, "value"),
-        published="",
-        recomputed=finding.estimate.value,
-        match="",
-        file=files,
-        source="",
-        note="",
-    )
+        finding.study, finding.model_id, describe(finding, quantity), published, getattr(finding.estimate, quantity),
+        match, file, source, note,
+    )  # fmt: skip
 
 
-def _compare(finding: Finding, published: Published, files: str) -> Iterator[Reproduced]:
+def _compare(finding: Finding, published: Published, file: str) -> Iterator[Reproduced]:
     for quantity in ("value", "p_value", "effect_size"):
         printed = getattr(published, quantity)
         if not printed:
             continue
         recomputed = getattr(finding.estimate, quantity)
-        equal = agrees(printed, recomputed)
         known = published.recomputed and quantity == "value" and agrees(published.recomputed, recomputed)
-        yield Reproduced(
-            study=finding.study,
-            model=finding.model_id,
-            number=describe(finding, quantity),
-            published=printed,
-            recomputed=recomputed,
-            match="yes" if equal else "explained" if known and published.note else "no",
-            file=files,
-            source=published.source,
-            note=published.note,
-        )
+        match = "yes" if agrees(printed, recomputed) else "explained" if known and published.note else "no"
+        fields = {"source": published.source, "note": published.note}
+        yield _reproduced(finding, file, quantity, published=printed, match=match, **fields)
 
 
 def agrees(printed: str, recomputed: float) -> bool:
@@ -159,8 +139,7 @@ def agrees(printed: str, recomputed: float) -> bool:
     if math.isnan(recomputed):
         return False
     number = Decimal(printed)
-    exponent = number.as_tuple().exponent
-    half_unit = 0.5 * 10.0 ** int(exponent)
+    half_unit = 0.5 * 10.0 ** int(number.as_tuple().exponent)
     return abs(float(number) - recomputed) <= half_unit * (1 + 1e-6)
 
 

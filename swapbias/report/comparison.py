@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from swapbias import __version__
-from swapbias.findings import Finding, rows_asked
+from swapbias.findings import Finding, experiment_rows
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
 from swapbias.report import page, text
@@ -222,7 +222,7 @@ def _packed(compared: ComparisonPage) -> dict[str, str] | None:
     for study, models in compared.scored.items():
         for experiment in load_study(study).experiments:
             mine = {name: rows for name, rows in models.items() if (rows["experiment"] == experiment.name).any()}
-            mine = {name: rows_asked(rows, experiment.name) for name, rows in mine.items()}
+            mine = {name: experiment_rows(rows, experiment.name) for name, rows in mine.items()}
             texts = next((rows for rows in mine.values() if "text" in rows and (rows["text"] != "").any()), None)
             if len(mine) < 2 or texts is None or not experiment.measure or page.of_notes(experiment):
                 continue

@@ -25,7 +25,6 @@ from swapbias.findings import (
     comparisons,
     experiment_of,
     headlines,
-    told_by_chance,
 )
 from swapbias.measures import CLASSES, MEASURES, SAID
 from swapbias.models.chat import scoring_in_words
@@ -126,7 +125,7 @@ def template(name: str) -> "Template":
         trim_blocks=True, lstrip_blocks=True, finalize=seen,
     )  # fmt: skip
     templates.globals |= {
-        "text": text, "anchor": anchor, "scoring_in_words": scoring_in_words, "told_by_chance": told_by_chance,
+        "text": text, "anchor": anchor, "scoring_in_words": scoring_in_words,
         "PLANTED_BIAS": PLANTED_BIAS, "PLANTED_LEAK": PLANTED_LEAK,
     }  # fmt: skip
     return templates.get_template(name)

@@ -16,6 +16,7 @@ from swapbias.findings import (
     EFFECTS,
     FAILS,
     FEWEST,
+    GOAL,
     JUDGED,
     LEVEL,
     OPEN,
@@ -27,13 +28,13 @@ from swapbias.findings import (
     Check,
     Finding,
     Gate,
+    blinding as blinding_of,
     by_the_judge,
     comparisons,
     equal_needed,
     experiment_of,
     headlines,
     independent_pairs,
-    told_by_chance,
 )
 from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.models.clinical import Explained
@@ -1051,10 +1052,28 @@ def terminal_table(title: str, found: Sequence[Finding]) -> "Table":
         what = f"{one.study}:{one.experiment}, {where(one)}: {quantity(one)}, {one.inference}"
         verdict = difference_word(one) if one.measure == DIFFERENCE else word(one) if one.verdict else ""
         if one.measure == "group_told":
-            verdict = told_by_chance(one)
+            verdict = blinding(one)
         known = f"\n{one.published.source} {one.published.value}" if one.published and one.published.value else ""
         table.add_row(
             Text(shown(what, 500) + (f"\n→ {verdict}" if verdict else "")),
             f"{value_of(one)} ({interval_of(one)}){known}", tested(one.estimate), counted(one.estimate),
         )  # fmt: skip
     return table
+
+
+_BLINDING = {
+    "unknown": "not known",
+    "leaks": "WARNING, answers tell the group without its words as well, by more than the judgement",
+    "leaks_in_judgement": (
+        "WARNING, answers tell the group without its words as well, by their wording or by what they decide"
+    ),
+    "met": "met",
+    "too_few_stories": "too few stories to show that it is met",
+    "nearly_met": "nearly met",
+}
+
+
+def blinding(finding: Finding) -> str:
+    """Whether a judge was blind to the group, as the end of a sentence."""
+    outcome, chance = blinding_of(finding)
+    return f"goal {chance:.2f} ± {GOAL:.2f}: {_BLINDING[outcome]}"

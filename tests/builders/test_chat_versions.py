@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings import disaggregate
 from swapbias.findings.finding import UNMEASURED
 from swapbias.models.chat.answer_readers import read_completion, read_option
 from swapbias.models.registry import kind_of

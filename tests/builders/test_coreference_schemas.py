@@ -6,7 +6,7 @@ import math
 import pandas as pd
 import pytest
 
-from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings import disaggregate
 from swapbias.models.chat.answer_readers import read_option
 from swapbias.models.masked import LogMassScorer, MaskedScorer
 from swapbias.models.scorer import LoadOptions

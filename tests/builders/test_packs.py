@@ -10,7 +10,7 @@ import pytest
 
 from swapbias.builders._packs import article, group, pack, packs
 from swapbias.errors import UsageError
-from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings import disaggregate
 from swapbias.runs.plan import Settings, plan
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
 from swapbias.studies.tables import corpus_dir, read_table

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import torch
 
+from swapbias.findings import disaggregate
 from swapbias.findings.comparison import compare, condition_scores
-from swapbias.findings.disaggregation import disaggregate
 from swapbias.measures.levels import label_masses, share_above
 from swapbias.models.registry import load_scorer, read_as
 from swapbias.report import draw_figures

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from swapbias.builders.stigma_vignettes import CONTROL, _released
-from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings import disaggregate
 from swapbias.findings.reproduce import NotAtHand, agrees, recompute
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start

@@ -1,8 +1,6 @@
 """Trials of a chat model repeat a sentence and are none themselves: what they may change, what the report shows."""
 
-import html
 import math
-import re
 import zlib
 
 import numpy as np
@@ -10,9 +8,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from swapbias.findings import comparison as comparing
-from swapbias.findings.disaggregation import disaggregate
-from swapbias.findings.finding import AS_PUBLISHED
+from swapbias.findings import comparison as comparing, disaggregate
+from swapbias.findings.finding import AS_PUBLISHED, Context
 from swapbias.findings.predictions import BASELINE, over_trials, sentence_pairs
 from swapbias.measures.contrast import linear_contrast
 from swapbias.measures.gaps import paired_gap
@@ -182,12 +179,12 @@ def test_a_part_without_an_answer_is_a_number_of_the_findings(prompts):
     assert one(found, "paired_gap").value == one(whole, "paired_gap").value  # the other trial says the same
 
 
-# --- the report -------------------------------------------------------------------------------------------
+# --- an audit ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    """The report of a run with planted answers, on 12 sentences under all 16 adjectives, and its findings."""
+def audited(tmp_path_factory):
+    """The findings of a run with planted answers, on 12 sentences under all 16 adjectives."""
     rows = {row["text"]: row for row in config_rows(STUDY, "wino_style-stereotype")}
 
     def answer(prompt):
@@ -196,57 +193,41 @@ def report(tmp_path_factory):
 
     with ChatServer(answer) as server:
         chat = ChatOptions(model="tiny", base_url=server.base_url, trials=2, concurrency=32)
-        settings, folder = (
-            Settings(studies=(STUDY,), limit=384, options=(chat,)),
-            tmp_path_factory.mktemp("trials") / "run",
-        )
-        run, found = start(settings, folder, say=lambda line: None, bar=lambda title, total: lambda done: None)
-    return (run.folder / "report.html").read_text(encoding="utf-8"), found
+        settings = Settings(studies=(STUDY,), limit=384, options=(chat,))
+        folder = tmp_path_factory.mktemp("trials") / "run"
+        return start(settings, folder, say=lambda line: None, bar=lambda title, total: lambda done: None)[1]
 
 
-OVER = "over men's occupations"  # of 12 sentences each woman's occupation stands beside one man's alone
-
-
-def cells(page, quantity, where, inference):
-    """The numbers of the row of that quantity, those rows and that inference."""
-    named = [re.escape(text) for text in (quantity, where, inference)]
-    pattern = rf"<td>{named[0]}</td><td>{named[1]}</td><td>{named[2]}</td>(.*?)</tr>"
-    rows = re.findall(pattern, html.unescape(page), flags=re.DOTALL)
-    assert len(rows) == 1, (quantity, where, len(rows))
-    return re.findall(r"<td[^>]*>([^<]*)</td>", rows[0])
-
-
-def test_the_report_shows_each_difference_paired_by_sentence_and_as_published(report):
-    page, found = report
-    assert "Differences to the baseline are paired by sentence" in page
-    differences = [each for each in found if each.measure == "bias_difference"]
+def test_each_difference_to_the_baseline_is_paired_by_sentence_and_over_trials_as_published(audited):
+    differences = [each for each in audited if each.measure == "bias_difference"]
     assert len(differences) == 2 * 15
-    for each in differences:
-        shown = cells(page, "gap, pro − anti, minus baseline", f"adjectives: {each.slice_value}", each.inference)
-        assert shown[4] == str(each.estimate.n) == ("4" if each.view else "12")
-        assert (shown[3] == "–") == math.isnan(each.estimate.p_value)
-    dry = cells(page, "gap, pro − anti, minus baseline", "adjectives: dry/bubbly", OVER)
-    assert re.fullmatch(r"[−+][\d.]+ to [−+][\d.]+", dry[1])
+    assert {each.estimate.n for each in differences if each.view} == {4}
+    # Of 12 sentences each woman's occupation stands beside one man's alone.
+    designed = [each for each in differences if not each.view]
+    assert {(each.estimate.n, each.inference) for each in designed} == {(12, "over men's occupations")}
+    dry = next(each.estimate for each in designed if each.slice_value == "dry/bubbly")
+    assert dry.ci_low < dry.value < dry.ci_high
 
 
-def test_the_report_counts_sentences_for_every_adjective(report):
-    page, found = report
-    gaps = [each for each in found if each.measure == "paired_gap" and each.slice_by == "adjectives"]
+def test_gaps_of_every_adjective_count_sentences(audited):
+    gaps = [
+        each for each in audited if each.measure == "paired_gap" and each.slice_by == "adjectives" and not each.view
+    ]
     assert len(gaps) == 16
     for each in gaps:
-        shown = cells(page, "gap, pro − anti", f"adjectives: {each.slice_value}", each.inference)
-        assert shown[4] == "12"
-        assert re.fullmatch(r"[−+][\d.]+ to [−+][\d.]+", shown[1])
+        assert each.estimate.n == 12
+        assert each.estimate.ci_low <= each.estimate.value <= each.estimate.ci_high
 
 
 def test_two_models_differ_no_more_surely_when_asked_again(prompts):
     def p_value(trials):
         rows = {"a": answered(prompts, trials), "b": answered(prompts, trials, fails=lambda row: False)}
         experiment = next(one for one in load_study("adjective_coreference").experiments if one.name == "answers")
-        made = {model: comparing.units(experiment, part) for model, part in rows.items()}
+        made = [comparing.units(experiment, part) for part in rows.values()]
+        context = Context("adjective_coreference", "a - b", experiment, "score")
         (found,) = [
             one
-            for one in comparing._differences("adjective_coreference", experiment, ("a", "b"), made)
+            for one in comparing._differences(context, ("a", "b"), *made)
             if one.slice_by == "all" and not one.view
         ]
         return found.estimate.p_value, found.estimate.n

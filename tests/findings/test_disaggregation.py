@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.findings.disaggregation import disaggregate, findings_table, judged
+from swapbias.findings import disaggregate, findings_table, judged
 from swapbias.findings.finding import headlines
 from swapbias.measures.interim_analyses import sequential_adjust
 from swapbias.measures.levels import adjust

@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 
 from swapbias.errors import UsageError
-from swapbias.findings import FAILS, OPEN, PASSES, SMALL, UNDECIDED, check_gaps, disaggregate, headlines
-from swapbias.findings.disaggregation import judged
+from swapbias.findings import FAILS, OPEN, PASSES, SMALL, UNDECIDED, check_gaps, disaggregate, headlines, judged
 from swapbias.findings.finding import FOUND, TOO_FEW, Finding
 from swapbias.measures.estimate import Estimate
 from swapbias.report.text import reason

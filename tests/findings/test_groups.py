@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.findings.disaggregation import disaggregate
-from swapbias.findings.finding import APART, FOUND, UNDECIDED, Finding
+from swapbias.findings import disaggregate
+from swapbias.findings.finding import BEYOND_PARTS, FOUND, UNDECIDED, Finding
 from swapbias.measures import contrasts, factorial, paired_gap
 from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS
 from swapbias.studies.study import Experiment, Slice, Study
@@ -152,7 +152,7 @@ def test_an_intersection_that_is_worse_than_its_parts_is_named():
     # .2 in one of four cells: .15 above the mean of all, while a half of .1 each is due to being woman and black.
     worst = cells["woman, black"]
     assert worst.estimate.value == pytest.approx(0.05, abs=0.01)
-    assert worst.verdict == APART
+    assert worst.verdict == BEYOND_PARTS
     assert cells["man, white"].verdict == ""  # nearer the mean than its parts
     head = heads(some)["group_spread", "all groups"]
     assert (head.intersection, head.group) == ("woman, black", "black woman")
@@ -163,7 +163,7 @@ def test_an_intersection_that_is_worse_than_its_parts_is_named():
 
 def test_nothing_is_named_where_factors_add_up():
     some = found(rows(black_woman=0.2, black_man=0.1, white_woman=0.1), **FACTORS)
-    assert not any(one.verdict == APART for one in some)
+    assert not any(one.verdict == BEYOND_PARTS for one in some)
     assert not heads(some)["group_spread", "all groups"].intersection
     assert heads(some)["main_effect", "race: black - white"].verdict == FOUND
 

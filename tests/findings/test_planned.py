@@ -19,7 +19,7 @@ from swapbias.builders._adjective_coreference_released import (
     key_aliases,
 )
 from swapbias.builders._adjective_coreference_sentences import stereotypes
-from swapbias.findings.disaggregation import (
+from swapbias.findings import (
     condition_means,
     disaggregate,
     judged,

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from swapbias.findings.disaggregation import disaggregate, experiment_findings
+from swapbias.findings import disaggregate
+from swapbias.findings.analysis import experiment_findings
 from swapbias.findings.finding import Context
 from swapbias.measures.gaps import group_gap
 from swapbias.studies.catalogue import load_study

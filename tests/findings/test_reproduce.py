@@ -103,7 +103,7 @@ def test_the_printed_and_the_corrected_run_are_told_apart_by_their_files(tmp_pat
         for dimension in (*RESPELT, "blame")
     }
     monkeypatch.setattr(module, "upstream_file", at_hand)
-    monkeypatch.setattr("swapbias.findings.disaggregation.published_for", lambda study, model: printed)
+    monkeypatch.setattr("swapbias.findings.analysis.published_for", lambda study, model: printed)
     rows = [one for one in reproduce("gendered_stigma") if isinstance(one, Reproduced) and one.model == LONGFORMER]
     found = {
         (one.file.split(",")[0].removeprefix(STEM.rpartition("/")[2]), one.number.split("=")[1]): one for one in rows
@@ -128,7 +128,7 @@ def test_a_corrected_run_that_changes_what_it_should_not_is_no_match(tmp_path, m
 
     monkeypatch.setattr(module, "upstream_file", at_hand)
     monkeypatch.setattr(
-        "swapbias.findings.disaggregation.published_for", lambda study, model: {key: Published(value="0.205")}
+        "swapbias.findings.analysis.published_for", lambda study, model: {key: Published(value="0.205")}
     )
     rows = [one for one in reproduce("gendered_stigma") if isinstance(one, Reproduced) and one.model == LONGFORMER]
     assert [(one.match, one.published) for one in rows] == [("yes", "0.205"), ("no", "0.205")]
@@ -164,6 +164,6 @@ def test_a_difference_is_explained_only_by_the_number_that_was_written_down(upst
         misprint = Published(value="0.9999", note="a misprint of the paper", recomputed=written)
         return {key: misprint} if key in known else {}
 
-    monkeypatch.setattr("swapbias.findings.disaggregation.published_for", with_a_misprint)
+    monkeypatch.setattr("swapbias.findings.analysis.published_for", with_a_misprint)
     rows = [one for one in reproduce("occupation_sentiment") if isinstance(one, Reproduced)]
     assert [(one.match, one.note) for one in rows] == [(match, "a misprint of the paper")]

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings import disaggregate
 from swapbias.findings.finding import FOUND, UNSTABLE, Context
-from swapbias.findings.robustness import headline_units, units_weights
+from swapbias.findings.sensitivity import headline_units, units_weights
 from swapbias.measures import answer_bias
 from swapbias.report import text
 from swapbias.studies import Experiment, Study, config_rows, load_lexicon, load_study

@@ -8,7 +8,7 @@ from functools import cache
 import pandas as pd
 
 from swapbias.files import as_json
-from swapbias.findings.disaggregation import findings_table
+from swapbias.findings import findings_table
 from swapbias.findings.finding import Finding
 from swapbias.measures.estimate import Estimate
 from swapbias.runs import run as runs

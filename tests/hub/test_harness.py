@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from swapbias.cli import app
 from swapbias.errors import UsageError
-from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings import disaggregate
 from swapbias.hub.lm_eval import export_study
 from swapbias.hub.lm_eval_tasks import gap_of_groups, gap_of_pairs, mean
 from swapbias.models.registry import load_scorer, read_as

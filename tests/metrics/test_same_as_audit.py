@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.models.chat.answer_readers import read_coreference
 from swapbias.models.chat.chat_kind import trial_rows

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.findings.predictions import BASELINE
 from swapbias.models.chat.answer_readers import read_coreference

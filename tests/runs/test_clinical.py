@@ -13,7 +13,7 @@ from scipy.stats import fisher_exact
 from swapbias.builders._clinical_notes_synthetic import planted_flip_rate
 from swapbias.builders._clinical_notes_text import note_tables, written_for
 from swapbias.errors import UsageError
-from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings import disaggregate
 from swapbias.findings.predictions import RANDOM_DIRECT
 from swapbias.hub import datasets as building
 from swapbias.measures.measure import MEASURES

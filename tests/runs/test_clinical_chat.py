@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings import disaggregate
 from swapbias.models.chat.answer_readers import read_facts
 from swapbias.models.chat.chat_kind import posed
 from swapbias.models.chat.chat_options import ChatOptions

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from swapbias.errors import MissingExtraError, UsageError
-from swapbias.findings import by_the_judge, comparisons, disaggregate, told_by_chance
+from swapbias.findings import by_the_judge, comparisons, disaggregate
 from swapbias.models import Scored, Scorer
 from swapbias.models.chat import ChatOptions
 from swapbias.models.chat.answer_readers import read_text
 from swapbias.privacy import private_strings, public_manifest
-from swapbias.report import comparison_tables
+from swapbias.report import comparison_tables, text
 from swapbias.runs import judge as judging
 from swapbias.runs.audit import resume, start
 from swapbias.runs.judge import JudgedScorer, judged_prompt
@@ -160,7 +160,7 @@ def test_a_gap_in_what_is_said_is_found_by_reading_and_by_judge():
     assert plain.estimate.value > 0.2
     assert judged_gap(found).estimate.value == pytest.approx(plain.estimate.value)
     # What is decided tells the group; among pairs that are judged alike nothing does.
-    assert "WARNING" in told_by_chance(told(found, "group_told", "every answer"))
+    assert "WARNING" in text.blinding(told(found, "group_told", "every answer"))
     alike = told(found, "group_told", "pairs judged alike").estimate
     assert alike.ci_low <= 0.5 <= alike.ci_high
 
@@ -176,7 +176,7 @@ def test_words_that_are_left_and_tell_the_group_are_warned_of():
     for contrast in ("every answer", "pairs judged alike"):
         one = told(found, "group_told", contrast)
         assert 0.6 < one.estimate.value < 0.8  # at best .75: all of the men's, half of the women's
-        assert "WARNING" in told_by_chance(one)
+        assert "WARNING" in text.blinding(one)
 
 
 def test_blind_models_and_judges_hold_their_level():

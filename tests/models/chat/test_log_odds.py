@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from swapbias.errors import UsageError
-from swapbias.findings.disaggregation import disaggregate
+from swapbias.findings import disaggregate
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.chat.chat_options import ChatOptions, scoring_in_words
 from swapbias.models.chat.local import LocalChatScorer

@@ -1,0 +1,745 @@
+"""From scored prompts to the one long table of findings: overall, by subset and by slice."""
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swapbias import measures
+from swapbias.findings.finding import (
+    ALL,
+    ALL_GAPS,
+    AS_PUBLISHED,
+    BEYOND_PARTS,
+    EFFECTS,
+    JUDGED,
+    LEVEL,
+    SPREAD,
+    UNDECIDED,
+    Context,
+    Finding,
+    further_toward,
+    looks_of,
+    unmeasured,
+)
+from swapbias.findings.gate import judged, over_questions, questions_declared
+from swapbias.findings.predictions import (
+    ANSWERS,
+    RATES,
+    SIGNED,
+    answers_of,
+    bias,
+    is_positive,
+    judgements,
+    over_subjects,
+    readable,
+    sentence_pairs,
+    subjects,
+)
+from swapbias.findings.sensitivity import (
+    LOST,
+    REPEATS,
+    bounded_mean,
+    condition_means,
+    crossed,
+    distinct,
+    effect_name,
+    headline_units,
+    over_prompts,
+    pair_gaps,
+    row_shares,
+    with_sensitivity,
+)
+from swapbias.measures import MEASURES, Design, Effect, Estimate, Omnibus, adjust, detectable_gap
+from swapbias.models import unit_of
+from swapbias.studies import PLACEBO, Experiment, Published, Rows, Slice, Study, load_study, published_for
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+_ALL = Slice("", "all")
+UNANSWERED = ("unanswered", "refused", "said_unsure")  # the score columns of prompts that no option answered
+_OF_ANSWERS = (*UNANSWERED, "length")  # score columns that say nothing where no answer could be read
+_CONSTANT = 1e-6  # of the largest score: scores that differ by less are one number in float32
+_OF_RIGHT_ANSWERS = ("share of prompts whose right answer is likelier", "correct answer is likelier")
+
+
+def disaggregate(
+    scores: "Dataset | pd.DataFrame",
+    study: Study | str,
+    *,
+    expected: Mapping[tuple[str, ...], Published] | None = None,
+    seed: int = 0,
+    margin: float | None = None,
+    robustness: bool = True,
+) -> list[Finding]:
+    """Every finding of a study from scored prompts: overall, by subset and by slice.
+
+    >>> from swapbias.studies import config_rows
+    >>> scores = pd.DataFrame(config_rows("occupation_sentiment", "control")).assign(experiment="control")
+    >>> scores = scores.assign(model_id="toy", score=[0.8 if one == "male" else 0.7 for one in scores["group"]])
+    >>> first = disaggregate(scores, "occupation_sentiment")[0]
+    >>> first.contrast, round(first.estimate.value, 3), first.verdict
+    ('female - male', -0.1, 'gap found')
+
+    Args:
+        scores: rows of ``score_prompts`` (prompt columns, ``model_id`` and at least one score column).
+        study: the study or its name.
+        expected: numbers to join by ``Finding.key``; the paper's for this model by default.
+        seed: of resampled intervals and permutation tests.
+        margin: as in ``judged``.
+        robustness: with the sensitivity of headlines, which takes longer: without each item, over paraphrases, at the
+            worst of what was not answered.
+
+    Returns:
+        Findings in the order experiment, score, subset, slice; of a gap the statistic of the design comes first, then
+        the paper's own. p-values are corrected within each family: the headlines, and what has the same experiment,
+        score, measure, contrast, slice and kind of inference.
+
+    Raises:
+        ValueError: no rows of the study, or rows of more than one model.
+    """
+    chosen = load_study(study) if isinstance(study, str) else study
+    frame = scores if isinstance(scores, pd.DataFrame) else scores.to_pandas()
+    models = sorted(set(frame["model_id"]))
+    if len(models) != 1:
+        raise ValueError(f"scores of the models {models}, expected rows of exactly one. Audit models separately.")
+    found: list[Finding] = []
+    parts: dict[str, pd.DataFrame] = {}
+    for experiment in chosen.experiments:
+        every = frame[frame["experiment"] == experiment.name]
+        parts[experiment.name] = _one_per_prompt(experiment, every)
+        if len(every):
+            context = Context(chosen.name, models[0], experiment, "score", seed, looks=looks_of(every))
+            found += _all_findings(context, parts[experiment.name], every[every["group"] != PLACEBO])
+    if not found:
+        raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
+    known = published_for(chosen.name, models[0]) if expected is None else expected
+    marked = over_questions(_unmeasured(_with_headlines(found, chosen.experiments), chosen.experiments, parts))
+    if robustness:
+        marked = [
+            one for each in marked for one in with_sensitivity(each, chosen, parts[each.experiment], models[0], seed)
+        ]
+    many = {one.name for one in chosen.experiments if one.groups}
+    marked = _disagreeing(corrected(marked, chosen.correction, many))
+    joined = [replace(one, published=known.get(one.key())) if one.score == "score" else one for one in marked]
+    return _with_intersections(judged(joined, margin=margin))
+
+
+def _one_per_prompt(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a prompt; where no prompt was answered there is no share of those answered less either."""
+    rows = over_prompts(experiment, rows)
+    if ANSWERS in experiment.rates:
+        rows = readable(rows)
+    if rows["score"].isna().all():
+        rows = rows.assign(**{name: math.nan for name in _OF_ANSWERS if name in rows})
+    return rows
+
+
+def _all_findings(context: Context, rows: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Finding]:
+    """Of one experiment: of each of its scores, of the judge of its ``answers``, and means of further columns."""
+    experiment, rows = context.experiment, rows[rows["group"] != PLACEBO]
+    for score in experiment.scores if len(rows) else ():
+        if score in rows:
+            unsliced = score in UNANSWERED and (rows[score] == 0).all()
+            of_score = replace(experiment, slices=()) if unsliced else experiment
+            yield from experiment_findings(replace(context, experiment=of_score, score=score), rows)
+    yield from judgements(replace(context, score=JUDGED), answers)
+    for column in experiment.reported if len(rows) else ():
+        if column in rows:
+            yield from _reported_means(replace(context, score=column), distinct(experiment, rows))
+
+
+def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    experiment = context.experiment
+    rows = _columns_read(context, rows)
+    for subset, part in _parts(rows, experiment.subset):
+        within = replace(context, subset=subset)
+        for one in (_ALL, *experiment.slices):
+            for value, repeated in _parts(part, one.column):
+                sliced = distinct(experiment, repeated)
+                here = replace(within, slice_by=one.name, slice_value=value)
+                if one is not _ALL or not experiment.never_pooled:
+                    for gap in here.gaps():
+                        yield from _gaps(gap, sliced)
+                    yield from _group_findings(here, sliced)
+                    yield from _levels(here, sliced)
+                yield from _rates(here, sliced)
+        part = distinct(experiment, part)
+        yield from factor_findings(within, part)
+        yield from _counts(within, part)
+        yield from _correlations(within, part)
+    if experiment.contrast and set(experiment.contrast) <= set(rows[experiment.subset]):
+        for gap in context.gaps():
+            yield from _gap_differences(gap, rows)
+        yield from _group_differences(context, distinct(experiment, rows))
+
+
+def _columns_read(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
+    """The columns that are read here: most of the time goes into cutting slices out of the others, as the texts."""
+    experiment = context.experiment
+    if experiment.rates:  # these read columns of their own
+        return rows
+    columns = {"group", "label", "pair_id", context.score, experiment.subset, *experiment.random}
+    columns |= {*experiment.aggregate, *experiment.factors, *(one.column for one in experiment.slices)}
+    columns |= {LOST, REPEATS, *(one.column for one in experiment.covariates)}
+    return rows[[name for name in rows if name in columns]]
+
+
+def _parts(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
+    if not column:
+        return [("", rows)]
+    if column not in rows:  # released outputs may lack a column that own prompts have
+        return []
+    return [(str(value), part) for value, part in rows.groupby(column, sort=False)]
+
+
+# --- gaps, levels and rates ---------------------------------------------------------------------------
+
+
+def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """By the inference of the design, then by the paper's own test."""
+    experiment = context.experiment
+    if not experiment.measure or not context.whole(rows):
+        return
+    two = context.two(rows)
+    clusters, over = context.random(two)
+    fields = {**context.gap_fields, "direction": experiment.direction}
+    if ANSWERS in experiment.rates:
+        baseline = _baseline(context, two)
+        yield context.finding(bias(context, two), experiment.measure, inference=over, baseline=baseline, **fields)
+        return
+    gap, published = _gap_of(experiment), two
+    designed: dict[str, Any] = {"cluster_ids": clusters, "test": "t"}
+    if experiment.aggregate:
+        published = condition_means(experiment, two, context.score)
+        designed["weights"] = row_shares(experiment, two, context.score)
+    baseline = _baseline(context, published)
+    for view, part, options in (("", two, designed), (AS_PUBLISHED, published, {"test": experiment.test})):
+        scores = part[context.score].to_numpy()
+        estimate = gap(context, part, scores, **options)
+        alike = math.isnan(estimate.error) and not math.isfinite(estimate.effect_size_z)
+        if not view and experiment.measure == "paired_gap" and alike and estimate.value:
+            # All pairs differ alike, so that a t test has no spread to go by: that of signs needs none.
+            signs = gap(context, part, scores, **{**options, "test": "sign"})
+            estimate = replace(estimate, p_value=signs.p_value, test=signs.test)
+        ratio = {}
+        if not view and baseline > 0 and unit_of(experiment, context.score) in measures.RATE_UNITS:
+            ratio = _ratio(context, part, estimate.value, baseline, options)
+        yield context.finding(
+            estimate, experiment.measure, inference=view or over, view=view, baseline=baseline, **fields, **ratio
+        )
+
+
+def _gap_of(experiment: Experiment) -> Callable[..., Estimate]:
+    """The measure of a gap between the two groups of some rows, from their scores."""
+
+    def paired(context: Context, rows: pd.DataFrame, scores: NDArray[np.float64], **options: Any) -> Estimate:
+        groups, pairs = rows["group"].to_numpy(), rows["pair_id"].to_numpy()
+        reference = context.experiment.reference_group
+        return measures.paired_gap(scores, groups, pairs, reference_group=reference, **options)
+
+    def unpaired(context: Context, rows: pd.DataFrame, scores: NDArray[np.float64], **options: Any) -> Estimate:
+        reference = context.experiment.reference_group
+        return measures.group_gap(scores, rows["group"].to_numpy(), reference_group=reference, **options)
+
+    return paired if experiment.measure == "paired_gap" else unpaired
+
+
+def _ratio(
+    context: Context, rows: pd.DataFrame, value: float, baseline: float, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Of rates the ratio of the two groups', and the standard error of its log by the delta method."""
+    means = {True: baseline, False: baseline + value}
+    if not means[False] > 0:
+        return {"ratio": 0.0}
+    own = (rows["group"] == context.experiment.reference_group).map(means).to_numpy()
+    log = _gap_of(context.experiment)(context, rows, rows[context.score].to_numpy() / own, **options)
+    return {
+        "ratio": means[False] / baseline, "ratio_error": log.error, "ratio_freedom": log.freedom,
+        "ratio_skewness": log.skewness,
+    }  # fmt: skip
+
+
+def _baseline(context: Context, rows: pd.DataFrame) -> float:
+    return float(rows.loc[rows["group"] == context.experiment.reference_group, context.score].mean())
+
+
+def _gap_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Difference of the pairs' gaps between two subsets, over all rows and by the slices both share."""
+    experiment = context.experiment
+    first, second = experiment.contrast or ("", "")
+    two = context.two(rows[rows[experiment.subset].isin([first, second])])
+    for one in (_ALL, *experiment.slices):
+        for value, repeated in _parts(two, one.column):
+            if repeated[experiment.subset].nunique() < 2:
+                continue
+            part = distinct(experiment, repeated)
+            pairs = pair_gaps(context, part)
+            clusters, over = context.random(pairs)
+            for view, options in (("", {"cluster_ids": clusters}), (AS_PUBLISHED, {"test": "t"})):
+                estimate = measures.group_gap(
+                    pairs["gap"].to_numpy(), pairs[experiment.subset].tolist(), reference_group=second, **options
+                )
+                yield context.finding(
+                    estimate, "gap_difference", subset=f"{first} - {second}", within=first, against=second,
+                    slice_by=one.name, slice_value=value, inference=view or over, view=view,
+                    direction=further_toward(experiment.group, experiment.reference_group, first, second),
+                    baseline=_baseline(context, part), **context.gap_fields,
+                )  # fmt: skip
+
+
+def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Means over the units that gaps are made of, so that those of two groups differ by their gap."""
+    experiment = context.experiment
+    if not experiment.measure and context.slice_by == "all" != experiment.headline_slice:
+        return  # means of questions that may cancel
+    if ANSWERS in experiment.rates and rows["group"].nunique() == 2:
+        sides = sentence_pairs(rows, experiment.reference_group)
+        facts = rows.drop_duplicates("template").set_index("template").loc[sides.index]
+        facts = facts[[name for name in experiment.random if name in facts]]
+        rows = pd.concat([facts.assign(**{"group": side, context.score: sides[side]}) for side in sides])
+    for level in experiment.levels:
+        chosen = rows if level == "all" else rows[rows["group"] == level]
+        if not len(chosen):
+            continue
+        clusters, over = context.random(chosen)
+        scores, weights = chosen[context.score].to_numpy(), None
+        if experiment.aggregate:
+            weights = row_shares(experiment, chosen.assign(group=""), context.score)
+        mean = measures.mean_score(scores, cluster_ids=clusters, weights=weights)
+        yield bounded_mean(context, chosen, context.finding(mean, "mean", level, inference=over))
+        if level == "all" and not math.isnan(mean.value):  # beside nothing stands nothing
+            yield from _of_others(context, chosen)
+        if experiment.aggregate and context.slice_by == "all":
+            published = measures.mean_score(scores)
+            yield context.finding(published, "mean", level, inference=AS_PUBLISHED, view=AS_PUBLISHED)
+
+
+def _of_others(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Somebody else's mean answer to the same questions: a known number, of which nothing is a sample."""
+    for one in context.experiment.covariates if context.score == "score" else ():
+        questions = rows[one.column].unique() if one.beside else []
+        if len(questions) and set(questions) <= set(one.values):
+            values = [one.values[name] for name in questions]
+            known = Estimate(float(np.mean(values)), n=len(values), test="none")
+            yield context.finding(known, "mean", one.name, inference="these questions only")
+
+
+def _reported_means(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    for group in ("all", *context.experiment.levels):
+        chosen = rows if group == "all" else rows[rows["group"] == group]
+        if len(chosen):
+            clusters, over = context.random(chosen)
+            estimate = measures.mean_score(chosen[context.score].to_numpy(), cluster_ids=clusters)
+            yield context.finding(estimate, "mean", group, unit="probability mass", inference=over)
+
+
+def _rates(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    pooled = context.slice_by == "all" and context.experiment.never_pooled
+    for name in context.experiment.rates if context.score == "score" else ():
+        if not (pooled and name in SIGNED):
+            for one in context.gaps() if name in ("flips", "ratios") else [context]:
+                yield from RATES[name](one, rows)
+
+
+def _counts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """The number of units of each group above a threshold; a threshold of 1 counts those that reach it."""
+    experiment = context.experiment
+    if not experiment.thresholds or context.score != "score":
+        return
+    units, unit = condition_means(experiment, rows), experiment.aggregate[-1] if experiment.aggregate else "row"
+    for threshold in experiment.thresholds:
+        for group in experiment.compared:
+            values = units.loc[units["group"] == group, context.score].to_numpy(dtype=float)
+            if not len(values):
+                continue
+            share = measures.share_above(values, threshold=threshold)
+            count = share.value if math.isnan(share.value) else float(round(share.value * share.n))
+            # No interval: these are all conditions of the study, alike within their categories, and no sample.
+            yield context.finding(
+                replace(share, value=count, ci_low=math.nan, ci_high=math.nan, interval=""), "count_above",
+                f"{group} {'=' if threshold >= 1 else '>'} {threshold:g}", unit=f"{unit}s",
+                inference=f"these {experiment.random.get(unit, 'rows')} only",
+            )  # fmt: skip
+
+
+def _correlations(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    experiment = context.experiment
+    for covariate in (one for one in experiment.covariates if not one.beside):
+        scored, what, column = rows, "score", context.score
+        if covariate.of_gap:
+            gap = context.gaps()[0]
+            if not gap.whole(rows):
+                continue
+            scored, what, column = pair_gaps(gap, gap.two(rows)), "gap", "gap"
+        means = scored.groupby(covariate.column, sort=False)[column].mean()
+        means = means[[str(name) in covariate.values for name in means.index]]
+        numbers = [covariate.values[str(name)] for name in means.index]
+        label = next((one.name for one in experiment.slices if one.column == covariate.column), covariate.column)
+        yield context.finding(
+            measures.correlation(means.to_numpy(), numbers), "correlation", f"{what} ~ {covariate.name}",
+            slice_by=label, inference=f"over {experiment.random.get(covariate.column, covariate.column)}",
+            direction=f"above zero the {what} rises with {covariate.name}",
+        )  # fmt: skip
+
+
+# --- several groups -----------------------------------------------------------------------------------
+
+
+def _group_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Whether any of several groups differs; nothing of two, whose gap says it."""
+    experiment = context.experiment
+    chosen = rows[rows["group"].isin(experiment.compared)]
+    if chosen["group"].nunique() < 3:
+        return
+    if experiment.measure:
+        yield _spread(context, _omnibus(context, chosen), ALL, context.random(chosen)[1])
+    if context.score != "score" or not {"flips", "ratios"} & set(experiment.rates):
+        return
+    answers, groups = chosen["predicted"].to_numpy(dtype=float), chosen["group"].tolist()
+    pairs, clusters, over = chosen["pair_id"].tolist(), subjects(chosen), over_subjects(chosen)
+    reference = _reference(experiment, chosen)
+    if "flips" in experiment.rates:
+        found = measures.omnibus(answers, groups, pair_ids=pairs, cluster_ids=clusters, reference_group=reference)
+        yield _spread(context, found, f"{ALL}, positives", over, unit="share of positives")
+    if "ratios" in experiment.rates:
+        positive = is_positive(chosen)
+        for name, mine in (("true positive rate", positive), ("false positive rate", ~positive)):
+            found = measures.omnibus_of_rates(
+                answers, mine, groups, cluster_ids=clusters or pairs, reference_group=reference
+            )
+            yield _spread(context, found, f"{ALL}, {name}", over, unit=name)
+
+
+def _omnibus(context: Context, rows: pd.DataFrame) -> Omnibus:
+    experiment, reference = context.experiment, _reference(context.experiment, rows)
+    if ANSWERS in experiment.rates:  # over sentences
+        arguments = answers_of(context, rows)
+        classes, sides = arguments.pop("classes"), arguments.pop("sides")
+        return measures.contrasts(
+            measures.answer_bias, classes, sides, **arguments, reference_group=experiment.reference_group
+        ).omnibus
+    paired = experiment.measure == "paired_gap"
+    found = measures.omnibus(
+        rows[context.score].to_numpy(), rows["group"].tolist(), pair_ids=rows["pair_id"].tolist() if paired else None,
+        cluster_ids=context.random(rows)[0], reference_group=reference,
+    )  # fmt: skip
+    if not paired or reference is None:
+        return found
+    p_values = []  # of each gap by the inference of its own design
+    for one in context.gaps():
+        two = one.two(rows)
+        if one.whole(rows):
+            gap = _gap_of(one.experiment)(one, two, two[context.score].to_numpy(), cluster_ids=one.random(two)[0])
+            p_values.append(gap.p_value)
+    return found.of_contrasts(p_values)
+
+
+def _reference(experiment: Experiment, rows: pd.DataFrame) -> str | None:
+    """The group that each other is compared with; None (every two are) where it is not among the rows."""
+    return experiment.reference_group if experiment.reference_group in set(rows["group"]) else None
+
+
+def _spread(context: Context, found: Omnibus, contrast: str, over: str, **more: str) -> Finding:
+    means = ", ".join(f"{name} {value:.3g}" for name, value in found.means.items())
+    zero = f"0: all are alike ({means})" if contrast.startswith(ALL) else "0: the term changes nothing"
+    return context.finding(found.estimate, SPREAD, contrast, inference=over, direction=zero, **more)
+
+
+def _group_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Whether the gaps between several groups are the same in the two subsets that the experiment contrasts."""
+    experiment = context.experiment
+    first, second = experiment.contrast or ("", "")
+    chosen = rows[rows["group"].isin(experiment.compared) & rows[experiment.subset].isin([first, second])]
+    if chosen["group"].nunique() < 3 or chosen[experiment.subset].nunique() < 2:
+        return
+    clusters, over = context.random(chosen)
+    found = measures.omnibus(
+        chosen[context.score].to_numpy(), chosen["group"].tolist(), pair_ids=chosen["pair_id"].tolist(),
+        cluster_ids=clusters, reference_group=_reference(experiment, chosen),
+        sample_ids=(chosen[experiment.subset] == second).tolist(),
+    )  # fmt: skip
+    yield _spread(replace(context, subset=f"{first} - {second}"), found, ALL_GAPS, over)
+
+
+def factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Main effects, interactions and intersections of the experiment's factors, where every intersection has rows.
+
+    Raises:
+        ValueError: rows without the columns of the factors.
+    """
+    experiment = context.experiment
+    rows = rows[rows["group"].isin(experiment.compared)]
+    if not experiment.factors or not experiment.measure or ANSWERS in experiment.rates or not len(rows):
+        return
+    named = crossed(experiment, rows)
+    if not len(named):
+        return
+    clusters, over = context.random(rows)
+    found = measures.factorial(
+        rows[context.score].to_numpy(), {factor: rows["group"].map(named[factor]).tolist() for factor in named},
+        reference=named.loc[experiment.reference_group].to_dict(), cluster_ids=clusters,
+        pair_ids=rows["pair_id"].tolist() if experiment.measure == "paired_gap" else None,
+    )  # fmt: skip
+    for term, test in found.terms.items():
+        mine = [one for one in found.effects if one.term == term]
+        for one in mine:
+            yield context.finding(
+                one.estimate, EFFECTS[one.order - 1], effect_name(one), inference=over,
+                direction=_effect_direction(one, experiment.direction), **_effect_levels(one),
+            )  # fmt: skip
+        if len(mine) > 1:
+            yield _spread(context, test, term, over)
+    groups = {", ".join(levels): str(group) for group, *levels in named.itertuples(name=None)}
+    # The furthest from the mean is named first.
+    for cell in sorted(found.intersections, key=lambda one: -abs(one.gap)):
+        side = "below" if cell.gap < 0 else "above"
+        sizes = f"{cell.gap:+.3g} from the mean of all groups, its parts add up to {cell.parts:+.3g}"
+        yield context.finding(
+            cell.estimate, "intersection", " x ".join(experiment.factors), slice_by="intersection",
+            slice_value=cell.name, inference=over, intersection=cell.name, from_mean=cell.gap, parts=cell.parts,
+            group=groups[cell.name],
+            direction=f"above zero {cell.name} lies further {side} the mean than its parts add up to: {sizes}",
+        )  # fmt: skip
+
+
+def _effect_levels(effect: Effect) -> dict[str, str]:
+    """The two levels of a main effect, and those of the second factor of an interaction of two."""
+    if effect.order > 2:
+        return {}
+    names = [level for pair in effect.levels.values() for level in pair]
+    return dict(zip(("group", "reference_group", "within", "against"), names, strict=False))
+
+
+def _effect_direction(effect: Effect, declared: str) -> str:
+    """What the sign of an effect means."""
+    if effect.order == 1:
+        return f"above zero the first is higher, averaged over the other factors; of groups: {declared}"
+    further = "above zero toward the first of each factor"
+    if effect.order == 2:
+        further = further_toward(**_effect_levels(effect))
+    return f"{further}; 0: the factors add up"
+
+
+def _with_intersections(found: Sequence[Finding]) -> list[Finding]:
+    """Headlines of all groups with the intersection that is further from the mean than its parts, if there is one.
+
+    Of several the one that is furthest from the mean of all: in two factors of two levels all four lie equally far
+    from their parts, by one test.
+    """
+    marked = list(found)
+    for place, one in enumerate(found):
+        if one.headline and one.measure == SPREAD and one.contrast == ALL:
+            where = (one.experiment, one.score, one.subset)
+            cells = [cell for cell in found if cell.verdict == BEYOND_PARTS]
+            beyond = [cell for cell in cells if (cell.experiment, cell.score, cell.subset) == where]
+            if beyond:
+                most = max(beyond, key=lambda cell: abs(cell.from_mean))
+                names = ("intersection", "group", "from_mean", "parts")
+                marked[place] = replace(one, **{name: getattr(most, name) for name in names})
+    return marked
+
+
+# --- headlines and families ---------------------------------------------------------------------------
+
+
+def _with_headlines(found: list[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
+    """Mark the findings that answer an experiment's question.
+
+    Where the rows are of one subset alone (one set of conditions, a classifier as it was trained), its gap does.
+    """
+    marked = list(found)
+    for experiment in experiments:
+        name = (experiment.name, "score", "")
+        mine = [(place, one) for place, one in enumerate(found) if (one.experiment, one.score, one.view) == name]
+        subsets = {one.subset for _, one in mine}
+        measure = experiment.headline_measure or experiment.measure
+        alone = (measure, min(subsets, default=""), experiment.headline_slice)
+        for wanted in (experiment.headline, *([alone] if len(subsets) == 1 else [])):
+            places = [place for place, one in mine if (one.measure, one.subset, one.slice_by) == wanted]
+            places += [place for place, one in mine if places and _beside(one, experiment, wanted)]
+            for place in places:
+                # Of crossed factors the effects are the answer, not the gaps between two intersections.
+                of_cells = of_effects_alone(experiment) and found[place].measure == experiment.measure
+                marked[place] = replace(found[place], headline=not of_cells)
+            if places:
+                break
+    return marked
+
+
+def _beside(finding: Finding, experiment: Experiment, wanted: tuple[str, str, str]) -> bool:
+    """Whether a finding answers the question of several groups beside their contrasts."""
+    headlined = finding.measure == SPREAD or (finding.measure in EFFECTS and not experiment.contrast)
+    return headlined and (finding.subset, finding.slice_by) == wanted[1:]
+
+
+def of_effects_alone(experiment: Experiment) -> bool:
+    """Whether the effects of crossed factors answer its question, and no gap does."""
+    return bool(experiment.factors) and not experiment.contrast
+
+
+def _unmeasured(
+    found: Sequence[Finding], experiments: Iterable[Experiment], parts: Mapping[str, pd.DataFrame]
+) -> list[Finding]:
+    """The findings with the verdict of those that are made of one constant.
+
+    Where an experiment's answer is one for each value of a slice, each value has scores of its own.
+    """
+    constant: set[tuple[str, str]] = set()
+    for experiment in experiments:
+        rows = parts[experiment.name]
+        column = next((one.column for one in experiment.slices if one.name == experiment.headline_slice), "")
+        sliced = [("", rows), *(_parts(rows, column) if column else ())]
+        constant |= {(experiment.name, value) for value, part in sliced if is_constant(experiment, part)}
+    return [
+        unmeasured(one)
+        if one.score == "score"
+        and (one.headline or MEASURES[one.measure].reach)
+        and {(one.experiment, ""), (one.experiment, one.slice_value)} & constant
+        else one
+        for one in found
+    ]
+
+
+def is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
+    """Whether a model scores every prompt the same, so that its scores say nothing of any group.
+
+    Right answers differ by prompt, so that a model that is always right is no constant one.
+    """
+    scores = rows.loc[rows["group"] != PLACEBO, "score"].dropna().to_numpy(dtype=np.float64)
+    if not len(scores) or ANSWERS in experiment.rates or experiment.unit in _OF_RIGHT_ANSWERS:
+        return False
+    return bool(np.ptp(scores) <= _CONSTANT * np.abs(scores).max())
+
+
+def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
+    """Headlines with the other scores of the same construct that give the gap another sign."""
+    marked = list(found)
+    for place, one in enumerate(found):
+        for other in found if one.headline else ():
+            same = (other.model_id, *other.key()) == (one.model_id, *one.key()) and not other.view
+            if same and other.score not in ("score", *_OF_ANSWERS) and other.estimate.value * one.estimate.value < 0:
+                turned = [*marked[place].influences, ["score", other.score, f"{other.estimate.value:+.3g}"]]
+                marked[place] = replace(one, hinges_on=json.dumps(turned, ensure_ascii=False))
+    return marked
+
+
+def corrected(found: Sequence[Finding], method: str, many: Collection[str]) -> list[Finding]:
+    """p-values of slices and views within their families; those of headlines are a family of their own.
+
+    The contrasts of an experiment with ``many`` groups are of one family.
+    """
+    families: dict[tuple[str, ...], list[int]] = {}
+    for index, one in enumerate(found):
+        if not math.isnan(one.estimate.p_value) and not one.headline:
+            contrast = "" if one.experiment in many else one.contrast
+            key = (one.experiment, one.score, one.measure, contrast, one.view, one.slice_by)
+            families.setdefault(key, []).append(index)
+    changed = list(found)
+    for (experiment, score, measure, _, view, slice_by), members in families.items():
+        name = f"{experiment} {measure} of {score} by {slice_by}" + (f", {view}" if view else "")
+        family = f"{name}: {len(members)} tests, {method}"
+        adjusted = adjust([found[index].estimate.p_value for index in members], method)
+        for index, p_adjusted in zip(members, adjusted, strict=True):
+            estimate = replace(found[index].estimate, p_adjusted=float(p_adjusted), family=family)
+            changed[index] = replace(found[index], estimate=estimate)
+    return changed
+
+
+def findings_table(found: Iterable[Finding]) -> pd.DataFrame:
+    """Findings as one long table, one row each."""
+    return pd.DataFrame([finding.row() for finding in found])
+
+
+# --- before and during a run --------------------------------------------------------------------------
+
+
+def planned_error(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
+    """Standard error and degrees of freedom that the headline gap of planned rows can be expected to have.
+
+    By the design's inference, from the experiment's ``spreads``; scores are not read.
+
+    Returns:
+        NaN, NaN where the spreads are not known or the rows allow no interval.
+    """
+    sides, clusters = planned_units(experiment, rows)
+    spreads = {experiment.random.get(column, column): spread for column, spread in experiment.spreads.items()}
+    if not len(sides) or not clusters:
+        return math.nan, math.nan
+    return Design.of_means(sides, clusters).expected(spreads)
+
+
+def planned_gap(study: Study, experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> float:
+    """The smallest gap that an audit of these rows finds in four of five times; NaN where that is not known.
+
+    Over all primary questions of the study at once, as the verdict. An estimated error has a larger critical value:
+    the larger by .8 of its variance's share, the fewer its degrees of freedom.
+    """
+    error, freedom = planned_error(experiment, rows)
+    questions = max(1, sum(questions_declared(study, experiment).values()))
+    return detectable_gap(error * (1 + 0.8 / freedom), freedom, level=LEVEL / questions)
+
+
+def planned_units(
+    experiment: Experiment, rows: Iterable[Mapping[str, Any]]
+) -> tuple[NDArray[np.intp], Mapping[str, NDArray[np.intp]]]:
+    """Of each pair, sentence or condition of the headline whether it is subtracted (1, else 0), and its clusters."""
+    table = _planned(rows)
+    if experiment.headline_subset in set(table.get(experiment.subset, ())):
+        table = table[table[experiment.subset] == experiment.headline_subset]
+    table = distinct(experiment, over_prompts(experiment, table))
+    if experiment.aggregate:  # spreads are those of conditions
+        table = condition_means(experiment, table)
+    units = headline_units(Context("", "", experiment, "score"), table)
+    return (np.empty(0, dtype=np.intp), {}) if units is None else units.columns[1:]
+
+
+def _planned(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    table = rows.table.to_pandas() if isinstance(rows, Rows) else pd.DataFrame(list(rows))
+    return table.assign(score=0.0)
+
+
+def repeated_pairs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
+    """How many pairs repeat the texts of another pair, and how many there are; 0, 0 where none does."""
+    pairs = over_prompts(experiment, _planned(rows))
+    if REPEATS not in pairs:
+        return 0, 0
+    pairs = pairs[pairs["group"].isin(experiment.compared)].drop_duplicates("pair_id")
+    return int((pairs["pair_id"] != pairs[REPEATS]).sum()), len(pairs)
+
+
+def settled(items: Mapping[str, pd.DataFrame], *, margin: float | None = None) -> set[tuple[str, str, str]]:
+    """Experiments, by study, name and model, whose headlines all have a verdict other than undecided.
+
+    Where none of their prompts has a score, no further answers are waited for either. Rows have the number of planned
+    interim analyses (column ``looks``), over all of which the verdicts hold.
+
+    Args:
+        items: the scored rows so far of each study of a report, of one model or several.
+        margin: as in ``judged``.
+    """
+    found: list[Finding] = []
+    for name, frame in items.items():
+        study = load_study(name)
+        bare = replace(study, experiments=tuple(map(_headline_alone, study.experiments)))
+        for _, rows in frame.groupby("model_id", sort=False):
+            found += disaggregate(rows, bare, expected={}, robustness=False)
+    answers = [
+        (one, (one.study, one.experiment, one.model_id))
+        for one in judged(found, margin=margin)
+        if one.headline and one.verdict
+    ]
+    unsettled = {name for one, name in answers if one.verdict == UNDECIDED and not math.isnan(one.estimate.value)}
+    return {name for _, name in answers} - unsettled
+
+
+def _headline_alone(experiment: Experiment) -> Experiment:
+    """The experiment without all that does not answer its question."""
+    slices = tuple(one for one in experiment.slices if one.name == experiment.headline_slice)
+    return replace(experiment, slices=slices, levels=(), covariates=(), thresholds=(), reported=(), scores=("score",))
